@@ -1,0 +1,85 @@
+package backend
+
+import "fmt"
+
+// A Guard is a condition that must hold at the instant of a Commit.
+type Guard struct {
+	// Entry names the incarnation by Key and Rev.
+	Entry Entry
+	// Exact asks for the same Version, too.
+	Exact bool
+}
+
+// Held is the condition that this incarnation of e still exists, whatever its value.
+func Held(e Entry) Guard { return Guard{Entry: e} }
+
+// Unchanged is the condition that e still exists at this very version.
+func Unchanged(e Entry) Guard { return Guard{Entry: e, Exact: true} }
+
+// OpKind tells what an Op does.
+type OpKind int
+
+const (
+	OpCreate OpKind = iota + 1
+	OpEnqueue
+	OpPut
+	OpSet
+	OpDelete
+)
+
+// String returns the kind's name.
+func (k OpKind) String() string {
+	switch k {
+	case OpCreate:
+		return "create"
+	case OpEnqueue:
+		return "enqueue"
+	case OpPut:
+		return "put"
+	case OpSet:
+		return "set"
+	case OpDelete:
+		return "delete"
+	}
+	return fmt.Sprintf("OpKind(%d)", int(k))
+}
+
+// An Op is one write of a Commit. Make it with Create, Enqueue, Put, Set or Delete.
+type Op struct {
+	Kind OpKind
+	// Key is the entry's key; for Enqueue the directory's.
+	Key   string
+	Value []byte
+	// Rev is the incarnation that Set and Delete are about.
+	Rev uint64
+	// Version is what Put expects.
+	Version uint64
+}
+
+// Create makes an ephemeral entry under key, unless there is one (ErrExists). The
+// parent of key must exist (ErrNoParent).
+func Create(key string, value []byte) Op {
+	return Op{Kind: OpCreate, Key: key, Value: value}
+}
+
+// Enqueue makes an ephemeral entry in dir, under a new key chosen by the backend
+// and younger than all entries there. dir must exist (ErrNoParent).
+func Enqueue(dir string, value []byte) Op {
+	return Op{Kind: OpEnqueue, Key: dir, Value: value}
+}
+
+// Put writes a persistent entry by compare-and-set: version is the one that must
+// be there, or 0 for a key that must not exist; ErrGuard otherwise. Missing
+// ancestors of key are made. Where a lost reply must be told from another's
+// write, the value has to be unique, for example by a random part.
+func Put(key string, value []byte, version uint64) Op {
+	return Op{Kind: OpPut, Key: key, Value: value, Version: version}
+}
+
+// Set writes a new value to this incarnation of e, whatever its version.
+func Set(e Entry, value []byte) Op {
+	return Op{Kind: OpSet, Key: e.Key, Rev: e.Rev, Value: value}
+}
+
+// Delete removes this incarnation of e.
+func Delete(e Entry) Op { return Op{Kind: OpDelete, Key: e.Key, Rev: e.Rev} }

@@ -1,0 +1,40 @@
+package backend
+
+import "errors"
+
+// The sentinels of the contract, for errors.Is. Each says in which state the
+// service may be.
+var (
+	// ErrNoEntry: there is no entry under the key, or not this incarnation.
+	// Nothing was written.
+	ErrNoEntry = errors.New("no such entry")
+
+	// ErrExists: the key of a Create is taken. Nothing was written.
+	ErrExists = errors.New("entry exists")
+
+	// ErrNoParent: the parent of a new entry does not exist. Nothing was written.
+	ErrNoParent = errors.New("parent entry does not exist")
+
+	// ErrGuard: a guard, or the version a Put expects, did not hold. Nothing was
+	// written.
+	ErrGuard = errors.New("guard does not hold")
+
+	// ErrIndeterminate: the write may or may not have happened. An ephemeral entry
+	// it may have made is being removed by the session.
+	ErrIndeterminate = errors.New("outcome unknown")
+
+	// ErrSessionLost: the session is over. Its entries are gone, or go when the
+	// service times it out; nothing more can be done with it.
+	ErrSessionLost = errors.New("session lost")
+
+	// ErrUnavailable: no server could be reached. Nothing was written; trying
+	// again later is of use.
+	ErrUnavailable = errors.New("service unavailable")
+
+	// ErrDenied: the service refuses the credentials, or the credentials do not
+	// allow the operation. Nothing was written; trying again is of no use.
+	ErrDenied = errors.New("access denied")
+
+	// ErrBadKey: the key or a value cannot be stored. Nothing was sent.
+	ErrBadKey = errors.New("key not storable")
+)

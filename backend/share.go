@@ -1,0 +1,223 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Share returns a Backend whose Open calls share one session of b, so that many
+// elections of one process cost one connection and one heartbeat. The session is
+// opened by the first Open, ends with the last Close, and is replaced at the next
+// Open once it is lost. When it is lost, it is lost for all who share it.
+//
+// What Open returns behaves like a session of its own: closing it drops the
+// entries that were made through it, and only those. ttl is the timeout of the
+// shared session; zero means b's default. The TTL given to Open must be zero or
+// the same.
+func Share(b Backend, ttl time.Duration) *Shared {
+	if ttl == 0 {
+		ttl = b.Limits().DefaultTTL
+	}
+	return &Shared{backend: b, ttl: ttl, opening: make(chan struct{}, 1)}
+}
+
+// Shared is a Backend made by Share.
+type Shared struct {
+	backend Backend
+	ttl     time.Duration
+	opening chan struct{} // held while the session is opened or closed
+
+	mu      sync.Mutex
+	session Session
+	users   int
+}
+
+// String names the backend that is shared.
+func (b *Shared) String() string { return b.backend.String() }
+
+// Limits are those of the one TTL that the shared session has.
+func (b *Shared) Limits() Limits { return Limits{MinTTL: b.ttl, MaxTTL: b.ttl, DefaultTTL: b.ttl} }
+
+// Open implements Backend.
+func (b *Shared) Open(ctx context.Context, o OpenOptions) (Session, error) {
+	if o.TTL != 0 && o.TTL != b.ttl {
+		return nil, fmt.Errorf("%v: open: TTL %v differs from the shared session's %v", b, o.TTL, b.ttl)
+	}
+	select {
+	case b.opening <- struct{}{}:
+		defer func() { <-b.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	b.mu.Lock()
+	s := b.session
+	b.mu.Unlock()
+	if s == nil || s.State() == Lost {
+		// The handles of a lost session close it when the last of them goes.
+		opened, err := b.backend.Open(ctx, OpenOptions{TTL: b.ttl})
+		if err != nil {
+			return nil, err
+		}
+		s = opened
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s != b.session {
+		b.session, b.users = s, 0
+	}
+	b.users++
+	h := &handle{Session: s, shared: b, made: make(map[string]Entry)}
+	h.ctx, h.close = context.WithCancel(context.Background())
+	return h, nil
+}
+
+// leave gives up one use of s and returns it if it has to be closed.
+func (b *Shared) leave(s Session) Session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s != b.session {
+		return s // lost and replaced; closing it again does no harm
+	}
+	if b.users--; b.users > 0 {
+		return nil
+	}
+	b.session = nil
+	return s
+}
+
+// handle is one user's view of a shared session.
+type handle struct {
+	Session
+	shared *Shared
+	ctx    context.Context // ends when the handle is closed
+	close  context.CancelFunc
+
+	mu   sync.Mutex
+	left bool
+	made map[string]Entry // ephemeral entries made through this handle
+}
+
+// call runs one call of the session, and ends it with the handle, too.
+func call[T any](ctx context.Context, h *handle, do func(context.Context) (T, error)) (T, error) {
+	bound, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(h.ctx, cancel)()
+	if h.ctx.Err() != nil {
+		cancel() // AfterFunc does it on another goroutine, perhaps too late
+	}
+	v, err := do(bound)
+	if err != nil && h.ctx.Err() != nil && !errors.Is(err, ErrSessionLost) {
+		err = fmt.Errorf("%v: %w: closed: %w", h.shared, ErrSessionLost, err)
+	}
+	return v, err
+}
+
+func (h *handle) State() State {
+	if h.ctx.Err() != nil {
+		return Lost
+	}
+	return h.Session.State()
+}
+
+func (h *handle) AwaitState(ctx context.Context, prev State) (State, error) {
+	state, err := call(ctx, h, func(ctx context.Context) (State, error) {
+		return h.Session.AwaitState(ctx, prev)
+	})
+	if h.ctx.Err() != nil {
+		return Lost, nil
+	}
+	return state, err
+}
+
+func (h *handle) Get(ctx context.Context, key string) (Entry, error) {
+	return call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Get(ctx, key) })
+}
+
+func (h *handle) List(ctx context.Context, dir string) (Listing, error) {
+	return call(ctx, h, func(ctx context.Context) (Listing, error) { return h.Session.List(ctx, dir) })
+}
+
+func (h *handle) AwaitList(ctx context.Context, known Listing) (Listing, error) {
+	return call(ctx, h, func(ctx context.Context) (Listing, error) { return h.Session.AwaitList(ctx, known) })
+}
+
+func (h *handle) Predecessor(ctx context.Context, e Entry) (Entry, error) {
+	return call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Predecessor(ctx, e) })
+}
+
+func (h *handle) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
+	return call(ctx, h, func(ctx context.Context) ([]Entry, error) { return h.Session.Await(ctx, known...) })
+}
+
+func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error) {
+	return call(ctx, h, func(ctx context.Context) ([]Entry, error) {
+		made, err := h.Session.Commit(ctx, guards, ops...)
+		if err != nil {
+			return made, err
+		}
+		h.mu.Lock()
+		for i, op := range ops {
+			switch op.Kind {
+			case OpCreate, OpEnqueue:
+				h.made[made[i].Key] = made[i]
+			case OpDelete:
+				h.forget(op.Key, op.Rev)
+			}
+		}
+		closed := h.left
+		h.mu.Unlock()
+		if closed {
+			// Close has been through h.made already, so this is dropped here.
+			return nil, errors.Join(context.Canceled, h.dropAll(ctx, made...))
+		}
+		return made, nil
+	})
+}
+
+func (h *handle) Drop(ctx context.Context, e Entry) error {
+	err := h.Session.Drop(ctx, e)
+	// Confirmed or not, the session sees to it from here.
+	h.mu.Lock()
+	h.forget(e.Key, e.Rev)
+	h.mu.Unlock()
+	return err
+}
+
+func (h *handle) forget(key string, rev uint64) {
+	if h.made[key].Rev == rev {
+		delete(h.made, key)
+	}
+}
+
+func (h *handle) Close(ctx context.Context) error {
+	h.close()
+	h.mu.Lock()
+	first := !h.left
+	h.left = true
+	made := make([]Entry, 0, len(h.made))
+	for _, e := range h.made {
+		made = append(made, e)
+	}
+	clear(h.made)
+	h.mu.Unlock()
+	if !first {
+		return nil
+	}
+	if s := h.shared.leave(h.Session); s != nil {
+		return s.Close(ctx)
+	}
+	return h.dropAll(ctx, made...)
+}
+
+func (h *handle) dropAll(ctx context.Context, made ...Entry) error {
+	var errs []error
+	for _, e := range made {
+		if e.Session != "" {
+			errs = append(errs, h.Session.Drop(ctx, e))
+		}
+	}
+	return errors.Join(errs...)
+}

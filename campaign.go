@@ -1,0 +1,311 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+func (e *elector) Campaign(ctx context.Context) (*Term, error) {
+	caller := ctx
+	ctx, cancel := e.bind(ctx)
+	defer cancel()
+	if err := e.enlist(ctx); err != nil {
+		return nil, e.fail(caller, "campaign", err)
+	}
+	defer func() { <-e.slot }()
+
+	var retry backoff
+	for {
+		began := time.Now()
+		seat, err := e.attempt(ctx)
+		if err == nil {
+			return seat.term, nil
+		}
+		e.cfg.Hooks.begin(StageFailed)(err)
+		if ctx.Err() != nil || !temporary(err) {
+			return nil, e.fail(caller, "campaign", err)
+		}
+		if err := e.backOff(ctx, &retry, began, err); err != nil {
+			return nil, e.fail(caller, "campaign", err)
+		}
+	}
+}
+
+// enlist takes the elector's slot for one campaign.
+func (e *elector) enlist(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case e.slot <- struct{}{}:
+	default:
+		return ErrBusy
+	}
+	e.mu.Lock()
+	seat := e.seat
+	e.mu.Unlock()
+	if seat == nil {
+		return nil
+	}
+	if seat.ctx.Err() == nil {
+		<-e.slot
+		return ErrBusy
+	}
+	// The last term is over. Its Ended must be reported before the next Elected.
+	select {
+	case <-seat.done:
+		return nil
+	case <-ctx.Done():
+		<-e.slot
+		return ctx.Err()
+	}
+}
+
+// attempt campaigns once, in one session.
+func (e *elector) attempt(ctx context.Context) (*seat, error) {
+	started := e.cfg.Hooks.begin(StageStart)
+	s, dir, err := e.enter(ctx)
+	started(err)
+	if err != nil {
+		return nil, err
+	}
+	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
+		Session: s, Dir: dir, ID: e.cfg.ID, Value: e.cfg.Value,
+		hooks:    e.cfg.Hooks,
+		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
+	})
+	if err != nil {
+		if errors.Is(err, backend.ErrNoParent) {
+			// The election, or only its directory, was deleted. A new directory
+			// needs a new name, lest old guards hit entries in it.
+			err = errors.Join(err, e.refound(ctx, s, dir))
+		}
+		return nil, err
+	}
+	// A win that came in with the session's last breath is none.
+	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
+		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
+		return nil, errors.Join(err, ErrSessionLost)
+	}
+	elected := e.cfg.Hooks.begin(StageElected)
+	seat := e.seated(ctx, s, claim)
+	elected(nil)
+	return seat, nil
+}
+
+// withdraw removes an entry, and waits for the confirmation a short time even if
+// ctx has ended.
+func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend.Entry) error {
+	stopped := e.cfg.Hooks.begin(StageStop)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	err := s.Drop(ctx, entry)
+	if errors.Is(err, ErrSessionLost) {
+		err = nil // the service removes it
+	}
+	stopped(err)
+	return err
+}
+
+// enter returns a session and the election's directory. It founds the election if
+// there is none.
+func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
+	s, err := e.session(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	for {
+		record, entry, err := e.record(ctx, s)
+		if err != nil {
+			return nil, "", err
+		}
+		if record.Dir == "" {
+			record, err = e.found(ctx, s, entry)
+			if errors.Is(err, backend.ErrGuard) {
+				continue // another candidate was faster
+			}
+			if err != nil {
+				return nil, "", err
+			}
+		}
+		return s, e.dir(record), nil
+	}
+}
+
+func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }
+
+// record reads the election's record; the zero Record says that there is none.
+func (e *elector) record(ctx context.Context, s backend.Session) (layout.Record, backend.Entry, error) {
+	entry, err := s.Get(ctx, e.cfg.Election)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return layout.Record{}, backend.Entry{Key: e.cfg.Election}, nil
+	}
+	if err != nil || len(entry.Value) == 0 {
+		// An empty entry may be there as the parent of others.
+		return layout.Record{}, entry, err
+	}
+	record, err := layout.DecodeRecord(entry.Value)
+	if err != nil {
+		return layout.Record{}, entry, fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
+	}
+	if name := e.cfg.Strategy.Name(); record.Strategy != name {
+		return layout.Record{}, entry, fmt.Errorf("%w: it was founded with %q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
+	}
+	return record, entry, nil
+}
+
+// found writes the record over what the entry holds, and makes the directory, in
+// one step. ErrGuard says that another candidate was faster.
+func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, error) {
+	record := layout.NewRecord(e.cfg.Strategy.Name())
+	_, err := s.Commit(ctx, nil,
+		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
+		backend.Put(e.dir(record), nil, 0))
+	return record, err
+}
+
+// refound gives an election whose directory is gone a new one.
+func (e *elector) refound(ctx context.Context, s backend.Session, gone string) error {
+	record, entry, err := e.record(ctx, s)
+	if err != nil || record.Dir == "" || e.dir(record) != gone {
+		return err
+	}
+	if _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
+		return nil
+	}
+	return err
+}
+
+// session returns the current session, or opens one.
+func (e *elector) session(ctx context.Context) (backend.Session, error) {
+	select {
+	case e.opening <- struct{}{}:
+		defer func() { <-e.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	e.mu.Lock()
+	old := e.sess
+	e.mu.Unlock()
+	if old != nil && old.State() != backend.Lost {
+		return old, nil
+	}
+	if old != nil {
+		// Lost is final; only its goroutines are still to be waited for.
+		done, cancel := context.WithTimeout(ctx, cleanupTimeout)
+		err := old.Close(done)
+		cancel()
+		if err != nil {
+			e.log.Debug("lost session not closed cleanly", "session", old.ID(), "err", err)
+		}
+	}
+	s, err := e.openSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Under the lock, so that Close finds the session or this finds it closed.
+	e.mu.Lock()
+	closed := e.ctx.Err() != nil
+	if !closed {
+		e.sess = s
+		e.wg.Go(func() { e.monitor(s) })
+	}
+	e.mu.Unlock()
+	if closed {
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		return nil, errors.Join(ErrClosed, s.Close(done))
+	}
+	return s, nil
+}
+
+// openSession opens a session. A server that takes the connection and then says
+// nothing counts as unavailable after a while, so that the user gets to know.
+func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
+	const patience = 10 * time.Second
+	trying, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	s, err := e.cfg.Backend.Open(trying, backend.OpenOptions{TTL: e.cfg.TTL})
+	if err != nil {
+		if trying.Err() != nil && ctx.Err() == nil {
+			err = fmt.Errorf("no session after %v: %w: %w", patience, backend.ErrUnavailable, err)
+		}
+		return nil, err
+	}
+	e.log.Debug("session opened", "session", s.ID(), "ttl", s.TTL())
+	return s, nil
+}
+
+// monitor follows the state of one session until it is lost.
+func (e *elector) monitor(s backend.Session) {
+	for state := s.State(); ; {
+		e.log.Debug("session "+state.String(), "session", s.ID())
+		if state != backend.Live {
+			e.mu.Lock()
+			seat := e.seat
+			e.mu.Unlock()
+			if seat != nil && seat.session == s {
+				seat.unsettle(state)
+			}
+		}
+		e.cfg.Hooks.session(state)
+		if state == backend.Lost {
+			return
+		}
+		var err error
+		if state, err = s.AwaitState(context.Background(), state); err != nil {
+			// The background context does not end, so the backend breaks its
+			// contract. Without news of the session nothing is safe but losing it.
+			e.log.Error("session cannot be followed", "session", s.ID(), "err", err)
+			state = backend.Lost
+		}
+	}
+}
+
+// temporary tells whether a campaign that failed with err had better try again.
+func temporary(err error) bool {
+	for _, final := range []error{backend.ErrDenied, backend.ErrBadKey, ErrStrategyMismatch} {
+		if errors.Is(err, final) {
+			return false
+		}
+	}
+	for _, passing := range []error{
+		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry,
+		backend.ErrExists, backend.ErrGuard, backend.ErrIndeterminate,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// backOff waits before the next attempt.
+func (e *elector) backOff(ctx context.Context, b *backoff, began time.Time, why error) error {
+	lo, hi := e.cfg.retry()
+	if time.Since(began) > hi {
+		b.attempt = 0 // that attempt got somewhere
+	}
+	wait := b.next(lo, hi)
+	e.log.Warn("trying again", "attempt", b.attempt, "wait", wait, "err", why)
+	e.cfg.Hooks.retry(why, b.attempt, wait)
+	return sleep(ctx, wait)
+}
+
+// backoff is an exponential backoff with full jitter over its upper half.
+type backoff struct{ attempt int }
+
+func (b *backoff) next(lo, hi time.Duration) time.Duration {
+	d := hi
+	if b.attempt < 30 && lo<<b.attempt < hi && lo<<b.attempt > 0 {
+		d = lo << b.attempt
+	}
+	b.attempt++
+	return d/2 + rand.N(d/2+1)
+}

@@ -1,0 +1,150 @@
+package elector
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Limits of what a candidate may store, the same on every backend.
+const (
+	// MaxID is the longest candidate ID in bytes.
+	MaxID = 256
+	// MaxValue is the largest candidate value in bytes.
+	MaxValue = 256 << 10
+)
+
+// A SuspendPolicy says what a leader does when it is out of touch with the service.
+type SuspendPolicy int
+
+const (
+	// HoldWhileTrusted keeps the term until the trust window ends. A reconnect in
+	// time goes unnoticed. The default.
+	HoldWhileTrusted SuspendPolicy = iota
+	// StepDownOnSuspend ends the term with ErrSuspended at the first disconnect.
+	StepDownOnSuspend
+)
+
+// Config says which candidate in which election an Elector is.
+type Config struct {
+	// Backend is the coordination service. Required. Give several electors of a
+	// process the same backend.Share to have them share one session.
+	Backend backend.Backend
+
+	// Strategy decides who waits for whom and who wins. Required. All candidates
+	// of an election must use the same one (ErrStrategyMismatch).
+	Strategy Strategy
+
+	// Election is the election's absolute path, such as "/jobs/reindex". Required.
+	// See backend.CheckKey.
+	Election string
+
+	// ID names the candidate for people: a host name, a pod's name. Required; at
+	// most MaxID bytes of printable UTF-8. Candidates of different processes may
+	// have the same ID (a restarted one does, until its old session times out):
+	// each is a candidate of its own, told apart by its entry. Within a process,
+	// two open electors of one backend and election may not.
+	ID string
+
+	// Value is what the candidate tells others, such as its address; at most
+	// MaxValue bytes. A leader changes it with Term.Proclaim.
+	Value []byte
+
+	// TTL is the session timeout to ask for; zero means the backend's default.
+	TTL time.Duration
+
+	// OnSuspend says what a leader does when it is out of touch with the service.
+	OnSuspend SuspendPolicy
+
+	// RetryMin and RetryMax bound the jittered exponential backoff between attempts
+	// of a campaign; zero means 50 ms and 5 s.
+	RetryMin, RetryMax time.Duration
+
+	// Logger is where transitions are logged; nil means nowhere.
+	Logger *slog.Logger
+
+	// Hooks report every transition.
+	Hooks Hooks
+
+	_ struct{}
+}
+
+// Validate reports all violations at once, each naming field, value and rule. Each
+// is ErrConfig.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("elector: Config."+format+": %w", append(args, ErrConfig)...))
+	}
+	if isNil(c.Backend) {
+		bad("Backend is nil: give one, for example memory.New or zookeeper.New")
+	} else {
+		l := c.Backend.Limits()
+		if c.TTL != 0 && (c.TTL < l.MinTTL || c.TTL > l.MaxTTL) {
+			bad("TTL %v is out of range: backend %v takes %v to %v", c.TTL, c.Backend, l.MinTTL, l.MaxTTL)
+		}
+		if !reflect.ValueOf(c.Backend).Comparable() {
+			bad("Backend %T is not comparable: give a pointer", c.Backend)
+		}
+	}
+	if isNil(c.Strategy) {
+		bad("Strategy is nil: give one, for example fair.New or unfair.New")
+	} else if c.Strategy.Name() == "" {
+		bad("Strategy %T has no name", c.Strategy)
+	}
+	if err := backend.CheckKey(c.Election); err != nil {
+		bad("Election: %w", err)
+	}
+	if r, ok := backend.CheckText(c.ID); c.ID == "" {
+		bad(`ID "" is empty: name the candidate, for example by its host name`)
+	} else if len(c.ID) > MaxID {
+		bad("ID of %d bytes is too long: at most %d", len(c.ID), MaxID)
+	} else if !utf8.ValidString(c.ID) {
+		bad("ID %q is not valid UTF-8", c.ID)
+	} else if !ok {
+		bad("ID %q has the character %U, which not every service can store", c.ID, r)
+	} else if strings.TrimSpace(c.ID) == "" {
+		bad("ID %q is blank", c.ID)
+	}
+	if len(c.Value) > MaxValue {
+		bad("Value of %d bytes is too large: at most %d", len(c.Value), MaxValue)
+	}
+	if c.OnSuspend != HoldWhileTrusted && c.OnSuspend != StepDownOnSuspend {
+		bad("OnSuspend %d is neither HoldWhileTrusted nor StepDownOnSuspend", c.OnSuspend)
+	}
+	if c.RetryMin < 0 {
+		bad("RetryMin %v is negative", c.RetryMin)
+	}
+	if lo, hi := c.retry(); hi < lo {
+		bad("RetryMax %v is less than RetryMin %v", hi, lo)
+	}
+	return errors.Join(errs...)
+}
+
+// retry returns the bounds of the backoff with defaults filled in.
+func (c Config) retry() (lo, hi time.Duration) {
+	lo, hi = c.RetryMin, c.RetryMax
+	if lo <= 0 {
+		lo = 50 * time.Millisecond
+	}
+	if hi == 0 {
+		hi = max(5*time.Second, lo)
+	}
+	return lo, hi
+}
+
+// isNil also finds the nil pointer in an interface, which would otherwise crash
+// at its first use.
+func isNil(v any) bool {
+	if v == nil {
+		return true
+	}
+	r := reflect.ValueOf(v)
+	return r.Kind() == reflect.Pointer && r.IsNil()
+}

@@ -1,0 +1,209 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// An Elector is one candidate in one election. It is safe for concurrent use.
+//
+// It is an interface so that code which uses one can be tested with a fake (see
+// NewTerm), and so that the conformance suite can be run on other implementations
+// behind an adapter. New makes the real one.
+type Elector interface {
+	// Campaign enters the election and blocks until this candidate is elected. ctx
+	// bounds the campaign only; the term lives until it ends (Term.Context).
+	//
+	// It waits, and says so by Hooks.Retry and in the log, while no server can be
+	// reached, and begins anew after a lost session. It returns an error when ctx
+	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
+	// ErrStrategyMismatch, anything unknown), with ErrBusy when this elector
+	// campaigns or leads already, and with ErrClosed after Close. On an error no
+	// entry is left behind that could block the election.
+	Campaign(ctx context.Context) (*Term, error)
+
+	// Leader returns who leads now; ErrNoLeader if nobody does.
+	Leader(ctx context.Context) (Leader, error)
+
+	// Candidates lists the candidates, in order of succession where the strategy
+	// has one.
+	Candidates(ctx context.Context) ([]Candidate, error)
+
+	// Observe yields the leader now, then each change, vacancies included (the zero
+	// Leader). Changes that come faster than they are consumed may be skipped, the
+	// latest never is. It rides out lost sessions and unreachable servers. It ends
+	// after yielding an error: when ctx ends, the elector is closed, or trying
+	// again is of no use.
+	Observe(ctx context.Context) iter.Seq2[Leader, error]
+
+	// Close resigns or withdraws, and lets the session go. A campaign and a term
+	// under way end with ErrClosed. It blocks until the elector's goroutines are
+	// gone and the service has confirmed, or ctx ends. It may be called several
+	// times.
+	Close(ctx context.Context) error
+}
+
+// A Leader is who leads an election. The zero Leader says that nobody does.
+type Leader struct {
+	ID    string
+	Value []byte
+	// Token is the term's fencing token. It rises from term to term.
+	Token uint64
+}
+
+// Vacant tells whether nobody leads.
+func (l Leader) Vacant() bool { return l.Token == 0 }
+
+func (l Leader) equal(o Leader) bool {
+	return l.ID == o.ID && l.Token == o.Token && string(l.Value) == string(o.Value)
+}
+
+// A Candidate is one who stands in an election.
+type Candidate struct {
+	ID    string
+	Value []byte
+	// Leads is set for the candidate that is entitled to lead.
+	Leads bool
+}
+
+// cleanupTimeout bounds how long a call that has failed, or whose ctx has ended,
+// waits for the service to confirm that an entry is gone. After that the session
+// goes on in the background.
+const cleanupTimeout = 2 * time.Second
+
+// New makes a candidate. It does not connect: the first call that needs the
+// service does. The caller must Close it. All violations of cfg are reported in
+// one error, ErrConfig.
+func New(cfg Config) (Elector, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	e := &elector{cfg: cfg, log: cfg.Logger, slot: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
+	if err := open.add(e); err != nil {
+		return nil, err
+	}
+	if e.log == nil {
+		e.log = slog.New(slog.DiscardHandler)
+	}
+	e.log = e.log.With("election", cfg.Election, "candidate", cfg.ID, "strategy", cfg.Strategy.Name())
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	return e, nil
+}
+
+// elector is the Elector that New makes.
+type elector struct {
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context // ends with ErrClosed when Close begins
+	cancel context.CancelCauseFunc
+
+	slot    chan struct{}  // held while a campaign runs
+	opening chan struct{}  // held while a session is looked up or opened
+	wg      sync.WaitGroup // monitors and terms
+
+	mu   sync.Mutex
+	sess backend.Session // the current one, or nil
+	seat *seat           // the latest term's, or nil
+}
+
+// bind returns ctx, which also ends when the elector closes, and then with
+// ErrClosed for its cause.
+func (e *elector) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(e.ctx, func() { cancel(ErrClosed) })
+	return bound, func() { stop(); cancel(nil) }
+}
+
+// fail wraps the error of an exported call, and tells a closed elector and an
+// ended ctx from what they made fail.
+func (e *elector) fail(ctx context.Context, what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case e.ctx.Err() != nil:
+		err = ErrClosed
+	case ctx.Err() != nil:
+		if err = ctx.Err(); context.Cause(ctx) != err {
+			err = fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
+	return fmt.Errorf("elector: %s %s: %w", what, e.cfg.Election, err)
+}
+
+func (e *elector) Close(ctx context.Context) error {
+	e.cancel(ErrClosed)
+	open.remove(e)
+
+	var errs []error
+	select {
+	case e.slot <- struct{}{}: // the campaign has withdrawn, and no other begins
+		defer func() { <-e.slot }()
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("campaign has not ended: %w", ctx.Err()))
+	}
+	e.mu.Lock()
+	seat, sess := e.seat, e.sess
+	e.mu.Unlock()
+	if seat != nil {
+		errs = append(errs, seat.vacate(ctx, ErrClosed))
+	}
+	if sess != nil {
+		errs = append(errs, sess.Close(ctx))
+	}
+	done := make(chan struct{})
+	go func() { e.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		errs = append(errs, fmt.Errorf("a hook has not returned: %w", ctx.Err()))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, err)
+	}
+	return nil
+}
+
+// open is the process's open electors. It exists for one purpose: New can tell
+// that an ID is taken, which within one process is always a mistake.
+var open registry
+
+type registry struct {
+	mu  sync.Mutex
+	ids map[identity]bool
+}
+
+type identity struct {
+	backend      backend.Backend
+	election, id string
+}
+
+func (e *elector) identity() identity {
+	return identity{e.cfg.Backend, e.cfg.Election, e.cfg.ID}
+}
+
+func (r *registry) add(e *elector) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ids[e.identity()] {
+		return fmt.Errorf("elector: Config.ID %q is a duplicate: an open elector of this process has it in election %s on this backend; close that one, or take another ID: %w",
+			e.cfg.ID, e.cfg.Election, ErrConfig)
+	}
+	if r.ids == nil {
+		r.ids = make(map[identity]bool)
+	}
+	r.ids[e.identity()] = true
+	return nil
+}
+
+func (r *registry) remove(e *elector) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.ids, e.identity())
+}

@@ -1,0 +1,49 @@
+package elector
+
+import (
+	"errors"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Why a term ended: the cause of [Term.Context], to be read with context.Cause
+// and compared with errors.Is.
+var (
+	// ErrResigned: the leader resigned. Its entry is gone, or going.
+	ErrResigned = errors.New("resigned")
+
+	// ErrDeposed: the leader's entry was deleted by somebody else, such as an
+	// operator who wants to move leadership. The session lives on.
+	ErrDeposed = errors.New("deposed")
+
+	// ErrSessionLost: the session's trust window passed, or the service ended it.
+	// The entry is gone, or goes before anyone else can lead.
+	ErrSessionLost = backend.ErrSessionLost
+
+	// ErrSuspended: with StepDownOnSuspend, touch with the service was lost.
+	ErrSuspended = errors.New("suspended: out of touch with the service")
+
+	// ErrClosed: the elector was closed. Calls on a closed elector return it too.
+	ErrClosed = errors.New("elector closed")
+)
+
+var (
+	// ErrNoLeader: nobody leads the election at the moment.
+	ErrNoLeader = errors.New("no leader")
+
+	// ErrStrategyMismatch: the election was founded with another strategy, or its
+	// path holds something else. Two strategies on one election could elect two
+	// leaders, so this is final: give the election another path, or delete it.
+	ErrStrategyMismatch = errors.New("election belongs to another strategy")
+
+	// ErrBusy: this elector campaigns already, or leads. One elector is one
+	// candidate: make another one for a second candidacy.
+	ErrBusy = errors.New("elector already campaigns or leads")
+
+	// ErrStop, wrapped by the error of a lead function, makes Run resign and
+	// return that error instead of campaigning again.
+	ErrStop = errors.New("stop running")
+
+	// ErrConfig is what every violation that New reports wraps.
+	ErrConfig = errors.New("invalid config")
+)

@@ -1,0 +1,8 @@
+module github.com/elector-go/elector
+
+go 1.26
+
+require (
+	github.com/go-zookeeper/zk v1.0.4
+	github.com/stretchr/testify v1.12.1
+)

@@ -1,0 +1,134 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+func (e *elector) Leader(ctx context.Context) (Leader, error) {
+	caller := ctx
+	ctx, cancel := e.bind(ctx)
+	defer cancel()
+	s, record, _, err := e.look(ctx)
+	if err != nil || record.Dir == "" {
+		return Leader{}, e.fail(caller, "leader of", errOr(err, ErrNoLeader))
+	}
+	leader, err := Leader{}, ErrNoLeader
+	for leader, err = range e.cfg.Strategy.Observe(ctx, s, e.dir(record)) {
+		break // the first is the one now
+	}
+	if err == nil && leader.Vacant() {
+		err = ErrNoLeader
+	}
+	return leader, e.fail(caller, "leader of", err)
+}
+
+func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
+	caller := ctx
+	ctx, cancel := e.bind(ctx)
+	defer cancel()
+	s, record, _, err := e.look(ctx)
+	if err != nil || record.Dir == "" {
+		return nil, e.fail(caller, "candidates of", err)
+	}
+	list, err := e.cfg.Strategy.Candidates(ctx, s, e.dir(record))
+	return list, e.fail(caller, "candidates of", err)
+}
+
+func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
+	return func(yield func(Leader, error) bool) {
+		caller := ctx
+		ctx, cancel := e.bind(ctx)
+		defer cancel()
+		var (
+			last  Leader
+			any   bool
+			retry backoff
+		)
+		tell := func(l Leader) bool {
+			if any && l.equal(last) {
+				return true
+			}
+			last, any = l, true
+			return yield(l, nil)
+		}
+		for {
+			began := time.Now()
+			goOn, err := e.observe(ctx, tell)
+			if !goOn {
+				return
+			}
+			if err != nil && (ctx.Err() != nil || !temporary(err)) {
+				yield(Leader{}, e.fail(caller, "observe", err))
+				return
+			}
+			if err != nil {
+				if err := e.backOff(ctx, &retry, began, err); err != nil {
+					yield(Leader{}, e.fail(caller, "observe", err))
+					return
+				}
+			}
+		}
+	}
+}
+
+// observe follows one incarnation of the election in one session. It returns false
+// if the consumer has had enough, and a nil error when the election was founded
+// anew.
+func (e *elector) observe(ctx context.Context, tell func(Leader) bool) (bool, error) {
+	s, record, entry, err := e.look(ctx)
+	if err != nil {
+		return true, err
+	}
+	if record.Dir == "" {
+		if !tell(Leader{}) {
+			return false, nil
+		}
+		_, err := s.Await(ctx, entry)
+		return true, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	refounded := make(chan struct{})
+	go func() {
+		defer close(refounded)
+		defer cancel()
+		// Whatever it returns, a change or an error, it is time to look again.
+		_, _ = s.Await(ctx, entry)
+	}()
+	defer func() { cancel(); <-refounded }()
+	for leader, err := range e.cfg.Strategy.Observe(ctx, s, e.dir(record)) {
+		if err != nil {
+			if ctx.Err() != nil {
+				err = nil // the caller looks at its own ctx
+			}
+			return true, err
+		}
+		if !tell(leader) {
+			return false, nil
+		}
+	}
+	return true, errors.New("strategy stopped observing without an error")
+}
+
+// look reads the election's record without founding an election. While no server
+// can be reached it fails.
+func (e *elector) look(ctx context.Context) (backend.Session, layout.Record, backend.Entry, error) {
+	s, err := e.session(ctx)
+	if err != nil {
+		return nil, layout.Record{}, backend.Entry{}, err
+	}
+	record, entry, err := e.record(ctx, s)
+	return s, record, entry, err
+}
+
+func errOr(err, other error) error {
+	if err != nil {
+		return err
+	}
+	return other
+}

@@ -1,0 +1,79 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Run campaigns, calls lead while this candidate leads, and campaigns again when
+// the term is lost. It returns
+//
+//   - nil when lead returns nil while its term holds: the work is done;
+//   - lead's error if that wraps ErrStop;
+//   - the error of a Campaign that is of no use to repeat;
+//   - ctx's error when ctx has ended, after lead has returned and the seat has
+//     been released.
+//
+// Any other error of lead makes it resign, so that another candidate gets its
+// chance, and campaign again after a jittered, growing pause.
+//
+// lead's ctx ends when the term does or ctx does. The seat is released only after
+// lead has returned, whatever makes it return, a panic included (which goes on to
+// the caller of Run), and no new campaign begins while it runs. So a lead function
+// that ignores its ctx keeps the seat, as long as the session lives, and Run does
+// not return. A term that is lost is lost all the same: others may lead while such
+// a function still runs, and only fencing protects what it writes.
+func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
+	const shortest, longest = 100 * time.Millisecond, 30 * time.Second
+	var pause backoff
+	for {
+		t, err := e.Campaign(ctx)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		held, err := leadOnce(ctx, t, lead)
+		switch {
+		case errors.Is(err, ErrStop):
+			return err
+		case ctx.Err() != nil:
+			return errors.Join(context.Cause(ctx), unlessCancelled(err))
+		case held && err == nil:
+			return nil
+		case !held:
+			continue // the term was lost: whatever lead said of that, campaign again
+		}
+		if time.Since(began) > longest {
+			pause.attempt = 0
+		}
+		if cause := sleep(ctx, pause.next(shortest, longest)); cause != nil {
+			return errors.Join(cause, err)
+		}
+	}
+}
+
+// leadOnce leads for one term and releases the seat, also if lead panics. held
+// tells whether the term still held when lead returned.
+func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, err error) {
+	leading, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	defer func() {
+		held = t.Context().Err() == nil
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		// An error says that the release is not confirmed yet; it goes on in the
+		// background, and Close waits for it.
+		_ = t.Resign(done)
+	}()
+	return false, lead(leading, t)
+}
+
+// unlessCancelled drops an error that only says what the caller knows already.
+func unlessCancelled(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package elector
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Strategy says who waits for whom, and who wins. It is blocking, cancellable
+// code written against backend.Session alone: it has no clock, no client type and
+// no goroutine of its own, and holds no state of an election, so that one value
+// serves any number of electors.
+//
+// All methods return as soon as ctx ends or the session is lost, with that error.
+type Strategy interface {
+	// Name is the word that the first candidate records in the election.
+	Name() string
+
+	// Campaign enters the candidate and blocks until it is elected. On return with
+	// an error it has withdrawn every entry it made (Candidacy.Withdraw). It may
+	// return any error of the backend: the elector tries again where that is of use.
+	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
+
+	// Observe yields who leads in the election's directory now (the zero Leader:
+	// nobody), then again after each change, until it yields an error. It may
+	// yield the same leader twice. It sets no watch before it has yielded first.
+	Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[Leader, error]
+
+	// Candidates lists the candidates, in order of succession where there is one.
+	Candidates(ctx context.Context, s backend.Session, dir string) ([]Candidate, error)
+}
+
+// A Candidacy is what a strategy needs to know of the candidate it campaigns for.
+type Candidacy struct {
+	// Session is where its entries go.
+	Session backend.Session
+	// Dir is the election's directory. Its last segment is random, made anew each
+	// time the election is founded, so that a guard on an entry in it can never
+	// hit a later incarnation of the election.
+	Dir string
+	// ID and Value are the candidate's.
+	ID    string
+	Value []byte
+
+	hooks    Hooks
+	withdraw func(ctx context.Context, e backend.Entry) error
+}
+
+// Begin reports that a stage of the recipe begins. Call what it returns when the
+// stage completes.
+func (c *Candidacy) Begin(s Stage) (completed func(error)) { return c.hooks.begin(s) }
+
+// Withdraw removes an entry of the candidate. It works after ctx has ended, too:
+// for a short time it waits for the removal to be confirmed; after that the
+// session goes on in the background.
+func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
+	return c.withdraw(ctx, e)
+}
+
+// Pause blocks for a random time up to most, for strategies that spread a herd.
+func (c *Candidacy) Pause(ctx context.Context, most time.Duration) error {
+	if most <= 0 {
+		return ctx.Err()
+	}
+	return sleep(ctx, rand.N(most))
+}
+
+// A Claim is what a strategy won: the entry that is the leader's seat, and how to
+// hold, publish and release it.
+type Claim struct {
+	// Entry exists for as long as the term may last: its deletion ends the term.
+	Entry backend.Entry
+	// Token is the term's fencing token; not 0.
+	Token uint64
+	// Guards hold for exactly as long as the claim does. Every write of the term
+	// carries them.
+	Guards []backend.Guard
+	// Encode makes the payload of Entry that publishes value.
+	Encode func(value []byte) []byte
+	// Announce asks to have the payload written as soon as the term has begun,
+	// because others learn from it.
+	Announce bool
+}
+
+// sleep waits for d or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,169 @@
+// Package fair is the strategy in which the first to come leads first: ordered
+// entries, the oldest leads, and each candidate waits for its predecessor only.
+//
+// A leader change wakes one candidate to lead, the next in line, however many
+// there are, and tells the one behind it that it is next. It costs the same number
+// of messages with three candidates as with five thousand. No directory is listed
+// on the way: see Campaign.
+//
+// Source: the leader election recipe of Apache ZooKeeper ("Recipes and
+// Solutions"), with one addition, the mark of the leader.
+package fair
+
+import (
+	"context"
+	"errors"
+	"iter"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/internal/entries"
+)
+
+// Strategy is the fair strategy. Its zero value is ready.
+type Strategy struct{}
+
+// New returns the fair strategy.
+func New() Strategy { return Strategy{} }
+
+var _ elector.Strategy = Strategy{}
+
+// Name is "fair".
+func (Strategy) Name() string { return "fair" }
+
+// Campaign enqueues an entry and waits until it is the oldest.
+//
+//  1. Enqueue an entry, me.
+//  2. Find the predecessor, the youngest entry older than me. None: I lead.
+//  3. Wait until the predecessor or my own entry goes. Mine: back to 1.
+//  4. If the predecessor bore the leader's mark when it went, I lead; else back to 2.
+//
+// The mark is what a leader writes into its own entry when its term begins. A
+// leader is the oldest entry, and no entry older than an existing one can ever
+// appear, so behind a marked predecessor nobody else is left: its going makes me
+// the oldest, and no read stands between the event and the win. My own entry is
+// known to exist at that moment, because Await reports changes in their order.
+func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	for {
+		me, err := offer(ctx, c)
+		if err != nil {
+			return elector.Claim{}, err
+		}
+		err = wait(ctx, c, me)
+		if err == nil {
+			return entries.Claim(c, me, true), nil
+		}
+		if !errors.Is(err, backend.ErrNoEntry) {
+			return elector.Claim{}, errors.Join(err, c.Withdraw(ctx, me))
+		}
+		// Somebody deleted my entry while I waited: enter again, at the end.
+	}
+}
+
+func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
+	completed := c.Begin(elector.StageOffer)
+	made, err := c.Session.Commit(ctx, nil, backend.Enqueue(c.Dir, entries.Payload(c, false)))
+	completed(err)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	return made[0], nil
+}
+
+// wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
+func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) error {
+	for {
+		before, err := determine(ctx, c, me)
+		if err != nil || !before.Exists() {
+			return err
+		}
+		led, err := ready(ctx, c, me, before)
+		if err != nil || led {
+			return err
+		}
+	}
+}
+
+func determine(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
+	completed := c.Begin(elector.StageDetermine)
+	before, err := c.Session.Predecessor(ctx, me)
+	completed(err)
+	return before, err
+}
+
+// ready blocks until before is gone, and tells whether it led.
+func ready(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) (led bool, err error) {
+	completed := c.Begin(elector.StageReady)
+	defer func() { completed(err) }()
+	for {
+		led = led || layout.DecodeCandidate(before.Value).Leads
+		now, err := c.Session.Await(ctx, me, before)
+		if err != nil {
+			return false, err
+		}
+		if me, before = now[0], now[1]; !me.Exists() {
+			return false, backend.ErrNoEntry
+		}
+		if !before.Exists() {
+			return led, nil
+		}
+	}
+}
+
+// Observe follows the oldest entry.
+func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) {
+		for {
+			listing, oldest, err := first(ctx, s, dir)
+			if !yield(entries.Leader(oldest), err) || err != nil {
+				return
+			}
+			if oldest.Exists() {
+				_, err = s.Await(ctx, oldest)
+			} else {
+				_, err = s.AwaitList(ctx, listing)
+			}
+			if err != nil {
+				yield(elector.Leader{}, err)
+				return
+			}
+		}
+	}
+}
+
+// first returns the directory's listing and its oldest entry, if there is one.
+func first(ctx context.Context, s backend.Session, dir string) (backend.Listing, backend.Entry, error) {
+	listing, err := s.List(ctx, dir)
+	if err != nil {
+		return listing, backend.Entry{}, err
+	}
+	for _, key := range listing.Keys {
+		switch e, err := s.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
+			// Gone since, or no candidate's.
+		default:
+			return listing, e, err
+		}
+	}
+	return listing, backend.Entry{}, nil
+}
+
+// Candidates lists the entries, the oldest first.
+func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
+	listing, err := s.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []elector.Candidate
+	for _, key := range listing.Keys {
+		switch e, err := s.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
+		case err != nil:
+			return nil, err
+		default:
+			all = append(all, entries.Candidate(e, len(all) == 0))
+		}
+	}
+	return all, nil
+}

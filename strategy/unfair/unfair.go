@@ -1,0 +1,123 @@
+// Package unfair is the strategy in which everybody races: one entry, the seat.
+// Whoever creates it leads; all others wait for it to go and then race again.
+//
+// It is the simplest recipe, with one entry per election however many candidates
+// there are. Its price is the herd: a leader change wakes every candidate, and all
+// but one write in vain. There is no order of succession. Jitter spreads the herd,
+// at the price of time without a leader.
+//
+// Source: the "simple lock" that Apache ZooKeeper's recipes warn of under "herd
+// effect"; Chubby and Consul elect this way.
+package unfair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/internal/entries"
+)
+
+// Strategy is the unfair strategy. Its zero value is ready and has no jitter.
+type Strategy struct {
+	// Jitter is the longest time a candidate waits, at random, between seeing the
+	// seat vacant and racing for it. Zero: none. It bounds nothing but the herd.
+	Jitter time.Duration
+}
+
+// New returns the unfair strategy without jitter.
+func New() Strategy { return Strategy{} }
+
+var _ elector.Strategy = Strategy{}
+
+// Name is "unfair".
+func (Strategy) Name() string { return "unfair" }
+
+func seatKey(dir string) string { return dir + "/seat" }
+
+// Campaign races for the seat until it is won.
+//
+//  1. Create the seat. Done: I lead.
+//  2. Somebody has it: wait until it is gone (and a random time, with jitter).
+//  3. Back to 1.
+func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	for {
+		seat, err := offer(ctx, c)
+		if err == nil {
+			return entries.Claim(c, seat, false), nil
+		}
+		if !errors.Is(err, backend.ErrExists) {
+			return elector.Claim{}, err
+		}
+		if err := ready(ctx, c); err != nil {
+			return elector.Claim{}, err
+		}
+		if err := c.Pause(ctx, u.Jitter); err != nil {
+			return elector.Claim{}, err
+		}
+	}
+}
+
+func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
+	completed := c.Begin(elector.StageOffer)
+	made, err := c.Session.Commit(ctx, nil, backend.Create(seatKey(c.Dir), entries.Payload(c, true)))
+	completed(err)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	return made[0], nil
+}
+
+// ready blocks until the seat is gone.
+func ready(ctx context.Context, c *elector.Candidacy) (err error) {
+	completed := c.Begin(elector.StageReady)
+	defer func() { completed(err) }()
+	for taken := backend.Unknown(seatKey(c.Dir)); taken.Exists(); {
+		now, err := c.Session.Await(ctx, taken)
+		if err != nil {
+			return err
+		}
+		if taken = now[0]; taken.Exists() && taken.Session == "" {
+			return fmt.Errorf("%w: %s is persistent, so no candidate made it and it would never go: delete it", elector.ErrStrategyMismatch, taken.Key)
+		}
+	}
+	return nil
+}
+
+// look reads the seat.
+func look(ctx context.Context, s backend.Session, dir string) (backend.Entry, error) {
+	seat, err := s.Get(ctx, seatKey(dir))
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: seatKey(dir)}, nil
+	}
+	return seat, err
+}
+
+// Observe follows the seat.
+func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) {
+		seat, err := look(ctx, s, dir)
+		for {
+			if !yield(entries.Leader(seat), err) || err != nil {
+				return
+			}
+			var now []backend.Entry
+			if now, err = s.Await(ctx, seat); err == nil {
+				seat = now[0]
+			}
+		}
+	}
+}
+
+// Candidates lists the leader only: the others leave no trace in the service.
+func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
+	seat, err := look(ctx, s, dir)
+	if err != nil || !seat.Exists() {
+		return nil, err
+	}
+	return []elector.Candidate{entries.Candidate(seat, true)}, nil
+}

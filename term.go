@@ -1,0 +1,254 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Term is one spell of leadership. It is safe for concurrent use.
+type Term struct {
+	c TermConfig
+}
+
+// TermConfig is what a Term made with NewTerm does.
+type TermConfig struct {
+	// Token is the fencing token. Context ends, with a cause, when the term does.
+	Token   uint64
+	Context context.Context
+	// Valid, Proclaim and Resign do what the methods of Term say.
+	Valid    func() bool
+	Proclaim func(ctx context.Context, value []byte) error
+	Resign   func(ctx context.Context) error
+
+	_ struct{}
+}
+
+// NewTerm makes a Term for fakes of Elector, and for adapters that put another
+// implementation behind it. All fields must be set.
+func NewTerm(c TermConfig) *Term { return &Term{c} }
+
+// Token is the fencing token: it strictly rises from term to term of an election,
+// restarts of all candidates and servers included. Never 0.
+func (t *Term) Token() uint64 { return t.c.Token }
+
+// Context lives for as long as the term. It is done before anyone else can lead;
+// context.Cause tells why: ErrResigned, ErrDeposed, ErrSessionLost, ErrSuspended or
+// ErrClosed. It keeps the values, not the deadline, of the Campaign's context.
+func (t *Term) Context() context.Context { return t.c.Context }
+
+// Valid tells whether the term holds at this instant: it compares now with the
+// session's trust window, so it is right even in a process that was paused and
+// has not run its timers yet. Ask it right before a side effect. It does not
+// block. Once false it stays false.
+func (t *Term) Valid() bool { return t.c.Valid() }
+
+// Proclaim publishes a new value of the leader. It is fenced: it never lands after
+// the term has ended. The error wraps the cause of the term's end if it has.
+func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Proclaim(ctx, value) }
+
+// Resign ends the term and releases the seat. The Context is cancelled first, and
+// then the seat is released at once, so call it when the leader's work has
+// stopped, as Run does. It blocks until the service has confirmed or ctx ends;
+// in that case the session goes on releasing it in the background. It is
+// harmless on a term that has ended.
+func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
+
+// seat is the Term's side in the elector: it holds the claim.
+type seat struct {
+	e       *elector
+	session backend.Session
+	claim   Claim
+	term    *Term
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	writing chan struct{} // held while a value is published
+	told    chan struct{} // closed when Elected has been reported
+	done    chan struct{} // closed when Ended has been reported
+
+	published bool // guarded by writing
+
+	mu       sync.Mutex
+	timer    *time.Timer
+	released bool // the entry is known to be gone
+}
+
+// seated begins a term.
+func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) *seat {
+	t := &seat{
+		e: e, session: s, claim: c,
+		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	t.term = NewTerm(TermConfig{
+		Token: c.Token, Context: t.ctx,
+		Valid: t.valid, Proclaim: t.proclaim,
+		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
+	})
+	e.mu.Lock()
+	e.seat = t
+	e.mu.Unlock()
+	t.watchWindow()
+	// The monitor saw no seat if the state changed before the lines above.
+	t.unsettle(s.State())
+	e.wg.Go(t.hold)
+
+	e.log.Info("elected", "token", c.Token)
+	e.cfg.Hooks.elected(c.Token)
+	close(t.told)
+	return t
+}
+
+// watchWindow ends the term when the session's trust window does. The timer is
+// set to the deadline known now; when it fires and finds a later one, it goes on.
+func (t *seat) watchWindow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return
+	}
+	left := time.Until(t.session.Deadline())
+	if left <= 0 {
+		t.cancel(ErrSessionLost)
+		return
+	}
+	if t.timer == nil {
+		t.timer = time.AfterFunc(left, t.watchWindow)
+		return
+	}
+	t.timer.Reset(left)
+}
+
+// unsettle ends the term if the session's state does not allow it to go on.
+func (t *seat) unsettle(state backend.State) {
+	switch {
+	case state == backend.Lost:
+		t.cancel(ErrSessionLost)
+	case state == backend.Suspended && t.e.cfg.OnSuspend == StepDownOnSuspend:
+		t.cancel(ErrSuspended)
+	}
+}
+
+func (t *seat) valid() bool {
+	return t.ctx.Err() == nil && time.Now().Before(t.session.Deadline())
+}
+
+// hold watches the seat's entry until the term ends, and then winds it up.
+func (t *seat) hold() {
+	if t.claim.Announce {
+		if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+			// The leader leads all the same. Its successor will have to look
+			// around when its time comes, instead of knowing.
+			t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
+		}
+	}
+	for known := t.claim.Entry; t.ctx.Err() == nil; {
+		now, err := t.session.Await(t.ctx, known)
+		switch {
+		case err != nil:
+			// Of the errors that are possible here only the lost session is news;
+			// one that breaks the contract must not leave a term unwatched.
+			t.cancel(ErrSessionLost)
+		case !now[0].Exists():
+			t.cancel(ErrDeposed)
+		default:
+			known = now[0]
+		}
+	}
+	t.mu.Lock()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.mu.Unlock()
+
+	cause := context.Cause(t.ctx)
+	if errors.Is(cause, ErrSuspended) {
+		// The session may recover, and with it an entry that nobody holds.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
+		if err := t.release(ctx); err != nil {
+			t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+		}
+		cancel()
+	}
+	<-t.told
+	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
+	t.e.cfg.Hooks.ended(t.claim.Token, cause)
+	close(t.done)
+}
+
+// vacate ends the term for the given cause and releases the seat.
+func (t *seat) vacate(ctx context.Context, cause error) error {
+	t.cancel(cause)
+	ended := context.Cause(t.ctx)
+	t.mu.Lock()
+	released := t.released
+	t.mu.Unlock()
+	if released || errors.Is(ended, ErrDeposed) || errors.Is(ended, ErrSessionLost) {
+		return nil
+	}
+	stopped := t.e.cfg.Hooks.begin(StageStop)
+	err := t.release(ctx)
+	stopped(err)
+	if err != nil {
+		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)
+	}
+	return nil
+}
+
+// release deletes the seat's entry, under the claim's guards. Where that is not
+// confirmed, the session goes on with it in the background.
+func (t *seat) release(ctx context.Context) error {
+	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Delete(t.claim.Entry))
+	switch {
+	case err == nil, errors.Is(err, backend.ErrGuard), errors.Is(err, backend.ErrNoEntry), errors.Is(err, ErrSessionLost):
+		t.mu.Lock()
+		t.released = true
+		t.mu.Unlock()
+		return nil
+	}
+	return errors.Join(err, t.session.Drop(ctx, t.claim.Entry))
+}
+
+func (t *seat) proclaim(ctx context.Context, value []byte) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
+	err := t.publish(ctx, value, true)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry) {
+		t.cancel(ErrDeposed)
+	}
+	if cause := context.Cause(t.ctx); cause != nil {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
+}
+
+// publish writes the leader's value. The first one is the elector's own, of the
+// announcement; it gives way to any that the user has proclaimed since.
+func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.published && !force {
+		return nil
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	t.published = true
+	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Set(t.claim.Entry, t.claim.Encode(value)))
+	return err
+}
