@@ -1,0 +1,23 @@
+// Package servertest starts real coordination servers for tests and puts a
+// fault-injecting TCP proxy in front of them.
+//
+// Servers are child processes of the test binary. They listen on 127.0.0.1
+// only, on ports chosen outside the kernel's ephemeral range, keep their data
+// in a temporary folder, and are stopped by process id. On Linux the kernel
+// kills them if the test binary dies first, however it dies.
+//
+// A server that is not installed is an error wrapping [ErrNotInstalled]; the
+// ...ForTest helpers turn it into a fatal test failure, never into a skip, so
+// that a missing server cannot make a test run look green.
+//
+// Typical use:
+//
+//	func TestX(t *testing.T) {
+//		zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true})
+//		proxy := servertest.ProxyForTest(t, zk.Addr())
+//		// connect a client to proxy.Addr(), then:
+//		lost := proxy.DropReply(servertest.MatchOp(servertest.OpCreate), 1)
+//		// the create is applied, its reply never arrives
+//		<-lost
+//	}
+package servertest

@@ -1,0 +1,57 @@
+//go:build unix
+
+package servertest
+
+import (
+	"testing"
+	"time"
+)
+
+func TestEnsemble(t *testing.T) {
+	begin := time.Now()
+	e := EnsembleForTest(t, 3, fast)
+	t.Logf("started in %v", time.Since(begin))
+	old, err := e.Leader()
+	must(t, err)
+	if got := len(e.Followers()); got != 2 || len(e.Addrs()) != 3 {
+		t.Fatalf("%d followers at %v", got, e.Addrs())
+	}
+	conn := connect(t, 20*time.Second, e.Addrs()...)
+	create(t, conn, "/before", 0)
+
+	begin = time.Now()
+	must(t, old.Kill())
+	leader, err := e.WaitLeader(30 * time.Second)
+	must(t, err)
+	t.Logf("new leader %v after the kill", time.Since(begin))
+	if leader == old {
+		t.Fatal("a dead server leads")
+	}
+	if !exists(t, conn, "/before") {
+		t.Fatal("data lost with the leader")
+	}
+
+	begin = time.Now()
+	must(t, leader.Pause())
+	if _, err := e.Leader(); err == nil {
+		t.Fatal("one of three servers leads")
+	}
+	must(t, leader.Resume())
+	must(t, old.Wipe())
+	must(t, e.Start())
+	t.Logf("complete again after %v", time.Since(begin))
+	if !exists(t, connect(t, 20*time.Second, old.Addr()), "/before") {
+		t.Fatal("a wiped server did not learn from the others")
+	}
+
+	var pids []int
+	for _, z := range e.Servers {
+		pids = append(pids, z.Pid())
+	}
+	must(t, e.Close())
+	for _, pid := range pids {
+		if pid == 0 || !gone(pid) {
+			t.Errorf("process %d is left after Close", pid)
+		}
+	}
+}

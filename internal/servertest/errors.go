@@ -1,0 +1,20 @@
+package servertest
+
+import "errors"
+
+var (
+	// ErrNotInstalled is wrapped by every error that means a server's
+	// programs are missing from this machine. The message names what to
+	// install.
+	ErrNotInstalled = errors.New("server not installed")
+
+	// ErrClosed is returned by operations on a server or proxy after Close.
+	ErrClosed = errors.New("closed")
+
+	// ErrNotRunning is returned by operations that need a running process.
+	ErrNotRunning = errors.New("server process is not running")
+
+	// ErrNotServing is returned when a process answers but does not serve
+	// clients, for example a ZooKeeper server without a quorum.
+	ErrNotServing = errors.New("server is not serving requests")
+)

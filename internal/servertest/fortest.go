@@ -1,0 +1,99 @@
+package servertest
+
+import (
+	"sync"
+	"testing"
+)
+
+// ZooKeeperForTest starts a server that is closed when the test ends. If it
+// cannot be started, not being installed included, the test fails at once. If
+// the test fails, the end of the server's log is added to the test's log.
+func ZooKeeperForTest(tb testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
+	tb.Helper()
+	z, err := StartZooKeeper(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { closeInTest(tb, z) })
+	return z
+}
+
+// EnsembleForTest is ZooKeeperForTest for an ensemble of n servers.
+func EnsembleForTest(tb testing.TB, n int, cfg ZooKeeperConfig) *Ensemble {
+	tb.Helper()
+	e, err := StartZooKeeperEnsemble(n, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, z := range e.Servers {
+		tb.Cleanup(func() { closeInTest(tb, z) })
+	}
+	return e
+}
+
+// ProxyForTest starts a proxy that is closed when the test ends.
+func ProxyForTest(tb testing.TB, target string) *Proxy {
+	tb.Helper()
+	p, err := NewProxy(target)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			tb.Errorf("close proxy: %v", err)
+		}
+	})
+	return p
+}
+
+func closeInTest(tb testing.TB, z *ZooKeeper) {
+	if tb.Failed() {
+		tb.Logf("end of the log of %s at %s:\n%s", z.proc.spec.Name, z.Addr(), z.LogTail(4096))
+	}
+	if err := z.Close(); err != nil {
+		tb.Errorf("close %s: %v", z.proc.spec.Name, err)
+	}
+}
+
+// shared is the test binary's common server.
+var shared struct {
+	mu  sync.Mutex
+	zk  *ZooKeeper
+	err error
+}
+
+// SharedZooKeeper returns the test binary's common standalone server and
+// starts it on first use, with NoSync and QuickStart. Tests keep to nodes of
+// their own and must not stop or pause it. TestMain calls Shutdown in the end:
+//
+//	func TestMain(m *testing.M) {
+//		code := m.Run()
+//		servertest.Shutdown()
+//		os.Exit(code)
+//	}
+func SharedZooKeeper(tb testing.TB) *ZooKeeper {
+	tb.Helper()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	// A failure is kept: waiting for the same one in every test helps nobody.
+	if shared.zk == nil && shared.err == nil {
+		shared.zk, shared.err = StartZooKeeper(ZooKeeperConfig{NoSync: true, QuickStart: true})
+	}
+	if shared.err != nil {
+		tb.Fatal(shared.err)
+	}
+	return shared.zk
+}
+
+// Shutdown closes the shared server and blocks until it is gone. It does
+// nothing if there is none. A later SharedZooKeeper starts a new one.
+func Shutdown() error {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	z := shared.zk
+	shared.zk, shared.err = nil, nil
+	if z == nil {
+		return nil
+	}
+	return z.Close()
+}

@@ -1,0 +1,277 @@
+package servertest
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	chunkSize  = 32 << 10
+	queueItems = 256 // kept per direction before the sender is slowed down
+	dialLimit  = 10 * time.Second
+)
+
+// Link is one client connection through a Proxy, with its connection to the
+// server.
+type Link struct {
+	proxy  *Proxy
+	number int
+	raw    net.Conn // the client's TCP connection
+	target string
+
+	toServer, toClient gate // in addition to the proxy's
+
+	session session // what is known of the ZooKeeper traffic
+
+	done chan struct{} // closed by Cut or finish
+
+	mu     sync.Mutex
+	server net.Conn // nil until dialled
+	over   bool
+}
+
+// item is one step of a direction: bytes to write or the end of the stream.
+type item struct {
+	data []byte
+	due  time.Time       // not before
+	hold <-chan struct{} // not before this is closed, nil: at once
+	end  ending
+}
+
+type ending int
+
+const (
+	goOn     ending = iota
+	closing         // pass on that the sender has closed its side
+	aborting        // reset the link
+	ended           // close the link without losing what was written
+)
+
+func newLink(p *Proxy, number int, client net.Conn, target string) *Link {
+	l := &Link{proxy: p, number: number, raw: client, target: target, done: make(chan struct{})}
+	l.session.rules = &p.rules
+	l.session.client = l.Client()
+	return l
+}
+
+// Client returns the client's address, as its connection's LocalAddr says.
+func (l *Link) Client() string { return l.raw.RemoteAddr().String() }
+
+// Cut resets this link, see Proxy.Cut.
+func (l *Link) Cut() { l.shutdown(reset) }
+
+// finish closes the link such that what has been written still arrives.
+func (l *Link) finish() { l.shutdown(func(c net.Conn) { _ = c.Close() }) }
+
+// Stall is Proxy.Stall for this link. The link moves when neither it nor the
+// proxy is stalled.
+func (l *Link) Stall() {
+	l.toServer.shut()
+	l.toClient.shut()
+}
+
+// StallToServer is Proxy.StallToServer for this link.
+func (l *Link) StallToServer() { l.toServer.shut() }
+
+// StallToClient is Proxy.StallToClient for this link.
+func (l *Link) StallToClient() { l.toClient.shut() }
+
+// Unstall ends the link's own Stall, StallToServer and StallToClient.
+func (l *Link) Unstall() {
+	l.toServer.open()
+	l.toClient.open()
+}
+
+// Done returns a channel that is closed when the link is over.
+func (l *Link) Done() <-chan struct{} { return l.done }
+
+// shutdown ends the link once; all of its goroutines then end by themselves.
+func (l *Link) shutdown(closeConn func(net.Conn)) {
+	l.mu.Lock()
+	if l.over {
+		l.mu.Unlock()
+		return
+	}
+	l.over = true
+	server := l.server
+	l.mu.Unlock()
+	closeConn(l.raw)
+	if server != nil {
+		closeConn(server)
+	}
+	close(l.done)
+	l.session.abandon()
+}
+
+// run serves the link and returns when all of its goroutines have ended.
+func (l *Link) run() {
+	// A stalled network would not let a handshake through either.
+	if !l.pass(&l.proxy.toServer, &l.toServer) {
+		return
+	}
+	client, err := l.handshake()
+	if err != nil {
+		l.Cut()
+		return
+	}
+	server, err := l.dial()
+	if err != nil {
+		l.Cut()
+		return
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		l.pump(client, server, l.session.fromClient, &l.proxy.toServer, &l.toServer)
+	})
+	wg.Go(func() {
+		l.pump(server, client, l.session.fromServer, &l.proxy.toClient, &l.toClient)
+	})
+	wg.Wait()
+	l.finish()
+}
+
+// handshake terminates TLS if the proxy is to.
+func (l *Link) handshake() (net.Conn, error) {
+	if l.proxy.tls == nil {
+		return l.raw, nil
+	}
+	ctx, cancel := context.WithTimeout(l.proxy.ctx, dialLimit)
+	defer cancel()
+	conn := tls.Server(l.raw, l.proxy.tls)
+	return conn, conn.HandshakeContext(ctx)
+}
+
+func (l *Link) dial() (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(l.proxy.ctx, dialLimit)
+	defer cancel()
+	var d net.Dialer
+	server, err := d.DialContext(ctx, "tcp", l.target)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		// Cut came while dialling and did not know this connection.
+		reset(server)
+		return nil, net.ErrClosed
+	}
+	l.server = server
+	return server, nil
+}
+
+// pump moves one direction until its end or the link's. split turns the bytes
+// that have arrived into items.
+func (l *Link) pump(from, to net.Conn, split func(chunk []byte, eof bool) []item, gates ...*gate) {
+	queue := make(chan item, queueItems)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(queue)
+		l.receive(from, split, queue)
+	})
+	l.deliver(to, queue, gates)
+	// The receiver may be waiting for bytes that deliver no longer wants; then
+	// deliver has ended the link, which has closed the connection.
+	wg.Wait()
+}
+
+// receive reads until the stream's or the link's end.
+func (l *Link) receive(from net.Conn, split func(chunk []byte, eof bool) []item, queue chan<- item) {
+	buf := make([]byte, chunkSize)
+	for {
+		n, err := from.Read(buf)
+		due := time.Now().Add(l.proxy.latency())
+		items := split(buf[:n], err != nil)
+		switch {
+		case errors.Is(err, io.EOF):
+			items = append(items, item{end: closing})
+		case err != nil:
+			items = append(items, item{end: aborting})
+		}
+		for _, it := range items {
+			it.due = due
+			select {
+			case queue <- it:
+			case <-l.done:
+				return
+			}
+			if it.end != goOn {
+				return
+			}
+		}
+	}
+}
+
+// deliver writes what is in the queue. When it returns, either all of the
+// stream has been delivered or the link is over.
+func (l *Link) deliver(to net.Conn, queue <-chan item, gates []*gate) {
+	for it := range queue {
+		if !l.waitDue(it) || !l.pass(gates...) {
+			return
+		}
+		if len(it.data) > 0 {
+			if _, err := to.Write(it.data); err != nil {
+				l.Cut()
+				return
+			}
+		}
+		switch it.end {
+		case goOn:
+		case closing:
+			if half, ok := to.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
+				l.Cut()
+			}
+		case aborting:
+			l.Cut()
+		case ended:
+			l.finish()
+		}
+		if it.end != goOn {
+			return
+		}
+	}
+}
+
+// waitDue blocks until the item's time has come. It returns false if the link
+// ended first.
+func (l *Link) waitDue(it item) bool {
+	if wait := time.Until(it.due); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.done:
+			return false
+		}
+	}
+	if it.hold == nil {
+		return true
+	}
+	select {
+	case <-it.hold:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
+// pass blocks until all gates are open. It returns false if the link ended.
+func (l *Link) pass(gates ...*gate) bool {
+	for {
+		for _, g := range gates {
+			if !g.pass(l.done) {
+				return false
+			}
+		}
+		// While waiting at one gate, another may have been shut again.
+		if !slices.ContainsFunc(gates, (*gate).isShut) {
+			return true
+		}
+	}
+}

@@ -1,0 +1,11 @@
+//go:build unix && !linux
+
+package servertest
+
+import "syscall"
+
+// childAttr gives the child its own process group. There is no parent-death
+// signal here: a test binary killed with SIGKILL leaves its servers running.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

@@ -1,0 +1,218 @@
+package servertest
+
+import (
+	"context"
+	"crypto/tls"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy is a TCP proxy on loopback that injects faults between clients and one
+// server. Its settings act on all links, present and future; a [Link] is one
+// client connection together with its connection to the server.
+//
+// Bytes are never lost, changed or reordered on a link that stays open, except
+// by the rules made for that (DropReply, DropRequest). All methods may be
+// called from any goroutine, and none blocks on the network but Close, which
+// waits for the proxy's own goroutines only.
+//
+// Any protocol passes through. What it does with single messages (OnRequest,
+// DropReply, DropRequest, HoldReply, HoldRequest) works for ZooKeeper's.
+type Proxy struct {
+	listener net.Listener
+	port     int
+	tls      *tls.Config // terminates TLS if set
+	accepted atomic.Int64
+
+	toServer, toClient gate
+	rules              ruleSet
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // accept loop and links
+
+	mu            sync.Mutex
+	target        string
+	refuse        bool
+	delay, jitter time.Duration
+	links         map[*Link]struct{}
+	closed        bool
+}
+
+// NewProxy starts a proxy to the server at target, which need not be running.
+// The caller closes it.
+func NewProxy(target string) (*Proxy, error) { return newProxy(target, nil) }
+
+func newProxy(target string, config *tls.Config) (*Proxy, error) {
+	listener, port, err := listenLoopback()
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{listener: listener, port: port, tls: config, target: target, links: make(map[*Link]struct{})}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.wg.Go(p.accept)
+	return p, nil
+}
+
+// Addr returns the address that clients connect to. It never changes.
+func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Accepted returns how many connections clients have opened so far, refused
+// ones included.
+func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
+
+// Close cuts all links, stops listening, and blocks until all of the proxy's
+// goroutines have ended. Closing twice is fine.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	first := !p.closed
+	p.closed = true
+	p.mu.Unlock()
+	p.cancel()
+	err := p.listener.Close()
+	p.Cut()
+	p.wg.Wait()
+	if !first {
+		return nil
+	}
+	ReleasePorts(p.port)
+	return err
+}
+
+// SetTarget sends future links to another server. Present links stay.
+func (p *Proxy) SetTarget(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = addr
+}
+
+// Refuse decides whether new connections are reset as soon as they have been
+// accepted. Present links stay.
+func (p *Proxy) Refuse(refuse bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = refuse
+}
+
+// Cut resets all present links at once: both the clients and the server see a
+// connection reset, and bytes on their way are lost. It works on stalled links
+// too. New links are not affected.
+func (p *Proxy) Cut() {
+	for _, link := range p.Links() {
+		link.Cut()
+	}
+}
+
+// Stall makes all links half-open in both directions: connections stay open
+// and new ones are accepted, but nothing arrives at the other end, not even
+// its being closed. The bytes are kept and delivered in order after Unstall;
+// on a link that is cut in the meantime they are lost. When much is kept (some
+// hundred chunks per direction), the sender is slowed down as by a full
+// network buffer. A chunk that is being passed on during the call may still
+// arrive; one sent after Stall has returned does not.
+func (p *Proxy) Stall() {
+	p.toServer.shut()
+	p.toClient.shut()
+}
+
+// StallToServer is Stall for what clients send only.
+func (p *Proxy) StallToServer() { p.toServer.shut() }
+
+// StallToClient is Stall for what the server sends only.
+func (p *Proxy) StallToClient() { p.toClient.shut() }
+
+// Unstall ends Stall, StallToServer and StallToClient.
+func (p *Proxy) Unstall() {
+	p.toServer.open()
+	p.toClient.open()
+}
+
+// Delay makes a slow network: every chunk, in each direction, arrives d plus a
+// random part of jitter after it was sent, in order. Zero ends it. Chunks that
+// are on their way keep their delay.
+func (p *Proxy) Delay(d, jitter time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay, p.jitter = d, jitter
+}
+
+// latency draws the delay of one chunk.
+func (p *Proxy) latency() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := p.delay
+	if p.jitter > 0 {
+		d += rand.N(p.jitter)
+	}
+	return d
+}
+
+// Links returns the links that are open now, oldest first.
+func (p *Proxy) Links() []*Link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	links := make([]*Link, 0, len(p.links))
+	for link := range p.links {
+		links = append(links, link)
+	}
+	slices.SortFunc(links, func(a, b *Link) int { return a.number - b.number })
+	return links
+}
+
+// Link returns the open link of the client with this local address (its
+// connection's LocalAddr), or nil.
+func (p *Proxy) Link(client string) *Link {
+	for _, link := range p.Links() {
+		if link.Client() == client {
+			return link
+		}
+	}
+	return nil
+}
+
+// accept runs until the listener is closed.
+func (p *Proxy) accept() {
+	for {
+		conn, err := p.listener.Accept()
+		if err != nil {
+			if p.ctx.Err() != nil {
+				return
+			}
+			// Out of file descriptors, perhaps: do not spin.
+			select {
+			case <-p.ctx.Done():
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			continue
+		}
+		number := int(p.accepted.Add(1))
+		p.mu.Lock()
+		if p.refuse || p.closed {
+			p.mu.Unlock()
+			reset(conn)
+			continue
+		}
+		link := newLink(p, number, conn, p.target)
+		p.links[link] = struct{}{}
+		p.mu.Unlock()
+		p.wg.Go(func() {
+			link.run()
+			p.mu.Lock()
+			delete(p.links, link)
+			p.mu.Unlock()
+		})
+	}
+}
+
+// reset closes a connection such that the peer sees a reset.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // fails only on a closed connection
+	}
+	_ = conn.Close()
+}

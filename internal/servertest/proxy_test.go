@@ -1,0 +1,248 @@
+//go:build unix
+
+package servertest
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// echoServer sends back what it receives, and then its tag if it has one.
+func echoServer(t *testing.T, tag string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() {
+				defer conn.Close()
+				_, _ = io.Copy(conn, conn)
+				_, _ = io.WriteString(conn, tag)
+			})
+		}
+	})
+	// Cleanups run last in, first out: the proxy's, made later, ends the links.
+	t.Cleanup(func() { must(t, l.Close()); wg.Wait() })
+	return l.Addr().String()
+}
+
+func dial(t *testing.T, p *Proxy) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", p.Addr())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	return conn
+}
+
+func send(t *testing.T, conn net.Conn, text string) {
+	t.Helper()
+	_, err := io.WriteString(conn, text)
+	must(t, err)
+}
+
+func receive(t *testing.T, conn net.Conn, want string) {
+	t.Helper()
+	got := make([]byte, len(want))
+	_, err := io.ReadFull(conn, got)
+	must(t, err)
+	if string(got) != want {
+		t.Fatalf("received %q, want %q", got, want)
+	}
+}
+
+// silent checks that nothing arrives for a while.
+func silent(t *testing.T, conn net.Conn) {
+	t.Helper()
+	must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	n, err := conn.Read(make([]byte, 1))
+	if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("received %d bytes, %v", n, err)
+	}
+	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+}
+
+func isReset(t *testing.T, conn net.Conn) {
+	t.Helper()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("read: %v, want a reset", err)
+	}
+}
+
+func TestProxyPassesBytesAndHalfClose(t *testing.T) {
+	p := ProxyForTest(t, echoServer(t, "tail"))
+	for _, text := range []string{"hello", "", "\x00", "\x00\x00\x00", "\x00\x00\x00\x2c\x00\x00\x00\x01 not ZooKeeper"} {
+		conn := dial(t, p)
+		send(t, conn, text)
+		must(t, conn.(*net.TCPConn).CloseWrite())
+		got, err := io.ReadAll(conn)
+		must(t, err)
+		if string(got) != text+"tail" {
+			t.Errorf("received %q for %q", got, text)
+		}
+	}
+	eventually(t, "links go", func() bool { return len(p.Links()) == 0 })
+	if p.Accepted() != 5 {
+		t.Errorf("accepted %d", p.Accepted())
+	}
+}
+
+func TestProxyMovesMuchData(t *testing.T) {
+	p := ProxyForTest(t, echoServer(t, ""))
+	conn := dial(t, p)
+	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // 16 MiB
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, _ = conn.Write(data)
+		_ = conn.(*net.TCPConn).CloseWrite()
+	})
+	got, err := io.ReadAll(conn)
+	wg.Wait()
+	must(t, err)
+	if !bytes.Equal(got, data) {
+		t.Fatalf("%d bytes came back, or others", len(got))
+	}
+}
+
+func TestProxyCutAndRefuse(t *testing.T) {
+	p := ProxyForTest(t, echoServer(t, ""))
+	a, b := dial(t, p), dial(t, p)
+	for _, conn := range []net.Conn{a, b} {
+		send(t, conn, "x")
+		receive(t, conn, "x")
+	}
+	link := p.Link(a.LocalAddr().String())
+	if link == nil || len(p.Links()) != 2 {
+		t.Fatalf("links %v", p.Links())
+	}
+	link.Cut()
+	<-link.Done()
+	isReset(t, a)
+	send(t, b, "y")
+	receive(t, b, "y")
+
+	p.Refuse(true)
+	isReset(t, dial(t, p))
+	send(t, b, "z")
+	receive(t, b, "z")
+	p.Cut()
+	isReset(t, b)
+	p.Refuse(false)
+	c := dial(t, p)
+	send(t, c, "again")
+	receive(t, c, "again")
+}
+
+func TestProxyStall(t *testing.T) {
+	p := ProxyForTest(t, echoServer(t, ""))
+	conn := dial(t, p)
+	send(t, conn, "a")
+	receive(t, conn, "a")
+	p.Stall()
+	late := dial(t, p) // accepted all the same
+	send(t, conn, "b")
+	send(t, late, "l")
+	silent(t, conn)
+	silent(t, late)
+	p.Unstall()
+	receive(t, conn, "b")
+	receive(t, late, "l")
+
+	p.StallToClient()
+	send(t, conn, "c")
+	silent(t, conn)
+	p.Unstall()
+	receive(t, conn, "c")
+
+	p.Links()[0].StallToServer()
+	send(t, conn, "d")
+	silent(t, conn)
+	send(t, late, "other links move")
+	receive(t, late, "other links move")
+	p.Cut() // works on a stalled one
+	isReset(t, conn)
+}
+
+func TestProxyDelayKeepsOrder(t *testing.T) {
+	p := ProxyForTest(t, echoServer(t, ""))
+	conn := dial(t, p)
+	p.Delay(30*time.Millisecond, 30*time.Millisecond)
+	begin := time.Now()
+	for _, text := range []string{"a", "b", "c", "d"} {
+		send(t, conn, text)
+		time.Sleep(2 * time.Millisecond)
+	}
+	receive(t, conn, "abcd")
+	if took := time.Since(begin); took < 60*time.Millisecond {
+		t.Fatalf("only %v there and back", took)
+	}
+	p.Delay(0, 0)
+	send(t, conn, "e")
+	receive(t, conn, "e")
+}
+
+func TestProxySetTargetAndDeadTarget(t *testing.T) {
+	a, b := echoServer(t, "A"), echoServer(t, "B")
+	p := ProxyForTest(t, a)
+	old := dial(t, p)
+	send(t, old, "x")
+	receive(t, old, "x")
+	p.SetTarget(b)
+	for conn, tag := range map[net.Conn]string{old: "A", dial(t, p): "B"} {
+		must(t, conn.(*net.TCPConn).CloseWrite())
+		receive(t, conn, tag)
+	}
+	ports, err := FreePorts(1)
+	must(t, err)
+	defer ReleasePorts(ports...)
+	p.SetTarget(loopback(ports[0]))
+	isReset(t, dial(t, p))
+}
+
+func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
+	target := echoServer(t, "")
+	before := runtime.NumGoroutine()
+	p, err := NewProxy(target)
+	must(t, err)
+	conn, stalled := dial(t, p), dial(t, p)
+	send(t, conn, "x")
+	receive(t, conn, "x")
+	p.Stall()
+	send(t, stalled, "y")
+	dial(t, p)
+	must(t, p.Close())
+	must(t, p.Close())
+	isReset(t, conn)
+	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+func TestTLSProxy(t *testing.T) {
+	p, config, err := NewTLSProxy(echoServer(t, "tail"))
+	must(t, err)
+	t.Cleanup(func() { must(t, p.Close()) })
+	conn, err := tls.Dial("tcp", p.Addr(), config)
+	must(t, err)
+	send(t, conn, "secret")
+	must(t, conn.CloseWrite())
+	receive(t, conn, "secrettail")
+	if _, err := tls.Dial("tcp", p.Addr(), &tls.Config{ServerName: "127.0.0.1"}); err == nil {
+		t.Fatal("strangers trust the certificate")
+	}
+	if _, err := tls.Dial("tcp", p.Addr(), config); err != nil {
+		t.Fatalf("after a failed handshake: %v", err)
+	}
+}

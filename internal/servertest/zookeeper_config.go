@@ -1,0 +1,142 @@
+package servertest
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ZooKeeperConfig configures one server or every server of an ensemble. The
+// zero value is ready to use.
+type ZooKeeperConfig struct {
+	// TickTime is the server's time unit, 200 ms by default. Session timeouts
+	// are rounded up to ticks and are at least two ticks long.
+	TickTime time.Duration
+
+	// MaxSessionTimeout bounds what clients may ask for, 60 s by default.
+	MaxSessionTimeout time.Duration
+
+	// Dir is an existing folder in which the server makes a new folder for
+	// its files; by default the system's folder for temporary files.
+	Dir string
+
+	// HeapMB is the Java heap's size limit in MiB, 256 by default.
+	HeapMB int
+
+	// QuickStart trades peak speed for start-up time: the JVM uses its first
+	// compiler only. Leave it off for benchmarks.
+	QuickStart bool
+
+	// NoSync makes the server skip fsync on its transaction log. A killed
+	// process still loses nothing, since the kernel has the data.
+	NoSync bool
+
+	// Extra lines are appended to zoo.cfg. A key given twice counts with its
+	// last value, so these override what this package writes.
+	Extra []string
+
+	// SystemProperties are given to the JVM as -Dkey=value.
+	SystemProperties map[string]string
+
+	// JVMFlags are put after this package's own flags.
+	JVMFlags []string
+
+	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
+	// by default.
+	ReadyTimeout time.Duration
+
+	// Log receives a copy of the server's output, which always goes to a file
+	// in the server's folder. Writes are serialised within one server or
+	// ensemble. The writer must not block.
+	Log io.Writer
+}
+
+func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
+	if c.TickTime <= 0 {
+		c.TickTime = 200 * time.Millisecond
+	}
+	if c.MaxSessionTimeout <= 0 {
+		c.MaxSessionTimeout = 60 * time.Second
+	}
+	if c.HeapMB <= 0 {
+		c.HeapMB = 256
+	}
+	if c.ReadyTimeout <= 0 {
+		c.ReadyTimeout = 60 * time.Second
+	}
+	c.Log = share(c.Log)
+	return c
+}
+
+// peer is an ensemble member's place in the configuration.
+type peer struct {
+	id         int
+	clientPort int
+	quorumPort int
+	electPort  int
+}
+
+// file renders zoo.cfg. Without peers it is a standalone server's.
+func (c ZooKeeperConfig) file(dataDir string, port int, peers []peer) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("tickTime=%d", c.TickTime.Milliseconds())
+	line("minSessionTimeout=%d", 2*c.TickTime.Milliseconds())
+	line("maxSessionTimeout=%d", c.MaxSessionTimeout.Milliseconds())
+	line("dataDir=%s", dataDir)
+	line("clientPort=%d", port)
+	line("clientPortAddress=127.0.0.1")
+	line("maxClientCnxns=0")
+	line("admin.enableServer=false")
+	line("4lw.commands.whitelist=*")
+	if len(peers) > 0 {
+		// Both limits are in ticks. The first is generous because three JVMs
+		// may start on a busy machine; the second decides how soon a frozen
+		// leader is given up (2 s with the default tick).
+		line("initLimit=%d", max(10, int(20*time.Second/c.TickTime)))
+		line("syncLimit=%d", max(3, int(2*time.Second/c.TickTime)))
+		for _, p := range peers {
+			line("server.%d=127.0.0.1:%d:%d", p.id, p.quorumPort, p.electPort)
+		}
+	}
+	for _, extra := range c.Extra {
+		line("%s", extra)
+	}
+	return b.String()
+}
+
+// javaArgs is java's command line.
+func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string {
+	args := []string{
+		fmt.Sprintf("-Xmx%dm", c.HeapMB),
+		"-XX:+UseSerialGC",
+		"-XX:-UsePerfData", // no files in /tmp/hsperfdata_*
+		"-XX:+ExitOnOutOfMemoryError",
+		"-Xshare:auto",
+	}
+	if c.QuickStart {
+		args = append(args, "-XX:TieredStopAtLevel=1")
+	}
+	props := map[string]string{
+		"java.io.tmpdir":                        tmpDir,
+		"java.net.preferIPv4Stack":              "true",
+		"zookeeper.jmx.log4j.disable":           "true",
+		"zookeeper.preAllocSize":                "1024", // KiB; 64 MiB per log file otherwise
+		"org.slf4j.simpleLogger.showDateTime":   "true",
+		"org.slf4j.simpleLogger.dateTimeFormat": "HH:mm:ss.SSS",
+		// One line per four-letter word would drown everything else.
+		"org.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn": "warn",
+	}
+	if c.NoSync {
+		props["zookeeper.forceSync"] = "no"
+	}
+	maps.Copy(props, c.SystemProperties)
+	for _, key := range slices.Sorted(maps.Keys(props)) {
+		args = append(args, "-D"+key+"="+props[key])
+	}
+	args = append(args, c.JVMFlags...)
+	return append(args, "-cp", classPath, zooKeeperMain, configFile)
+}

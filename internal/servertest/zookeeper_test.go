@@ -1,0 +1,207 @@
+//go:build unix
+
+package servertest
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
+
+// connect returns a client with a session.
+func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	must(t, err)
+	t.Cleanup(conn.Close)
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn
+			}
+		case <-deadline:
+			t.Fatal("no session")
+		}
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
+	t.Helper()
+	_, err := conn.Create(path, []byte("x"), flags, zk.WorldACL(zk.PermAll))
+	must(t, err)
+}
+
+func exists(t *testing.T, conn *zk.Conn, path string) bool {
+	t.Helper()
+	for range 100 {
+		found, _, err := conn.Exists(path)
+		if err == nil {
+			return found
+		}
+		time.Sleep(50 * time.Millisecond) // reconnecting
+	}
+	t.Fatal("the client never came back")
+	return false
+}
+
+func TestZooKeeperLifecycle(t *testing.T) {
+	begin := time.Now()
+	z := ZooKeeperForTest(t, fast)
+	t.Logf("started in %v", time.Since(begin))
+	if mode, err := z.Mode(); err != nil || mode != ModeStandalone {
+		t.Fatalf("mode %q, %v", mode, err)
+	}
+	if answer, err := z.Command("ruok"); err != nil || answer != "imok" {
+		t.Fatalf("ruok: %q, %v", answer, err)
+	}
+	conn := connect(t, 10*time.Second, z.Addr())
+	create(t, conn, "/kept", 0)
+	if z.Start() == nil {
+		t.Fatal("started twice")
+	}
+
+	addr, pid := z.Addr(), z.Pid()
+	must(t, z.Kill())
+	if z.Running() || !gone(pid) {
+		t.Fatal("running after Kill")
+	}
+	if _, err := z.Mode(); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	must(t, z.Start())
+	if z.Addr() != addr || z.Pid() == pid {
+		t.Fatal("not the same server again")
+	}
+	if !exists(t, conn, "/kept") {
+		t.Fatal("data lost by Kill and Start")
+	}
+	must(t, z.Stop())
+	must(t, z.Start())
+	begin = time.Now()
+	must(t, z.Restart())
+	t.Logf("restarted in %v", time.Since(begin))
+	if !exists(t, conn, "/kept") {
+		t.Fatal("data lost by Stop, Start, Restart")
+	}
+	conn.Close()
+
+	must(t, z.Wipe())
+	must(t, z.Start())
+	if exists(t, connect(t, 10*time.Second, z.Addr()), "/kept") {
+		t.Fatal("data survived Wipe")
+	}
+
+	pid = z.Pid()
+	must(t, z.Close())
+	must(t, z.Close())
+	if _, err := os.Stat(z.Dir()); !os.IsNotExist(err) || !gone(pid) {
+		t.Fatalf("Close left something behind: %v", err)
+	}
+	if err := z.Start(); !errors.Is(err, ErrClosed) {
+		t.Fatalf("Start after Close: %v", err)
+	}
+}
+
+func TestZooKeeperPause(t *testing.T) {
+	z := ZooKeeperForTest(t, fast)
+	conn := connect(t, 20*time.Second, z.Addr())
+	must(t, z.Pause())
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := conn.Exists("/")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	must(t, z.Resume())
+	must(t, <-answered)
+	must(t, z.Pause())
+	must(t, z.Kill()) // works on a paused one
+}
+
+func TestZooKeeperSessionExpiresSoon(t *testing.T) {
+	z := SharedZooKeeper(t)
+	p := ProxyForTest(t, z.Addr())
+	create(t, connect(t, 400*time.Millisecond, p.Addr()), "/short", zk.FlagEphemeral)
+	p.Refuse(true)
+	p.Cut()
+	conn := connect(t, 10*time.Second, z.Addr())
+	begin := time.Now()
+	eventually(t, "the ephemeral node goes", func() bool { return !exists(t, conn, "/short") })
+	t.Logf("gone after %v", time.Since(begin))
+}
+
+func TestZooKeeperMetrics(t *testing.T) {
+	z := SharedZooKeeper(t)
+	conn := connect(t, 10*time.Second, z.Addr())
+	before, err := z.Metrics()
+	must(t, err)
+	create(t, conn, "/metrics", zk.FlagEphemeral)
+	_, _, _, err = conn.ExistsW("/metrics")
+	must(t, err)
+	after, err := z.Metrics()
+	must(t, err)
+	for _, key := range []string{"znode_count", "ephemerals_count", "watch_count"} {
+		if after[key] != before[key]+1 {
+			t.Errorf("%s: %v, then %v", key, before[key], after[key])
+		}
+	}
+	if grown := after["packets_received"] - before["packets_received"]; grown < 2 {
+		t.Errorf("packets_received grew by %v", grown)
+	}
+	if after["num_alive_connections"] < 1 {
+		t.Errorf("num_alive_connections %v", after["num_alive_connections"])
+	}
+	if n, err := z.Watches(); err != nil || n < 1 {
+		t.Errorf("watches %d, %v", n, err)
+	}
+}
+
+func TestZooKeeperStartFailureShowsTheLog(t *testing.T) {
+	cfg := fast
+	cfg.Extra = []string{"tickTime=nonsense"}
+	_, err := StartZooKeeper(cfg)
+	if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "nonsense") {
+		t.Fatalf("error %v", err)
+	}
+}
+
+func TestZooKeeperNotInstalled(t *testing.T) {
+	t.Setenv("ELECTOR_ZK_JARS", t.TempDir())
+	_, err := StartZooKeeper(fast)
+	if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "zookeeper openjdk-17-jre-headless") {
+		t.Fatalf("no jars: %v", err)
+	}
+	t.Setenv("ELECTOR_ZK_JARS", "")
+	t.Setenv("JAVA_HOME", "")
+	t.Setenv("PATH", t.TempDir())
+	if _, err := StartZooKeeperEnsemble(3, fast); !errors.Is(err, ErrNotInstalled) {
+		t.Fatalf("no java: %v", err)
+	}
+}
+
+func TestExternalZooKeeper(t *testing.T) {
+	t.Setenv("ELECTOR_ZK", "")
+	if got := ExternalZooKeeper(); got != nil {
+		t.Fatal(got)
+	}
+	t.Setenv("ELECTOR_ZK", "a:1, b:2,")
+	if got := ExternalZooKeeper(); len(got) != 2 || got[0] != "a:1" || got[1] != "b:2" {
+		t.Fatal(got)
+	}
+}

@@ -1,0 +1,140 @@
+package servertest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Modes that ZooKeeper.Mode returns.
+const (
+	ModeStandalone = "standalone"
+	ModeLeader     = "leader"
+	ModeFollower   = "follower"
+)
+
+// wordTimeout bounds a whole exchange of a four-letter word. A frozen server
+// accepts the connection and never answers.
+const wordTimeout = 3 * time.Second
+
+// Command sends a four-letter word such as "ruok", "srvr", "mntr", "wchs" or
+// "cons" and returns the answer. It blocks for at most three seconds.
+func (z *ZooKeeper) Command(word string) (string, error) {
+	return ZooKeeperCommand(z.Addr(), word)
+}
+
+// ZooKeeperCommand is ZooKeeper.Command for any server's address.
+func ZooKeeperCommand(addr, word string) (string, error) {
+	return command(addr, word, wordTimeout)
+}
+
+func command(addr, word string, timeout time.Duration) (string, error) {
+	conn, err := net.DialTimeout("tcp", addr, timeout)
+	if err != nil {
+		return "", fmt.Errorf("servertest: %s: %w", word, err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return "", fmt.Errorf("servertest: %s: %w", word, err)
+	}
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", fmt.Errorf("servertest: %s: %w", word, err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		return "", fmt.Errorf("servertest: %s: %w", word, err)
+	}
+	return string(answer), nil
+}
+
+// Mode returns ModeStandalone, ModeLeader or ModeFollower for a server that
+// serves clients. Otherwise it returns an error, which wraps ErrNotServing if
+// the server answered.
+func (z *ZooKeeper) Mode() (string, error) {
+	info, err := z.info(wordTimeout)
+	if err != nil {
+		return "", err
+	}
+	return info["Mode"], nil
+}
+
+// Zxid returns the id of the latest transaction the server has applied. Its
+// upper 32 bits are the epoch, which grows with every new leader.
+func (z *ZooKeeper) Zxid() (int64, error) {
+	info, err := z.info(wordTimeout)
+	if err != nil {
+		return 0, err
+	}
+	return parseZxid(info)
+}
+
+func parseZxid(info map[string]string) (int64, error) {
+	zxid, err := strconv.ParseInt(info["Zxid"], 0, 64)
+	if err != nil {
+		return 0, fmt.Errorf("servertest: srvr: %w", err)
+	}
+	return zxid, nil
+}
+
+// info parses the answer to srvr, "Key: value" lines.
+func (z *ZooKeeper) info(timeout time.Duration) (map[string]string, error) {
+	answer, err := command(z.Addr(), "srvr", timeout)
+	if err != nil {
+		return nil, err
+	}
+	info := make(map[string]string)
+	for line := range strings.Lines(answer) {
+		if key, value, ok := strings.Cut(line, ": "); ok {
+			info[key] = strings.TrimSpace(value)
+		}
+	}
+	if info["Mode"] == "" {
+		return nil, fmt.Errorf("servertest: %s: %w", z.Addr(), ErrNotServing)
+	}
+	return info, nil
+}
+
+// Metrics returns the numbers from mntr without their "zk_" prefix, for
+// example packets_received, packets_sent, num_alive_connections, watch_count,
+// znode_count and ephemerals_count. They are the server's own, not the
+// ensemble's, and count from its start. Four-letter words are not counted as
+// packets, but their connections are as alive ones while they last.
+func (z *ZooKeeper) Metrics() (map[string]float64, error) {
+	answer, err := z.Command("mntr")
+	if err != nil {
+		return nil, err
+	}
+	metrics := make(map[string]float64)
+	lines := bufio.NewScanner(strings.NewReader(answer))
+	for lines.Scan() {
+		key, value, ok := strings.Cut(lines.Text(), "\t")
+		if !ok {
+			continue
+		}
+		// Texts, such as the version and the server's state, have no number.
+		if number, err := strconv.ParseFloat(value, 64); err == nil {
+			metrics[strings.TrimPrefix(key, "zk_")] = number
+		}
+	}
+	if len(metrics) == 0 {
+		return nil, fmt.Errorf("servertest: %s: %w", z.Addr(), ErrNotServing)
+	}
+	return metrics, nil
+}
+
+// Watches returns how many watches clients have set on this server.
+func (z *ZooKeeper) Watches() (int, error) {
+	metrics, err := z.Metrics()
+	if err != nil {
+		return 0, err
+	}
+	count, ok := metrics["watch_count"]
+	if !ok {
+		return 0, fmt.Errorf("servertest: %s: mntr has no watch_count", z.Addr())
+	}
+	return int(count), nil
+}
