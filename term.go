@@ -149,10 +149,9 @@ func (t *seat) hold() {
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		now, err := t.session.Await(t.ctx, known)
 		switch {
+		case err != nil && t.ctx.Err() == nil:
+			t.abandon(err)
 		case err != nil:
-			// Of the errors that are possible here only the lost session is news;
-			// one that breaks the contract must not leave a term unwatched.
-			t.cancel(ErrSessionLost)
 		case !now[0].Exists():
 			t.cancel(ErrDeposed)
 		default:
@@ -165,7 +164,10 @@ func (t *seat) hold() {
 	}
 	t.mu.Unlock()
 
+	<-t.told
 	cause := context.Cause(t.ctx)
+	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
+	t.e.cfg.Hooks.ended(t.claim.Token, cause)
 	if errors.Is(cause, ErrSuspended) {
 		// The session may recover, and with it an entry that nobody holds.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
@@ -174,10 +176,24 @@ func (t *seat) hold() {
 		}
 		cancel()
 	}
-	<-t.told
-	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.cfg.Hooks.ended(t.claim.Token, cause)
 	close(t.done)
+}
+
+// abandon ends the term because its entry cannot be watched any more. That the
+// session is lost is the one reason there should be. Any other, such as rights
+// that were withdrawn, must not leave an entry that nobody holds: it goes with the
+// session.
+func (t *seat) abandon(why error) {
+	t.cancel(ErrSessionLost)
+	if t.session.State() == backend.Lost {
+		return
+	}
+	t.e.log.Error("seat cannot be watched; session given up", "token", t.claim.Token, "err", why)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
+	defer cancel()
+	if err := t.session.Close(ctx); err != nil {
+		t.e.log.Warn("session not closed cleanly", "session", t.session.ID(), "err", err)
+	}
 }
 
 // vacate ends the term for the given cause and releases the seat.

@@ -1,0 +1,101 @@
+package elector_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+func valid() elector.Config {
+	return elector.Config{
+		Backend: memory.New(memory.Options{}), Strategy: fair.New(),
+		Election: "/test/config", ID: "a",
+	}
+}
+
+func TestNewReportsEachViolation(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*elector.Config)
+		want  []string // field, value and rule
+	}{
+		"nil backend":        {func(c *elector.Config) { c.Backend = nil }, []string{"Config.Backend", "nil"}},
+		"typed nil backend":  {func(c *elector.Config) { c.Backend = (*memory.Service)(nil) }, []string{"Config.Backend", "nil"}},
+		"nil strategy":       {func(c *elector.Config) { c.Strategy = nil }, []string{"Config.Strategy", "nil"}},
+		"empty election":     {func(c *elector.Config) { c.Election = "" }, []string{"Config.Election", "empty"}},
+		"relative election":  {func(c *elector.Config) { c.Election = "jobs/x" }, []string{"Config.Election", `"jobs/x"`, "relative"}},
+		"election with dots": {func(c *elector.Config) { c.Election = "/a/../b" }, []string{"Config.Election", `".."`}},
+		"empty ID":           {func(c *elector.Config) { c.ID = "" }, []string{"Config.ID", "empty"}},
+		"blank ID":           {func(c *elector.Config) { c.ID = "  " }, []string{"Config.ID", "blank"}},
+		"long ID":            {func(c *elector.Config) { c.ID = strings.Repeat("x", 257) }, []string{"Config.ID", "257", "256"}},
+		"ID with a control":  {func(c *elector.Config) { c.ID = "a\nb" }, []string{"Config.ID", "U+000A"}},
+		"ID not UTF-8":       {func(c *elector.Config) { c.ID = "a\xff" }, []string{"Config.ID", "UTF-8"}},
+		"large value":        {func(c *elector.Config) { c.Value = make([]byte, elector.MaxValue+1) }, []string{"Config.Value", "262145", "262144"}},
+		"TTL too short":      {func(c *elector.Config) { c.TTL = time.Nanosecond }, []string{"Config.TTL", "1ns", "memory", "10ms"}},
+		"TTL negative":       {func(c *elector.Config) { c.TTL = -time.Second }, []string{"Config.TTL", "-1s"}},
+		"policy":             {func(c *elector.Config) { c.OnSuspend = 7 }, []string{"Config.OnSuspend", "7"}},
+		"negative backoff":   {func(c *elector.Config) { c.RetryMin = -1 }, []string{"Config.RetryMin", "-1ns"}},
+		"backoff bounds":     {func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, []string{"Config.RetryMax", "1ns", "2ns"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := valid()
+			c.spoil(&cfg)
+			_, err := elector.New(cfg)
+			if !errors.Is(err, elector.ErrConfig) {
+				t.Fatalf("New: %v, want ErrConfig", err)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestNewReportsAllViolationsAtOnce(t *testing.T) {
+	_, err := elector.New(elector.Config{Election: "x", ID: "\x00", TTL: -1, OnSuspend: 9})
+	if err == nil {
+		t.Fatal("New accepted a config that is wrong all over")
+	}
+	for _, field := range []string{"Backend", "Strategy", "Election", "ID", "OnSuspend"} {
+		if !strings.Contains(err.Error(), "Config."+field) {
+			t.Errorf("error does not name %s:\n%v", field, err)
+		}
+	}
+	if !errors.Is(err, backend.ErrBadKey) {
+		t.Errorf("the reason why the path is bad is not reachable: %v", err)
+	}
+}
+
+func TestNewRefusesADuplicateID(t *testing.T) {
+	cfg := valid()
+	first, err := elector.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := elector.New(cfg); !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), `Config.ID "a" is a duplicate`) {
+		t.Errorf("second New with the same ID: %v, want ErrConfig that says so", err)
+	}
+	elsewhere := cfg
+	elsewhere.Election = "/test/other"
+	other, err := elector.New(elsewhere)
+	if err != nil {
+		t.Errorf("the same ID in another election: %v", err)
+	}
+	if err := errors.Join(first.Close(t.Context()), other.Close(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	again, err := elector.New(cfg)
+	if err != nil {
+		t.Fatalf("the ID is not free after Close: %v", err)
+	}
+	if err := again.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

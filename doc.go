@@ -1,0 +1,41 @@
+// Package elector elects a leader among processes, by a coordination service.
+//
+// # What it guarantees
+//
+// At most one candidate of an election holds a valid term at any time, whatever is
+// delayed, repeated, lost or paused: [Term.Context] is done before the service can
+// give the seat to another, by a trust window that depends on no remote clock and
+// on no notice. [Term.Token] rises strictly from term to term. No return path
+// leaves an entry behind that could block the election. A campaign recovers by
+// itself from lost sessions, deleted paths and servers that are away, or returns
+// an error. docs/guarantees.md has all nine promises, what each means and does
+// not, and how it is tested.
+//
+// # What it does not
+//
+// It cannot stop a process that looks neither at its Context nor at [Term.Valid],
+// and no lock service can: between a check and the write that follows it any
+// amount of time may pass. What the leader writes elsewhere must carry the token,
+// and the target must refuse a lower one than it has seen. Trust windows are
+// measured on the monotonic clock, so the clocks of client and server may differ
+// by any amount, but must not differ in rate by more than the backend's margin.
+//
+// # Use
+//
+//	e, err := elector.New(elector.Config{
+//		Backend:  b,               // zookeeper.New(…), memory.New(…)
+//		Strategy: fair.New(),      // or unfair.New()
+//		Election: "/jobs/reindex",
+//		ID:       hostname,
+//	})
+//	…
+//	defer e.Close(ctx)
+//	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+//		return work(ctx, t.Token()) // returns when ctx ends
+//	})
+//
+// [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads.
+//
+// Strategies are in strategy/…, coordination services in backend/…, and the suites
+// that prove each combination in conformance.
+package elector

@@ -1,0 +1,179 @@
+// Quickstart shows an election.
+//
+//	go run ./examples/quickstart
+//
+// needs nothing but Go: three candidates in this process elect a leader on the
+// memory backend, the leader crashes, and the next one takes over with a higher
+// token.
+//
+//	go run ./examples/quickstart -backend zk://127.0.0.1:2181/quickstart
+//
+// is one candidate among processes on a real ZooKeeper: start it in three
+// terminals, kill -9 the leader, and watch the next one lead.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/examples/internal/dial"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+func main() {
+	url := flag.String("backend", "mem://", dial.Usage)
+	id := flag.String("id", fmt.Sprintf("%s-%d", hostname(), os.Getpid()), "name of this candidate; not used with mem://")
+	name := flag.String("strategy", "fair", "fair or unfair")
+	flag.Parse()
+
+	strategies := map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New()}
+	strategy, ok := strategies[*name]
+	if !ok {
+		exit(fmt.Errorf("strategy %q is neither fair nor unfair", *name))
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if *url == "mem://" {
+		exit(demo(ctx, strategy))
+	}
+	exit(candidate(ctx, *url, *id, strategy))
+}
+
+// candidate is one candidate among processes, until the process is told to stop.
+func candidate(ctx context.Context, url, id string, strategy elector.Strategy) error {
+	b, election, err := dial.Open(url, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	election = path.Join("/", election)
+	if election == "/" {
+		election = "/quickstart"
+	}
+	say := newSayer()
+	e, err := stand(say, b, election, id, strategy)
+	if err != nil {
+		return err
+	}
+	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+		<-ctx.Done() // a real leader works here until ctx ends
+		return ctx.Err()
+	})
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if errors.Is(err, context.Canceled) {
+		err = nil // told to stop
+	}
+	return errors.Join(err, e.Close(closing))
+}
+
+// demo is three candidates in this process, on a service in this process.
+func demo(ctx context.Context, strategy elector.Strategy) error {
+	say := newSayer()
+	say("", "three candidates, one seat; session timeout 1s; strategy %s", strategy.Name())
+	service := memory.New(memory.Options{DefaultTTL: time.Second})
+	leads := make(chan *memory.Client) // the process that has just begun to lead
+
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	for _, id := range []string{"anna", "ben", "cleo"} {
+		process := service.Client(id)
+		e, err := stand(say, process, "/quickstart", id, strategy)
+		if err != nil {
+			return err
+		}
+		group.Go(func() {
+			defer e.Close(context.Background())
+			elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+				select {
+				case leads <- process:
+				case <-ctx.Done():
+				}
+				<-ctx.Done()
+				return ctx.Err()
+			})
+		})
+		time.Sleep(50 * time.Millisecond) // so that they come in this order
+	}
+
+	for range 2 {
+		select {
+		case process := <-leads:
+			time.Sleep(500 * time.Millisecond)
+			say(process.Name(), "CRASHES: its link goes dead without a word")
+			process.Suspend()
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	select {
+	case process := <-leads:
+		time.Sleep(500 * time.Millisecond)
+		say(process.Name(), "is the last one left. Bye.")
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// stand makes a candidate that tells what happens to it.
+func stand(say sayer, b backend.Backend, election, id string, strategy elector.Strategy) (elector.Elector, error) {
+	return elector.New(elector.Config{
+		Backend: b, Strategy: strategy, Election: election, ID: id,
+		Hooks: elector.Hooks{
+			Elected: func(token uint64) { say(id, "LEADS, token %d", token) },
+			Ended:   func(token uint64, cause error) { say(id, "leads no more (token %d): %v", token, cause) },
+			Session: func(state backend.State) { say(id, "session is %v", state) },
+			Retry: func(err error, _ int, wait time.Duration) {
+				say(id, "tries again in %v: %v", wait.Round(time.Millisecond), err)
+			},
+			Stage: func(s elector.StageEvent) {
+				if s.Stage == elector.StageReady && !s.Completed {
+					say(id, "waits")
+				}
+			},
+		},
+	})
+}
+
+// sayer prints a line with the time since the start.
+type sayer func(who, format string, args ...any)
+
+func newSayer() sayer {
+	start := time.Now()
+	var mu sync.Mutex
+	return func(who, format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Printf("%7.3fs  %-5s %s\n", time.Since(start).Seconds(), who, fmt.Sprintf(format, args...))
+	}
+}
+
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "candidate"
+	}
+	return name
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}

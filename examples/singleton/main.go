@@ -1,0 +1,87 @@
+// Singleton is a job that must run once in a fleet: start it on every machine, and
+// one of them does the work.
+//
+//	go run ./examples/singleton -backend zk://127.0.0.1:2181 -election /jobs/report
+//
+// The leader does a step of work every second. SIGTERM makes it finish the step
+// under way, release the seat and exit with 0, so that the next machine takes over
+// at once instead of after the session timeout. A machine that dies, hangs or is
+// cut off loses the seat when its session times out, and stops in time.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/examples/internal/dial"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+func main() {
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	if err := run(log); err != nil {
+		log.Error("singleton failed", "err", err)
+		os.Exit(1)
+	}
+}
+
+func run(log *slog.Logger) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("name of this machine, for -id: %w", err)
+	}
+	url := flag.String("backend", "mem://", dial.Usage)
+	election := flag.String("election", "/jobs/report", "path of the election: one per job")
+	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
+	flag.Parse()
+
+	b, _, err := dial.Open(*url, log)
+	if err != nil {
+		return err
+	}
+	e, err := elector.New(elector.Config{
+		Backend: b, Strategy: fair.New(), Election: *election, ID: *id, Logger: log,
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+
+	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error { return work(ctx, log, t) })
+	log.Info("shutting down", "why", err)
+	if errors.Is(err, context.Canceled) {
+		err = nil // SIGTERM: Run has returned after the job had stopped
+	}
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, e.Close(closing))
+}
+
+// work is the job. It looks at its term before each step, so that a process which
+// was stopped and slept through the end of its term does not take another one.
+func work(ctx context.Context, log *slog.Logger, t *elector.Term) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for step := 1; ; step++ {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		if !t.Valid() {
+			return context.Cause(t.Context())
+		}
+		// Pass t.Token() along with what is written: the target can then refuse
+		// the write of a leader that has been replaced in this very instant.
+		log.Info("step done", "step", step, "token", t.Token())
+	}
+}

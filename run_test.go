@@ -1,0 +1,125 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+// fake is an Elector whose terms are made by hand, as users can fake one.
+type fake struct {
+	elector.Elector
+	token    uint64
+	resigned []uint64
+	end      context.CancelCauseFunc // of the current term
+}
+
+func (f *fake) Campaign(ctx context.Context) (*elector.Term, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f.token++
+	token := f.token
+	ctx, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	f.end = end
+	return elector.NewTerm(elector.TermConfig{
+		Token: token, Context: ctx,
+		Valid: func() bool { return ctx.Err() == nil },
+		Resign: func(context.Context) error {
+			end(elector.ErrResigned)
+			f.resigned = append(f.resigned, token)
+			return nil
+		},
+	}), nil
+}
+
+func TestRunReturnsWhenTheWorkIsDone(t *testing.T) {
+	f := &fake{}
+	if err := elector.Run(t.Context(), f, func(context.Context, *elector.Term) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if len(f.resigned) != 1 {
+		t.Errorf("resigned %v, want the one term", f.resigned)
+	}
+}
+
+func TestRunCampaignsAgainAfterAnErrorAndPausesMoreAndMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		var at []time.Time
+		err := elector.Run(t.Context(), f, func(context.Context, *elector.Term) error {
+			if at = append(at, time.Now()); len(at) == 6 {
+				return errors.Join(elector.ErrStop, errors.New("enough"))
+			}
+			return errors.New("cannot lead today")
+		})
+		if !errors.Is(err, elector.ErrStop) {
+			t.Errorf("Run: %v, want ErrStop", err)
+		}
+		if len(f.resigned) != 6 {
+			t.Errorf("resigned %v, want all six", f.resigned)
+		}
+		for i := 1; i < len(at); i++ {
+			lo, hi := 50*time.Millisecond<<(i-1), 101*time.Millisecond<<(i-1)
+			if pause := at[i].Sub(at[i-1]); pause < lo || pause > hi {
+				t.Errorf("pause %d is %v, want %v to %v", i, pause, lo, hi)
+			}
+		}
+	})
+}
+
+func TestRunCampaignsAgainAfterALostTerm(t *testing.T) {
+	f := &fake{}
+	calls := 0
+	err := elector.Run(t.Context(), f, func(ctx context.Context, term *elector.Term) error {
+		if calls++; calls == 3 {
+			return nil
+		}
+		f.end(elector.ErrDeposed)
+		<-ctx.Done()
+		return context.Cause(ctx)
+	})
+	if err != nil || calls != 3 {
+		t.Errorf("Run: %v after %d calls, want nil after 3", err, calls)
+	}
+}
+
+func TestRunReleasesAfterTheLeadFunctionReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		why := errors.New("shutting down")
+		err := elector.Run(ctx, f, func(lead context.Context, term *elector.Term) error {
+			cancel(why)
+			<-lead.Done()
+			if cause := context.Cause(lead); !errors.Is(cause, why) {
+				t.Errorf("cause %v, want that of Run's context", cause)
+			}
+			time.Sleep(time.Hour) // ignores its context
+			if len(f.resigned) != 0 || !term.Valid() {
+				t.Error("the seat was released while the lead function ran")
+			}
+			return nil
+		})
+		if !errors.Is(err, why) || len(f.resigned) != 1 {
+			t.Errorf("Run: %v, resigned %v; want the context's cause, and one", err, f.resigned)
+		}
+	})
+}
+
+func TestRunPassesAPanicOnAfterReleasing(t *testing.T) {
+	f := &fake{}
+	defer func() {
+		if p := recover(); p != "boom" {
+			t.Errorf("recovered %v, want the panic of the lead function", p)
+		}
+		if len(f.resigned) != 1 {
+			t.Errorf("resigned %v, want the one term", f.resigned)
+		}
+	}()
+	elector.Run(t.Context(), f, func(context.Context, *elector.Term) error { panic("boom") })
+}
