@@ -1,0 +1,136 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+func open(t *testing.T, b backend.Backend) backend.Session {
+	t.Helper()
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func create(t *testing.T, s backend.Session, key string) backend.Entry {
+	t.Helper()
+	made, err := s.Commit(t.Context(), nil, backend.Create(key, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made[0]
+}
+
+func TestShareOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		shared := backend.Share(service, time.Second)
+		a, b := open(t, shared), open(t, shared)
+		if a.ID() != b.ID() || service.Stats().Sessions != 1 {
+			t.Errorf("sessions %s and %s, %d in the service; want one", a.ID(), b.ID(), service.Stats().Sessions)
+		}
+		if a.TTL() != time.Second {
+			t.Errorf("TTL %v, want that of Share", a.TTL())
+		}
+		create(t, a, "/a")
+		create(t, b, "/b")
+
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if service.Entry("/a").Exists() || !service.Entry("/b").Exists() {
+			t.Error("closing one handle must drop its own entries, and only those")
+		}
+		if b.State() != backend.Live {
+			t.Error("closing one handle ended the session of the other")
+		}
+		if err := b.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := service.Stats().Sessions; n != 0 {
+			t.Errorf("%d sessions after the last Close, want 0", n)
+		}
+	})
+}
+
+func TestShareIsLostForAllAndReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := memory.New(memory.Options{}).Client("c")
+		shared := backend.Share(client, 0)
+		a, b := open(t, shared), open(t, shared)
+		client.Expire()
+		synctest.Wait()
+		if a.State() != backend.Lost || b.State() != backend.Lost {
+			t.Errorf("states %v and %v, want lost for all", a.State(), b.State())
+		}
+		c := open(t, shared)
+		if c.State() != backend.Live || c.ID() == a.ID() {
+			t.Errorf("session %s is %v after the loss of %s, want a new one", c.ID(), c.State(), a.ID())
+		}
+		// What is left of the lost session must not close the new one.
+		if err := errors.Join(a.Close(t.Context()), b.Close(t.Context())); err != nil {
+			t.Error(err)
+		}
+		create(t, c, "/c")
+	})
+}
+
+func TestShareClosedHandle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := backend.Share(memory.New(memory.Options{}), 0)
+		a, other := open(t, shared), open(t, shared)
+		entry := create(t, other, "/other")
+		blocked := make(chan error, 2)
+		go func() {
+			_, err := a.Await(t.Context(), entry)
+			blocked <- err
+		}()
+		go func() {
+			state, err := a.AwaitState(t.Context(), backend.Live)
+			if state != backend.Lost || err != nil {
+				t.Errorf("AwaitState: %v, %v; want lost", state, err)
+			}
+			blocked <- backend.ErrSessionLost
+		}()
+		synctest.Wait()
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		for range 2 {
+			if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
+				t.Errorf("blocked call: %v, want ErrSessionLost", err)
+			}
+		}
+		if _, err := a.Commit(t.Context(), nil, backend.Create("/late", nil)); !errors.Is(err, backend.ErrSessionLost) {
+			t.Errorf("Commit on a closed handle: %v, want ErrSessionLost", err)
+		}
+		if _, err := other.Get(t.Context(), "/late"); !errors.Is(err, backend.ErrNoEntry) {
+			t.Errorf("Get of what a closed handle committed: %v, want ErrNoEntry", err)
+		}
+		if a.State() != backend.Lost {
+			t.Errorf("state %v after Close, want lost", a.State())
+		}
+	})
+}
+
+func TestShareRefusesAnotherTTL(t *testing.T) {
+	shared := backend.Share(memory.New(memory.Options{}), time.Second)
+	_, err := shared.Open(t.Context(), backend.OpenOptions{TTL: time.Minute})
+	if err == nil || !strings.Contains(err.Error(), "1m0s") || !strings.Contains(err.Error(), "1s") {
+		t.Errorf("Open with another TTL: %v, want an error that names both", err)
+	}
+}
