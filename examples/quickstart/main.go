@@ -136,9 +136,15 @@ func stand(say sayer, b backend.Backend, election, id string, strategy elector.S
 		Hooks: elector.Hooks{
 			Elected: func(token uint64) { say(id, "LEADS, token %d", token) },
 			Ended:   func(token uint64, cause error) { say(id, "leads no more (token %d): %v", token, cause) },
-			Session: func(state backend.State) { say(id, "session is %v", state) },
-			Retry: func(err error, _ int, wait time.Duration) {
-				say(id, "tries again in %v: %v", wait.Round(time.Millisecond), err)
+			Session: func(state backend.State) {
+				if state != backend.Live {
+					say(id, "session is %v", state)
+				}
+			},
+			Retry: func(err error, attempt int, _ time.Duration) {
+				if attempt == 1 {
+					say(id, "tries again until it works: %v", err)
+				}
 			},
 			Stage: func(s elector.StageEvent) {
 				if s.Stage == elector.StageReady && !s.Completed {
