@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path"
 	"sync"
 	"syscall"
 	"time"
@@ -58,8 +57,7 @@ func candidate(ctx context.Context, url, id string, strategy elector.Strategy) e
 	if err != nil {
 		return err
 	}
-	election = path.Join("/", election)
-	if election == "/" {
+	if election == "" {
 		election = "/quickstart"
 	}
 	say := newSayer()
