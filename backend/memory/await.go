@@ -1,0 +1,224 @@
+package memory
+
+import (
+	"context"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A waiter is one blocked Await or AwaitList. It has no goroutine but its caller's.
+type waiter struct {
+	woken chan struct{} // holds one
+	few   [2]watch      // enough for nearly all calls
+}
+
+// A watch is a waiter's place among those who wait for the same thing.
+type watch struct {
+	w          *waiter
+	n          *node
+	dir        bool
+	prev, next *watch
+}
+
+func (w *watch) head() **watch {
+	if w.dir {
+		return &w.n.asDir().watch
+	}
+	return &w.n.watch
+}
+
+func (s *Service) subscribe(w *watch) {
+	head := w.head()
+	w.next = *head
+	if w.next != nil {
+		w.next.prev = w
+	}
+	*head = w
+	s.stats.Watches++
+}
+
+func (s *Service) unsubscribe(w *watch) {
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		*w.head() = w.next
+	}
+	s.stats.Watches--
+	s.forget(w.n)
+}
+
+// wake rouses all from head on.
+func wake(head *watch) {
+	for w := head; w != nil; w = w.next {
+		select {
+		case w.w.woken <- struct{}{}:
+		default: // it has a wake-up before it, and will read after this change
+		}
+	}
+}
+
+// Await implements backend.Session. What it returns is the state at one instant.
+func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+	key := ""
+	for _, e := range known {
+		if err := backend.CheckKey(e.Key); err != nil {
+			return nil, wrap("await", "", err)
+		}
+	}
+	if len(known) > 0 {
+		key = known[0].Key
+	}
+	if err := n.enter(ctx, Step{Kind: StepAwait, Key: key}); err != nil {
+		return nil, wrap("await", key, err)
+	}
+	n.svc.stats.Awaits++
+	if now := n.compare(known); now != nil {
+		n.svc.mu.Unlock()
+		return now, nil
+	}
+	// Subscribed under the same lock as the read: no change gets in between.
+	w := &waiter{woken: make(chan struct{}, 1)}
+	watches := w.few[:0]
+	if len(known) > len(w.few) {
+		watches = make([]watch, 0, len(known))
+	}
+	for _, e := range known {
+		watches = append(watches, watch{w: w, n: n.svc.node(e.Key)})
+		n.svc.subscribe(&watches[len(watches)-1])
+	}
+	n.svc.mu.Unlock()
+
+	var now []backend.Entry
+	err := n.wait(ctx, w, watches, key, func() bool {
+		now = n.compare(known)
+		return now != nil
+	})
+	if err != nil {
+		return nil, wrap("await", key, err)
+	}
+	return now, nil
+}
+
+// compare returns what there is of the known entries, or nil if nothing changed.
+func (n *session) compare(known []backend.Entry) []backend.Entry {
+	for _, e := range known {
+		if !n.svc.lookup(e.Key).Same(e) {
+			now := make([]backend.Entry, len(known))
+			for i, e := range known {
+				now[i] = n.svc.lookup(e.Key)
+			}
+			return now
+		}
+	}
+	return nil
+}
+
+// AwaitList implements backend.Session.
+func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	dir := known.Dir
+	if err := backend.CheckKey(dir); err != nil {
+		return backend.Listing{}, wrap("await list", "", err)
+	}
+	if err := n.enter(ctx, Step{Kind: StepAwaitList, Key: dir}); err != nil {
+		return backend.Listing{}, wrap("await list", dir, err)
+	}
+	n.svc.stats.AwaitLists++
+	changed := func() bool {
+		rev, exists := n.svc.listRev(dir)
+		return exists && rev != known.Rev || !exists && len(known.Keys) > 0
+	}
+	if changed() {
+		defer n.svc.mu.Unlock()
+		return n.svc.list(dir), nil
+	}
+	w := &waiter{woken: make(chan struct{}, 1)}
+	w.few[0] = watch{w: w, n: n.svc.node(dir), dir: true}
+	n.svc.subscribe(&w.few[0])
+	n.svc.mu.Unlock()
+
+	var now backend.Listing
+	err := n.wait(ctx, w, w.few[:1], dir, func() bool {
+		if !changed() {
+			return false
+		}
+		now = n.svc.list(dir)
+		return true
+	})
+	if err != nil {
+		return backend.Listing{}, wrap("await list", dir, err)
+	}
+	return now, nil
+}
+
+// wait blocks until a wake-up is delivered that done says is the one, with the
+// service locked for done, and gives up the watches.
+func (n *session) wait(ctx context.Context, w *waiter, watches []watch, key string, done func() bool) error {
+	defer func() {
+		n.svc.mu.Lock()
+		defer n.svc.mu.Unlock()
+		for i := range watches {
+			n.svc.unsubscribe(&watches[i])
+		}
+	}()
+	for {
+		select {
+		case <-w.woken:
+		case <-n.lost:
+			return backend.ErrSessionLost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		if err := n.deliver(ctx); err != nil {
+			return err
+		}
+		if err := n.enter(ctx, Step{Kind: StepWake, Key: key}); err != nil {
+			return err
+		}
+		n.svc.stats.Wakeups++
+		ok := done()
+		n.svc.mu.Unlock()
+		if ok {
+			return nil
+		}
+	}
+}
+
+// deliver takes as long as DelayWakeups and HoldWakeups want it to.
+func (n *session) deliver(ctx context.Context) error {
+	n.svc.mu.Lock()
+	delay := n.client.delay
+	n.svc.mu.Unlock()
+	if delay > 0 {
+		t := time.NewTimer(delay)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-n.lost:
+			return backend.ErrSessionLost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	for {
+		n.svc.mu.Lock()
+		var gate chan struct{}
+		if len(n.client.held) > 0 {
+			gate = n.client.held[0]
+		}
+		n.svc.mu.Unlock()
+		if gate == nil {
+			return nil
+		}
+		select {
+		case <-gate:
+		case <-n.lost:
+			return backend.ErrSessionLost
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,154 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A request is one commit on its way. The service notes in it what it did, under
+// svc.mu: that is the nonce by which a lost reply is looked up.
+type request struct {
+	done bool
+	out  []backend.Entry
+	key  string // what err is about
+	err  error
+}
+
+// Commit implements backend.Session. While the session is suspended it is not sent.
+func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	for _, g := range guards {
+		if err := backend.CheckKey(g.Entry.Key); err != nil {
+			return nil, wrap("commit", "", err)
+		}
+	}
+	key := ""
+	for _, op := range ops {
+		if err := backend.CheckKey(op.Key); err != nil {
+			return nil, wrap("commit", "", err)
+		}
+	}
+	switch {
+	case len(ops) > 0:
+		key = ops[0].Key
+	case len(guards) > 0:
+		key = guards[0].Entry.Key
+	}
+	var req request
+	for sent := false; ; sent = true {
+		step := Step{Kind: StepCommit, Key: key, Ops: ops}
+		if req.done {
+			step.Kind = StepResolve
+		}
+		if err := n.enter(ctx, step); err != nil {
+			if !sent {
+				return nil, wrap("commit", key, err)
+			}
+			return nil, n.giveUp(&req, ops, key, err)
+		}
+		again, delay := n.send(&req, guards, ops)
+		if !again {
+			break
+		}
+		if delay > 0 {
+			n.sleep(ctx, delay)
+		} else {
+			n.reconnect()
+		}
+	}
+	if req.err != nil {
+		return nil, wrap("commit", req.key, req.err)
+	}
+	return req.out, nil
+}
+
+// send has the service do the request unless it has, with svc.mu locked, and
+// unlocks it. again says that the reply did not get through, for now.
+func (n *session) send(req *request, guards []backend.Guard, ops []backend.Op) (again bool, delay time.Duration) {
+	defer n.svc.mu.Unlock()
+	if req.done {
+		return false, 0
+	}
+	n.svc.stats.Commits++
+	f := n.client.fault(ops)
+	if f.kind != loseRequest {
+		req.out, req.key, req.err = n.svc.commit(n, guards, ops)
+		req.done = true
+	}
+	switch f.kind {
+	case loseRequest, loseReply:
+		n.broken = true
+		n.suspend()
+	case cutReply:
+		n.client.suspend()
+	case delayReply:
+		return true, f.delay
+	default:
+		return false, 0
+	}
+	return true, 0
+}
+
+// reconnect makes anew a connection that broke, if it can be.
+func (n *session) reconnect() {
+	n.svc.mu.Lock()
+	defer n.svc.mu.Unlock()
+	n.broken = false
+	n.resume()
+}
+
+func (n *session) sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-n.lost:
+	case <-ctx.Done():
+	}
+}
+
+// giveUp leaves a request whose outcome the process could not learn. What it made
+// is removed as soon as the session is in touch, so that it cannot stay behind
+// without anybody knowing of it.
+func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) error {
+	n.svc.mu.Lock()
+	defer n.svc.mu.Unlock()
+	if req.done && req.err == nil {
+		for i, op := range ops {
+			if op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue {
+				n.discard(req.out[i])
+			}
+		}
+	}
+	return wrap("commit", key, fmt.Errorf("%w: %w", backend.ErrIndeterminate, err))
+}
+
+// errNotOurs refuses a Drop of what this session does not own.
+var errNotOurs = errors.New("entry belongs to another session, or to none")
+
+// Drop implements backend.Session.
+func (n *session) Drop(ctx context.Context, e backend.Entry) error {
+	if err := backend.CheckKey(e.Key); err != nil {
+		return wrap("drop", "", err)
+	}
+	if err := n.enter(ctx, Step{Kind: StepDrop, Key: e.Key}); err != nil {
+		n.svc.mu.Lock()
+		defer n.svc.mu.Unlock()
+		n.discard(e)
+		return wrap("drop", e.Key, err)
+	}
+	defer n.svc.mu.Unlock()
+	n.svc.stats.Drops++
+	have := n.svc.nodes[e.Key]
+	if have == nil || !have.entry.Exists() || have.entry.Rev != e.Rev {
+		return nil
+	}
+	if have.owner != n {
+		return wrap("drop", e.Key, fmt.Errorf("%w: %w", backend.ErrGuard, errNotOurs))
+	}
+	n.discard(e)
+	return nil
+}

@@ -1,0 +1,255 @@
+package memory
+
+import (
+	"errors"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Match picks the commit that a fault is meant for, by its ops.
+type Match func(ops []backend.Op) bool
+
+// Any picks every commit.
+func Any([]backend.Op) bool { return true }
+
+// Kind picks commits with an op of this kind.
+func Kind(kind backend.OpKind) Match {
+	return func(ops []backend.Op) bool {
+		for _, op := range ops {
+			if op.Kind == kind {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// Key picks commits with an op on this key; for Enqueue it is the directory's.
+func Key(key string) Match {
+	return func(ops []backend.Op) bool {
+		for _, op := range ops {
+			if op.Key == key {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+type faultKind int
+
+const (
+	loseReply faultKind = iota + 1
+	cutReply
+	loseRequest
+	delayReply
+)
+
+type fault struct {
+	kind  faultKind
+	match Match
+	delay time.Duration
+}
+
+func (c *Client) arm(f fault) {
+	if f.match == nil {
+		f.match = Any
+	}
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.faults = append(c.faults, f)
+}
+
+// fault returns the first fault meant for ops, and disarms it.
+func (c *Client) fault(ops []backend.Op) fault {
+	for i, f := range c.faults {
+		if f.match(ops) {
+			c.faults = append(c.faults[:i:i], c.faults[i+1:]...)
+			return f
+		}
+	}
+	return fault{}
+}
+
+// LoseReply makes the service apply the next commit that match picks (nil: any),
+// and lose the reply: the connection breaks at that instant and is made anew at
+// once. Commit finds out what happened before it returns, as rule 5 demands. The
+// fault fires once; several that are armed fire in their order.
+//
+// match is called with the service locked and must not call it.
+func (c *Client) LoseReply(match Match) { c.arm(fault{kind: loseReply, match: match}) }
+
+// CutReply is LoseReply, but the process stays suspended until Resume. So long
+// Commit cannot know the outcome and blocks; if its ctx ends or the session is lost
+// meanwhile, it returns ErrIndeterminate.
+func (c *Client) CutReply(match Match) { c.arm(fault{kind: cutReply, match: match}) }
+
+// LoseRequest keeps the next commit that match picks from the service: the
+// connection breaks and is made anew at once. Commit finds that nothing was done,
+// and sends it again.
+func (c *Client) LoseRequest(match Match) { c.arm(fault{kind: loseRequest, match: match}) }
+
+// DelayReply makes the service apply the next commit that match picks at once, and
+// answer after d. If ctx ends before, Commit returns ErrIndeterminate.
+func (c *Client) DelayReply(match Match, d time.Duration) {
+	c.arm(fault{kind: delayReply, match: match, delay: d})
+}
+
+// DelayWakeups makes Await and AwaitList notice changes d later, from now on. Zero
+// ends it.
+func (c *Client) DelayWakeups(d time.Duration) {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.delay = d
+}
+
+// HoldWakeups keeps Await and AwaitList from noticing changes until release is
+// called (any number of times). Everything else goes on.
+func (c *Client) HoldWakeups() (release func()) {
+	gate := make(chan struct{})
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.held = append(c.held, gate)
+	return func() {
+		c.svc.mu.Lock()
+		defer c.svc.mu.Unlock()
+		for i, held := range c.held {
+			if held == gate {
+				c.held = append(c.held[:i:i], c.held[i+1:]...)
+				close(gate)
+				return
+			}
+		}
+	}
+}
+
+// Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become
+// Suspended, and Lost when their windows pass; a margin later the service drops
+// them.
+func (c *Client) Suspend() {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.suspend()
+}
+
+func (c *Client) suspend() {
+	c.cut = true
+	for n := range c.open {
+		n.suspend()
+	}
+}
+
+// Resume ends Suspend. Sessions that are not over become Live again; those that the
+// service has dropped meanwhile become Lost.
+func (c *Client) Resume() {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.cut = false
+	c.resume()
+}
+
+func (c *Client) resume() {
+	for n := range c.open {
+		n.resume()
+	}
+}
+
+// Expire makes the service drop all sessions of the process now, as if they had
+// timed out. The process hears of it at once, or on Resume if it is suspended.
+func (c *Client) Expire() {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	for _, n := range c.svc.sessions {
+		if n.client != c {
+			continue
+		}
+		// Where the process can hear of it, it hears of it first.
+		if n.state == backend.Live {
+			n.lose()
+		}
+		c.svc.stats.Expired++
+		n.end()
+		if n.state == backend.Suspended {
+			n.watchClock(n.deadline()) // end stopped the timer that ends the window
+		}
+	}
+}
+
+// Stop takes the service down: all processes are suspended, and Open returns
+// ErrUnavailable. No session times out in the service while it is down.
+func (s *Service) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, c := range s.clients {
+		for n := range c.open {
+			n.suspend()
+		}
+	}
+}
+
+// Start brings the service back with all its entries and sessions. As in ZooKeeper,
+// each session has its full timeout again from now on.
+func (s *Service) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.stopped {
+		return
+	}
+	s.stopped = false
+	for _, c := range s.clients {
+		c.resume()
+	}
+	for _, n := range s.sessions {
+		if n.state != backend.Live {
+			n.expires = time.Now().Add(n.ttl)
+			n.watchClock(time.Now())
+		}
+	}
+}
+
+// Delete is an operator who removes the entry under key and all below it, whoever
+// owns them, in one commit. A key with nothing under it is no error.
+func (s *Service) Delete(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.nodes[key]; n != nil && n.entry.Exists() {
+		s.rev++
+		s.remove(n)
+	}
+}
+
+var errPath = errors.New(`key must begin with "/", and have no empty segment`)
+
+// Put is a foreign writer: it writes value under key, whatever is there, and makes
+// what is missing above as persistent entries. The key need not be one that
+// CheckKey likes, only a path.
+func (s *Service) Put(key string, value []byte) error {
+	if !isPath(key) {
+		return wrap("put", key, errPath)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.lookup(key).Exists() {
+		t := txn{svc: s}
+		if err := t.put(key); err != nil {
+			return wrap("put", key, err)
+		}
+	}
+	s.rev++
+	s.persist(key, value)
+	return nil
+}
+
+func isPath(key string) bool {
+	if len(key) < 2 || key[0] != '/' || key[len(key)-1] == '/' {
+		return false
+	}
+	for i := range len(key) - 1 {
+		if key[i] == '/' && key[i+1] == '/' {
+			return false
+		}
+	}
+	return true
+}

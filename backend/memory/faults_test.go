@@ -1,0 +1,330 @@
+package memory
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// open opens a session with a timeout of 9 s: it beats every 3 s, and its window is
+// 8.1 s long.
+func open(t *testing.T, c *Client) *session {
+	t.Helper()
+	s, err := c.Open(t.Context(), backend.OpenOptions{TTL: 9 * time.Second})
+	require.NoError(t, err)
+	return s.(*session)
+}
+
+func create(t *testing.T, s backend.Session, key string) backend.Entry {
+	t.Helper()
+	out, err := s.Commit(t.Context(), nil, backend.Create(key, []byte("x")))
+	require.NoError(t, err)
+	return out[0]
+}
+
+func TestWindowPassesByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		svc := New(Options{})
+		c := svc.Client("a")
+		s, other := open(t, c), open(t, svc.Client("b"))
+		require.Equal(t, 8100*time.Millisecond, s.Deadline().Sub(began))
+		e := create(t, s, "/seat")
+
+		time.Sleep(4 * time.Second) // the last beat was at 3 s
+		require.Equal(t, 11100*time.Millisecond, s.Deadline().Sub(began))
+		c.Suspend()
+		require.Equal(t, backend.Suspended, s.State())
+
+		state, err := s.AwaitState(t.Context(), backend.Suspended)
+		require.NoError(t, err)
+		require.Equal(t, backend.Lost, state)
+		require.Equal(t, 11100*time.Millisecond, time.Since(began))
+		require.True(t, svc.Entry("/seat").Exists(), "the service does not know yet")
+
+		_, err = other.Await(t.Context(), e)
+		require.NoError(t, err)
+		require.Equal(t, 12*time.Second, time.Since(began))
+		require.Equal(t, 1, svc.Stats().Sessions)
+	})
+}
+
+func TestWindowOfAnOptionalMargin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		s := open(t, New(Options{Margin: 2 * time.Second}).Client("a"))
+		require.Equal(t, 7*time.Second, s.Deadline().Sub(began))
+		s = open(t, New(Options{Margin: time.Hour}).Client("a"))
+		require.Equal(t, 4500*time.Millisecond, s.Deadline().Sub(began))
+	})
+}
+
+func TestResumeBeatsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Options{}).Client("a")
+		s := open(t, c)
+		time.Sleep(2 * time.Second)
+		c.Suspend()
+		time.Sleep(5 * time.Second)
+		c.Resume()
+		require.Equal(t, backend.Live, s.State())
+		require.Equal(t, 8100*time.Millisecond, time.Until(s.Deadline()))
+		time.Sleep(time.Hour)
+		require.Equal(t, backend.Live, s.State())
+	})
+}
+
+func TestTimeoutsAreGrantedWithinLimits(t *testing.T) {
+	c := New(Options{MinTTL: time.Second, MaxTTL: time.Minute, DefaultTTL: 5 * time.Second}).Client("a")
+	for wish, want := range map[time.Duration]time.Duration{0: 5 * time.Second, -1: time.Second, 1: time.Second,
+		7 * time.Second: 7 * time.Second, time.Hour: time.Minute} {
+		s, err := c.Open(t.Context(), backend.OpenOptions{TTL: wish})
+		require.NoError(t, err)
+		require.Equal(t, want, s.TTL(), "wish %v", wish)
+	}
+}
+
+func TestExpireOfASuspendedProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		a, b := svc.Client("a"), svc.Client("b")
+		s, r := open(t, a), open(t, b)
+		create(t, s, "/seat")
+		began := time.Now()
+		a.Suspend()
+		b.Suspend()
+		a.Expire()
+		b.Expire()
+		require.False(t, svc.Entry("/seat").Exists())
+		require.Equal(t, backend.Suspended, s.State(), "it cannot have heard")
+		a.Resume()
+		require.Equal(t, backend.Lost, s.State())
+		state, err := r.AwaitState(t.Context(), backend.Suspended)
+		require.NoError(t, err)
+		require.Equal(t, backend.Lost, state)
+		require.Equal(t, 8100*time.Millisecond, time.Since(began), "without Resume its window ends it")
+	})
+}
+
+func TestDelayReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		c.DelayReply(Key("/seat"), time.Minute)
+		create(t, s, "/other")
+		began := time.Now()
+		e := create(t, s, "/seat")
+		require.Equal(t, time.Minute, time.Since(began))
+		require.Equal(t, svc.Entry("/seat"), e)
+
+		c.DelayReply(nil, time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := s.Commit(ctx, nil, backend.Create("/ghost", nil))
+		require.ErrorIs(t, err, backend.ErrIndeterminate)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, svc.Entry("/ghost").Exists())
+	})
+}
+
+func TestFaultsFireOnceAndInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		c.LoseRequest(Kind(backend.OpCreate))
+		c.LoseReply(Any)
+		before := svc.Stats().Commits
+		create(t, s, "/seat") // lost, sent again, reply lost, looked up
+		require.EqualValues(t, 2, svc.Stats().Commits-before)
+		require.EqualValues(t, 1, svc.Stats().Rev)
+		create(t, s, "/another")
+		require.EqualValues(t, 3, svc.Stats().Commits-before)
+	})
+}
+
+func TestWakeupsHeldAndDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		e := create(t, s, "/seat")
+		c.DelayWakeups(time.Minute)
+		release, again := c.HoldWakeups(), c.HoldWakeups()
+		began := time.Now()
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Await(t.Context(), e)
+			done <- err
+		}()
+		synctest.Wait()
+		svc.Delete("/seat")
+		_, err := s.Get(t.Context(), "/seat")
+		require.ErrorIs(t, err, backend.ErrNoEntry, "reads are not held")
+		time.Sleep(time.Hour)
+		release()
+		release()
+		synctest.Wait()
+		require.Empty(t, done, "one of two holds is left")
+		again()
+		require.NoError(t, <-done)
+		require.Equal(t, time.Hour, time.Since(began))
+
+		c.DelayWakeups(time.Minute)
+		e = create(t, s, "/seat")
+		go func() {
+			_, err := s.Await(t.Context(), e)
+			done <- err
+		}()
+		synctest.Wait()
+		svc.Delete("/seat")
+		require.NoError(t, <-done)
+		require.Equal(t, time.Hour+time.Minute, time.Since(began))
+		require.Zero(t, svc.Stats().Watches)
+	})
+}
+
+func TestStopAndStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		a := svc.Client("a")
+		brief, cut := open(t, a), open(t, svc.Client("b"))
+		create(t, brief, "/brief")
+		create(t, cut, "/cut")
+		cut.client.Suspend()
+		svc.Stop()
+		_, err := svc.Open(t.Context(), backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrUnavailable)
+		a.Resume() // it is not its link that is missing
+		require.Equal(t, backend.Suspended, brief.State())
+		time.Sleep(5 * time.Second)
+		svc.Start()
+		require.Equal(t, backend.Live, brief.State())
+		require.Equal(t, backend.Suspended, cut.State())
+
+		// Nothing times out while the service is down, and all get their time again.
+		svc.Stop()
+		time.Sleep(time.Hour)
+		require.Equal(t, backend.Lost, brief.State())
+		require.Len(t, svc.Entries("/"), 2)
+		svc.Start()
+		time.Sleep(8999 * time.Millisecond)
+		require.Len(t, svc.Entries("/"), 2)
+		time.Sleep(time.Second)
+		require.Empty(t, svc.Entries("/"))
+	})
+}
+
+func TestInterceptHoldsAStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var steps []string
+		gate := make(chan struct{})
+		svc := New(Options{Intercept: func(step Step) {
+			mu.Lock()
+			steps = append(steps, step.Client+" "+string(step.Kind)+" "+step.Key)
+			mu.Unlock()
+			if step.Client == "slow" && step.Kind == StepCommit {
+				<-gate
+			}
+		}})
+		slow, fast := open(t, svc.Client("slow")), open(t, svc.Client("fast"))
+		done := make(chan error, 1)
+		go func() {
+			_, err := slow.Commit(t.Context(), nil, backend.Create("/seat", nil))
+			done <- err
+		}()
+		synctest.Wait()
+		e := create(t, fast, "/seat")
+		close(gate)
+		require.ErrorIs(t, <-done, backend.ErrExists)
+		go func() {
+			_, err := slow.Await(t.Context(), e)
+			done <- err
+		}()
+		synctest.Wait()
+		require.NoError(t, fast.Drop(t.Context(), e))
+		require.NoError(t, <-done)
+		require.NoError(t, slow.Close(t.Context()))
+		require.Equal(t, []string{"slow open ", "fast open ", "slow commit /seat", "fast commit /seat",
+			"slow await /seat", "fast drop /seat", "slow wake /seat", "slow close "}, steps)
+	})
+}
+
+func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		c.CutReply(nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Commit(ctx, nil, backend.Create("/seat", nil))
+			done <- err
+		}()
+		state, err := s.AwaitState(t.Context(), backend.Live)
+		require.NoError(t, err)
+		require.Equal(t, backend.Suspended, state)
+		require.True(t, svc.Entry("/seat").Exists(), "it was done")
+		cancel()
+		require.ErrorIs(t, <-done, backend.ErrIndeterminate)
+		require.True(t, svc.Entry("/seat").Exists(), "it cannot be removed yet")
+		c.Resume()
+		require.False(t, svc.Entry("/seat").Exists())
+		require.Equal(t, backend.Live, s.State())
+	})
+}
+
+func TestCloseOutOfTouch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		create(t, s, "/seat")
+		c.Suspend()
+		require.ErrorIs(t, s.Close(t.Context()), backend.ErrUnavailable)
+		require.Equal(t, backend.Lost, s.State())
+		require.True(t, svc.Entry("/seat").Exists())
+		c.Resume()
+		require.True(t, svc.Entry("/seat").Exists())
+		require.NoError(t, s.Close(t.Context()))
+		require.False(t, svc.Entry("/seat").Exists())
+		require.NoError(t, s.Close(t.Context()))
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	svc := New(Options{})
+	s, other := open(t, svc.Client("a")), open(t, svc.Client("b"))
+	require.NoError(t, svc.Put("/d/below", nil))
+	d, e := svc.Entry("/d"), create(t, s, "/seat")
+	_, err := s.Commit(t.Context(), nil, backend.Delete(d))
+	require.ErrorIs(t, err, backend.ErrGuard, "it has a child")
+	_, err = s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(d))
+	require.NoError(t, err, "it has none any more")
+	_, err = s.Commit(t.Context(), nil, backend.Put("/new", nil, 0), backend.Enqueue("/new", nil))
+	require.NoError(t, err, "the parent is made by the same commit")
+	for _, op := range []backend.Op{backend.Create("/seat/x", nil), backend.Enqueue("/seat", nil), backend.Put("/seat/x/y", nil, 0)} {
+		_, err = s.Commit(t.Context(), nil, op)
+		require.ErrorIs(t, err, backend.ErrNoParent, "ephemeral entries have no children")
+	}
+	require.ErrorIs(t, svc.Put("/seat/x", nil), backend.ErrNoParent)
+	for _, key := range []string{"", "/", "x", "/x/", "//x"} {
+		require.Error(t, svc.Put(key, nil), key)
+	}
+	require.ErrorIs(t, other.Drop(t.Context(), e), backend.ErrGuard, "not its own")
+	_, err = s.Commit(t.Context(), nil, backend.Op{Key: "/x"})
+	require.Error(t, err)
+	require.True(t, strings.Contains(svc.Dump(), `/seat rev=2 version=1 value="x" session=s1 client=a state=live`), svc.Dump())
+	_, err = s.Commit(t.Context(), nil)
+	require.NoError(t, err, "nothing to do")
+}

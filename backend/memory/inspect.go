@@ -1,0 +1,88 @@
+package memory
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Stats are counts since New, and the present numbers of what there is.
+type Stats struct {
+	// Sessions opened, closed by their process, and dropped by the service.
+	Opens, Closes, Expired uint64
+	// Operations that got to the service. A commit whose request was lost counts,
+	// and counts again when it is sent again.
+	Gets, Lists, Predecessors, Awaits, AwaitLists, Commits, Drops uint64
+	// Wakeups counts the times that a blocked Await or AwaitList was told of a
+	// change: the herd.
+	Wakeups uint64
+	// Rev is the revision of the last commit.
+	Rev uint64
+	// What there is now: sessions the service knows, entries, and watches, which is
+	// one for each key that a blocked Await waits for.
+	Sessions, Entries, Watches int
+}
+
+// Stats returns the present counts.
+func (s *Service) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.stats
+	out.Rev, out.Sessions = s.rev, len(s.sessions)
+	return out
+}
+
+// Entry returns what is under key; its Rev is zero if there is nothing.
+func (s *Service) Entry(key string) backend.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lookup(key)
+}
+
+// Entries returns the children of dir: the enqueued ones first, oldest first, then
+// the others by key. "/" is a dir, too.
+func (s *Service) Entries(dir string) []backend.Entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.nodes[dir]
+	if dir == "/" {
+		at = s.root
+	}
+	if at == nil || at.dir == nil {
+		return nil
+	}
+	var out []backend.Entry
+	for n := at.dir.queue.first; n != nil; n = n.next {
+		out = append(out, n.entry)
+	}
+	queued := len(out)
+	for n := at.dir.others.first; n != nil; n = n.next {
+		out = append(out, n.entry)
+	}
+	others := out[queued:]
+	sort.Slice(others, func(i, j int) bool { return others[i].Key < others[j].Key })
+	return out
+}
+
+// Dump returns all entries as text, a line each and by key, for the message of a
+// test that failed.
+func (s *Service) Dump() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var lines []string
+	for _, n := range s.nodes {
+		e := n.entry
+		if !e.Exists() {
+			continue
+		}
+		line := fmt.Sprintf("%s rev=%d version=%d value=%q", e.Key, e.Rev, e.Version, e.Value)
+		if n.owner != nil {
+			line += fmt.Sprintf(" session=%s client=%s state=%v", e.Session, n.owner.client.name, n.owner.state)
+		}
+		lines = append(lines, line)
+	}
+	sort.Strings(lines)
+	return strings.Join(lines, "\n")
+}

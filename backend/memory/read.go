@@ -1,0 +1,94 @@
+package memory
+
+import (
+	"context"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Get implements backend.Session.
+func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
+	if err := backend.CheckKey(key); err != nil {
+		return backend.Entry{}, wrap("get", "", err)
+	}
+	if err := n.enter(ctx, Step{Kind: StepGet, Key: key}); err != nil {
+		return backend.Entry{}, wrap("get", key, err)
+	}
+	defer n.svc.mu.Unlock()
+	n.svc.stats.Gets++
+	e := n.svc.lookup(key)
+	if !e.Exists() {
+		return backend.Entry{}, wrap("get", key, backend.ErrNoEntry)
+	}
+	return e, nil
+}
+
+// List implements backend.Session.
+func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
+	if err := backend.CheckKey(dir); err != nil {
+		return backend.Listing{}, wrap("list", "", err)
+	}
+	if err := n.enter(ctx, Step{Kind: StepList, Key: dir}); err != nil {
+		return backend.Listing{}, wrap("list", dir, err)
+	}
+	defer n.svc.mu.Unlock()
+	n.svc.stats.Lists++
+	return n.svc.list(dir), nil
+}
+
+// listRev returns the Rev of dir's listing. A directory that is gone lists like an
+// empty one, at a revision that no earlier listing of it exceeds.
+func (s *Service) listRev(dir string) (rev uint64, exists bool) {
+	at := s.nodes[dir]
+	if at == nil || !at.entry.Exists() {
+		return s.listGone, false
+	}
+	if at.dir == nil {
+		return at.entry.Rev, true
+	}
+	return max(at.dir.rev, at.entry.Rev), true
+}
+
+func (s *Service) list(dir string) backend.Listing {
+	rev, exists := s.listRev(dir)
+	l := backend.Listing{Dir: dir, Rev: rev}
+	if !exists || s.nodes[dir].dir == nil {
+		return l
+	}
+	d := s.nodes[dir].dir
+	if d.queue.first != nil {
+		l.Keys = make([]string, 0, d.n)
+	}
+	for at := d.queue.first; at != nil; at = at.next {
+		l.Keys = append(l.Keys, at.entry.Key)
+	}
+	return l
+}
+
+// Predecessor implements backend.Session. It takes constant time for an enqueued
+// entry.
+func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	if err := backend.CheckKey(e.Key); err != nil {
+		return backend.Entry{}, wrap("predecessor", "", err)
+	}
+	if err := n.enter(ctx, Step{Kind: StepPredecessor, Key: e.Key}); err != nil {
+		return backend.Entry{}, wrap("predecessor", e.Key, err)
+	}
+	defer n.svc.mu.Unlock()
+	n.svc.stats.Predecessors++
+	own := n.svc.nodes[e.Key]
+	if own == nil || !own.entry.Exists() || own.entry.Rev != e.Rev {
+		return backend.Entry{}, wrap("predecessor", e.Key, backend.ErrNoEntry)
+	}
+	before := own.prev
+	if !own.queued {
+		before = own.parent.dir.queue.last
+		for before != nil && before.entry.Rev >= e.Rev {
+			before = before.prev
+		}
+	}
+	if before == nil {
+		return backend.Entry{}, nil
+	}
+	return before.entry, nil
+}

@@ -1,0 +1,104 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// queue enrols n sessions of c in /d, and has each but the first wait for its own
+// entry and the one before, on a goroutine of its caller's.
+func queue(tb testing.TB, svc *Service, n int) (sessions []backend.Session, entries []backend.Entry, woken <-chan int, wait func()) {
+	ctx := context.Background()
+	require.NoError(tb, svc.Put("/d", nil))
+	c := svc.Client("a")
+	out := make(chan int, n)
+	var waiting sync.WaitGroup
+	for i := range n {
+		s, err := c.Open(ctx, backend.OpenOptions{})
+		require.NoError(tb, err)
+		made, err := s.Commit(ctx, nil, backend.Enqueue("/d", nil))
+		require.NoError(tb, err)
+		sessions, entries = append(sessions, s), append(entries, made[0])
+		if i == 0 {
+			continue
+		}
+		before, err := s.Predecessor(ctx, made[0])
+		require.NoError(tb, err)
+		waiting.Go(func() {
+			if _, err := s.Await(ctx, made[0], before); err == nil {
+				out <- i
+			}
+		})
+	}
+	return sessions, entries, out, waiting.Wait
+}
+
+func TestTenThousandWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 10_000
+		svc := New(Options{})
+		before := runtime.NumGoroutine()
+		sessions, entries, woken, wait := queue(t, svc, n)
+		synctest.Wait()
+		require.LessOrEqual(t, runtime.NumGoroutine()-before, n-1, "a waiting candidate costs its caller's goroutine and no other")
+		require.Equal(t, 2*(n-1), svc.Stats().Watches)
+		time.Sleep(time.Hour)
+		require.Zero(t, svc.Stats().Wakeups, "nothing happened")
+
+		// A handover wakes one, wherever in the queue it happens.
+		for i, gone := range []int{0, n / 2, n - 2} {
+			require.NoError(t, sessions[gone].Close(t.Context()))
+			require.Equal(t, gone+1, <-woken)
+			synctest.Wait()
+			require.EqualValues(t, i+1, svc.Stats().Wakeups)
+		}
+		p, err := sessions[n/2+1].Predecessor(t.Context(), entries[n/2+1])
+		require.NoError(t, err)
+		require.Equal(t, entries[n/2-1].Key, p.Key)
+		for _, s := range sessions {
+			require.NoError(t, s.Close(t.Context()))
+		}
+		wait()
+		stats := svc.Stats()
+		require.Equal(t, []int{0, 0, 1}, []int{stats.Sessions, stats.Watches, stats.Entries})
+		require.Len(t, svc.nodes, 1, "keys that nobody waits for are forgotten")
+	})
+}
+
+// BenchmarkQueue enrols and lets go a queue, and reports what a waiting candidate
+// costs in heap: session, entry and blocked call, without its goroutine's stack.
+func BenchmarkQueue(b *testing.B) {
+	for _, n := range []int{100, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			var heap float64
+			for b.Loop() {
+				var m0, m1 runtime.MemStats
+				runtime.GC()
+				runtime.ReadMemStats(&m0)
+				svc := New(Options{})
+				sessions, _, _, wait := queue(b, svc, n)
+				for svc.Stats().Watches < 2*(n-1) {
+					runtime.Gosched()
+				}
+				runtime.GC()
+				runtime.ReadMemStats(&m1)
+				heap = float64(m1.HeapAlloc-m0.HeapAlloc) / float64(n)
+				for _, s := range sessions {
+					require.NoError(b, s.Close(context.Background()))
+				}
+				wait()
+			}
+			b.ReportMetric(heap, "heap-B/candidate")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/candidate")
+		})
+	}
+}

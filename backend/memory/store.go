@@ -1,0 +1,330 @@
+package memory
+
+import (
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A node is what the service has under one key: an entry, or only those who wait
+// for one (Rev is zero).
+type node struct {
+	entry  backend.Entry
+	owner  *session // nil: persistent
+	queued bool
+	parent *node
+
+	prev, next     *node // siblings of the same sort; enqueued ones by age
+	before, behind *node // entries of the same session
+	dir            *dir  // nil until needed: most nodes are leaves
+	watch          *watch
+}
+
+// A dir is what a node has as a directory.
+type dir struct {
+	queue, others chain
+	n             int    // children in all
+	rev           uint64 // of the last change to queue
+	watch         *watch
+}
+
+// A chain is a doubly linked list of siblings: adding the youngest, removing any
+// and finding the one before take constant time, whatever the number of candidates.
+type chain struct{ first, last *node }
+
+func (c *chain) add(n *node) {
+	n.prev, n.next = c.last, nil
+	if c.last != nil {
+		c.last.next = n
+	} else {
+		c.first = n
+	}
+	c.last = n
+}
+
+func (c *chain) remove(n *node) {
+	if n.prev != nil {
+		n.prev.next = n.next
+	} else {
+		c.first = n.next
+	}
+	if n.next != nil {
+		n.next.prev = n.prev
+	} else {
+		c.last = n.prev
+	}
+	n.prev, n.next = nil, nil
+}
+
+func (n *node) asDir() *dir {
+	if n.dir == nil {
+		n.dir = &dir{}
+	}
+	return n.dir
+}
+
+func (n *node) chain() *chain {
+	if n.queued {
+		return &n.parent.asDir().queue
+	}
+	return &n.parent.asDir().others
+}
+
+// node returns the node under key, made if need be.
+func (s *Service) node(key string) *node {
+	if key == "/" {
+		return s.root
+	}
+	n := s.nodes[key]
+	if n == nil {
+		n = &node{entry: backend.Entry{Key: key}}
+		s.nodes[key] = n
+	}
+	return n
+}
+
+// lookup returns the entry under key; its Rev is zero if there is none.
+func (s *Service) lookup(key string) backend.Entry {
+	if n := s.nodes[key]; n != nil {
+		return n.entry
+	}
+	return backend.Entry{Key: key}
+}
+
+// forget gives up a node that is good for nothing any more.
+func (s *Service) forget(n *node) {
+	if n == s.root || n.entry.Exists() || n.watch != nil {
+		return
+	}
+	if n.dir != nil && (n.dir.watch != nil || n.dir.n > 0) {
+		return
+	}
+	delete(s.nodes, n.entry.Key)
+}
+
+// insert makes an entry at the revision of the commit under way. Its parent exists
+// and its key is free.
+func (s *Service) insert(key string, value []byte, owner *session, queued bool) *node {
+	n := s.node(key)
+	n.entry.Value = append([]byte(nil), value...)
+	n.entry.Rev, n.entry.Version = s.rev, 1
+	n.owner, n.queued = owner, queued
+	if owner != nil {
+		n.entry.Session = owner.id
+		owner.own(n)
+	}
+	n.parent = s.node(backend.Parent(key))
+	n.parent.asDir().n++
+	n.chain().add(n)
+	s.stats.Entries++
+	if n.dir != nil { // somebody waits for a directory that did not exist
+		n.dir.rev = s.rev
+		wake(n.dir.watch)
+	}
+	s.changed(n)
+	return n
+}
+
+// persist writes a persistent entry and the ancestors that are missing.
+func (s *Service) persist(key string, value []byte) *node {
+	if n := s.node(key); n.entry.Exists() {
+		s.write(n, value)
+		return n
+	}
+	if parent := backend.Parent(key); parent != "/" && !s.lookup(parent).Exists() {
+		s.persist(parent, nil)
+	}
+	return s.insert(key, value, nil, false)
+}
+
+func (s *Service) write(n *node, value []byte) {
+	n.entry.Value = append([]byte(nil), value...)
+	n.entry.Version++
+	wake(n.watch)
+}
+
+// remove takes an entry away, and all below it.
+func (s *Service) remove(n *node) {
+	if n.dir != nil {
+		for n.dir.queue.first != nil {
+			s.remove(n.dir.queue.first)
+		}
+		for n.dir.others.first != nil {
+			s.remove(n.dir.others.first)
+		}
+	}
+	s.listGone = s.rev
+	n.chain().remove(n)
+	s.changed(n)
+	n.parent.dir.n--
+	if n.owner != nil {
+		n.owner.disown(n)
+	}
+	n.entry = backend.Entry{Key: n.entry.Key}
+	n.owner, n.parent, n.queued = nil, nil, false
+	s.stats.Entries--
+	s.forget(n)
+}
+
+// changed wakes those who wait for the entry n, which comes or goes, or for the
+// directory that it is enqueued in.
+func (s *Service) changed(n *node) {
+	wake(n.watch)
+	if n.queued {
+		n.parent.dir.rev = s.rev
+		wake(n.parent.dir.watch)
+	}
+}
+
+// A txn checks the ops of a commit one after the other, each on what the ones
+// before it would leave behind, without changing anything.
+type txn struct {
+	svc      *Service
+	staged   map[string]view
+	children map[string]int // more, or fewer, than in the store
+}
+
+type view struct {
+	rev, version uint64
+	ephemeral    bool
+}
+
+func (t *txn) look(key string) view {
+	if key == "/" {
+		return view{rev: 1}
+	}
+	if v, ok := t.staged[key]; ok {
+		return v
+	}
+	if n := t.svc.nodes[key]; n != nil {
+		return view{n.entry.Rev, n.entry.Version, n.owner != nil}
+	}
+	return view{}
+}
+
+func (t *txn) stage(key string, v view) {
+	if t.staged == nil {
+		t.staged = make(map[string]view)
+		t.children = make(map[string]int)
+	}
+	switch was := t.look(key); {
+	case was.rev == 0 && v.rev != 0:
+		t.children[backend.Parent(key)]++
+	case was.rev != 0 && v.rev == 0:
+		t.children[backend.Parent(key)]--
+	}
+	t.staged[key] = v
+}
+
+func (t *txn) mayHold(parent string) error {
+	switch v := t.look(parent); {
+	case v.rev == 0:
+		return backend.ErrNoParent
+	case v.ephemeral:
+		return fmt.Errorf("%s is ephemeral and cannot have children: %w", parent, backend.ErrNoParent)
+	}
+	return nil
+}
+
+func (t *txn) put(key string) error {
+	parent := backend.Parent(key)
+	if t.look(parent).rev == 0 {
+		if err := t.put(parent); err != nil {
+			return err
+		}
+	}
+	if err := t.mayHold(parent); err != nil {
+		return err
+	}
+	t.stage(key, view{rev: t.svc.rev + 1, version: 1})
+	return nil
+}
+
+func (t *txn) check(op backend.Op) error {
+	v := t.look(op.Key)
+	switch op.Kind {
+	case backend.OpCreate:
+		if err := t.mayHold(backend.Parent(op.Key)); err != nil {
+			return err
+		}
+		if v.rev != 0 {
+			return backend.ErrExists
+		}
+		t.stage(op.Key, view{rev: t.svc.rev + 1, version: 1, ephemeral: true})
+	case backend.OpEnqueue:
+		if err := t.mayHold(op.Key); err != nil {
+			return err
+		}
+		t.stage(op.Key, v)
+		t.children[op.Key]++
+	case backend.OpPut:
+		if v.version != op.Version {
+			return fmt.Errorf("version is %d, not %d: %w", v.version, op.Version, backend.ErrGuard)
+		}
+		if v.rev == 0 {
+			return t.put(op.Key)
+		}
+		v.version++
+		t.stage(op.Key, v)
+	case backend.OpSet:
+		if v.rev == 0 || v.rev != op.Rev {
+			return backend.ErrNoEntry
+		}
+		v.version++
+		t.stage(op.Key, v)
+	case backend.OpDelete:
+		if v.rev == 0 || v.rev != op.Rev {
+			return backend.ErrNoEntry
+		}
+		n := t.children[op.Key]
+		if stored := t.svc.nodes[op.Key]; stored != nil && stored.dir != nil {
+			n += stored.dir.n
+		}
+		if n > 0 {
+			return fmt.Errorf("entry has %d children: %w", n, backend.ErrGuard)
+		}
+		t.stage(op.Key, view{})
+	default:
+		return fmt.Errorf("%v is no kind of op", op.Kind)
+	}
+	return nil
+}
+
+// commit applies ops for the session from if all guards hold, and returns what
+// there is of each.
+func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op) ([]backend.Entry, string, error) {
+	for _, g := range guards {
+		have := s.lookup(g.Entry.Key)
+		if !have.Exists() || have.Rev != g.Entry.Rev || g.Exact && have.Version != g.Entry.Version {
+			return nil, g.Entry.Key, backend.ErrGuard
+		}
+	}
+	t := txn{svc: s}
+	for _, op := range ops {
+		if err := t.check(op); err != nil {
+			return nil, op.Key, err
+		}
+	}
+	s.rev++
+	out := make([]backend.Entry, len(ops))
+	for i, op := range ops {
+		switch op.Kind {
+		case backend.OpCreate:
+			out[i] = s.insert(op.Key, op.Value, from, false).entry
+		case backend.OpEnqueue:
+			s.queued++
+			key := fmt.Sprintf("%s/%s-%010d", op.Key, from.id, s.queued)
+			out[i] = s.insert(key, op.Value, from, true).entry
+		case backend.OpPut:
+			out[i] = s.persist(op.Key, op.Value).entry
+		case backend.OpSet:
+			n := s.nodes[op.Key]
+			s.write(n, op.Value)
+			out[i] = n.entry
+		case backend.OpDelete:
+			s.remove(s.nodes[op.Key])
+			out[i] = backend.Entry{Key: op.Key}
+		}
+	}
+	return out, "", nil
+}
