@@ -152,7 +152,8 @@ func (t *seat) hold() {
 		case err != nil && t.ctx.Err() == nil:
 			t.abandon(err)
 		case err != nil:
-		case !now[0].Exists():
+		case now[0].Rev != t.claim.Entry.Rev:
+			// Gone, or a successor's under the same key already.
 			t.cancel(ErrDeposed)
 		default:
 			known = now[0]

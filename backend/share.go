@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -97,6 +99,7 @@ type handle struct {
 
 	mu   sync.Mutex
 	left bool
+	last Session          // to be closed with this handle, as it was the last
 	made map[string]Entry // ephemeral entries made through this handle
 }
 
@@ -167,11 +170,11 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 				h.forget(op.Key, op.Rev)
 			}
 		}
-		closed := h.left
+		late := h.left
 		h.mu.Unlock()
-		if closed {
-			// Close has been through h.made already, so this is dropped here.
-			return nil, errors.Join(context.Canceled, h.dropAll(ctx, made...))
+		if late {
+			// Close may have been through h.made already.
+			return nil, errors.Join(context.Canceled, h.dropAll(ctx))
 		}
 		return made, nil
 	})
@@ -195,29 +198,31 @@ func (h *handle) forget(key string, rev uint64) {
 func (h *handle) Close(ctx context.Context) error {
 	h.close()
 	h.mu.Lock()
-	first := !h.left
-	h.left = true
-	made := make([]Entry, 0, len(h.made))
-	for _, e := range h.made {
-		made = append(made, e)
+	if !h.left {
+		h.left, h.last = true, h.shared.leave(h.Session)
 	}
-	clear(h.made)
 	h.mu.Unlock()
-	if !first {
-		return nil
+	if h.last != nil {
+		return h.last.Close(ctx)
 	}
-	if s := h.shared.leave(h.Session); s != nil {
-		return s.Close(ctx)
-	}
-	return h.dropAll(ctx, made...)
+	return h.dropAll(ctx)
 }
 
-func (h *handle) dropAll(ctx context.Context, made ...Entry) error {
+// dropAll drops entries of the handle. Those that are not confirmed stay noted, so
+// that another Close can ask again.
+func (h *handle) dropAll(ctx context.Context) error {
+	h.mu.Lock()
+	made := slices.Collect(maps.Values(h.made))
+	h.mu.Unlock()
 	var errs []error
 	for _, e := range made {
-		if e.Session != "" {
-			errs = append(errs, h.Session.Drop(ctx, e))
+		if err := h.Session.Drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
+			errs = append(errs, err)
+			continue
 		}
+		h.mu.Lock()
+		h.forget(e.Key, e.Rev)
+		h.mu.Unlock()
 	}
 	return errors.Join(errs...)
 }
