@@ -44,11 +44,12 @@ func CheckKey(key string) error {
 }
 
 // CheckText reports the first character of s that not every service can store in
-// a name: controls, and what ZooKeeper refuses (private use, specials).
+// a name: controls, and what ZooKeeper refuses: private use, specials, and all
+// beyond U+FFFF, such as emoji, because it looks at UTF-16 surrogates one by one.
 func CheckText(s string) (rune, bool) {
 	for _, r := range s {
 		switch {
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0 && r <= 0xffff:
+		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
 			return r, false
 		}
 	}
