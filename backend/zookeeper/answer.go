@@ -1,0 +1,174 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+)
+
+// connected takes the connect response: version, timeout, session, password.
+func (l *link) connected(frame []byte) error {
+	timeout := int32(binary.BigEndian.Uint32(frame[4:]))
+	id := int64(binary.BigEndian.Uint64(frame[8:]))
+	l.mu.Lock()
+	at := l.askedAt
+	l.mu.Unlock()
+	if at.IsZero() {
+		return fmt.Errorf("%w: connect response without a request", errProtocol)
+	}
+	p := l.pin
+	if id == 0 {
+		// The session that was asked for has expired. Told from here, the loss
+		// is known before the client library begins to make a new session.
+		p.mu.Lock()
+		had := p.session != 0
+		p.mu.Unlock()
+		if had {
+			p.expired()
+		}
+		return nil
+	}
+	if timeout <= 0 {
+		return fmt.Errorf("%w: granted a timeout of %d ms", errProtocol, timeout)
+	}
+	p.mu.Lock()
+	if p.session != 0 && p.session != id {
+		p.mu.Unlock()
+		p.expired()
+		return errUnpinned
+	}
+	p.session = id
+	p.mu.Unlock()
+	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.up = true
+	l.mu.Unlock()
+	return l.Conn.SetReadDeadline(time.Time{})
+}
+
+// answer takes the head of a frame: xid, zxid, error, and what follows up to the
+// first number. It returns the opcode of the request that it answers.
+func (l *link) answer(head []byte, length int) (op int32, err error) {
+	xid := int32(binary.BigEndian.Uint32(head))
+	code := int32(binary.BigEndian.Uint32(head[12:]))
+	if xid == xidEvent {
+		return 0, nil
+	}
+	request, ok := l.take(xid)
+	if !ok {
+		return 0, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
+	}
+	switch {
+	case code == codeExpired:
+		l.pin.expired()
+		return 0, nil
+	case code == codeMoved:
+		return 0, nil
+	case request.op == opAuth:
+		// The server answers it without noting that the session lives.
+		return opAuth, nil
+	case request.op == opClose:
+		l.pin.mu.Lock()
+		defer l.pin.mu.Unlock()
+		select {
+		case <-l.pin.acked:
+		default:
+			close(l.pin.acked)
+		}
+		return opClose, nil
+	}
+	l.pin.answered(request.at)
+	if code != 0 {
+		return 0, nil // no body, or one that isn't looked at
+	}
+	if request.op == opChildren && len(head) >= answerHead+4 {
+		// The client library makes a slice of this many strings first.
+		if n := binary.BigEndian.Uint32(head[answerHead:]); int64(n)*4 > int64(length) {
+			return 0, fmt.Errorf("%w: %d children in %d bytes", errProtocol, n, length)
+		}
+	}
+	return request.op, nil
+}
+
+// take removes the request that an answer is for. The server answers a session's
+// requests in their order. Only those for authentication it answers at once, so
+// that they overtake others; and several pings look the same, of which the oldest
+// is meant, or an older one than meant: then the window is shorter, never longer.
+//
+// A missing answer, that is one to a later request, breaks the link, as in the
+// Java client: the request would otherwise wait for ever, since the client
+// library has no time limit for a single one.
+func (l *link) take(xid int32) (sentFrame, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := l.first; i < len(l.outstanding); i++ {
+		f := l.outstanding[i]
+		if f.xid != xid {
+			if f.op == opAuth || f.xid == xidPing || xid == xidPing {
+				continue
+			}
+			if !l.isAuth(i, xid) {
+				return sentFrame{}, false
+			}
+			continue
+		}
+		if i == l.first {
+			l.first++
+			if l.first == len(l.outstanding) {
+				l.outstanding, l.first = l.outstanding[:0], 0
+			}
+		} else {
+			l.outstanding = append(l.outstanding[:i], l.outstanding[i+1:]...)
+		}
+		return f, true
+	}
+	return sentFrame{}, false
+}
+
+// isAuth tells whether xid is an outstanding authentication after i.
+func (l *link) isAuth(i int, xid int32) bool {
+	for _, f := range l.outstanding[i:] {
+		if f.xid == xid {
+			return f.op == opAuth
+		}
+	}
+	return false
+}
+
+// wholeMulti tells whether the body of an answer to a multi has the parts that it
+// says it has: the client library reads beyond its end otherwise, and crashes.
+func wholeMulti(body []byte) bool {
+	const head = 4 + 1 + 4
+	for {
+		if len(body) < head {
+			return false
+		}
+		kind, done := int32(binary.BigEndian.Uint32(body)), body[4] != 0
+		body = body[head:]
+		if done {
+			return true
+		}
+		size := 0
+		switch kind {
+		case -1: // an error code
+			size = 4
+		case 1: // create: a path
+			if len(body) < 4 {
+				return false
+			}
+			n := int32(binary.BigEndian.Uint32(body))
+			if n < 0 {
+				return false
+			}
+			size = 4 + int(n)
+		case 5: // setData: a Stat
+			size = 68
+		}
+		if size > len(body) {
+			return false
+		}
+		body = body[size:]
+	}
+}

@@ -1,0 +1,281 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Await implements backend.Session. It holds no goroutine, and reads nothing
+// while the watches of an earlier call show what is known. An entry that is
+// deleted while it waits is reported without any read.
+func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+	if len(known) == 0 {
+		return nil, errors.New("zookeeper: await: no entries given")
+	}
+	for _, e := range known {
+		if err := backend.CheckKey(e.Key); err != nil {
+			return nil, opError("await", e.Key, err)
+		}
+	}
+	seen, err := s.await(ctx, known, false)
+	if err != nil {
+		return nil, opError("await", known[0].Key, err)
+	}
+	return seen, nil
+}
+
+// await returns what stands under the keys as soon as some of it differs from what
+// is known, or at once if now is set. A watch stays on each.
+func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
+	r, w := &s.watches, newWaiter()
+	a := &awaiting{known: known, watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
+	r.mu.Lock()
+	a.since = r.pos
+	for i, e := range known {
+		t := r.join(w, watchKey{s.path(e.Key), dataWatch})
+		a.watches[i], a.reads[i] = t, t.reads
+	}
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, t := range a.watches {
+			r.leave(w, t)
+		}
+	}()
+	for {
+		if ctx.Err() != nil {
+			return nil, ended(ctx)
+		}
+		select {
+		case <-s.lost:
+			return nil, s.lostError()
+		default:
+		}
+		r.mu.Lock()
+		seen, done, err := a.look(r)
+		r.mu.Unlock()
+		if done || err != nil {
+			s.bury(known, seen)
+			return seen, err
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+		case <-s.lost:
+		}
+	}
+}
+
+// bury remembers which entries that are never made again are gone.
+func (s *session) bury(known, seen []backend.Entry) {
+	for i, e := range seen {
+		if !e.Exists() && known[i].Exists() && isEnqueued(e.Key) {
+			s.memory.bury(e.Key, known[i].Rev)
+		}
+	}
+}
+
+// awaiting is one call of await.
+type awaiting struct {
+	known   []backend.Entry
+	watches []*watch
+	reads   []uint64 // reads of each watch that were begun before the call
+	since   uint64   // events before the call: they may be about an earlier incarnation
+	now     bool
+}
+
+// look decides whether there is something to return, and begins the reads that
+// are needed to decide. Caller holds registry.mu.
+func (a *awaiting) look(r *registry) ([]backend.Entry, bool, error) {
+	if seen := a.atDeletion(); seen != nil {
+		return seen, true, nil
+	}
+	seen := make([]backend.Entry, len(a.known))
+	complete, differs := true, a.now
+	for i, t := range a.watches {
+		e := a.known[i]
+		switch {
+		case t.status == failed && t.reads > a.reads[i]:
+			return nil, false, readError(t.err)
+		case t.valid():
+			seen[i] = t.entry
+		case a.goneForGood(i):
+			seen[i] = backend.Entry{Key: e.Key}
+		default:
+			complete = false
+			// An absent entry needs a watch where its being made is awaited, or
+			// where it might be made again before another entry changes.
+			r.read(t, !e.Exists() && !a.now || len(a.known) > 1 && !isEnqueued(e.Key))
+			continue
+		}
+		differs = differs || !seen[i].Same(e)
+	}
+	return seen, complete && differs, nil
+}
+
+// goneForGood tells whether a read of this call found nothing, and that settles
+// it: the key is never used twice, or it is the only one asked for, so that no order has to
+// be kept.
+func (a *awaiting) goneForGood(i int) bool {
+	t := a.watches[i]
+	if t.status != absent {
+		return false
+	}
+	return isEnqueued(t.entry.Key) ||
+		len(a.known) == 1 && t.reads > a.reads[i] && (a.now || a.known[i].Exists())
+}
+
+// atDeletion returns what stood at the first event, if that was a deletion and all
+// else is known of that point.
+func (a *awaiting) atDeletion() []backend.Entry {
+	var first *watch
+	for _, t := range a.watches {
+		if t.status == armed && t.firedAt > a.since && (first == nil || t.firedAt < first.firedAt) {
+			first = t
+		}
+	}
+	if first == nil || !first.gone {
+		return nil
+	}
+	seen := make([]backend.Entry, len(a.watches))
+	differs := a.now
+	for i, t := range a.watches {
+		switch {
+		case t == first || t.status == absent && isEnqueued(t.entry.Key):
+			seen[i] = backend.Entry{Key: a.known[i].Key}
+		case t.status == armed && t.armedAt < first.firedAt && (t.firedAt == 0 || t.firedAt > first.firedAt):
+			seen[i] = t.entry
+		default:
+			return nil
+		}
+		differs = differs || !seen[i].Same(a.known[i])
+	}
+	if !differs {
+		return nil // it was given as gone
+	}
+	return seen
+}
+
+// now reads one entry, or takes it from its watch, and leaves a watch. The zero
+// Rev says that there is none.
+func (s *session) now(ctx context.Context, key string) (backend.Entry, error) {
+	seen, err := s.await(ctx, []backend.Entry{{Key: key}}, true)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	return seen[0], nil
+}
+
+// AwaitList implements backend.Session. Each caller lists for itself when the
+// directory has changed.
+func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	if err := backend.CheckKey(known.Dir); err != nil {
+		return backend.Listing{}, opError("await list", known.Dir, err)
+	}
+	l, err := s.awaitList(ctx, known)
+	if err != nil {
+		return backend.Listing{}, opError("await list", known.Dir, readError(err))
+	}
+	return l, nil
+}
+
+func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	r, w := &s.watches, newWaiter()
+	r.mu.Lock()
+	t := r.join(w, watchKey{s.path(known.Dir), childWatch})
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.leave(w, t)
+	}()
+	for {
+		r.mu.Lock()
+		current := t.valid() && t.rev == known.Rev
+		r.mu.Unlock()
+		if !current {
+			l, err := s.listWatched(ctx, t.key)
+			switch {
+			case err != nil:
+				return backend.Listing{}, err
+			case l.Rev != known.Rev:
+				return l, nil
+			case l.Rev == 0:
+				// No such directory: a child watch cannot be set. Wait for it to be
+				// made.
+				if _, err := s.await(ctx, []backend.Entry{{Key: known.Dir}}, false); err != nil {
+					return backend.Listing{}, err
+				}
+				continue
+			}
+			// Look again: it may have fired while it was being noted.
+			r.mu.Lock()
+			current = t.valid() || !r.up
+			r.mu.Unlock()
+			if !current {
+				continue
+			}
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+			return backend.Listing{}, ended(ctx)
+		case <-s.lost:
+			return backend.Listing{}, s.lostError()
+		}
+	}
+}
+
+// listWatched lists a directory and leaves a watch. Rev is zero where there is no
+// such directory.
+func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listing, error) {
+	type answer struct {
+		names []string
+		stat  *zk.Stat
+	}
+	r := &s.watches
+	dir := s.key(key.path)
+	for after := uint64(0); ; {
+		gen, err := s.awaitLive(ctx, after)
+		if err != nil {
+			return backend.Listing{}, err
+		}
+		a, err := call(ctx, s, func() (answer, error) {
+			// As in registry.read: noted before the request is queued. Several callers may
+			// be here at once; each answer that no event has overtaken is good.
+			r.mu.Lock()
+			t := r.watches[key]
+			if t == nil {
+				t = &watch{key: key} // the caller has gone
+				r.watches[key] = t
+			}
+			t.pending++
+			began := reading{t: t, gen: r.gen, events: t.events}
+			r.mu.Unlock()
+			names, stat, _, err := s.conn.ChildrenW(key.path)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			if r.end(began, err) {
+				t.status, t.rev, t.armedAt, t.firedAt = armed, listRev(stat), r.pos, 0
+			}
+			r.sweep(t)
+			return answer{names, stat}, err
+		})
+		switch {
+		case errors.Is(err, zk.ErrNoNode):
+			return backend.Listing{Dir: dir}, nil
+		case transient(err):
+			after = gen
+			continue
+		case err != nil:
+			return backend.Listing{}, fmt.Errorf("list: %w", err)
+		}
+		return listing(dir, parseNames(a.names), listRev(a.stat)), nil
+	}
+}

@@ -1,0 +1,253 @@
+package zookeeper
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// The limits and defaults of Config.
+const (
+	// DefaultSessionTimeout is asked for where nothing else is said.
+	DefaultSessionTimeout = 10 * time.Second
+	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. The
+	// server has bounds of its own (2 and 20 ticks by default); what it grants
+	// counts.
+	MinSessionTimeout = 100 * time.Millisecond
+	MaxSessionTimeout = 24 * time.Hour
+	// DefaultMaxRequest is the server's own default limit, jute.maxbuffer.
+	DefaultMaxRequest = 1<<20 - 1
+	minMaxRequest     = 16 << 10
+	minMaxResponse    = 16 << 10
+)
+
+// A Dialer opens a connection to one server, given as "host:port", within timeout.
+type Dialer = zk.Dialer
+
+// Auth is one credential that a session presents.
+type Auth struct {
+	// Scheme is the server's authentication provider, for example "digest".
+	Scheme string
+	// Credentials are what it wants; for digest "user:password".
+	Credentials []byte
+}
+
+// Digest is the Auth of a user and password.
+func Digest(user, password string) Auth {
+	return Auth{Scheme: "digest", Credentials: []byte(user + ":" + password)}
+}
+
+// Config says how sessions are opened. Only Servers is required.
+type Config struct {
+	// Servers are the ensemble's members as "host:port". They are tried in random
+	// order. Host names are looked up again at each attempt.
+	Servers []string
+
+	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
+	// DefaultSessionTimeout. The server may grant another one.
+	SessionTimeout time.Duration
+
+	// Heartbeat says which answers move the trust window, by default
+	// HeartbeatLeader. See the package comment.
+	Heartbeat Heartbeat
+
+	// Margin is taken off the trust window; by default an eighth of the granted
+	// timeout with HeartbeatLeader, and a quarter with HeartbeatPing. See the
+	// package comment for what it has to cover. It must be shorter than
+	// SessionTimeout, and with HeartbeatLeader than a quarter of it.
+	Margin time.Duration
+
+	// ConnectTimeout bounds the attempt at one server: connecting, TLS, and the
+	// session's handshake. By default a third of the session timeout, and at least
+	// a second.
+	ConnectTimeout time.Duration
+
+	// Chroot is put before all keys, for example "/teams/search". It is made if it
+	// is missing. By default keys stand for themselves.
+	Chroot string
+
+	// Auth is presented by each session.
+	Auth []Auth
+
+	// ACL is given to every node that is made. By default anyone may do anything;
+	// with Auth set, only who presents the same credentials.
+	ACL []zk.ACL
+
+	// TLS encrypts connections. An empty ServerName means the server's host name.
+	TLS *tls.Config
+
+	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS is
+	// spoken on what it returns. It must be safe for concurrent use.
+	Dialer Dialer
+
+	// Logger gets what the client library says, at debug level, and the fate of
+	// background work. By default nothing is logged.
+	Logger *slog.Logger
+
+	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest.
+	// It must not exceed the servers' jute.maxbuffer. Each session has a buffer of
+	// this size, so that thousands of sessions in one process want a lower one.
+	MaxRequest int
+
+	// MaxResponse is the largest answer in bytes, by default without limit. A
+	// directory whose listing is longer cannot be listed. A buffer of this size, and of
+	// 1.5 MB at most, is made per connection.
+	MaxResponse int
+}
+
+// Validate reports all that is wrong with c, each with the field, its value and
+// the rule.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(field string, value any, rule string) {
+		errs = append(errs, fmt.Errorf("zookeeper: Config.%s is %v: %s", field, value, rule))
+	}
+	if len(c.Servers) == 0 {
+		bad("Servers", "empty", `give at least one "host:port"`)
+	}
+	for i, server := range c.Servers {
+		field := fmt.Sprintf("Servers[%d]", i)
+		host, port, err := net.SplitHostPort(server)
+		n, portErr := strconv.Atoi(port)
+		switch {
+		case err != nil:
+			bad(field, strconv.Quote(server), `must be "host:port"`)
+		case host == "":
+			bad(field, strconv.Quote(server), "the host is missing")
+		case portErr != nil || n < 1 || n > math.MaxUint16:
+			bad(field, strconv.Quote(server), "the port must be a number from 1 to 65535")
+		case slices.Contains(c.Servers[:i], server):
+			bad(field, strconv.Quote(server), "is given twice")
+		}
+	}
+	timeout := c.SessionTimeout
+	if timeout == 0 {
+		timeout = DefaultSessionTimeout
+	}
+	if timeout < MinSessionTimeout || timeout > MaxSessionTimeout {
+		bad("SessionTimeout", c.SessionTimeout, fmt.Sprintf("must be between %v and %v", MinSessionTimeout, MaxSessionTimeout))
+	}
+	switch {
+	case c.Margin < 0:
+		bad("Margin", c.Margin, "must not be negative")
+	case c.Margin >= timeout:
+		bad("Margin", c.Margin, fmt.Sprintf("must be shorter than SessionTimeout (%v): there would be no trust window", timeout))
+	}
+	switch c.Heartbeat {
+	case 0, HeartbeatLeader, HeartbeatPing:
+	default:
+		bad("Heartbeat", c.Heartbeat, "must be HeartbeatLeader or HeartbeatPing")
+	}
+	if c.Heartbeat != HeartbeatPing && c.Margin > timeout/4 && c.Margin < timeout {
+		bad("Margin", c.Margin, fmt.Sprintf("must be at most a quarter of SessionTimeout (%v) with HeartbeatLeader", timeout))
+	}
+	if c.ConnectTimeout < 0 {
+		bad("ConnectTimeout", c.ConnectTimeout, "must not be negative")
+	}
+	if c.Chroot != "" {
+		if err := backend.CheckKey(c.Chroot); err != nil {
+			bad("Chroot", strconv.Quote(c.Chroot), "must be an absolute path: "+err.Error())
+		}
+	}
+	for i, auth := range c.Auth {
+		if auth.Scheme == "" {
+			bad(fmt.Sprintf("Auth[%d].Scheme", i), "empty", `name the server's provider, for example "digest"`)
+		}
+	}
+	for i, acl := range c.ACL {
+		if acl.Scheme == "" || acl.Perms&zk.PermAll == 0 || acl.Perms&^zk.PermAll != 0 {
+			bad(fmt.Sprintf("ACL[%d]", i), fmt.Sprintf("%+v", acl), "needs a scheme, and permissions among zk.PermAll")
+		}
+	}
+	if c.MaxRequest != 0 && (c.MaxRequest < minMaxRequest || c.MaxRequest > math.MaxInt32-8) {
+		bad("MaxRequest", c.MaxRequest, fmt.Sprintf("must be at least %d bytes", minMaxRequest))
+	}
+	if c.MaxResponse != 0 && (c.MaxResponse < minMaxResponse || c.MaxResponse > math.MaxInt32-8) {
+		bad("MaxResponse", c.MaxResponse, fmt.Sprintf("must be at least %d bytes", minMaxResponse))
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults fills in what is not set, and copies what the user may change.
+func (c Config) withDefaults() Config {
+	c.Servers = slices.Clone(c.Servers)
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.Heartbeat == 0 {
+		c.Heartbeat = HeartbeatLeader
+	}
+	if c.ACL == nil {
+		c.ACL = zk.WorldACL(zk.PermAll)
+		if len(c.Auth) > 0 {
+			c.ACL = zk.AuthACL(zk.PermAll)
+		}
+	}
+	c.ACL = slices.Clone(c.ACL)
+	c.Auth = slices.Clone(c.Auth)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.MaxRequest == 0 {
+		c.MaxRequest = DefaultMaxRequest
+	}
+	return c
+}
+
+// margin is the default margin for a granted timeout.
+func (c *Config) margin(granted time.Duration) time.Duration {
+	if c.Heartbeat == HeartbeatPing {
+		return granted / 4
+	}
+	return granted / 8
+}
+
+func (c *Config) connectTimeout(ttl time.Duration) time.Duration {
+	if c.ConnectTimeout > 0 {
+		return c.ConnectTimeout
+	}
+	return max(ttl/3, time.Second)
+}
+
+// dial opens a connection to a server, with TLS if that is wanted.
+func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+	var conn net.Conn
+	var err error
+	if c.Dialer != nil {
+		conn, err = c.Dialer(network, address, timeout)
+	} else {
+		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
+	}
+	if err != nil || c.TLS == nil {
+		return conn, err
+	}
+	config := c.TLS
+	if config.ServerName == "" && !config.InsecureSkipVerify {
+		host, _, _ := strings.Cut(address, ":")
+		if h, _, err := net.SplitHostPort(address); err == nil {
+			host = h
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	secured := tls.Client(conn, config)
+	shake, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	if err := secured.HandshakeContext(shake); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return secured, nil
+}

@@ -1,0 +1,63 @@
+// Package zookeeper is the backend for Apache ZooKeeper 3.5 and later, on the client
+// library github.com/go-zookeeper/zk.
+//
+// # What it guarantees
+//
+// A session of this package is one ZooKeeper session, and never another: the bytes
+// that the client library sends are watched, and a request for a new session after
+// the first was granted is refused. Revisions are zxids, which rise over all
+// entries and survive restarts. Enqueuing, creating and guarded writing take one
+// round trip each; an Await that a deletion ends takes none.
+//
+// # The trust window
+//
+// Session.Deadline is the instant at which the newest acknowledged heartbeat was
+// sent, plus the timeout that the server granted, minus a margin.
+//
+// What acknowledges a heartbeat matters. The leader expires sessions, but a follower
+// answers a client's pings by itself, and tells the leader later whom it heard
+// from. A follower that is cut off from the leader goes on answering for syncLimit
+// ticks (10 s with the servers' defaults), while the leader lets the session expire
+// and another candidate wins. So by default a heartbeat is acknowledged by the leader: see
+// [HeartbeatLeader], and the comment on session.beat for why two sync requests every
+// quarter of the timeout prove it. A session's handshakes are confirmed by the leader
+// as well. When the answers stay away, the client goes to another server while
+// there is time. The margin, an eighth of the granted timeout, is for differences in
+// the clocks' rates and for a leader that is late with its own heartbeats.
+//
+// With [HeartbeatPing] every answer counts (but those to authentication, which the
+// server does not count), at no extra traffic. The margin, a quarter of the granted
+// timeout, then covers a follower that dies: it tells the leader of the sessions every
+// half tick, and half a tick is a quarter of the shortest session timeout. It does
+// not cover a follower that is cut off.
+//
+// Guarded commits are safe either way: the leader decides about them.
+//
+// # What it does not guarantee
+//
+//   - Half a tick is taken to be at most a quarter of the session timeout. Servers that
+//     set minSessionTimeout below two ticks break that.
+//   - The window is on Go's monotonic clock. On Linux it stands still while the whole
+//     machine is suspended.
+//   - An exclusive entry, one made by Create, is told from its successors by its
+//     parent's version, which every Create of this package raises. Entries that
+//     other tools create under the same parent do not raise it.
+//   - A Create directly under the servers' root, where there is no chroot, has no parent
+//     that may be written to. It is told from its successors by its own version only,
+//     read at most one round trip before. Guard by something else there, such as an
+//     epoch that rises in the same commit.
+//   - Persistent entries are told from successors under the same key by their version
+//     only, and by their revision where a read comes first.
+//   - When a Delete's reply is lost and the entry is gone, it counts as done, even if
+//     somebody else did it. A Set whose reply was lost may be done twice.
+//   - A Put whose reply was lost is ErrIndeterminate if others wrote since.
+//   - Changes of one transaction of another client are reported one by one.
+//
+// # Layout
+//
+// The directory of exclusive entries has no value of its own: its data becomes
+// "elector-create-" and a random number with each Create, and its version rises. A
+// parent that has a value keeps it, for the price of a read. Enqueued entries are
+// named "e-<session>-<random>-<sequence>"; see names.go. During a transaction, and
+// never outside of it, there may be a node "t-<random>".
+package zookeeper

@@ -1,0 +1,149 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// The pause after all servers have been tried in vain: it doubles from the first
+// to the last.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// hosts hands out the servers in turn, by name. It is the client library's
+// HostProvider and Dialer in one.
+//
+// The library's own provider looks names up once, and fails as a whole when one
+// lookup fails. Here the dialer looks up, at each attempt. The library also
+// sleeps a whole second after each round, which is long for a short session
+// timeout, and flushes what is queued; here the pause is made before the dial,
+// can be interrupted, and what is queued stays queued.
+type hosts struct {
+	servers   []string
+	exhausted chan struct{} // closed when all have been tried in vain, the first time
+
+	mu       sync.Mutex
+	next     int
+	tried    int // since the last success
+	closing  bool
+	failures unavailable
+}
+
+func newHosts(servers []string) *hosts {
+	h := &hosts{exhausted: make(chan struct{})}
+	for _, i := range rand.Perm(len(servers)) {
+		h.servers = append(h.servers, servers[i])
+	}
+	return h
+}
+
+// Init implements zk.HostProvider. The list is known already.
+func (h *hosts) Init([]string) error { return nil }
+
+// Len implements zk.HostProvider.
+func (h *hosts) Len() int { return len(h.servers) }
+
+// Next implements zk.HostProvider. The library looks whether it is closed only
+// when told that a round is over; so it is told when it is closing.
+func (h *hosts) Next() (server string, retryStart bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tried == len(h.servers) {
+		h.signal()
+	}
+	h.tried++
+	server = h.servers[h.next%len(h.servers)]
+	h.next++
+	return server, h.closing
+}
+
+// Connected implements zk.HostProvider: a session was granted or resumed.
+func (h *hosts) Connected() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tried = 0
+	h.failures = unavailable{}
+}
+
+// close ends the search.
+func (h *hosts) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closing = true
+}
+
+func (h *hosts) note(server string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.failures.note(server, err)
+}
+
+// failure says what went wrong with each server, or nil.
+func (h *hosts) failure() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.failures.err()
+}
+
+func (h *hosts) signal() {
+	select {
+	case <-h.exhausted:
+	default:
+		if h.failures.errs == nil {
+			h.failures.errs = map[string]error{"all servers": errors.New("no session was granted")}
+		}
+		close(h.exhausted)
+	}
+}
+
+// pause is how long to wait before the attempt that Next has just handed out.
+func (h *hosts) pause() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.tried == 0 || (h.tried-1)%len(h.servers) != 0 {
+		return 0
+	}
+	rounds := (h.tried - 1) / len(h.servers)
+	if rounds == 0 {
+		return 0
+	}
+	d := min(firstPause<<min(rounds-1, 10), lastPause)
+	return d/2 + rand.N(d/2)
+}
+
+// dial implements zk.Dialer for one session. The library gives one second;
+// Config.ConnectTimeout counts instead, for the whole handshake.
+func (s *session) dial(network, address string, _ time.Duration) (net.Conn, error) {
+	timer := time.NewTimer(s.hosts.pause())
+	select {
+	case <-timer.C:
+	case <-s.dialing.Done():
+		timer.Stop()
+		return nil, context.Cause(s.dialing)
+	}
+	s.pin.mu.Lock()
+	refuse := s.pin.refuse
+	s.pin.mu.Unlock()
+	if refuse != nil {
+		return nil, refuse
+	}
+	began := time.Now()
+	timeout := s.cfg.connectTimeout(s.asked)
+	conn, err := s.cfg.dial(s.dialing, network, address, timeout)
+	if err != nil {
+		s.hosts.note(address, err)
+		return nil, err
+	}
+	s.hosts.note(address, errors.New("connected, but no session was granted"))
+	l, err := s.pin.attach(conn, max(timeout-time.Since(began), timeout/4))
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}

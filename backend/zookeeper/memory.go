@@ -1,0 +1,127 @@
+package zookeeper
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// memoryLimit bounds each of memory's maps. What is forgotten is read again.
+const memoryLimit = 4096
+
+// memory is what a session has learned and need not ask again. None of it is
+// trusted: what it says is checked by the server in each commit, or by a watch.
+type memory struct {
+	mu     sync.Mutex
+	before map[string]ahead    // by an own entry's key
+	proofs map[string]proof    // by key
+	dirs   map[string]struct{} // paths of directories without a value of their own
+	gone   map[string]uint64   // by key, the newest incarnation known to be gone
+}
+
+// proof is what proves at the instant of a commit that an entry is still the
+// incarnation it was.
+type proof struct {
+	rev uint64
+	// version is the parent's for ephemeral entries, and the entry's own for
+	// persistent ones.
+	version    int32
+	persistent bool
+	// root: the parent is the server's root, whose version says nothing; version
+	// is the entry's own.
+	root bool
+}
+
+func (m *memory) init() {
+	m.before = make(map[string]ahead)
+	m.proofs = make(map[string]proof)
+	m.dirs = make(map[string]struct{})
+	m.gone = make(map[string]uint64)
+}
+
+func (m *memory) ahead(key string) (ahead, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.before[key]
+	a.names = slices.Clone(a.names)
+	return a, ok
+}
+
+func (m *memory) setAhead(key string, a ahead) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.before) >= memoryLimit {
+		clear(m.before)
+	}
+	m.before[key] = a
+}
+
+func (m *memory) proof(e backend.Entry) (proof, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	p, ok := m.proofs[e.Key]
+	return p, ok && p.rev == e.Rev
+}
+
+func (m *memory) setProof(key string, p proof) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.proofs) >= memoryLimit {
+		clear(m.proofs)
+	}
+	m.proofs[key] = p
+}
+
+func (m *memory) isDir(path string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.dirs[path]
+	return ok
+}
+
+func (m *memory) setDir(path string, is bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !is {
+		delete(m.dirs, path)
+		return
+	}
+	if len(m.dirs) >= memoryLimit {
+		clear(m.dirs)
+	}
+	m.dirs[path] = struct{}{}
+}
+
+// bury notes that an incarnation is gone: it never comes back, and whoever asks to
+// delete it again can be told so without a request, whose reply might be lost.
+func (m *memory) bury(key string, rev uint64) {
+	m.forget(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.gone) >= memoryLimit {
+		clear(m.gone)
+	}
+	m.gone[key] = max(m.gone[key], rev)
+}
+
+func (m *memory) isGone(e backend.Entry) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return e.Rev <= m.gone[e.Key]
+}
+
+// isBuried tells whether an enqueued entry's key is known to be gone.
+func (m *memory) isBuried(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.gone[key] != 0
+}
+
+// forget drops what is known of an entry that is gone.
+func (m *memory) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.before, key)
+	delete(m.proofs, key)
+}

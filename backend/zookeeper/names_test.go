@@ -1,0 +1,87 @@
+package zookeeper
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func entryName(nonce uint64, seq int32) string {
+	return namePrefix(formatSession(0x1000002), fmt.Sprintf("%016x", nonce)) + formatSequence(seq)
+}
+
+// Pitfall 19: the sequence wraps from 2147483647 to -2147483648, and numeric and
+// textual order are wrong from there on.
+func TestPitfall19SequenceWraps(t *testing.T) {
+	starts := []int64{0, math.MaxInt32 - 3, math.MaxInt32, math.MinInt32, -3, -1e9 - 2, 1e9 - 2}
+	for _, start := range starts {
+		var want []string
+		for i := range int64(8) {
+			// Twice a step of 2^29, so that the entries span nearly 2^31.
+			want = append(want, entryName(uint64(i), int32(uint32(start+i+(i/3)*(1<<29)))))
+		}
+		children := slices.Clone(want)
+		rand.Shuffle(len(children), func(i, j int) { children[i], children[j] = children[j], children[i] })
+		var got []string
+		for _, n := range parseNames(children) {
+			got = append(got, n.text)
+		}
+		assert.Equal(t, want, got, "beginning with %d", start)
+	}
+}
+
+func TestPitfall19FormatsAreJavas(t *testing.T) {
+	for seq, want := range map[int32]string{
+		0: "0000000000", 7: "0000000007", math.MaxInt32: "2147483647",
+		-5: "-000000005", -999999999: "-999999999", -1000000000: "-1000000000", math.MinInt32: "-2147483648",
+	} {
+		text := entryName(1, seq)
+		assert.Equal(t, want, text[nameStart:])
+		n, ok := parseName(text)
+		require.True(t, ok, text)
+		assert.Equal(t, seq, n.seq)
+	}
+}
+
+// Pitfall 12: a foreign name never crashes and is never taken for a candidate.
+func TestPitfall12ForeignNames(t *testing.T) {
+	good := entryName(1, 5)
+	bad := []string{
+		"", "e-", "_c_", "_c_x", "_c_0123", "n_0000000001", "lock-", "-", "0000000001", "t-0123456789abcdef",
+		good + "0", good[:len(good)-1], " " + good, good + "\n", "E" + good[1:],
+		namePrefix("00000000010000GG", "0000000000000001") + "0000000001",
+		namePrefix("0000000001000002", "000000000000000A") + "0000000001",
+		namePrefix("0000000001000002", "0000000000000001") + "9999999999",  // over 32 bits
+		namePrefix("0000000001000002", "0000000000000001") + "-00000005",   // too short
+		namePrefix("0000000001000002", "0000000000000001") + "-0000000005", // too long
+		namePrefix("0000000001000002", "0000000000000001") + "-000000000",
+		namePrefix("0000000001000002", "0000000000000001") + "+000000005",
+		namePrefix("0000000001000002", "0000000000000001") + "00000_0005",
+		"e-0000000001000002_0000000000000001-0000000005",
+		"ünï", "\xff\xfe",
+	}
+	for _, text := range bad {
+		_, ok := parseName(text)
+		assert.False(t, ok, "%q", text)
+	}
+	names := parseNames(append(slices.Clone(bad), good))
+	require.Len(t, names, 1)
+	assert.Equal(t, good, names[0].text)
+}
+
+func FuzzParseName(f *testing.F) {
+	f.Add(entryName(1, 5))
+	f.Add(entryName(1, math.MinInt32))
+	f.Add("_c_")
+	f.Fuzz(func(t *testing.T, text string) {
+		n, ok := parseName(text)
+		if ok && namePrefix(text[2:18], n.nonce)+formatSequence(n.seq) != text {
+			t.Fatalf("%q was taken for an entry of sequence %d", text, n.seq)
+		}
+	})
+}

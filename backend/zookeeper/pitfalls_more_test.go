@@ -1,0 +1,292 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
+	f := setUp(t, nil)
+	e := f.enqueue(f.s)
+	f.proxies[0].Stall()
+	// More than the library's queue holds (16).
+	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
+	defer cancel()
+	var reads []<-chan result[backend.Entry]
+	for range 40 {
+		reads = append(reads, later(func() (backend.Entry, error) { return f.s.Get(ctx, e.Key) }))
+	}
+	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
+	began := time.Now()
+	for _, read := range reads {
+		_, err := receive(f, read)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	_, err := receive(f, writing)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	assert.Less(t, time.Since(began), 2*time.Second)
+	f.proxies[0].Unstall()
+	// The late result is cleaned up.
+	eventually(t, "no ghost", func() bool {
+		l, err := f.s.List(f.ctx, f.dir)
+		require.NoError(t, err)
+		return len(l.Keys) == 1 && l.Keys[0] == e.Key
+	})
+}
+
+func TestPitfall11ConnectionClosedIsUnknown(t *testing.T) {
+	f := setUp(t, nil)
+	for _, lose := range []func(func(int32, []byte) bool){f.loseReply, f.loseRequest} {
+		lose(matchKind(backend.OpEnqueue))
+		e := f.enqueue(f.s)
+		l, err := f.s.List(f.ctx, f.dir)
+		require.NoError(t, err)
+		assert.Equal(t, []string{e.Key}, l.Keys, "once, and no more")
+		got, err := f.s.Get(f.ctx, e.Key)
+		require.NoError(t, err)
+		assert.True(t, got.Same(e))
+		require.NoError(t, f.s.Drop(f.ctx, e))
+	}
+}
+
+func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
+	f := setUp(t, nil)
+	admin := operator(t, f.server.Addr())
+	for _, name := range []string{"_c_", "_c_x", "e-", "n_0000000001", "lock-0000000001"} {
+		require.NoError(t, putAll(admin, f.dir+"/"+name, nil))
+	}
+	// Another's entry with this session's number in its name, but not its own.
+	fake := fmt.Sprintf("e-%s-%016x-%010d", f.s.ID(), 1, 0)
+	require.NoError(t, putAll(admin, f.dir+"/"+fake, nil))
+	f.loseReply(matchKind(backend.OpEnqueue))
+	e := f.enqueue(f.s)
+	assert.Equal(t, f.s.ID(), e.Session)
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{f.dir + "/" + fake, e.Key}, l.Keys)
+}
+
+func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
+	f := setUp(t, nil)
+	e := f.enqueue(f.s)
+	other := f.open()
+	require.NoError(t, f.s.Close(f.ctx))
+	_, err := other.Get(f.ctx, e.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry, "close has confirmed, so it is gone")
+
+	e = f.enqueue(other)
+	f.proxies[0].Stall()
+	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err = other.Close(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorContains(t, err, "did not confirm")
+	assert.Less(t, time.Since(began), 2*time.Second)
+	// Called again it waits for the goroutines, and knows no more.
+	began = time.Now()
+	err = other.Close(f.ctx)
+	assert.ErrorContains(t, err, "did not confirm")
+	assert.Less(t, time.Since(began), 6*time.Second)
+	f.proxies[0].Unstall()
+}
+
+func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("ann", "secret")} })
+	foreign := newProcess(t, f.servers, nil)
+	stranger, err := foreign.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer stranger.Close(f.ctx)
+	_, err = stranger.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = stranger.List(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	for range 3 {
+		f.cut()
+		f.enqueue(f.s)
+	}
+
+	refused := newProcess(t, f.servers, func(cfg *zookeeper.Config) {
+		cfg.Auth = []zookeeper.Auth{{Scheme: "nonsense", Credentials: []byte("x")}}
+	})
+	_, err = refused.backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorIs(t, err, zk.ErrAuthFailed)
+}
+
+func TestPitfall15OneLookupFails(t *testing.T) {
+	server := servertest.SharedZooKeeper(t)
+	p := newProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
+		cfg.Servers = append(cfg.Servers, "no-such-host.invalid:2181", "neither.invalid:2181")
+	})
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	s, err := p.backend.Open(ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(ctx)
+	p.cut()
+	_, err = s.Get(ctx, "/test")
+	if err != nil {
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+	}
+
+	none := newProcess(t, nil, func(cfg *zookeeper.Config) { cfg.Servers = []string{"no-such-host.invalid:2181"} })
+	_, err = none.backend.Open(ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	var dns *net.DNSError
+	require.ErrorAs(t, err, &dns)
+}
+
+func TestPitfall16RevisionsAreCzxids(t *testing.T) {
+	f := setUp(t, nil)
+	admin := operator(t, f.server.Addr())
+	made := f.commit(f.s, backend.Enqueue(f.dir, []byte("a")), backend.Create(f.dir+"/seat", []byte("b")), backend.Put(f.dir+"/sub", []byte("c"), 0))
+	made = append(made, f.commit(f.s, backend.Put(f.dir+"/alone", nil, 0))...)
+	made = append(made, f.enqueue(f.s))
+	made = append(made, f.commit(f.s, backend.Create(f.dir+"/chair", nil))...)
+	for _, e := range made {
+		_, stat, err := admin.Get(e.Key)
+		require.NoError(t, err)
+		assert.Equal(t, uint64(stat.Czxid), e.Rev, e.Key)
+		assert.EqualValues(t, stat.Version+1, e.Version, e.Key)
+	}
+	children, _, err := admin.Children(f.dir)
+	require.NoError(t, err)
+	assert.Len(t, children, 6, "nothing but the entries stays")
+}
+
+func TestPitfall17LargeLists(t *testing.T) {
+	f := setUp(t, nil)
+	admin := operator(t, f.server.Addr())
+	// 1.8 MB of names: more than the library's buffer of 1.5 MB, and more than the
+	// server takes in a request.
+	const batch, batches = 250, 36
+	for i := range batches {
+		var ops []any
+		for j := range batch {
+			path := fmt.Sprintf("%s/%s%05d", f.dir, strings.Repeat("x", 200), i*batch+j)
+			ops = append(ops, &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)})
+		}
+		_, err := admin.Multi(ops...)
+		require.NoError(t, err)
+	}
+	e := f.enqueue(f.s)
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{e.Key}, l.Keys)
+
+	small := newProcess(t, f.servers, func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
+	s, err := small.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(f.ctx)
+	_, err = s.List(f.ctx, f.dir)
+	require.ErrorContains(t, err, "over Config.MaxResponse")
+	_, err = s.Get(f.ctx, e.Key)
+	require.NoError(t, err, "the session goes on")
+
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 1<<20)))
+	require.ErrorIs(t, err, backend.ErrBadKey)
+	require.ErrorContains(t, err, "over the server's limit of 1048575 (Config.MaxRequest)")
+	// The largest that fits does, so that the limit is the server's own.
+	for size := 1<<20 - 1; ; size-- {
+		made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, size)))
+		if err == nil {
+			assert.Greater(t, size, 1<<20-1024)
+			assert.EqualValues(t, 1, made[0].Version)
+			break
+		}
+		require.ErrorIs(t, err, backend.ErrBadKey)
+	}
+	assert.Equal(t, backend.Live, f.s.State())
+}
+
+func TestPitfall18CallsAfterClose(t *testing.T) {
+	f := setUp(t, nil)
+	e := f.enqueue(f.s)
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
+	require.NoError(t, f.s.Close(f.ctx))
+	_, err := receive(f, waiting)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	for name, do := range map[string]func() error{
+		"get":         func() error { _, err := f.s.Get(f.ctx, e.Key); return err },
+		"list":        func() error { _, err := f.s.List(f.ctx, f.dir); return err },
+		"await":       func() error { _, err := f.s.Await(f.ctx, e); return err },
+		"await list":  func() error { _, err := f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir}); return err },
+		"predecessor": func() error { _, err := f.s.Predecessor(f.ctx, e); return err },
+		"commit":      func() error { _, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)); return err },
+		"drop":        func() error { return f.s.Drop(f.ctx, e) },
+	} {
+		require.ErrorIs(t, do(), backend.ErrSessionLost, name)
+	}
+	require.NoError(t, f.s.Close(f.ctx))
+}
+
+// Pitfall 19 in the server: the sequence begins anew when a directory is made
+// anew, so it is no token; the revision rises all the same.
+func TestPitfall19SequenceRestarts(t *testing.T) {
+	f := setUp(t, nil)
+	first := f.enqueue(f.s)
+	require.NoError(t, deleteAll(operator(t, f.server.Addr()), f.dir))
+	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	second := f.enqueue(f.s)
+	assert.Equal(t, first.Key[len(first.Key)-10:], second.Key[len(second.Key)-10:])
+	assert.Greater(t, second.Rev, first.Rev)
+	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(first)}, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrGuard)
+}
+
+func TestPitfall20SyncBeforeResolving(t *testing.T) {
+	f := setUp(t, pings)
+	requests := f.countRequests()
+	f.loseReply(matchKind(backend.OpEnqueue))
+	f.enqueue(f.s)
+	assert.Equal(t, []int32{
+		servertest.OpMulti, servertest.OpConnect,
+		servertest.OpSync, servertest.OpChildren2, servertest.OpChildren2, servertest.OpGetData,
+	}, requests.all())
+}
+
+// A fair handover: the one candidate that waits learns of it by the event, and
+// finds that it is the oldest, without asking anything.
+func TestHandoverTakesNoRoundTrip(t *testing.T) {
+	f := setUp(t, pings)
+	leading := newProcess(t, f.servers, nil)
+	leader, err := leading.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	first := f.enqueue(leader)
+	own := f.enqueue(f.s)
+	last := f.enqueue(f.open())
+	before, err := f.s.Predecessor(f.ctx, own)
+	require.NoError(t, err)
+	assert.True(t, before.Same(first))
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, own, before) })
+	eventually(t, "watches", func() bool {
+		return watchesOf(t, f.server, own.Key) == 1 && watchesOf(t, f.server, first.Key) == 1
+	})
+	requests := f.countRequests()
+	require.NoError(t, leader.Close(f.ctx))
+	got, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.True(t, got[0].Same(own))
+	assert.False(t, got[1].Exists())
+	assert.Empty(t, requests.all(), "asked after the event")
+	before, err = f.s.Predecessor(f.ctx, own)
+	require.NoError(t, err)
+	assert.False(t, before.Exists())
+	assert.Empty(t, requests.all(), "asked who is before it, though nobody was left")
+	assert.Zero(t, watchesOf(t, f.server, last.Key))
+}

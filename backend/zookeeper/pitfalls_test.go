@@ -1,0 +1,329 @@
+package zookeeper_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// The tests named TestPitfallNN hold what the client library does wrong, or leaves
+// to its user, against what this package makes of it.
+
+// fixture is one process with one session and a directory on the shared server.
+type fixture struct {
+	*process
+	t      *testing.T
+	ctx    context.Context
+	server *servertest.ZooKeeper
+	s      backend.Session
+	dir    string
+}
+
+func setUp(t *testing.T, change func(*zookeeper.Config)) *fixture {
+	t.Helper()
+	return setUpOn(t, servertest.SharedZooKeeper(t), change)
+}
+
+// pings keeps the heartbeat's own requests out of what a test counts.
+func pings(cfg *zookeeper.Config) { cfg.Heartbeat = zookeeper.HeartbeatPing }
+
+func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.Config)) *fixture {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	t.Cleanup(cancel)
+	f := &fixture{t: t, ctx: ctx, server: server, process: newProcess(t, []string{server.Addr()}, change)}
+	f.s = f.open()
+	f.dir = newRoot()
+	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir, nil, 0))
+	require.NoError(t, err)
+	return f
+}
+
+func (f *fixture) open() backend.Session {
+	f.t.Helper()
+	s, err := f.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(f.t, err)
+	f.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = s.Close(ctx) // those that look at its error close it themselves
+	})
+	return s
+}
+
+func (f *fixture) commit(s backend.Session, ops ...backend.Op) []backend.Entry {
+	f.t.Helper()
+	made, err := s.Commit(f.ctx, nil, ops...)
+	require.NoError(f.t, err)
+	return made
+}
+
+func (f *fixture) enqueue(s backend.Session) backend.Entry {
+	f.t.Helper()
+	return f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
+}
+
+func (f *fixture) awaitState(want backend.State) {
+	f.t.Helper()
+	for state := f.s.State(); state != want; {
+		require.NotEqual(f.t, backend.Lost, state)
+		var err error
+		state, err = f.s.AwaitState(f.ctx, state)
+		require.NoError(f.t, err)
+	}
+}
+
+// eventually waits for a condition that the servers or other goroutines bring about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
+}
+
+// later runs a call and returns what it returns.
+func later[T any](do func() (T, error)) <-chan result[T] {
+	answer := make(chan result[T], 1)
+	go func() {
+		v, err := do()
+		answer <- result[T]{v, err}
+	}()
+	return answer
+}
+
+type result[T any] struct {
+	v   T
+	err error
+}
+
+func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
+	f.t.Helper()
+	select {
+	case r := <-answer:
+		return r.v, r.err
+	case <-f.ctx.Done():
+		f.t.Fatal("it hangs")
+		panic("unreachable")
+	}
+}
+
+// counter counts requests by opcode.
+type counter struct {
+	mu    sync.Mutex
+	count map[int32]int
+	order []int32
+}
+
+func (f *fixture) countRequests() *counter {
+	c := &counter{count: make(map[int32]int)}
+	f.each(func(x *servertest.Proxy) {
+		f.t.Cleanup(x.OnRequest(func(opcode int32, _ []byte) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.count[opcode]++
+			if opcode != servertest.OpPing {
+				c.order = append(c.order, opcode)
+			}
+		}))
+	})
+	return c
+}
+
+func (c *counter) all() []int32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]int32(nil), c.order...)
+}
+
+func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
+	server := servertest.SharedZooKeeper(t)
+	p := newProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 10 * time.Second })
+	f := &fixture{t: t, process: p}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	f.ctx = ctx
+	p.proxies[0].StallToClient()
+	opening := later(func() (backend.Session, error) { return p.backend.Open(ctx, backend.OpenOptions{}) })
+	eventually(t, "it connects", func() bool { return len(p.proxies[0].Links()) == 1 })
+	select {
+	case r := <-opening:
+		t.Fatalf("open returned %v before the session was granted", r)
+	default:
+	}
+	p.proxies[0].Unstall()
+	s, err := receive(f, opening)
+	require.NoError(t, err)
+	assert.Equal(t, backend.Live, s.State())
+	assert.Equal(t, fmt.Sprintf("%016x", uint64(zookeeper.Conn(s).SessionID())), s.ID())
+	require.NoError(t, s.Close(ctx))
+}
+
+func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
+	f := setUp(t, nil)
+	var unpinned atomic.Int32
+	f.proxies[0].OnRequest(func(opcode int32, payload []byte) {
+		if opcode == servertest.OpConnect && binary.BigEndian.Uint64(payload[16:]) == 0 {
+			unpinned.Add(1)
+		}
+	})
+	conn := zookeeper.Conn(f.s)
+	f.expire()
+	state, err := f.s.AwaitState(f.ctx, backend.Suspended)
+	for err == nil && state != backend.Lost {
+		state, err = f.s.AwaitState(f.ctx, state)
+	}
+	require.NoError(t, err)
+	// Both ways of writing are closed, and stay so.
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	_, err = conn.Create(f.dir+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	require.Error(t, err)
+	require.NoError(t, f.s.Close(f.ctx))
+	assert.Zero(t, unpinned.Load(), "requests for another session")
+	assert.Len(t, f.granted(), 1)
+}
+
+func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
+	other := newProcess(t, f.servers, nil)
+	watching, err := other.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer watching.Close(f.ctx)
+	e := f.enqueue(f.s)
+	f.proxies[0].Stall()
+	for state := f.s.State(); state != backend.Lost; {
+		state, err = f.s.AwaitState(f.ctx, state)
+		require.NoError(t, err)
+	}
+	assert.Less(t, time.Since(f.s.Deadline()), 500*time.Millisecond, "lost long after the deadline")
+	_, err = watching.Get(f.ctx, e.Key)
+	require.NoError(t, err, "the server let it expire before the client knew")
+	_, err = watching.Await(f.ctx, e)
+	require.NoError(t, err)
+	f.proxies[0].Unstall()
+}
+
+func TestPitfall04GrantedTimeout(t *testing.T) {
+	f := setUp(t, pings) // ticks of 200 ms: 400 ms at least, and 60 s at most
+	for asked, granted := range map[time.Duration]time.Duration{
+		100 * time.Millisecond: 400 * time.Millisecond,
+		3 * time.Second:        3 * time.Second,
+		24 * time.Hour:         time.Minute,
+	} {
+		before := time.Now()
+		s, err := f.backend.Open(f.ctx, backend.OpenOptions{TTL: asked})
+		require.NoError(t, err)
+		assert.Equal(t, granted, s.TTL(), "asked for %v", asked)
+		// The window is reckoned from the grant.
+		assert.False(t, s.Deadline().Before(before.Add(granted*3/4)))
+		assert.False(t, s.Deadline().After(time.Now().Add(granted*3/4)))
+		require.NoError(t, s.Close(f.ctx))
+	}
+}
+
+func TestPitfall05SuspendedBeforeTheWindowEnds(t *testing.T) {
+	f := setUp(t, pings)
+	f.proxies[0].Stall()
+	f.awaitState(backend.Suspended)
+	assert.True(t, time.Now().Before(f.s.Deadline()), "declared dead after the end of the window")
+	f.proxies[0].Cut()
+	f.proxies[0].Unstall()
+	f.awaitState(backend.Live)
+}
+
+func TestPitfall06WatchesOverDisconnectAndExpiry(t *testing.T) {
+	f := setUp(t, nil)
+	other := f.open()
+	p := newProcess(t, f.servers, nil)
+	away, err := p.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer away.Close(f.ctx)
+	_ = other
+	e := f.enqueue(f.s)
+	waiting := later(func() ([]backend.Entry, error) { return away.Await(f.ctx, e) })
+	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+	p.suspend()
+	f.commit(f.s, backend.Set(e, []byte("changed")))
+	p.resume()
+	got, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.Equal(t, "changed", string(got[0].Value))
+
+	waiting = later(func() ([]backend.Entry, error) { return away.Await(f.ctx, got...) })
+	p.expire()
+	_, err = receive(f, waiting)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+}
+
+// watchesOf counts a path's watches at the server.
+func watchesOf(t *testing.T, server *servertest.ZooKeeper, path string) int {
+	t.Helper()
+	answer, err := server.Command("wchp")
+	require.NoError(t, err)
+	n, in := 0, false
+	for line := range strings.Lines(answer) {
+		if !strings.HasPrefix(line, "\t") {
+			in = strings.TrimSpace(line) == path
+		} else if in {
+			n++
+		}
+	}
+	return n
+}
+
+func TestPitfall08EventsAreNotDropped(t *testing.T) {
+	f := setUp(t, nil)
+	// Far more events at once than the library's channel holds (six), with nobody
+	// reading from it.
+	var known []backend.Entry
+	for range 40 {
+		known = append(known, f.enqueue(f.s))
+	}
+	other := newProcess(t, f.servers, nil)
+	watching, err := other.backend.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer watching.Close(f.ctx)
+	var waits []<-chan result[[]backend.Entry]
+	for _, e := range known {
+		waits = append(waits, later(func() ([]backend.Entry, error) { return watching.Await(f.ctx, e) }))
+	}
+	for _, e := range known {
+		eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+	}
+	require.NoError(t, f.s.Close(f.ctx))
+	for _, wait := range waits {
+		got, err := receive(f, wait)
+		require.NoError(t, err)
+		assert.False(t, got[0].Exists())
+	}
+}
+
+func TestPitfall09OneWatchPerPath(t *testing.T) {
+	f := setUp(t, pings)
+	e, before := f.enqueue(f.s), f.enqueue(f.s)
+	requests := f.countRequests()
+	for range 50 {
+		ctx, cancel := context.WithTimeout(f.ctx, time.Millisecond)
+		_, err := f.s.Await(ctx, e, before)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	assert.LessOrEqual(t, len(requests.all()), 2, "one read for each path, for all calls together")
+	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+	require.NoError(t, f.s.Drop(f.ctx, e))
+	got, err := f.s.Await(f.ctx, e)
+	require.NoError(t, err)
+	assert.False(t, got[0].Exists())
+	assert.Zero(t, watchesOf(t, f.server, e.Key), "a watch stays on a node that is gone")
+}

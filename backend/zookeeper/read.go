@@ -1,0 +1,113 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// node is what the server says about one path.
+type node struct {
+	data []byte
+	stat *zk.Stat
+}
+
+// entry makes the contract's view of a node.
+func (s *session) entry(path string, n node) backend.Entry {
+	e := backend.Entry{
+		Key:     s.key(path),
+		Value:   n.data,
+		Rev:     uint64(n.stat.Czxid),
+		Version: toVersion(n.stat.Version),
+	}
+	if n.stat.EphemeralOwner != 0 {
+		e.Session = formatSession(n.stat.EphemeralOwner)
+	}
+	return e
+}
+
+// toVersion turns the server's version, which begins with 0, into the contract's,
+// which begins with 1. The server's wraps below zero after 2^31 writes.
+func toVersion(v int32) uint64 { return uint64(uint32(v)) + 1 }
+
+// fromVersion is the reverse. It returns false for versions that the server
+// cannot check for: its -1 stands for any.
+func fromVersion(v uint64) (int32, bool) {
+	if v == 0 || v > 1<<32 {
+		return 0, false
+	}
+	w := int32(uint32(v - 1))
+	return w, w != -1
+}
+
+// get reads a node. The error is the client library's.
+func (s *session) get(ctx context.Context, path string) (node, error) {
+	return read(ctx, s, func() (node, error) {
+		data, stat, err := s.conn.Get(path)
+		return node{data, stat}, err
+	})
+}
+
+// Get implements backend.Session.
+func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
+	if err := backend.CheckKey(key); err != nil {
+		return backend.Entry{}, opError("get", key, err)
+	}
+	n, err := s.get(ctx, s.path(key))
+	if err != nil {
+		return backend.Entry{}, opError("get", key, readError(err))
+	}
+	e := s.entry(s.path(key), n)
+	if !e.Exists() {
+		// Nodes that no transaction has created, such as the server's own
+		// /zookeeper, have no revision.
+		return backend.Entry{}, opError("get", key, backend.ErrNoEntry)
+	}
+	return e, nil
+}
+
+// List implements backend.Session.
+func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
+	if err := backend.CheckKey(dir); err != nil {
+		return backend.Listing{}, opError("list", dir, err)
+	}
+	names, rev, err := s.list(ctx, dir)
+	if err != nil {
+		return backend.Listing{}, opError("list", dir, readError(err))
+	}
+	return listing(dir, names, rev), nil
+}
+
+// list reads the names enqueued in dir, oldest first. A missing dir has none.
+func (s *session) list(ctx context.Context, dir string) ([]name, uint64, error) {
+	type children struct {
+		names []string
+		stat  *zk.Stat
+	}
+	c, err := read(ctx, s, func() (children, error) {
+		names, stat, err := s.conn.Children(s.path(dir))
+		return children{names, stat}, err
+	})
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil, 0, nil
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return parseNames(c.names), listRev(c.stat), nil
+}
+
+// listRev tells listings apart: the zxid of the last change among the children.
+// A directory without any change yet has that of its own creation.
+func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) }
+
+func listing(dir string, names []name, rev uint64) backend.Listing {
+	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
+	for i, n := range names {
+		l.Keys[i] = dir + "/" + n.text
+	}
+	return l
+}

@@ -1,0 +1,335 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// closeGrace is how long the end of a session may wait for the server's answer to
+// the closing request. The client library's own patience is a little more.
+const closeGrace = 3 * time.Second
+
+var (
+	errClosed       = errors.New("closed")
+	errExpired      = errors.New("expired, or replaced by another session")
+	errWindow       = errors.New("trust window has passed")
+	errShorter      = errors.New("the server now grants a shorter timeout")
+	errNotConfirmed = errors.New("the server did not confirm: entries stay until the session times out")
+)
+
+// A session is one ZooKeeper session over one zk.Conn.
+//
+// Three parties call in: the user; the client library's loop, through event, dial
+// and the pin, which must never block; and the window's timer. mu guards the
+// state; whoever waits, waits on changed or lost.
+type session struct {
+	cfg   *Config
+	asked time.Duration
+	hosts *hosts
+	pin   *pin
+
+	started chan struct{} // closed when conn and events are set
+	conn    *zk.Conn
+	events  <-chan zk.Event // closed when the client library's loop has ended
+
+	dialing     context.Context // cancelled to interrupt a dial
+	stopDialing context.CancelCauseFunc
+
+	opened chan struct{} // closed when the session was granted and is live
+	lost   chan struct{} // closed when it is over
+	done   chan struct{} // closed when all its goroutines have ended
+	ctx    context.Context
+	cancel context.CancelCauseFunc // ctx ends with lost
+
+	// Set once, before opened is closed.
+	number int64
+	id     string
+	ttl    time.Duration
+	window *backend.Window
+
+	mu      sync.Mutex
+	state   backend.State
+	gen     uint64        // counts links on which the session was live
+	changed chan struct{} // closed and replaced at each change of state or gen
+	cause   error         // why it was lost
+	abort   chan struct{} // closed when it does not wait any more
+	calls   sync.WaitGroup
+
+	watches  registry
+	memory   memory
+	reaper   reaper
+	confirms bool // the server has confirmed the close
+	oversize atomic.Uint64
+}
+
+func newSession(cfg *Config, ttl time.Duration) *session {
+	s := &session{
+		cfg:     cfg,
+		asked:   ttl,
+		hosts:   newHosts(cfg.Servers),
+		started: make(chan struct{}),
+		opened:  make(chan struct{}),
+		lost:    make(chan struct{}),
+		done:    make(chan struct{}),
+		changed: make(chan struct{}),
+		abort:   make(chan struct{}),
+		state:   backend.Suspended,
+	}
+	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.pin = &pin{
+		granted:   s.granted,
+		answered:  s.answered,
+		expired:   func() { s.lose(errExpired) },
+		oversize:  func() { s.oversize.Add(1) },
+		maxAnswer: cfg.MaxResponse,
+		acked:     make(chan struct{}),
+	}
+	s.watches.init(s)
+	s.memory.init()
+	return s
+}
+
+// ID implements backend.Session: the session's number as 16 hex digits.
+func (s *session) ID() string { return s.id }
+
+// TTL implements backend.Session.
+func (s *session) TTL() time.Duration { return s.ttl }
+
+// Deadline implements backend.Session.
+func (s *session) Deadline() time.Time { return s.window.Deadline() }
+
+// State implements backend.Session.
+func (s *session) State() backend.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// AwaitState implements backend.Session.
+func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	for {
+		s.mu.Lock()
+		state, changed := s.state, s.changed
+		s.mu.Unlock()
+		if state != prev || state == backend.Lost {
+			return state, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return state, fmt.Errorf("zookeeper: await state: %w", ended(ctx))
+		}
+	}
+}
+
+// path is the server's path of a key.
+func (s *session) path(key string) string { return s.cfg.Chroot + key }
+
+// key is the key of a server's path.
+func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
+
+// granted is called with each connect response that grants or resumes the session.
+func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
+	s.mu.Lock()
+	if s.state == backend.Lost {
+		s.mu.Unlock()
+		return errClosed
+	}
+	first := s.window == nil
+	if first {
+		margin := s.cfg.Margin
+		if margin == 0 {
+			margin = s.cfg.margin(timeout)
+		}
+		s.number, s.id, s.ttl = id, formatSession(id), timeout
+		s.window = backend.NewWindow(sent, timeout, margin, func() { s.lose(errWindow) })
+	}
+	s.mu.Unlock()
+	switch {
+	case first:
+		return nil
+	case timeout < s.ttl:
+		// A server with other bounds. The window counts with the old timeout; it
+		// cannot be moved back once it was shown to anyone.
+		s.lose(errShorter)
+		return errShorter
+	}
+	s.window.Extend(sent)
+	return nil
+}
+
+// answered is called with each answer, which proves that what was sent at sent
+// was received, by the server that the link goes to.
+func (s *session) answered(sent time.Time) {
+	if s.cfg.Heartbeat == HeartbeatPing {
+		s.window.Extend(sent)
+	}
+}
+
+// event is called by the client library for every event, synchronously and in the
+// order in which the server sent them. It must not block.
+func (s *session) event(e zk.Event) {
+	if e.Type != zk.EventSession {
+		s.watches.event(e)
+		return
+	}
+	switch e.State {
+	case zk.StateHasSession:
+		s.live()
+	case zk.StateDisconnected:
+		s.suspend()
+	case zk.StateExpired:
+		s.lose(errExpired)
+	}
+}
+
+func (s *session) live() {
+	s.mu.Lock()
+	if s.state == backend.Lost {
+		s.mu.Unlock()
+		return
+	}
+	s.state = backend.Live
+	s.gen++
+	gen := s.gen
+	s.broadcast()
+	s.mu.Unlock()
+	s.watches.connected(gen)
+	if gen == 1 {
+		close(s.opened)
+	}
+}
+
+func (s *session) suspend() {
+	s.mu.Lock()
+	if s.state == backend.Live {
+		s.state = backend.Suspended
+		s.broadcast()
+	}
+	s.mu.Unlock()
+	s.watches.disconnected()
+}
+
+// broadcast wakes all who wait for a change. Caller holds mu.
+func (s *session) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// lose ends the session for good. It does not block.
+func (s *session) lose(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.loseLocked(cause)
+}
+
+func (s *session) loseLocked(cause error) {
+	if s.state == backend.Lost {
+		return
+	}
+	s.state = backend.Lost
+	s.cause = cause
+	if s.window != nil {
+		s.window.Stop()
+	}
+	close(s.lost)
+	s.broadcast()
+	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
+	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
+	go s.shutdown(cause) // Close waits for it by done
+}
+
+// lostError is what every call returns once the session is lost.
+func (s *session) lostError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Errorf("%w: %w", backend.ErrSessionLost, s.cause)
+}
+
+// begin counts a goroutine of the session's; it returns false once it is over.
+// The goroutine calls s.calls.Done.
+func (s *session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return false
+	}
+	s.calls.Add(1)
+	return true
+}
+
+// shutdown closes the session at the server where that is of use, and ends all
+// goroutines. It is the last goroutine of the session.
+func (s *session) shutdown(cause error) {
+	<-s.started
+	if cause == errExpired {
+		s.pin.kill(errExpired) // nothing is left at the server
+	}
+	// While the client library can still reach the server, it closes the session
+	// there, so that the entries go at once. Whatever else was queued fails now.
+	closed := make(chan struct{})
+	go func() {
+		s.conn.Close() // bounded: three seconds at most
+		close(closed)
+	}()
+	grace := time.NewTimer(closeGrace)
+	select {
+	case <-s.pin.acked:
+		s.mu.Lock()
+		s.confirms = true
+		s.mu.Unlock()
+	case <-closed:
+	case <-s.abort:
+	case <-grace.C:
+	}
+	grace.Stop()
+	s.hosts.close()
+	s.stopDialing(errClosed)
+	s.pin.kill(errClosed)
+	<-closed
+	for range s.events {
+		// The client library closes it when its loop has ended.
+	}
+	s.calls.Wait()
+	close(s.done)
+}
+
+// Close implements backend.Session. The client library closes a session in three
+// seconds at most; where the server cannot be reached, the entries live on until
+// the session times out, and the error says so.
+func (s *session) Close(ctx context.Context) error {
+	s.lose(errClosed)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.mu.Lock()
+		select {
+		case <-s.abort:
+		default:
+			close(s.abort)
+		}
+		s.mu.Unlock()
+		// What is left ends by itself: nothing of it waits for the network now.
+		return fmt.Errorf("zookeeper: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cause == errExpired || s.confirms {
+		return nil
+	}
+	select {
+	case <-s.pin.acked:
+		return nil
+	default:
+	}
+	return fmt.Errorf("zookeeper: close session %s: %w", s.id, errNotConfirmed)
+}

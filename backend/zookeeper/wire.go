@@ -1,0 +1,313 @@
+package zookeeper
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// Opcodes and error codes that the wire looks at.
+const (
+	opClose     = -11
+	opMulti     = 14
+	opChildren  = 12 // getChildren2
+	opAuth      = 100
+	xidEvent    = -1
+	xidPing     = -2
+	codeExpired = -112
+	codeMoved   = -118
+
+	connectHead  = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
+	requestHead  = 4 + 4 + 4         // length, xid, opcode
+	answerHead   = 4 + 8 + 4         // xid, zxid, error
+	maxHandshake = 4 << 10
+)
+
+var (
+	errUnpinned = errors.New("refused: the client would go on in another session")
+	errProtocol = errors.New("protocol violation")
+)
+
+// A pin sees every frame of one client connection, over all its links (TCP
+// connections), and holds it to one session.
+//
+// After an expiry the client library silently asks for a new session on the same
+// zk.Conn, and sends in it whatever is still queued. The pin refuses to let that
+// connect request out, so nothing queued can ever run in another session.
+type pin struct {
+	// All are called without pin.mu held, on the client library's goroutines; they
+	// must not block.
+	granted  func(id int64, timeout time.Duration, sent time.Time) error
+	answered func(sent time.Time)
+	expired  func()
+	oversize func() // an answer was longer than maxAnswer
+
+	maxAnswer int // bytes, 0 = no limit but the protocol's
+
+	mu      sync.Mutex
+	session int64 // 0 until the first is granted
+	refuse  error // set once no link may be made any more
+	links   map[*link]struct{}
+	acked   chan struct{} // closed when the server has answered a close request
+}
+
+// kill closes all links, and refuses new ones.
+func (p *pin) kill(err error) {
+	p.mu.Lock()
+	if p.refuse == nil {
+		p.refuse = err
+	}
+	links := p.links
+	p.links = nil
+	p.mu.Unlock()
+	for l := range links {
+		_ = l.Conn.Close() // nothing is left to do with it
+	}
+}
+
+// cut closes all links; new ones may be made.
+func (p *pin) cut() {
+	p.mu.Lock()
+	links := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		links = append(links, l)
+	}
+	p.mu.Unlock()
+	for _, l := range links {
+		_ = l.Conn.Close() // the client library finds out
+	}
+}
+
+// attach wraps a new TCP connection.
+func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
+	l := &link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, maxHandshake), greetBy: time.Now().Add(handshake)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil {
+		_ = conn.Close()
+		return nil, p.refuse
+	}
+	if p.links == nil {
+		p.links = make(map[*link]struct{})
+	}
+	p.links[l] = struct{}{}
+	return l, nil
+}
+
+// A link is one TCP (or TLS) connection of a pin. The client library writes from
+// one goroutine at a time and reads from one.
+type link struct {
+	net.Conn
+	pin     *pin
+	greetBy time.Time // until then the session has to be granted
+
+	// The writer's.
+	asked    bool              // the connect request has passed
+	head     [connectHead]byte // the beginning of the frame being written
+	headLen  int
+	bodyLeft int // bytes of it that are still to come
+
+	// The reader's.
+	in        *bufio.Reader
+	greeted   bool
+	frameLeft int // bytes of the current frame not yet handed on
+
+	mu          sync.Mutex // guards the rest
+	askedAt     time.Time
+	up          bool
+	outstanding []sentFrame // a queue: answers come in order
+	first       int
+}
+
+// sentFrame is a request that has not been answered.
+type sentFrame struct {
+	xid, op int32
+	at      time.Time
+}
+
+func (l *link) Close() error {
+	l.pin.mu.Lock()
+	delete(l.pin.links, l)
+	l.pin.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// SetReadDeadline keeps a server that accepts connections and says nothing from
+// holding up the search for another one: the client library waits for the
+// connect response for 6.7 session timeouts, and takes the limit off between
+// its two reads.
+func (l *link) SetReadDeadline(t time.Time) error {
+	l.mu.Lock()
+	up := l.up
+	l.mu.Unlock()
+	if !up && (t.IsZero() || t.After(l.greetBy)) {
+		t = l.greetBy
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// Write passes on what the client sends and notes when. The instant is taken, and
+// the frame noted, before a byte leaves: the answer may be here before Write
+// returns, and the trust window counts from the sending.
+func (l *link) Write(p []byte) (int, error) {
+	now := time.Now()
+	if !l.asked {
+		return l.writeConnect(p, now)
+	}
+	if err := l.track(p, now); err != nil {
+		return 0, err
+	}
+	return l.Conn.Write(p)
+}
+
+// track notes the requests that begin in a part of the stream.
+func (l *link) track(rest []byte, now time.Time) error {
+	for len(rest) > 0 {
+		if l.bodyLeft > 0 {
+			n := min(l.bodyLeft, len(rest))
+			l.bodyLeft -= n
+			rest = rest[n:]
+			continue
+		}
+		n := copy(l.head[l.headLen:requestHead], rest)
+		l.headLen += n
+		rest = rest[n:]
+		if l.headLen < requestHead {
+			break
+		}
+		l.headLen = 0
+		length := int32(binary.BigEndian.Uint32(l.head[:]))
+		if length < requestHead-4 {
+			return fmt.Errorf("%w: request of %d bytes", errProtocol, length)
+		}
+		l.bodyLeft = int(length) - (requestHead - 4)
+		l.sent(int32(binary.BigEndian.Uint32(l.head[4:])), int32(binary.BigEndian.Uint32(l.head[8:])), now)
+	}
+	return nil
+}
+
+// writeConnect holds the connect request back until it is seen which session it
+// asks for.
+func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
+	n := copy(l.head[l.headLen:], p)
+	l.headLen += n
+	if l.headLen < connectHead {
+		return len(p), nil
+	}
+	id := int64(binary.BigEndian.Uint64(l.head[connectHead-8:]))
+	l.pin.mu.Lock()
+	refuse := l.pin.refuse
+	if refuse == nil && l.pin.session != 0 && id != l.pin.session {
+		refuse = errUnpinned
+	}
+	l.pin.mu.Unlock()
+	if refuse != nil {
+		if refuse == errUnpinned {
+			l.pin.expired()
+		}
+		return 0, refuse
+	}
+	l.asked, l.headLen = true, 0
+	// The password follows.
+	length := int32(binary.BigEndian.Uint32(l.head[:]))
+	if length < connectHead-4 {
+		return 0, fmt.Errorf("%w: connect request of %d bytes", errProtocol, length)
+	}
+	l.bodyLeft = int(length) + 4 - connectHead
+	greeting := l.head // track uses l.head for the next frame
+	l.mu.Lock()
+	l.askedAt = now
+	l.mu.Unlock()
+	if err := l.track(p[n:], now); err != nil {
+		return 0, err
+	}
+	if _, err := l.Conn.Write(greeting[:]); err != nil {
+		return 0, err
+	}
+	if _, err := l.Conn.Write(p[n:]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (l *link) sent(xid, op int32, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first > 0 && len(l.outstanding) == cap(l.outstanding) {
+		n := copy(l.outstanding, l.outstanding[l.first:])
+		l.outstanding, l.first = l.outstanding[:n], 0
+	}
+	l.outstanding = append(l.outstanding, sentFrame{xid, op, at})
+}
+
+// Read hands on what the server sends, frame by frame, after a look at the head
+// of each.
+func (l *link) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if l.frameLeft == 0 {
+		if err := l.nextFrame(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.in.Read(p[:min(len(p), l.frameLeft)])
+	l.frameLeft -= n
+	return n, err
+}
+
+// nextFrame looks at the next frame without taking it. The client library would
+// crash the process on a frame that is too short, and allocate whatever length
+// the frame claims.
+func (l *link) nextFrame() error {
+	head, err := l.in.Peek(4)
+	if err != nil {
+		return err
+	}
+	length := int(int32(binary.BigEndian.Uint32(head)))
+	if !l.greeted {
+		if length < connectHead-12 || length > maxHandshake-4 {
+			return fmt.Errorf("%w: connect response of %d bytes", errProtocol, length)
+		}
+		frame, err := l.in.Peek(4 + length)
+		if err != nil {
+			return err
+		}
+		if err := l.connected(frame[4:]); err != nil {
+			return err
+		}
+		l.greeted, l.frameLeft = true, 4+length
+		return nil
+	}
+	if l.pin.maxAnswer > 0 && length > l.pin.maxAnswer {
+		l.pin.oversize()
+		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+	}
+	if length < answerHead {
+		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+	}
+	// An answer is looked at up to its first number, if it has one.
+	frame, err := l.in.Peek(4 + min(length, answerHead+4))
+	if err != nil {
+		return err
+	}
+	op, err := l.answer(frame[4:], length)
+	if err != nil {
+		return err
+	}
+	if op == opMulti && 4+length <= l.in.Size() {
+		frame, err := l.in.Peek(4 + length)
+		if err != nil {
+			return err
+		}
+		if !wholeMulti(frame[4+answerHead:]) {
+			return fmt.Errorf("%w: malformed answer to a multi", errProtocol)
+		}
+	}
+	l.frameLeft = 4 + length
+	return nil
+}

@@ -1,0 +1,199 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var (
+	_ backend.Backend = (*Backend)(nil)
+	_ backend.Session = (*session)(nil)
+)
+
+// sendSlack is what the send buffer has above the largest request: its length, and
+// some room, since the client library crashes where the buffer ends in mid-value.
+const sendSlack = 64
+
+// A Backend opens sessions with a ZooKeeper ensemble. Make it with New.
+type Backend struct {
+	cfg Config
+}
+
+// New returns a Backend. It reports all that is wrong with cfg at once, and
+// does not connect.
+func New(cfg Config) (*Backend, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Backend{cfg: cfg.withDefaults()}, nil
+}
+
+// String returns "zookeeper".
+func (b *Backend) String() string { return "zookeeper" }
+
+// Limits tells which session timeouts may be asked for. They are wide; the server
+// grants what it likes.
+func (b *Backend) Limits() backend.Limits {
+	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
+}
+
+// Conn returns the native connection of a session of this package, for
+// transactions of the user's own, or nil for other sessions. It is pinned: when
+// the session is over it does not go on in another one. Paths are the server's:
+// see Path. The caller must not Close it, and must not add credentials.
+func Conn(s backend.Session) *zk.Conn {
+	if own := unwrap(s); own != nil {
+		return own.conn
+	}
+	return nil
+}
+
+// Path returns the server's path of a key: the chroot and the key. It returns the
+// key itself for sessions that are not of this package.
+func Path(s backend.Session, key string) string {
+	if own := unwrap(s); own != nil {
+		return own.path(key)
+	}
+	return key
+}
+
+func unwrap(s backend.Session) *session {
+	for {
+		switch t := s.(type) {
+		case *session:
+			return t
+		case interface{ Unwrap() backend.Session }:
+			s = t.Unwrap()
+		default:
+			return nil
+		}
+	}
+}
+
+// Open implements backend.Backend. When ctx ends first, the half-open connection
+// is closed in the background, within a few seconds.
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	ttl := o.TTL
+	if ttl == 0 {
+		ttl = b.cfg.SessionTimeout
+	}
+	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
+		return nil, fmt.Errorf("zookeeper: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
+	}
+	if b.cfg.Margin >= ttl || b.cfg.Heartbeat == HeartbeatLeader && b.cfg.Margin > ttl/4 {
+		return nil, fmt.Errorf("zookeeper: open: TTL of %v leaves no trust window with Config.Margin of %v", ttl, b.cfg.Margin)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("zookeeper: open: %w", ended(ctx))
+	}
+	s, err := b.start(ttl)
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: open: %w", err)
+	}
+	if err := s.establish(ctx); err != nil {
+		s.lose(errors.New("not opened"))
+		return nil, fmt.Errorf("zookeeper: open: %w", err)
+	}
+	return s, nil
+}
+
+// start makes a session that connects in the background.
+func (b *Backend) start(ttl time.Duration) (*session, error) {
+	s := newSession(&b.cfg, ttl)
+	conn, events, err := zk.Connect(b.cfg.Servers, ttl,
+		zk.WithHostProvider(s.hosts),
+		zk.WithDialer(s.dial),
+		zk.WithEventCallback(s.event),
+		zk.WithLogger(chatter{b.cfg.Logger}),
+		zk.WithMaxConnBufferSize(b.cfg.MaxRequest+sendSlack),
+		zk.WithMaxBufferSize(b.cfg.MaxResponse),
+	)
+	if err != nil {
+		return nil, err
+	}
+	s.conn, s.events = conn, events
+	close(s.started)
+	return s, nil
+}
+
+// establish waits for the session, presents the credentials and makes the chroot.
+func (s *session) establish(ctx context.Context) error {
+	select {
+	case <-s.opened:
+		if s.cfg.Margin >= s.ttl {
+			return fmt.Errorf("the server granted %v only, which leaves no trust window with Config.Margin of %v", s.ttl, s.cfg.Margin)
+		}
+		if s.cfg.Heartbeat == HeartbeatLeader && s.begin() {
+			go s.beat()
+		}
+	case <-s.hosts.exhausted:
+		return as(backend.ErrUnavailable, s.hosts.failure())
+	case <-s.lost:
+		return s.lostError()
+	case <-ctx.Done():
+		if err := s.hosts.failure(); err != nil {
+			return fmt.Errorf("%w: %w", ended(ctx), err)
+		}
+		return ended(ctx)
+	}
+	for _, auth := range s.cfg.Auth {
+		// A failing one closes the connection, and would do so again and again. It
+		// is presented again after a reconnect only when it succeeded once.
+		_, err := read(ctx, s, func() (struct{}, error) {
+			err := s.conn.AddAuth(auth.Scheme, auth.Credentials)
+			return struct{}{}, err
+		})
+		if err != nil {
+			return fmt.Errorf("authenticate with scheme %q: %w", auth.Scheme, readError(err))
+		}
+	}
+	if s.cfg.Chroot != "" {
+		if err := s.makeDirs(ctx, s.cfg.Chroot); err != nil {
+			return fmt.Errorf("make chroot %s: %w", s.cfg.Chroot, err)
+		}
+	}
+	return nil
+}
+
+// makeDirs makes path and what is missing above it as plain persistent nodes.
+func (s *session) makeDirs(ctx context.Context, path string) error {
+	exists, err := read(ctx, s, func() (bool, error) {
+		exists, _, err := s.conn.Exists(path)
+		return exists, err
+	})
+	if err != nil || exists {
+		return readError(err)
+	}
+	if parent := backend.Parent(path); parent != "/" {
+		if err := s.makeDirs(ctx, parent); err != nil {
+			return err
+		}
+	}
+	// A lost reply needs no more than doing it again.
+	_, err = read(ctx, s, func() (string, error) {
+		return s.conn.Create(path, []byte{}, 0, s.cfg.ACL)
+	})
+	switch {
+	case errors.Is(err, zk.ErrNodeExists):
+		return nil
+	case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return as(backend.ErrNoParent, err)
+	}
+	return readError(err)
+}
+
+// chatter is the client library's log, at debug level.
+type chatter struct{ log *slog.Logger }
+
+func (c chatter) Printf(format string, args ...any) {
+	if c.log.Enabled(context.Background(), slog.LevelDebug) {
+		c.log.Debug("zookeeper client: " + fmt.Sprintf(format, args...))
+	}
+}
