@@ -196,6 +196,13 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 	if old != nil && old.State() != backend.Lost {
 		return old, nil
 	}
+	// It may be Lost because Close is closing it, which ctx must not cut short.
+	if e.ctx.Err() != nil {
+		return nil, ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if old != nil {
 		// Lost is final; only its goroutines are still to be waited for.
 		done, cancel := context.WithTimeout(ctx, cleanupTimeout)

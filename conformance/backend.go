@@ -1,0 +1,19 @@
+package conformance
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestBackend tries every rule of package backend on a service, each on one that
+// newService makes for it, with a Root of its own; the server behind may be the
+// same. newService is called once more before, to see what kind of service it is.
+//
+// Broken rules fail subtests of t that bear the rules' names. The report is logged
+// and returned.
+func TestBackend(t *testing.T, newService func(t testing.TB) *Service) Report {
+	return tryRules(t, newService, slices.Concat(
+		sessionRules(), suspendRules(), writeRules(), valueRules(), guardRules(), lostRules(),
+		readRules(), awaitRules(), listRules(), serviceRules(),
+	))
+}

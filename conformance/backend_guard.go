@@ -1,0 +1,236 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func guardRules() []rule {
+	return []rule{
+		{
+			name: "guard/held",
+			text: "Held holds as long as this incarnation exists, whatever its value; else the commit is ErrGuard and nothing is written.",
+			run:  guardHeld,
+		}, {
+			name: "guard/unchanged",
+			text: "Unchanged holds as long as this incarnation exists at this version; else the commit is ErrGuard and nothing is written.",
+			run:  guardUnchanged,
+		}, {
+			name: "guard/race",
+			text: "Guards are checked at the instant of the write: of a delete of the guarded entry and a guarded write at the same time, the write is not done after the delete.",
+			run:  guardRace,
+		}, {
+			name: "guard/incarnations",
+			text: "Guards, Set, Delete and Drop of an incarnation that is gone never hit its successor under the same key.",
+			run:  guardIncarnations,
+		}, {
+			name: "drop/confirmed",
+			text: "Drop returns nil once the incarnation is gone, whoever removed it, and may be called again.",
+			run:  dropConfirmed,
+		}, {
+			name: "drop/background",
+			text: "A Drop whose context ends first goes on in the background until the entry is gone, while the session lives on.",
+			need: []string{"Suspend"},
+			run:  dropBackground,
+		},
+	}
+}
+
+// guarded commits a write under the guard and checks that it is done or refused.
+func (s sess) guarded(what string, g backend.Guard, holds bool) {
+	s.r.t.Helper()
+	key := s.r.key("guarded")
+	before, err := s.Get(s.r.ctx, key)
+	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+		s.r.failf("get %s: %v", key, err)
+	}
+	out, err := s.Commit(s.r.ctx, []backend.Guard{g}, backend.Put(key, []byte(what), before.Version))
+	if holds {
+		s.r.nothing("commit guarded by "+what, err)
+		if got := s.get(key); !got.Same(out[0]) || string(got.Value) != what {
+			s.r.failf("commit guarded by %s returned %+v, and there is %+v", what, out[0], got)
+		}
+		return
+	}
+	s.r.refused("commit guarded by "+what, err, backend.ErrGuard)
+	after, err := s.Get(s.r.ctx, key)
+	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+		s.r.failf("get %s: %v", key, err)
+	}
+	after.Key = before.Key
+	if !after.Same(before) {
+		s.r.failf("commit guarded by %s was refused, and changed %+v to %+v", what, before, after)
+	}
+}
+
+// threeKinds makes an entry of each kind.
+func (s sess) threeKinds(dir string) []backend.Entry {
+	s.r.t.Helper()
+	return []backend.Entry{s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)}
+}
+
+func guardHeld(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	for _, e := range s.threeKinds(dir) {
+		s.guarded("an entry", backend.Held(e), true)
+		other.sees(e)
+		f := other.set(e, "y")
+		s.sees(f)
+		s.guarded("an entry with a new value", backend.Held(e), true)
+		other.delete(e)
+		s.misses(e.Key)
+		s.guarded("a deleted entry", backend.Held(e), false)
+	}
+	s.guarded("an entry that never was", backend.Held(backend.Entry{Key: dir + "/never", Rev: 1}), false)
+	s.guarded("no entry", backend.Held(backend.Entry{Key: dir + "/never"}), false)
+
+	// One of several that does not hold is enough.
+	e, f := s.enqueue(dir, "x"), s.enqueue(dir, "x")
+	s.delete(f)
+	for _, guards := range [][]backend.Guard{{backend.Held(e), backend.Held(f)}, {backend.Held(f), backend.Held(e)}} {
+		_, err := s.Commit(r.ctx, guards, backend.Delete(e))
+		r.refused("commit with one guard of two that holds", err, backend.ErrGuard)
+	}
+	// An entry may be guarded and written in the same commit.
+	if _, err := s.Commit(r.ctx, []backend.Guard{backend.Held(e)}, backend.Set(e, []byte("y"))); err != nil {
+		r.failf("set of the guarded entry: %v", err)
+	}
+	if _, err := s.Commit(r.ctx, []backend.Guard{backend.Held(e)}, backend.Delete(e)); err != nil {
+		r.failf("delete of the guarded entry: %v", err)
+	}
+	s.lists(dir)
+}
+
+func guardUnchanged(r *run) {
+	s, other := r.session(), r.session()
+	for _, e := range s.threeKinds(s.dir("d")) {
+		s.guarded("an unchanged entry", backend.Unchanged(e), true)
+		other.sees(e)
+		f := other.set(e, "y")
+		s.sees(f)
+		s.guarded("an entry that has changed", backend.Unchanged(e), false)
+		s.guarded("the entry as it is now", backend.Unchanged(f), true)
+		g := other.set(f, "x")
+		s.sees(g)
+		s.guarded("an entry with its first value again", backend.Unchanged(e), false)
+		other.delete(g)
+		s.misses(e.Key)
+		s.guarded("a deleted entry", backend.Unchanged(g), false)
+	}
+}
+
+func guardRace(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	for i := range 20 {
+		seat := s.create(fmt.Sprintf("%s/seat%d", dir, i), "x")
+		other.sees(seat)
+		// Each deletes what the other's commit is guarded by: one of them succeeds.
+		with := s.create(fmt.Sprintf("%s/with%d", dir, i), "x")
+		other.sees(with)
+		a := start(r, "guarded delete", func(ctx context.Context) ([]backend.Entry, error) {
+			return s.Commit(ctx, []backend.Guard{backend.Held(seat)}, backend.Delete(with))
+		})
+		b := start(r, "guarded delete", func(ctx context.Context) ([]backend.Entry, error) {
+			return other.Commit(ctx, []backend.Guard{backend.Held(with)}, backend.Delete(seat))
+		})
+		_, errA := a.result()
+		_, errB := b.result()
+		switch {
+		case errA == nil && errB == nil:
+			r.failf("two commits succeeded that each delete what the other is guarded by")
+		case errA != nil && errB != nil:
+			r.failf("of two commits that each delete what the other is guarded by, none succeeded: %v; %v", errA, errB)
+		case errA != nil:
+			r.refused("guarded delete", errA, backend.ErrGuard)
+		default:
+			r.refused("guarded delete", errB, backend.ErrGuard)
+		}
+	}
+}
+
+func guardIncarnations(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	kinds := map[string]func(by sess, key string) backend.Entry{
+		"ephemeral":  func(by sess, key string) backend.Entry { return by.create(key, "x") },
+		"persistent": func(by sess, key string) backend.Entry { return by.put(key, "x", 0) },
+	}
+	for kind, remake := range kinds {
+		// The successor is another session's, or, harder to tell, the same one's.
+		for name, by := range map[string]sess{"another session": other, "the same session": s} {
+			key := dir + "/" + kind
+			old := s.create(key, "x")
+			s.delete(old)
+			by.misses(key)
+			now := remake(by, key)
+			s.sees(now)
+			what := fmt.Sprintf("an entry that %s has made anew (%s)", name, kind)
+			s.guarded(what, backend.Held(old), false)
+			s.guarded(what, backend.Unchanged(old), false)
+			_, err := s.Commit(r.ctx, nil, backend.Set(old, []byte("no")))
+			r.refused("set on "+what, err, backend.ErrNoEntry)
+			_, err = s.Commit(r.ctx, nil, backend.Delete(old))
+			r.refused("delete of "+what, err, backend.ErrNoEntry)
+			r.nothing("drop of "+what, s.Drop(r.ctx, old))
+			r.settle()
+			if got := s.get(key); !got.Same(now) || string(got.Value) != "x" {
+				r.failf("the successor was %+v and is %+v", now, got)
+			}
+			by.delete(now)
+			s.misses(key)
+		}
+	}
+}
+
+func dropConfirmed(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e, f := s.enqueue(dir, "x"), s.create(dir+"/seat", "x")
+	keep := s.enqueue(dir, "keep")
+	s.set(e, "y")
+	for _, e := range []backend.Entry{e, f} {
+		for range 2 {
+			r.nothing("drop", s.Drop(r.ctx, e))
+			_, err := s.Get(r.ctx, e.Key)
+			r.refused("get after drop", err, backend.ErrNoEntry)
+		}
+		other.misses(e.Key)
+	}
+	g := s.enqueue(dir, "x")
+	other.sees(g)
+	other.delete(g)
+	r.nothing("drop of an entry that another session has deleted", s.Drop(r.ctx, g))
+	s.lists(dir, keep)
+}
+
+func dropBackground(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	e, keep := s.enqueue(dir, "x"), s.enqueue(dir, "keep")
+	other.lists(dir, e, keep)
+	c.Suspend()
+	drop := start(r, "drop while suspended", func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, s.Drop(ctx, e)
+	})
+	drop.blocked("the link was cut")
+	began := time.Now()
+	drop.stop()
+	_, err := drop.result()
+	c.Resume()
+	r.refused("drop whose context ended", err, context.Canceled)
+	other.lists(dir, keep)
+	if took := time.Since(began); r.svc.Virtual && took > r.svc.TTL/2 {
+		r.failf("the entry went %v after the link came back", took)
+	}
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.failf("after the link came back the session is %v", got)
+	}
+	s.lists(dir, keep)
+}

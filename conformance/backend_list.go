@@ -1,0 +1,116 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func listRules() []rule {
+	return []rule{
+		{
+			name: "list/await",
+			text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter.",
+			run:  listAwait,
+		}, {
+			name: "list/await-absent",
+			text: "AwaitList of a directory that does not exist blocks, and returns once there is an entry enqueued.",
+			run:  listAwaitAbsent,
+		}, {
+			name: "list/nothing-missed",
+			text: "No change between a List and the AwaitList that follows is missed.",
+			run:  listNothingMissed,
+		},
+	}
+}
+
+func listAwait(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	empty := s.list(dir)
+	a := s.enqueue(dir, "x")
+	if got := s.awaitList(empty).value(); !slices.Equal(got.Keys, []string{a.Key}) || got.Dir != dir || got.Rev <= empty.Rev {
+		r.failf("await list of %+v, after enqueue of %s, returned %+v", empty, a.Key, got)
+	}
+	var want []backend.Entry
+	for i, step := range []func() []backend.Entry{
+		func() []backend.Entry { return []backend.Entry{a, other.enqueue(dir, "y")} },
+		func() []backend.Entry { other.delete(want[0]); return want[1:] },
+		func() []backend.Entry { other.delete(want[0]); return nil },
+		func() []backend.Entry { return []backend.Entry{other.enqueue(dir, "y")} },
+	} {
+		known := s.list(dir)
+		var waiting []*task[backend.Listing]
+		for range 3 {
+			waiting = append(waiting, s.awaitList(known))
+		}
+		waiting[0].blocked("nothing happened")
+		want = step()
+		for _, t := range waiting {
+			got := t.value()
+			if !slices.Equal(got.Keys, keys(want)) || got.Dir != dir || got.Rev <= known.Rev {
+				r.failf("step %d: await list of %+v returned %+v, want %q", i, known, got, keys(want))
+			}
+		}
+	}
+	waiting := s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	waiting.stop()
+	_, err := waiting.result()
+	r.refused("await list with a context that ended", err, context.Canceled)
+}
+
+func listAwaitAbsent(r *run) {
+	s, other := r.session(), r.session()
+	dir := r.key("later")
+	known := s.list(dir)
+	waiting := s.awaitList(known)
+	waiting.blocked("nothing happened")
+	other.dir("later")
+	e := other.enqueue(dir, "x")
+	for {
+		known = waiting.value()
+		if slices.Equal(known.Keys, []string{e.Key}) {
+			return
+		}
+		if len(known.Keys) > 0 {
+			r.failf("await list returned %+v, want %s alone", known, e.Key)
+		}
+		waiting = s.awaitList(known) // that was the directory being made
+	}
+}
+
+func listNothingMissed(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	changes := 20
+	if r.svc.Virtual {
+		changes = 200
+	}
+	known := s.list(dir)
+	writer := start(r, "writer", func(ctx context.Context) ([]backend.Entry, error) {
+		var made []backend.Entry
+		for i := range changes {
+			out, err := other.Commit(ctx, nil, backend.Enqueue(dir, fmt.Append(nil, i)))
+			if err != nil {
+				return made, err
+			}
+			made = append(made, out[0])
+		}
+		return made, nil
+	})
+	for len(known.Keys) < changes {
+		next := s.awaitList(known).value()
+		if !slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev {
+			r.failf("await list of %+v returned %+v though entries were only added", known, next)
+		}
+		known = next
+	}
+	if want := keys(writer.value()); !slices.Equal(known.Keys, want) {
+		r.failf("the listing is %q, enqueued were %q", known.Keys, want)
+	}
+}

@@ -1,0 +1,227 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func lostRules() []rule {
+	rules := []rule{
+		{
+			name: "lost-reply/refused",
+			text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
+			need: []string{"LoseReply"},
+			run:  lostRefused,
+		}, {
+			name: "lost-reply/atomic",
+			text: "A commit of several ops whose reply was lost is done once, and returns what it made.",
+			need: []string{"LoseReply"},
+			run: func(r *run) {
+				c := r.client()
+				lostAtomic(r, c, c.LoseReply)
+			},
+		}, {
+			name: "lost-request/atomic",
+			text: "A commit of several ops whose request was lost is done once, and returns what it made.",
+			need: []string{"LoseRequest"},
+			run: func(r *run) {
+				c := r.client()
+				lostAtomic(r, c, c.LoseRequest)
+			},
+		}, {
+			name: "lost-reply/cancelled",
+			text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+			need: []string{"CutReply"},
+			run:  lostCancelled,
+		}, {
+			name: "lost-reply/session-lost",
+			text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+			need: []string{"CutReply"},
+			run:  lostSession,
+		},
+	}
+	for kind := backend.OpCreate; kind <= backend.OpDelete; kind++ {
+		rules = append(rules, rule{
+			name: fmt.Sprintf("lost-reply/%v", kind),
+			text: fmt.Sprintf("A commit with a %v whose reply was lost is done once, and returns what it made.", kind),
+			need: []string{"LoseReply"},
+			run: func(r *run) {
+				c := r.client()
+				lostOne(r, c, kind, c.LoseReply)
+			},
+		}, rule{
+			name: fmt.Sprintf("lost-request/%v", kind),
+			text: fmt.Sprintf("A commit with a %v whose request was lost is done once, and returns what it made.", kind),
+			need: []string{"LoseRequest"},
+			run: func(r *run) {
+				c := r.client()
+				lostOne(r, c, kind, c.LoseRequest)
+			},
+		})
+	}
+	return rules
+}
+
+// lostOne tries an op of the kind under a fault, several times in one session.
+func lostOne(r *run, c *Client, kind backend.OpKind, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	dir, id := s.dir("d"), s.ID()
+	for i := range 3 {
+		old := s.enqueue(dir, "old")
+		key := fmt.Sprintf("%s/seat%d", dir, i)
+		op := map[backend.OpKind]backend.Op{
+			backend.OpCreate:  backend.Create(key, []byte("new")),
+			backend.OpEnqueue: backend.Enqueue(dir, []byte("new")),
+			backend.OpPut:     backend.Put(key, []byte("new"), 0),
+			backend.OpSet:     backend.Set(old, []byte("new")),
+			backend.OpDelete:  backend.Delete(old),
+		}[kind]
+		fault(kind)
+		got := s.commit(op)[0]
+		var queue []backend.Entry
+		switch kind {
+		case backend.OpDelete:
+			if got.Exists() || got.Key != old.Key {
+				r.failf("it returned %+v", got)
+			}
+			other.misses(old.Key)
+		case backend.OpSet:
+			if !got.Exists() || got.Key != old.Key || got.Rev != old.Rev || got.Version == old.Version || string(got.Value) != "new" {
+				r.failf("set on %+v returned %+v", old, got)
+			}
+			queue = append(queue, old)
+			other.sees(got)
+		default:
+			owner := s.ID()
+			if kind == backend.OpPut {
+				owner = ""
+			}
+			if !got.Exists() || got.Version != 1 || got.Session != owner || string(got.Value) != "new" || got.Rev <= old.Rev {
+				r.failf("%v %s returned %+v", kind, op.Key, got)
+			}
+			queue = append(queue, old)
+			if kind == backend.OpEnqueue {
+				queue = append(queue, got)
+			}
+			other.sees(got)
+		}
+		other.lists(dir, queue...)
+		r.settle()
+		other.lists(dir, queue...)
+		if s.State() == backend.Lost || s.ID() != id {
+			r.failf("the session was %q and is %v as %q", id, s.State(), s.ID())
+		}
+		for _, e := range queue {
+			r.nothing("drop", s.Drop(r.ctx, e))
+		}
+		other.lists(dir)
+	}
+}
+
+func lostAtomic(r *run, c *Client, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	record := s.put(r.key("record"), "0", 0)
+	for i := range 3 {
+		held := s.enqueue(dir, "held")
+		seat := s.create(fmt.Sprintf("%s/seat%d", dir, i), "x")
+		fault([]backend.OpKind{backend.OpPut, backend.OpEnqueue, backend.OpDelete}[i])
+		out, err := s.Commit(r.ctx, []backend.Guard{backend.Held(held), backend.Unchanged(record)},
+			backend.Put(record.Key, fmt.Appendf(nil, "%d", i+1), record.Version),
+			backend.Enqueue(dir, []byte("new")),
+			backend.Delete(seat))
+		r.nothing("commit of several ops", err)
+		if len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists() {
+			r.failf("it returned %+v", out)
+		}
+		record = out[0]
+		other.lists(dir, held, out[1])
+		other.sees(record)
+		other.misses(seat.Key)
+		r.settle()
+		other.lists(dir, held, out[1])
+		r.nothing("drop", s.Drop(r.ctx, held))
+		r.nothing("drop", s.Drop(r.ctx, out[1]))
+	}
+}
+
+func lostRefused(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	theirs := other.create(dir+"/theirs", "x")
+	s.sees(theirs)
+	mine := s.create(dir+"/mine", "x")
+	record := s.put(r.key("record"), "x", 0)
+	gone := s.enqueue(dir, "x")
+	s.delete(gone)
+	for _, try := range []struct {
+		what string
+		op   backend.Op
+		err  error
+	}{
+		{"create of what another session made", backend.Create(theirs.Key, []byte("x")), backend.ErrExists},
+		{"create of what this session made before", backend.Create(mine.Key, []byte("x")), backend.ErrExists},
+		{"create without a parent", backend.Create(r.key("no/seat"), nil), backend.ErrNoParent},
+		{"enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
+		{"put over another version", backend.Put(record.Key, []byte("y"), record.Version+7), backend.ErrGuard},
+		{"set on an entry that is gone", backend.Set(gone, []byte("y")), backend.ErrNoEntry},
+		{"delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
+	} {
+		c.LoseReply(try.op.Kind)
+		_, err := s.Commit(r.ctx, nil, try.op)
+		r.refused(try.what, err, try.err)
+	}
+	c.LoseReply(backend.OpEnqueue)
+	_, err := s.Commit(r.ctx, []backend.Guard{backend.Held(gone)}, backend.Enqueue(dir, nil))
+	r.refused("enqueue guarded by an entry that is gone", err, backend.ErrGuard)
+	for _, e := range []backend.Entry{theirs, mine, record} {
+		if got := s.get(e.Key); !got.Same(e) {
+			r.failf("%+v has become %+v", e, got)
+		}
+	}
+	s.lists(dir)
+}
+
+func lostCancelled(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	keep := s.enqueue(dir, "keep")
+	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.Create(dir+"/seat", []byte("x"))} {
+		c.CutReply(op.Kind)
+		commit := start(r, fmt.Sprintf("%v with a lost reply", op.Kind), func(ctx context.Context) ([]backend.Entry, error) {
+			return s.Commit(ctx, nil, op)
+		})
+		commit.blocked("its outcome could not be known")
+		commit.stop()
+		_, err := commit.result()
+		c.Resume()
+		r.refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
+		other.lists(dir, keep)
+		other.misses(dir + "/seat")
+		if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+			r.failf("after the link came back the session is %v", got)
+		}
+		// It does not come late, either.
+		time.Sleep(r.svc.TTL / 4)
+		other.lists(dir, keep)
+		other.misses(dir + "/seat")
+		// And what it stood in the way of can be done.
+		s.delete(s.create(dir+"/seat", "y"))
+	}
+}
+
+func lostSession(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	c.CutReply(backend.OpEnqueue)
+	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))
+	c.Resume()
+	r.refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, backend.ErrSessionLost)
+	other.lists(dir)
+}

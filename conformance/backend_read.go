@@ -1,0 +1,205 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func readRules() []rule {
+	return []rule{
+		{
+			name: "read/get",
+			text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
+			run:  readGet,
+		}, {
+			name: "read/list",
+			text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
+			run:  readList,
+		}, {
+			name: "read/foreign",
+			text: "Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
+			need: []string{"Put"},
+			run:  readForeign,
+		}, {
+			name: "read/predecessor",
+			text: "Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
+			run:  readPredecessor,
+		},
+	}
+}
+
+func readGet(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	for _, e := range s.threeKinds(dir) {
+		other.sees(e)
+		if got := other.get(e.Key); string(got.Value) != "x" || got.Session != e.Session {
+			r.failf("get by another session returned %+v, want %+v", got, e)
+		}
+		for i := range 5 {
+			value := fmt.Sprint(i)
+			e = s.set(e, value)
+			if got := s.get(e.Key); !got.Same(e) || string(got.Value) != value {
+				r.failf("get returned %+v after set returned %+v", got, e)
+			}
+		}
+		s.delete(e)
+		_, err := s.Get(r.ctx, e.Key)
+		r.refused("get of a deleted entry", err, backend.ErrNoEntry)
+	}
+	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
+		got, err := s.Get(r.ctx, key)
+		r.refused("get of what never was", err, backend.ErrNoEntry)
+		if got.Exists() {
+			r.failf("get of what never was returned %+v", got)
+		}
+	}
+}
+
+func readList(r *run) {
+	s, other := r.session(), r.session()
+	if l := s.list(r.key("never")); len(l.Keys) != 0 || l.Dir != r.key("never") {
+		r.failf("list of a directory that does not exist is %+v", l)
+	}
+	dir := s.dir("d")
+	last := s.list(dir)
+	if len(last.Keys) != 0 || last.Dir != dir {
+		r.failf("list of an empty directory is %+v", last)
+	}
+	change := func(what string) {
+		r.t.Helper()
+		now := s.list(dir)
+		if now.Rev <= last.Rev {
+			r.failf("%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
+		}
+		last = now
+	}
+	a := s.enqueue(dir, "x")
+	change("enqueue")
+	s.create(dir+"/seat", "x")
+	s.put(dir+"/record", "x", 0)
+	near := s.dir("d2") // its key begins with dir
+	s.enqueue(near, "x")
+	last = s.list(dir)
+	b := other.enqueue(dir, "x")
+	s.sees(b)
+	change("enqueue by another session")
+	c := s.enqueue(dir, "x")
+	change("enqueue")
+	s.lists(dir, a, b, c)
+	if now := s.list(dir); now.Rev != last.Rev {
+		r.failf("nothing changed, and the listing's revision was %d and is %d", last.Rev, now.Rev)
+	}
+	s.set(a, "y") // a new value does not make it younger
+	s.lists(dir, a, b, c)
+	last = s.list(dir)
+	s.delete(b)
+	change("delete")
+	s.lists(dir, a, c)
+	d := s.enqueue(dir, "x")
+	s.lists(dir, a, c, d)
+	other.lists(dir, a, c, d)
+}
+
+func readForeign(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	put := func(key string) {
+		r.t.Helper()
+		r.nothing(fmt.Sprintf("foreign put of %q", key), r.svc.Put(key, []byte("\xfffo\x00reign")))
+	}
+	names := []string{"x", "-", "_", "_c_", "_c_short-lock-", "n_0000000001", "lock-0000000000", "0000000000", "-0000000001",
+		"9999999999", "-2147483648", "99999999999999999999999", "%zz", "s1-", "a b", "ünï", "leader", "~"}
+	for _, name := range names {
+		put(dir + "/" + name)
+	}
+	a := s.enqueue(dir, "x")
+	name := a.Key[len(dir)+1:]
+	for _, odd := range []string{"~" + name, name + "~", name + "-", name[1:] + "!"} {
+		put(dir + "/" + odd)
+	}
+	put(dir + "/deep/" + name)
+	put(dir + "x/" + name)
+	b := s.enqueue(dir, "y")
+	c := s.enqueue(dir, "z")
+	for _, name := range names {
+		put(dir + "/" + name + ".late")
+	}
+	r.until(dir+" lists the enqueued entries alone", func() bool {
+		return slices.Equal(s.list(dir).Keys, []string{a.Key, b.Key, c.Key})
+	})
+	for _, want := range []struct{ of, is backend.Entry }{{a, backend.Entry{}}, {b, a}, {c, b}} {
+		if got := s.predecessor(want.of); !got.Same(want.is) {
+			r.failf("predecessor of %s is %+v, want %+v", want.of.Key, got, want.is)
+		}
+	}
+	waiting, listing := s.await(b), s.awaitList(s.list(dir))
+	put(dir + "/another")
+	waiting.blocked("only a foreign entry was put")
+	r.nothing("drop", s.Drop(r.ctx, b))
+	if got := one(waiting); got.Exists() {
+		r.failf("await of a dropped entry returned %+v", got)
+	}
+	listing.value()
+	if got := s.predecessor(c); !got.Same(a) {
+		r.failf("predecessor of %s is %+v, want %+v", c.Key, got, a)
+	}
+	// What a strategy reads may hold anything, too.
+	if got := s.get(dir + "/leader"); string(got.Value) != "\xfffo\x00reign" || got.Session != "" {
+		r.failf("get of a foreign entry returned %+v", got)
+	}
+}
+
+func readPredecessor(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	is := func(of, want backend.Entry) {
+		r.t.Helper()
+		got := s.predecessor(of)
+		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
+			r.failf("predecessor of %s is %+v, want %+v", of.Key, got, want)
+		}
+	}
+	none := backend.Entry{}
+	a := s.enqueue(dir, "a")
+	is(a, none)
+	s.create(dir+"/seat", "x")
+	s.put(dir+"/record", "x", 0)
+	s.enqueue(s.dir("d2"), "x")
+	b, c := other.enqueue(dir, "b"), s.enqueue(dir, "c")
+	d := s.enqueue(dir, "d")
+	s.sees(b)
+	is(a, none)
+	is(c, b)
+	is(d, c)
+	is(b, a)
+	s.delete(c)
+	is(d, b)
+	other.delete(b)
+	s.misses(b.Key)
+	is(d, a)
+	a = s.set(a, "new value")
+	is(d, a)
+	s.delete(a)
+	is(d, none)
+	for _, gone := range []backend.Entry{a, b, c} {
+		_, err := s.Predecessor(r.ctx, gone)
+		r.refused("predecessor of an entry that is gone", err, backend.ErrNoEntry)
+	}
+	// One of many, in whatever order they go.
+	queue := []backend.Entry{d}
+	for i := range 30 {
+		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
+	}
+	for i := 0; len(queue) > 1; i += 7 {
+		last := len(queue) - 1
+		at := i % last
+		is(queue[last], queue[last-1])
+		s.delete(queue[at])
+		queue = slices.Delete(queue, at, at+1)
+	}
+	is(queue[0], none)
+}

@@ -1,0 +1,335 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func serviceRules() []rule {
+	return []rule{
+		{
+			name: "service/restart",
+			text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+			need: []string{"Stop"},
+			run:  serviceRestart,
+		}, {
+			name: "service/down",
+			text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+			need: []string{"Stop"},
+			run:  serviceDown,
+		}, {
+			name: "errors/context",
+			text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
+			run:  errorsContext,
+		}, {
+			name: "errors/wrapped",
+			text: "An error names the backend and the key, and its sentinel once.",
+			run:  errorsWrapped,
+		}, {
+			name: "many/sessions",
+			text: "Many sessions at once do not get in each other's way.",
+			run:  manySessions,
+		}, {
+			name: "many/close",
+			text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
+			run:  manyClose,
+		}, {
+			name: "many/goroutines",
+			text: "No goroutine of the backend outlives Close of its sessions.",
+			run:  manyGoroutines,
+		},
+	}
+}
+
+func serviceRestart(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
+	s.sees(f)
+	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	r.nothing("stop the service", r.svc.Stop())
+	read := start(r, "get while the service is down", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	read.blocked("the service was down")
+	waiting.blocked("the service was down")
+	if r.svc.Virtual {
+		time.Sleep(r.svc.TTL / 4)
+	}
+	r.nothing("start the service", r.svc.Start())
+	got, err := read.result()
+	if errors.Is(err, backend.ErrSessionLost) && !r.svc.Virtual && time.Now().After(s.Deadline()) {
+		r.reason = fmt.Sprintf("the service takes longer to restart than the session timeout of %v", r.svc.TTL)
+		return
+	}
+	r.nothing("get that rode out the restart", err)
+	if !got.Same(e) {
+		r.failf("the entry was %+v and is %+v", e, got)
+	}
+	other.lists(dir, e, f)
+	r.nothing("drop", other.Drop(r.ctx, f))
+	now := waiting.value()
+	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
+		r.failf("await of an entry and one that was deleted after the restart returned %+v", now)
+	}
+	listing.value()
+	// Revisions go on rising.
+	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
+		r.failf("revision %d after the restart, %d before", g.Rev, f.Rev)
+	}
+}
+
+func serviceDown(r *run) {
+	c := r.client()
+	r.nothing("close", r.open(c).Close(r.ctx))
+	r.nothing("stop the service", r.svc.Stop())
+	opening := start(r, "open while the service is down", func(ctx context.Context) (backend.Session, error) {
+		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.svc.TTL})
+	})
+	_, err := opening.result()
+	r.nothing("start the service", r.svc.Start())
+	r.refused("open while the service was down", err, backend.ErrUnavailable)
+	var s backend.Session
+	r.until("the service can be reached again", func() bool {
+		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.svc.TTL})
+		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
+			r.failf("open after the service came back: %v", err)
+		}
+		return err == nil
+	})
+	r.sessions = append(r.sessions, sess{s, r})
+	sess{s, r}.dir("d")
+}
+
+// calls is one call of each kind, on an entry that is there and does not change.
+func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error {
+	dir := backend.Parent(e.Key)
+	known := s.list(dir)
+	return map[string]func(ctx context.Context) error{
+		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
+		"list":        func(ctx context.Context) error { _, err := s.List(ctx, dir); return err },
+		"predecessor": func(ctx context.Context) error { _, err := s.Predecessor(ctx, e); return err },
+		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },
+		"await list":  func(ctx context.Context) error { _, err := s.AwaitList(ctx, known); return err },
+		"commit": func(ctx context.Context) error {
+			_, err := s.Commit(ctx, nil, backend.Put(s.r.key("never"), nil, 0))
+			return err
+		},
+		"await state": func(ctx context.Context) error { _, err := s.AwaitState(ctx, backend.Live); return err },
+	}
+}
+
+func errorsContext(r *run) {
+	s := r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	ended, cancel := context.WithCancel(r.ctx)
+	cancel()
+	for name, call := range s.calls(e) {
+		r.refused(name+" with an ended context", call(ended), context.Canceled)
+	}
+	_, err := s.Get(r.ctx, r.key("never"))
+	r.refused("get of what a commit with an ended context would have made", err, backend.ErrNoEntry)
+	for _, name := range []string{"await", "await list", "await state"} {
+		ctx, cancel := context.WithTimeout(r.ctx, r.svc.TTL/10)
+		r.refused(name+" with a deadline", s.calls(e)[name](ctx), context.DeadlineExceeded)
+		cancel()
+	}
+}
+
+func errorsWrapped(r *run) {
+	c := r.client()
+	s := r.open(c)
+	seat := s.create(s.dir("d")+"/seat", "x")
+	never := backend.Entry{Key: r.key("never"), Rev: 1}
+	_, get := s.Get(r.ctx, never.Key)
+	_, predecessor := s.Predecessor(r.ctx, never)
+	_, create := s.Commit(r.ctx, nil, backend.Create(seat.Key, nil))
+	_, parent := s.Commit(r.ctx, nil, backend.Enqueue(never.Key, nil))
+	_, put := s.Commit(r.ctx, nil, backend.Put(seat.Key, nil, 99))
+	_, set := s.Commit(r.ctx, nil, backend.Set(never, nil))
+	_, guard := s.Commit(r.ctx, []backend.Guard{backend.Held(never)}, backend.Put(seat.Key+"2", nil, 0))
+	for _, try := range []struct {
+		what      string
+		err, want error
+		key       string
+	}{
+		{"get", get, backend.ErrNoEntry, never.Key},
+		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
+		{"create", create, backend.ErrExists, seat.Key},
+		{"enqueue", parent, backend.ErrNoParent, never.Key},
+		{"put", put, backend.ErrGuard, seat.Key},
+		{"set", set, backend.ErrNoEntry, never.Key},
+		{"guard", guard, backend.ErrGuard, ""}, // of the guard or of the op
+	} {
+		r.refused(try.what, try.err, try.want)
+		msg := try.err.Error()
+		switch {
+		case !strings.Contains(msg, c.Backend.String()):
+			r.failf("the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
+		case !strings.Contains(msg, try.key):
+			r.failf("the error of %s does not name %q: %q", try.what, try.key, msg)
+		case strings.Count(msg, try.want.Error()) > 1:
+			r.failf("the error of %s says it twice: %q", try.what, msg)
+		}
+	}
+}
+
+func manySessions(r *run) {
+	clients := []*Client{r.client(), r.client(), r.client()}
+	n := 30
+	if r.svc.Virtual {
+		n = 300
+	}
+	first := r.session()
+	dir := first.dir("d")
+	var queue []backend.Entry
+	var all []sess
+	for i := range n {
+		s := r.open(clients[i%len(clients)])
+		all = append(all, s)
+		s.sees(first.get(dir))
+		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
+	}
+	first.lists(dir, queue...)
+	// Each waits for the one before; the first goes, and so on.
+	var waiting []*task[[]backend.Entry]
+	for i, s := range all[1:] {
+		before := s.predecessor(queue[i+1])
+		if !before.Same(queue[i]) {
+			r.failf("predecessor of number %d is %+v, want %+v", i+1, before, queue[i])
+		}
+		waiting = append(waiting, s.await(queue[i+1], before))
+	}
+	for i, w := range waiting {
+		r.nothing("close", all[i].Close(r.ctx))
+		now := w.value()
+		if len(now) != 2 || !now[0].Exists() || now[1].Exists() {
+			r.failf("number %d, whose predecessor went, sees %+v", i+1, now)
+		}
+	}
+	r.nothing("close", all[n-1].Close(r.ctx))
+	first.lists(dir)
+}
+
+func manyClose(r *run) {
+	other := r.session()
+	dir := other.dir("d")
+	for range 5 {
+		s := r.session()
+		s.sees(other.get(dir))
+		calls := s.calls(s.enqueue(dir, "x"))
+		for i := range 4 {
+			calls[fmt.Sprintf("enqueue %d", i)] = func(ctx context.Context) error {
+				_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
+				return err
+			}
+		}
+		// Fake time stands still while calls go on, so it is their number that says
+		// when they are in full swing.
+		var done atomic.Int64
+		swing := make(chan struct{})
+		var all []*task[struct{}]
+		for name, call := range calls {
+			all = append(all, start(r, name+" until close", func(ctx context.Context) (struct{}, error) {
+				for {
+					err := call(ctx)
+					if done.Add(1) == 50 {
+						close(swing)
+					}
+					switch {
+					case errors.Is(err, backend.ErrSessionLost), name == "await state" && err == nil:
+						return struct{}{}, nil
+					case errors.Is(err, backend.ErrGuard), err == nil && ctx.Err() == nil:
+						continue
+					}
+					return struct{}{}, fmt.Errorf("ended otherwise: %w", err)
+				}
+			}))
+		}
+		select {
+		case <-swing:
+		case <-r.ctx.Done():
+			r.failf("%d calls return in all this time", done.Load())
+		}
+		for range 2 {
+			all = append(all, start(r, "close", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) }))
+		}
+		for _, t := range all {
+			t.value()
+		}
+		other.lists(dir)
+	}
+}
+
+func manyGoroutines(r *run) {
+	c := r.client()
+	// What the backend keeps for the process is not the session's.
+	r.nothing("close", r.open(c).Close(r.ctx))
+	r.settle()
+	of := reflect.TypeOf(c.Backend)
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	before := backendStacks(of.PkgPath())
+	var all []sess
+	for i := range 5 {
+		s := r.open(c)
+		all = append(all, s)
+		dir := s.dir(fmt.Sprintf("d%d", i))
+		e := s.enqueue(dir, "x")
+		s.await(e).blocked("nothing happened")
+		s.awaitList(s.list(dir)).blocked("nothing happened")
+		s.awaitState(backend.Live).blocked("nothing happened")
+	}
+	for _, s := range all {
+		r.nothing("close", s.Close(r.ctx))
+	}
+	for {
+		left := backendStacks(of.PkgPath())
+		for id := range before {
+			delete(left, id)
+		}
+		if len(left) == 0 {
+			return
+		}
+		if r.ctx.Err() != nil {
+			for _, stack := range left {
+				r.failf("%d goroutines are left, the first of them:\n%s", len(left), stack)
+			}
+		}
+		time.Sleep(r.svc.TTL / 100)
+	}
+}
+
+// backendStacks returns the stacks of the goroutines that run code of the package or
+// of package backend, by their numbers. Those of tests and test servers, which may
+// live as long as the process does, do not count.
+func backendStacks(pkg string) map[string]string {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	shared := reflect.TypeFor[backend.Entry]().PkgPath()
+	out := make(map[string]string)
+	for _, stack := range strings.Split(string(buf), "\n\n") {
+		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared)
+		if !of || strings.Contains(stack, "_test.") || strings.Contains(stack, "testing.tRunner(") {
+			continue
+		}
+		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
+		out[id] = stack
+	}
+	return out
+}

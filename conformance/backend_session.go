@@ -1,0 +1,254 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func sessionRules() []rule {
+	return []rule{
+		{
+			name: "session/open",
+			text: "A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
+			run:  sessionOpen,
+		}, {
+			name: "session/deadline",
+			text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
+			run:  sessionDeadline,
+		}, {
+			name: "session/await-state",
+			text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
+			run:  sessionAwaitState,
+		}, {
+			name: "session/expired",
+			text: "When the service ends a session, it is lost, its entries are gone, and blocked calls and later ones return ErrSessionLost.",
+			need: []string{"Expire"},
+			run:  sessionExpired,
+		}, {
+			name: "session/lost-for-good",
+			text: "A lost session stays lost and is never carried on in a new one; a new one can be opened.",
+			need: []string{"Expire"},
+			run:  sessionLostForGood,
+		}, {
+			name: "session/close",
+			text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
+			run:  sessionClose,
+		}, {
+			name: "session/close-one",
+			text: "Closing a session leaves the entries of the process's other sessions alone.",
+			run:  sessionCloseOne,
+		},
+	}
+}
+
+func sessionOpen(r *run) {
+	c := r.client()
+	switch l := c.Backend.Limits(); {
+	case l.MinTTL <= 0, l.DefaultTTL < l.MinTTL, l.MaxTTL < l.DefaultTTL:
+		r.failf("limits are %+v", l)
+	}
+	if c.Backend.String() == "" {
+		r.failf("the backend has no name")
+	}
+	a, b := r.open(c), r.session()
+	for _, s := range []sess{a, b} {
+		if s.State() != backend.Live || s.ID() == "" || s.TTL() <= 0 {
+			r.failf("new session %q is %v with a timeout of %v", s.ID(), s.State(), s.TTL())
+		}
+	}
+	if a.ID() == b.ID() {
+		r.failf("the sessions of two processes have the same ID %q", a.ID())
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	cancel()
+	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.svc.TTL})
+	if err == nil {
+		_ = s.Close(r.ctx) // it should not be there, which is said below
+	}
+	r.refused("open with an ended context", err, context.Canceled)
+	// The timeout in the options is a wish, and none at all is fine.
+	s, err = r.client().Backend.Open(r.ctx, backend.OpenOptions{})
+	r.nothing("open with the default timeout", err)
+	r.nothing("close", s.Close(r.ctx))
+}
+
+func sessionDeadline(r *run) {
+	s := r.session()
+	first := s.Deadline()
+	// In a bubble no time has one.
+	if monotonic := " m="; strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic) {
+		r.failf("deadline %v carries no monotonic reading", first)
+	}
+	last := first
+	for range 80 {
+		time.Sleep(s.TTL() / 40)
+		d := s.Deadline()
+		now := time.Now()
+		switch {
+		case d.Before(last):
+			r.failf("deadline went back by %v", last.Sub(d))
+		case d.After(now.Add(s.TTL())):
+			r.failf("deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
+		case s.State() != backend.Live && r.svc.Virtual:
+			r.failf("session is %v though nothing happened to it", s.State())
+		}
+		last = d
+	}
+	if !last.After(first) {
+		r.failf("deadline did not move for %v", 2*s.TTL())
+	}
+}
+
+func (s sess) awaitState(prev backend.State) *task[backend.State] {
+	return start(s.r, fmt.Sprintf("await state after %v", prev), func(ctx context.Context) (backend.State, error) {
+		return s.AwaitState(ctx, prev)
+	})
+}
+
+func sessionAwaitState(r *run) {
+	s := r.session()
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.failf("await state after suspended, of a live session: %v", got)
+	}
+	cancelled := s.awaitState(backend.Live)
+	cancelled.blocked("the session was live all the time")
+	cancelled.stop()
+	_, err := cancelled.result()
+	r.refused("await state with a context that ended", err, context.Canceled)
+
+	waiting := s.awaitState(backend.Live)
+	waiting.blocked("the session was live all the time")
+	r.nothing("close", s.Close(r.ctx))
+	if got := waiting.value(); got != backend.Lost {
+		r.failf("await state of a closed session: %v", got)
+	}
+	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
+		if got := s.awaitState(prev).value(); got != backend.Lost {
+			r.failf("await state of a closed session, again: %v", got)
+		}
+	}
+}
+
+func sessionExpired(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	other.sees(e)
+	gone := other.await(e)
+	await, list, state := s.await(e), s.awaitList(s.list(dir)), s.awaitState(backend.Live)
+	// What this one waits for does not change when the session's entries go.
+	aside := s.await(backend.Entry{Key: r.key("never")})
+	await.blocked("nothing happened")
+	aside.blocked("nothing happened")
+	c.Expire()
+	if got := state.value(); got != backend.Lost && got != backend.Suspended {
+		r.failf("await state of an expired session: %v", got)
+	}
+	_, err := await.result()
+	r.refused("blocked await", err, backend.ErrSessionLost)
+	_, err = aside.result()
+	r.refused("blocked await of another entry", err, backend.ErrSessionLost)
+	_, err = list.result()
+	r.refused("blocked await list", err, backend.ErrSessionLost)
+	s.over(e)
+	if got := one(gone); got.Exists() {
+		r.failf("another session sees %+v", got)
+	}
+}
+
+// over checks that every call says that the session is lost. e is an entry it had.
+func (s sess) over(e backend.Entry) {
+	s.r.t.Helper()
+	ctx, dir := s.r.ctx, backend.Parent(e.Key)
+	if got := s.State(); got != backend.Lost {
+		s.r.failf("state is %v", got)
+	}
+	calls := map[string]func() error{
+		"get":         func() error { _, err := s.Get(ctx, e.Key); return err },
+		"list":        func() error { _, err := s.List(ctx, dir); return err },
+		"await":       func() error { _, err := s.Await(ctx, e); return err },
+		"await list":  func() error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err },
+		"predecessor": func() error { _, err := s.Predecessor(ctx, e); return err },
+		"commit":      func() error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err },
+		"drop":        func() error { return s.Drop(ctx, e) },
+	}
+	for name, call := range calls {
+		s.r.refused(name+" in a lost session", call(), backend.ErrSessionLost)
+	}
+}
+
+func sessionLostForGood(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	c.Expire()
+	r.until("the session is lost", func() bool { return s.State() == backend.Lost })
+	deadline := s.Deadline()
+	next := r.open(c)
+	if next.ID() == s.ID() {
+		r.failf("the new session has the old one's ID %q", s.ID())
+	}
+	f := next.enqueue(dir, "y")
+	next.lists(dir, f)
+	time.Sleep(2 * r.svc.TTL)
+	if got := s.Deadline(); !got.Equal(deadline) {
+		r.failf("the lost session's deadline moved by %v", got.Sub(deadline))
+	}
+	s.over(e)
+	next.lists(dir, f)
+}
+
+func sessionClose(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	f := s.create(r.key("d/seat"), "x")
+	other.sees(e)
+	other.sees(f)
+	gone := []*task[[]backend.Entry]{other.await(e), other.await(f)}
+	// What these wait for does not change when the session's entries go.
+	aside, list, own := s.await(backend.Entry{Key: r.key("never")}), s.awaitList(s.list(r.key("never"))), s.await(e)
+	for _, t := range []*task[[]backend.Entry]{aside, own} {
+		t.blocked("nothing happened")
+	}
+	list.blocked("nothing happened")
+	began := time.Now()
+	r.nothing("close", s.Close(r.ctx))
+	for _, t := range []*task[[]backend.Entry]{aside, own} {
+		_, err := t.result()
+		r.refused("await in a session that is closed", err, backend.ErrSessionLost)
+	}
+	_, err := list.result()
+	r.refused("await list in a session that is closed", err, backend.ErrSessionLost)
+	s.over(e)
+	for _, g := range gone {
+		if got := one(g); got.Exists() {
+			r.failf("after close another session sees %+v", got)
+		}
+	}
+	// A service that only lets it time out takes its TTL, less the third or so
+	// since the last heartbeat.
+	if took := time.Since(began); took > r.svc.TTL/2 {
+		r.failf("the entries went %v after close", took)
+	}
+	r.nothing("close again", s.Close(r.ctx))
+}
+
+func sessionCloseOne(r *run) {
+	c := r.client()
+	s, t := r.open(c), r.open(c)
+	dir := s.dir("d")
+	e, f := s.enqueue(dir, "x"), t.enqueue(dir, "y")
+	r.nothing("close", s.Close(r.ctx))
+	t.misses(e.Key)
+	t.lists(dir, f)
+	if t.State() != backend.Live {
+		r.failf("the other session is %v", t.State())
+	}
+}

@@ -1,0 +1,191 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func suspendRules() []rule {
+	return []rule{
+		{
+			name: "session/states",
+			text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
+			need: []string{"Suspend"},
+			run:  sessionStates,
+		}, {
+			name: "session/suspended-briefly",
+			text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+			need: []string{"Suspend"},
+			run:  sessionSuspendedBriefly,
+		}, {
+			name: "session/suspended-too-long",
+			text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+			need: []string{"Suspend"},
+			run:  sessionSuspendedTooLong,
+		}, {
+			name: "session/suspended-calls",
+			text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+			need: []string{"Suspend"},
+			run:  sessionSuspendedCalls,
+		}, {
+			name: "session/close-suspended",
+			text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+			need: []string{"Suspend"},
+			run:  sessionCloseSuspended,
+		},
+	}
+}
+
+func sessionStates(r *run) {
+	c := r.client()
+	s := r.open(c)
+	change := s.awaitState(backend.Live)
+	change.blocked("the session was live all the time")
+	c.Suspend()
+	got := change.value()
+	c.Resume()
+	if got != backend.Suspended {
+		r.failf("state after the link was cut: %v", got)
+	}
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.failf("state after the link came back at once: %v", got)
+	}
+}
+
+func sessionSuspendedBriefly(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir, id := s.dir("d"), s.ID()
+	e := s.enqueue(dir, "x")
+	flag := s.put(r.key("flag"), "0", 0)
+	other.sees(flag)
+	waiting, listing := s.await(flag), s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	began := time.Now()
+	c.Suspend()
+	changed := other.set(flag, "1")
+	f := other.enqueue(dir, "y")
+	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
+	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.Put(r.key("late"), []byte("1"), 0))
+	})
+	read.blocked("the link was cut")
+	write.blocked("the link was cut")
+	waiting.blocked("the link was cut")
+	listing.blocked("the link was cut")
+	time.Sleep(r.svc.TTL / 4)
+	c.Resume()
+	out := time.Since(began)
+	if !r.svc.Virtual && out > r.svc.TTL/2 {
+		r.reason = fmt.Sprintf("this machine is too slow: cutting the link took %v of a timeout of %v", out, r.svc.TTL)
+		return
+	}
+	if got := read.value(); !got.Same(changed) {
+		r.failf("get returned %+v, want %+v", got, changed)
+	}
+	if got := one(waiting); !got.Same(changed) {
+		r.failf("await returned %+v, want %+v", got, changed)
+	}
+	listing.value()
+	write.value()
+	if s.ID() != id {
+		r.failf("the session's ID was %q and is %q", id, s.ID())
+	}
+	r.until("the session is live again", func() bool { return s.State() == backend.Live })
+	if got := s.get(e.Key); !got.Same(e) {
+		r.failf("its entry was %+v and is %+v", e, got)
+	}
+	// Not only for now: the service really goes on with it.
+	time.Sleep(2 * r.svc.TTL)
+	other.lists(dir, e, f)
+	s.lists(dir, e, f)
+}
+
+func sessionSuspendedTooLong(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	gone := other.await(e)
+	gone.blocked("nothing happened")
+	c.Suspend()
+	got, seen := one(gone), time.Now()
+	deadline, state := s.Deadline(), s.State()
+	if got.Exists() {
+		r.failf("another session sees %+v", got)
+	}
+	if seen.Before(deadline) {
+		r.failf("the service dropped the entry %v before the deadline", deadline.Sub(seen))
+	}
+	if state != backend.Lost {
+		r.failf("the service has dropped the entry, and the session is %v", state)
+	}
+	c.Resume()
+	time.Sleep(r.svc.TTL)
+	s.over(e)
+	if again := s.Deadline(); !again.Equal(deadline) {
+		r.failf("the lost session's deadline moved by %v", again.Sub(deadline))
+	}
+}
+
+func sessionSuspendedCalls(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	c.Suspend()
+	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.Put(r.key("late"), nil, 0))
+	})
+	read.blocked("the link was cut")
+	write.blocked("the link was cut")
+	read.stop()
+	_, err := read.result()
+	r.refused("get with a context that ended", err, context.Canceled)
+	write.stop()
+	_, err = write.result()
+	r.refused("commit with a context that ended", err, context.Canceled)
+	read = start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	wait := s.await(e)
+	_, err = read.result()
+	r.refused("get that blocked until the window passed", err, backend.ErrSessionLost)
+	if now, deadline := time.Now(), s.Deadline(); now.Before(deadline) {
+		r.failf("lost %v before the deadline", deadline.Sub(now))
+	}
+	_, err = wait.result()
+	r.refused("await that blocked until the window passed", err, backend.ErrSessionLost)
+	c.Resume()
+	other.misses(e.Key)
+	other.misses(r.key("late"))
+}
+
+func sessionCloseSuspended(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	gone := other.await(e)
+	c.Suspend()
+	closing := start(r, "close while suspended", func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, r.svc.TTL/4)
+		defer cancel()
+		return struct{}{}, s.Close(ctx)
+	})
+	if got := s.awaitState(backend.Live).value(); got != backend.Lost && got != backend.Suspended {
+		r.failf("state is %v", got)
+	}
+	if _, err := closing.result(); err == nil {
+		r.failf("close says that the service confirmed, but the link was cut")
+	}
+	if got := s.State(); got != backend.Lost {
+		r.failf("state after close is %v", got)
+	}
+	if got := one(gone); got.Exists() {
+		r.failf("another session sees %+v", got)
+	}
+	c.Resume()
+}

@@ -1,0 +1,9 @@
+// Package conformance holds the suites that prove an implementation: the rules of
+// a backend, and those of an election.
+//
+// A suite takes a function that makes a fresh [Service], and runs a table of named
+// rules on it. A rule that fails prints itself, one sentence, and what was seen. A
+// rule that hangs is ended and named. A rule that cannot be tried on a service is
+// reported with the reason, never left out in silence. The suites are biased
+// towards no false alarm: run them many times, and with the race detector.
+package conformance

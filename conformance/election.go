@@ -1,0 +1,324 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+// ElectionConfig says what TestElection is to try. What an implementation is able
+// to do is declared here and in Service, and never guessed.
+type ElectionConfig struct {
+	// Service makes a fresh service, or a fresh Root on one that runs already. It
+	// is called once per rule, inside the rule's bubble if the service is Virtual,
+	// and once before, to see what it can be made to do.
+	Service func(t testing.TB) *Service
+
+	// Strategy is the Config.Strategy of all candidates.
+	Strategy elector.Strategy
+
+	// New makes one candidate, in the process c. Nil means elector.New. It is the
+	// place for an adapter that puts another implementation behind elector.Elector.
+	New func(c *Client, cfg elector.Config) (elector.Elector, error)
+
+	// Ordered says that candidates lead in the order of their arrival, and that
+	// Candidates lists those who wait.
+	Ordered bool
+
+	// Herd says that a change of leader wakes every candidate. Otherwise it must
+	// wake one, and tell at most one other that it is next.
+	Herd bool
+
+	// Entries reads what the candidates of an election have in the service, in
+	// order of succession, the leader's first. Nil means this library's layout.
+	Entries func(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error)
+
+	// Why maps the name of a rule, or of an Ability, to the reason why it isn't
+	// there in this implementation. The suite prints it.
+	Why map[string]string
+}
+
+// An Ability is something that an Elector of this library has, and that another
+// implementation may lack. What ElectionConfig.Why does not name has to be there.
+type Ability string
+
+const (
+	// AbilityHooks: Config.Hooks are called, but for Stage.
+	AbilityHooks Ability = "Hooks"
+	// AbilityStages: Hooks.Stage is called.
+	AbilityStages Ability = "Hooks.Stage"
+	// AbilityBackend: whatever is done in the service is done by Config.Backend.
+	AbilityBackend Ability = "Config.Backend"
+	// AbilityLayout: the record and directory in the service are this library's.
+	AbilityLayout Ability = "Layout"
+	// AbilityConfig: Config is checked as elector.New does.
+	AbilityConfig Ability = "Config.Validate"
+	// AbilitySuspend: Config.OnSuspend is obeyed.
+	AbilitySuspend Ability = "Config.OnSuspend"
+)
+
+const (
+	needOrdered   = "Ordered"
+	needUnordered = "not Ordered"
+	needCalm      = "not Herd"
+	needHerd      = "Herd"
+)
+
+// An electionRule is one promise and how it is tried. Its needs are fields of
+// Service or Client, abilities, and the four above.
+type electionRule struct {
+	name string
+	text string // one sentence, printed when the rule is broken
+	need []string
+	// alone says that the rule takes the whole service away, so that no other can
+	// be tried beside it.
+	alone bool
+	run   func(a *arena)
+}
+
+// TestElection tries every rule of an election: what package elector promises of
+// terms, tokens, succession and recovery. On a virtual service each rule runs in a
+// bubble of its own; on a real one those that do not stop the service run side by
+// side.
+//
+// Broken rules fail subtests of t that bear the rules' names. The report is logged
+// and returned.
+func TestElection(t *testing.T, cfg ElectionConfig) Report {
+	if cfg.Entries == nil {
+		cfg.Entries = entriesOf
+	}
+	if cfg.New == nil {
+		cfg.New = func(_ *Client, c elector.Config) (elector.Elector, error) { return elector.New(c) }
+	}
+	rules := electionRules()
+	checkWhy(t, cfg, rules)
+	var (
+		on     offer
+		report Report
+		mu     sync.Mutex
+	)
+	if !t.Run("service", func(t *testing.T) { on = seeOffer(t, cfg) }) {
+		return report
+	}
+	report.Service = on.service.Name + ", " + cfg.Strategy.Name()
+	// Those that need the service for themselves come first: subtests that call
+	// Parallel wait until the others are done.
+	slices.SortStableFunc(rules, func(x, y electionRule) int {
+		switch {
+		case x.alone == y.alone:
+			return 0
+		case x.alone:
+			return -1
+		}
+		return 1
+	})
+	t.Run("rules", func(t *testing.T) {
+		for _, r := range rules {
+			t.Run(r.name, func(t *testing.T) {
+				result := Result{Rule: r.name, Text: r.text, Outcome: Failed}
+				t.Cleanup(func() {
+					mu.Lock()
+					defer mu.Unlock()
+					report.Results = append(report.Results, result)
+				})
+				result.Reason = tryElectionRule(t, cfg, on, r)
+				switch {
+				case t.Failed():
+				case result.Reason != "":
+					result.Outcome = NotApplicable
+				default:
+					result.Outcome = Passed
+				}
+			})
+		}
+	})
+	slices.SortFunc(report.Results, func(x, y Result) int { return strings.Compare(x.Rule, y.Rule) })
+	t.Log(report)
+	return report
+}
+
+func electionRules() []electionRule {
+	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
+		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules)
+}
+
+// checkWhy finds reasons for what does not exist: a typing error there would
+// leave a rule out in silence.
+func checkWhy(t *testing.T, cfg ElectionConfig, rules []electionRule) {
+	known := []string{
+		string(AbilityHooks), string(AbilityStages), string(AbilityBackend),
+		string(AbilityLayout), string(AbilityConfig), string(AbilitySuspend),
+	}
+	for _, r := range rules {
+		known = append(known, r.name)
+	}
+	for name := range cfg.Why {
+		if !slices.Contains(known, name) {
+			t.Errorf("ElectionConfig.Why names %q, which is no rule and no ability", name)
+		}
+	}
+}
+
+// tryElectionRule tries one rule and returns why it is not applicable, if so.
+func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule) (reason string) {
+	reason = electorLacks(cfg, r)
+	if reason == "" {
+		reason = on.lacks(t, r)
+	}
+	if reason != "" {
+		t.Logf("rule %s is not applicable: %s", r.name, reason)
+		return reason
+	}
+	if on.service.Virtual {
+		defer watch(rule{name: r.name, text: r.text}, hangs(&on.service))()
+		synctest.Test(t, func(t *testing.T) { runElectionRule(t, cfg, r) })
+		return ""
+	}
+	if !r.alone {
+		t.Parallel()
+	}
+	runElectionRule(t, cfg, r)
+	return ""
+}
+
+func runElectionRule(t *testing.T, cfg ElectionConfig, r electionRule) {
+	// Goroutines bear the labels of the one that started them, which tells those
+	// of this rule from those of others.
+	pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
+		svc := cfg.Service(t)
+		defer watch(rule{name: r.name, text: r.text}, 2*electionLimit(svc))()
+		a := newArena(t, svc, &cfg, &r)
+		r.run(a)
+		a.finish()
+		a.leave()
+	})
+}
+
+// electorLacks tells why a rule cannot be tried on this implementation.
+func electorLacks(cfg ElectionConfig, r electionRule) string {
+	if why, ok := cfg.Why[r.name]; ok {
+		return why
+	}
+	for _, need := range r.need {
+		switch {
+		case need == needOrdered && !cfg.Ordered:
+			return "candidates have no order of succession"
+		case need == needUnordered && cfg.Ordered:
+			return "candidates have an order of succession, and no common seat"
+		case need == needCalm && cfg.Herd:
+			return "a change of leader wakes every candidate"
+		case need == needHerd && !cfg.Herd:
+			return "a change of leader does not wake every candidate"
+		}
+		if why, ok := cfg.Why[need]; ok {
+			return fmt.Sprintf("no %s: %s", need, why)
+		}
+	}
+	return ""
+}
+
+// An offer is what a service can be made to do, seen on one that was made for
+// nothing else.
+type offer struct {
+	service Service
+	client  Client
+}
+
+func seeOffer(t *testing.T, cfg ElectionConfig) offer {
+	svc := cfg.Service(t)
+	return offer{*svc, *svc.Client(t)}
+}
+
+func (o offer) missing(need string) bool {
+	switch need {
+	case "Put":
+		return o.service.Put == nil
+	case "Delete":
+		return o.service.Delete == nil
+	case "Stop":
+		return o.service.Stop == nil || o.service.Start == nil
+	case "Watches":
+		return o.service.Watches == nil
+	case "Suspend":
+		return o.client.Suspend == nil || o.client.Resume == nil
+	case "Expire":
+		return o.client.Expire == nil
+	case "LoseReply":
+		return o.client.LoseReply == nil
+	case "CutReply":
+		return o.client.CutReply == nil
+	case "LoseRequest":
+		return o.client.LoseRequest == nil
+	case "HoldWakeups":
+		return o.client.HoldWakeups == nil
+	}
+	return false // an ability of the implementation
+}
+
+// lacks tells why a rule cannot be tried on this service.
+func (o offer) lacks(t *testing.T, r electionRule) string {
+	t.Helper()
+	if why, ok := o.service.Why[r.name]; ok {
+		return why
+	}
+	for _, need := range r.need {
+		if !o.missing(need) {
+			continue
+		}
+		why, ok := o.service.Why[need]
+		if !ok {
+			t.Fatalf("the service has no %s, and no reason for it in Why[%q]", need, need)
+		}
+		return fmt.Sprintf("no %s: %s", need, why)
+	}
+	return ""
+}
+
+// entriesOf reads an election of this library's layout.
+func entriesOf(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
+	dir, err := dirOf(ctx, s, election)
+	if err != nil || dir == "" {
+		return nil, err
+	}
+	listing, err := s.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var entries []backend.Entry
+	for _, key := range append(listing.Keys, dir+"/seat") {
+		switch e, err := s.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
+		case err != nil:
+			return nil, err
+		default:
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// dirOf returns the directory of an election; "" if it has not been founded.
+func dirOf(ctx context.Context, s backend.Session, election string) (string, error) {
+	e, err := s.Get(ctx, election)
+	if errors.Is(err, backend.ErrNoEntry) || err == nil && len(e.Value) == 0 {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	record, err := layout.DecodeRecord(e.Value)
+	if err != nil {
+		return "", fmt.Errorf("record of %s: %w", election, err)
+	}
+	return election + "/" + record.Dir, nil
+}

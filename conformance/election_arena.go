@@ -1,0 +1,373 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+const ruleLabel = "conformance-rule"
+
+// electionLimit is how long one state of a rule may take at most.
+func electionLimit(s *Service) time.Duration {
+	if s.Virtual {
+		return 24 * time.Hour
+	}
+	return 3 * limit(s)
+}
+
+// An arena is one election in which a rule is tried, in one of the rule's states.
+// Its methods that fail the rule must be called from the test's goroutine.
+type arena struct {
+	t     testing.TB
+	rule  *electionRule
+	state string
+	svc   *Service
+	cfg   *ElectionConfig
+	path  string // the election
+	hist  *history
+
+	candidates []*candidate
+	bids       []*bid
+	operator   *operator
+
+	// overruled says that somebody removed a session or an entry by force. The
+	// leader gets to know of that like everybody else, not before.
+	overruled bool
+	parts     int // of a rule with several states
+	ended     bool
+}
+
+func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
+	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: svc.Root + "/election", hist: newHistory()}
+	a.operator = &operator{a: a}
+	return a
+}
+
+// in tries one state of the rule, in an election of its own.
+func (a *arena) in(state string, try func(a *arena)) {
+	a.t.Helper()
+	a.parts++
+	sub := newArena(a.t, a.svc, a.cfg, a.rule)
+	sub.state = state
+	sub.path = fmt.Sprintf("%s/part%d", a.svc.Root, a.parts)
+	sub.operator = a.operator
+	try(sub)
+	sub.finish()
+}
+
+// failf says which rule is broken and what was seen, and ends the rule.
+func (a *arena) failf(format string, args ...any) {
+	a.t.Helper()
+	state := ""
+	if a.state != "" {
+		state = "\n\twhen: " + a.state
+	}
+	a.t.Fatalf("rule %s is broken on %s, %s\n\trule: %s%s\n\tsaw:  %s\n\n\t%s", a.rule.name, a.svc.Name,
+		a.cfg.Strategy.Name(), a.rule.text, state, fmt.Sprintf(format, args...), a.hist.tail())
+}
+
+// must fails the rule on an error.
+func (a *arena) must(what string, err error) {
+	a.t.Helper()
+	if err != nil {
+		a.failf("%s: %v", what, err)
+	}
+}
+
+// refused fails the rule unless err is all of want.
+func (a *arena) refused(what string, err error, want ...error) {
+	a.t.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			a.failf("%s: error is %s, want %q", what, text(err), w)
+		}
+	}
+}
+
+// patience is how long a rule waits for what has to happen.
+func (a *arena) patience() time.Duration {
+	if a.svc.Virtual {
+		return time.Hour
+	}
+	return 20*time.Second + 5*a.svc.TTL
+}
+
+// within returns a ctx that ends when patience does.
+func (a *arena) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), a.patience())
+}
+
+// until waits for what others bring about.
+func (a *arena) until(what string, holds func() bool) {
+	a.t.Helper()
+	pause := min(a.svc.TTL/100, 10*time.Millisecond)
+	for end := time.Now().Add(a.patience()); !holds(); time.Sleep(pause) {
+		if time.Now().After(end) {
+			a.failf("not within %v: %s", a.patience(), what)
+		}
+	}
+}
+
+// settle lets what is on its way arrive: in a bubble until all goroutines are
+// blocked, else for a moment. It never makes a right implementation fail.
+func (a *arena) settle() {
+	if a.svc.Virtual {
+		synctest.Wait()
+		return
+	}
+	time.Sleep(100 * time.Millisecond)
+}
+
+// arrives waits for a channel to be closed or to deliver.
+func arrives[T any](a *arena, what string, c <-chan T) T {
+	a.t.Helper()
+	patience := time.NewTimer(a.patience())
+	defer patience.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-patience.C:
+		a.failf("not within %v: %s", a.patience(), what)
+		panic("unreachable")
+	}
+}
+
+// finish closes all candidates and checks what holds for every election, whatever
+// the rule was about: Close works, nobody is left in the service, and the history
+// is sound.
+func (a *arena) finish() {
+	a.t.Helper()
+	if a.ended || a.t.Failed() {
+		return
+	}
+	a.ended = true
+	for _, c := range a.candidates {
+		c.unfault()
+	}
+	for _, c := range a.candidates {
+		ctx, cancel := a.within()
+		err := c.real.Close(ctx)
+		cancel()
+		// The end of a session that was lost out of touch may be beyond confirmation.
+		if !c.cut {
+			a.must("Close of "+c.id, err)
+		}
+	}
+	for _, b := range a.bids {
+		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
+	}
+	if len(a.candidates) > 0 {
+		a.until("the service holds nothing of the candidates any more", func() bool { return len(a.entries()) == 0 })
+	}
+	a.settle()
+	if v := a.hist.tokens(); len(v) > 0 {
+		a.failf("%s", strings.Join(v, "\n\t      "))
+	}
+	if !a.overruled {
+		if v := a.hist.overlaps(a.svc.Virtual); len(v) > 0 {
+			a.failf("%s", strings.Join(v, "\n\t      "))
+		}
+	}
+	if _, lacks := a.cfg.Why[string(AbilityHooks)]; !lacks {
+		for _, c := range a.candidates {
+			if wrong := c.transitions(); wrong != "" {
+				a.failf("%s", wrong)
+			}
+		}
+	}
+}
+
+// leave ends what the suite itself has open, and looks for goroutines that the
+// implementation has left behind.
+func (a *arena) leave() {
+	if a.t.Failed() {
+		return
+	}
+	a.operator.close()
+	var left string
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		a.settle()
+		if left = goroutines(a.t.Name()); left == "" {
+			return
+		}
+		if time.Now().After(end) {
+			a.failf("goroutines are left after all electors were closed:\n%s", left)
+		}
+	}
+}
+
+// goroutines returns the stacks of those that were started for a rule, but for the
+// test's own and those of the servers' proxies.
+func goroutines(rule string) string {
+	var all bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		return "" // a bytes.Buffer does not fail
+	}
+	var left []string
+	for _, stack := range strings.Split(all.String(), "\n\n") {
+		if !strings.Contains(stack, fmt.Sprintf("%q:%q", ruleLabel, rule)) {
+			continue
+		}
+		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest") ||
+			strings.Contains(stack, "conformance.goroutines") {
+			continue
+		}
+		left = append(left, stack)
+	}
+	return strings.Join(left, "\n\n")
+}
+
+// An operator looks at elections from outside, in a session of its own, and
+// removes what it is told to.
+type operator struct {
+	a       *arena
+	session backend.Session
+}
+
+// look returns a session that lives.
+func (o *operator) look() backend.Session {
+	a := o.a
+	if o.session != nil && o.session.State() != backend.Lost {
+		return o.session
+	}
+	client := a.svc.Client(a.t)
+	a.until("an operator gets a session", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.svc.TTL})
+		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
+			a.failf("open: %v", err)
+		}
+		if err == nil {
+			o.session = s
+			a.t.Cleanup(func() { o.shut(s) })
+		}
+		return err == nil
+	})
+	return o.session
+}
+
+func (o *operator) shut(s backend.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // only the electors are under test
+}
+
+func (o *operator) close() {
+	if o.session != nil {
+		o.shut(o.session)
+	}
+}
+
+// read retries a read of the operator's whose session was lost meanwhile.
+func read[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
+	a.t.Helper()
+	var out T
+	a.until(what+" can be read", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		v, err := get(ctx, a.operator.look())
+		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
+			a.failf("%s: %v", what, err)
+		}
+		out = v
+		return err == nil
+	})
+	return out
+}
+
+// entries returns what the candidates have in the service, the leader's first.
+func (a *arena) entries() []backend.Entry {
+	a.t.Helper()
+	return read(a, "the candidates' entries", func(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
+		return a.cfg.Entries(ctx, s, a.path)
+	})
+}
+
+// get reads one entry; none has Rev 0.
+func (a *arena) get(key string) backend.Entry {
+	a.t.Helper()
+	return read(a, key, func(ctx context.Context, s backend.Session) (backend.Entry, error) {
+		e, err := s.Get(ctx, key)
+		if errors.Is(err, backend.ErrNoEntry) {
+			return backend.Entry{Key: key}, nil
+		}
+		return e, err
+	})
+}
+
+// dir returns the election's directory, in this library's layout.
+func (a *arena) dir() string {
+	a.t.Helper()
+	return read(a, "the election's record", func(ctx context.Context, s backend.Session) (string, error) {
+		return dirOf(ctx, s, a.path)
+	})
+}
+
+// delete is an operator who removes key and all below it.
+func (a *arena) delete(key string) {
+	a.t.Helper()
+	a.overruled = true
+	a.hist.note("operator deletes %s", key)
+	a.must("delete "+key, a.svc.Delete(key))
+}
+
+// put is a foreign writer.
+func (a *arena) put(key, value string) {
+	a.t.Helper()
+	a.must("put "+key, a.svc.Put(key, []byte(value)))
+}
+
+// view returns an elector that only looks on.
+func (a *arena) view() elector.Elector {
+	a.t.Helper()
+	return a.stand().e
+}
+
+// leads waits until the elector's Leader is the candidate, and returns it.
+func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
+	a.t.Helper()
+	var leader elector.Leader
+	a.until("Leader says that "+c.id+" leads", func() bool {
+		l, err := a.leader(e)
+		leader = l
+		return err == nil && l.ID == c.id
+	})
+	return leader
+}
+
+// leader asks the elector for the leader. Only ErrNoLeader is no failure.
+func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	l, err := e.Leader(ctx)
+	if err != nil && !errors.Is(err, elector.ErrNoLeader) {
+		a.failf("Leader: %v", err)
+	}
+	return l, err
+}
+
+// list asks the elector for the candidates' IDs.
+func (a *arena) list(e elector.Elector) []string {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	all, err := e.Candidates(ctx)
+	a.must("Candidates", err)
+	ids := make([]string, len(all))
+	for i, c := range all {
+		ids[i] = c.ID
+	}
+	return ids
+}

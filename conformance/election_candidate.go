@@ -1,0 +1,456 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// A candidate is one elector under test, with all that it reported.
+type candidate struct {
+	a      *arena
+	id     string
+	client *Client
+	tap    *tap
+	real   elector.Elector
+	e      elector.Elector // real, with its terms recorded
+
+	cut bool // its link was cut at some time
+
+	mu       sync.Mutex
+	log      []report
+	releases []func() // of holds, at the end
+	holds    []*hold
+	atWin    counts // when it took up its last term
+}
+
+// A report is one call of a hook.
+type report struct {
+	what  hookKind
+	token uint64
+	err   error
+	state backend.State
+	stage elector.StageEvent
+}
+
+type hookKind int
+
+const (
+	isElected hookKind = iota + 1
+	isEnded
+	isSession
+	isRetry
+	isStage
+)
+
+// stand makes a candidate in a process of its own.
+func (a *arena) stand(set ...func(*elector.Config)) *candidate {
+	a.t.Helper()
+	return a.standIn(a.svc.Client(a.t), set...)
+}
+
+// standIn makes a candidate in process at.
+func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
+	a.t.Helper()
+	c := &candidate{a: a, client: at, tap: &tap{Backend: at.Backend}}
+	cfg := elector.Config{
+		Backend:  c.tap,
+		Strategy: a.cfg.Strategy,
+		Election: a.path,
+		ID:       fmt.Sprintf("c%d", len(a.candidates)+1),
+		TTL:      a.svc.TTL,
+		RetryMin: 10 * time.Millisecond,
+		RetryMax: max(a.svc.TTL/4, 10*time.Millisecond),
+	}
+	cfg.Value = []byte("value of " + cfg.ID)
+	for _, f := range set {
+		f(&cfg)
+	}
+	c.id = cfg.ID
+	cfg.Hooks = c.hooks(cfg.Hooks)
+	e, err := a.cfg.New(at, cfg)
+	a.must("New", err)
+	c.real, c.e = e, recording{e, c}
+	a.candidates = append(a.candidates, c)
+	a.t.Cleanup(c.end)
+	return c
+}
+
+// end closes the candidate when its rule has failed; finish has done it otherwise.
+func (c *candidate) end() {
+	if c.a.ended {
+		return
+	}
+	c.unfault()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = c.real.Close(ctx)
+}
+
+// unfault ends what the rule has done to the process.
+func (c *candidate) unfault() {
+	c.mu.Lock()
+	releases := c.releases
+	c.releases = nil
+	c.mu.Unlock()
+	for _, release := range releases {
+		release()
+	}
+	if c.client.Resume != nil {
+		c.client.Resume()
+	}
+}
+
+func (c *candidate) atEnd(release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releases = append(c.releases, release)
+}
+
+// hooks returns hooks that record what is reported, and then call the rule's own.
+func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
+	return elector.Hooks{
+		Elected: func(token uint64) {
+			c.a.hist.look()
+			c.record(report{what: isElected, token: token}, "elected, token %d", token)
+			if own.Elected != nil {
+				own.Elected(token)
+			}
+		},
+		Ended: func(token uint64, cause error) {
+			c.record(report{what: isEnded, token: token, err: cause}, "ended, token %d: %v", token, cause)
+			if own.Ended != nil {
+				own.Ended(token, cause)
+			}
+		},
+		Session: func(state backend.State) {
+			c.record(report{what: isSession, state: state}, "session is %v", state)
+			if own.Session != nil {
+				own.Session(state)
+			}
+		},
+		Retry: func(err error, attempt int, wait time.Duration) {
+			c.record(report{what: isRetry, err: err}, "attempt %d failed, next in %v: %v", attempt, wait, err)
+			if own.Retry != nil {
+				own.Retry(err, attempt, wait)
+			}
+		},
+		Stage: func(e elector.StageEvent) {
+			c.record(report{what: isStage, stage: e}, "%v", e)
+			if begun(elector.StageElected)(e) {
+				c.mu.Lock()
+				c.atWin = c.tap.seen()
+				c.mu.Unlock()
+			}
+			c.pass(e)
+			if own.Stage != nil {
+				own.Stage(e)
+			}
+		},
+	}
+}
+
+func (c *candidate) record(r report, format string, args ...any) {
+	c.mu.Lock()
+	c.log = append(c.log, r)
+	c.mu.Unlock()
+	c.a.hist.note("%s: "+format, append([]any{c.id}, args...)...)
+}
+
+// reports returns what was reported so far that pick picks.
+func (c *candidate) reports(pick func(report) bool) []report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []report
+	for _, r := range c.log {
+		if pick(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// transitions finds terms that were not reported once each, in order: elected,
+// ended, elected, ended …
+func (c *candidate) transitions() string {
+	var leads uint64
+	for _, r := range c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }) {
+		switch {
+		case r.what == isElected && leads != 0:
+			return fmt.Sprintf("%s reported Elected of %d before Ended of %d", c.id, r.token, leads)
+		case r.what == isElected:
+			leads = r.token
+		case r.token != leads:
+			return fmt.Sprintf("%s reported Ended of %d without Elected before", c.id, r.token)
+		case r.err == nil:
+			return fmt.Sprintf("%s reported Ended of %d without a cause", c.id, r.token)
+		default:
+			leads = 0
+		}
+	}
+	if leads != 0 {
+		return fmt.Sprintf("%s never reported Ended of %d", c.id, leads)
+	}
+	return ""
+}
+
+// sawState waits for a report of the session's state.
+func (c *candidate) sawState(state backend.State) {
+	c.a.t.Helper()
+	c.a.until(fmt.Sprintf("%s reports that its session is %v", c.id, state), func() bool {
+		return len(c.reports(func(r report) bool { return r.what == isSession && r.state == state })) > 0
+	})
+}
+
+// A hold stops a candidate in its Stage hook.
+type hold struct {
+	at       func(elector.StageEvent) bool
+	reached  chan struct{}
+	released chan struct{}
+	once     sync.Once
+}
+
+// holdAt stops the candidate at the next stage event that at picks, once, until
+// release.
+func (c *candidate) holdAt(at func(elector.StageEvent) bool) *hold {
+	h := &hold{at: at, reached: make(chan struct{}), released: make(chan struct{})}
+	c.mu.Lock()
+	c.holds = append(c.holds, h)
+	c.mu.Unlock()
+	c.atEnd(h.release)
+	return h
+}
+
+func (h *hold) release() { h.once.Do(func() { close(h.released) }) }
+
+// pass runs on the candidate's goroutine.
+func (c *candidate) pass(e elector.StageEvent) {
+	c.mu.Lock()
+	i := slices.IndexFunc(c.holds, func(h *hold) bool { return h.at(e) })
+	if i < 0 {
+		c.mu.Unlock()
+		return
+	}
+	h := c.holds[i]
+	c.holds = slices.Delete(c.holds, i, i+1)
+	c.mu.Unlock()
+	close(h.reached)
+	<-h.released
+}
+
+// begun and completed pick stage events.
+func begun(s elector.Stage) func(elector.StageEvent) bool {
+	return func(e elector.StageEvent) bool { return e.Stage == s && !e.Completed }
+}
+
+func completed(s elector.Stage) func(elector.StageEvent) bool {
+	return func(e elector.StageEvent) bool { return e.Stage == s && e.Completed }
+}
+
+// recording is an elector whose terms go into the history.
+type recording struct {
+	elector.Elector
+	c *candidate
+}
+
+func (r recording) Campaign(ctx context.Context) (*elector.Term, error) {
+	t, err := r.Elector.Campaign(ctx)
+	a := r.c.a
+	if err != nil {
+		a.hist.note("%s: Campaign: %v", r.c.id, err)
+		return t, err
+	}
+	a.hist.note("%s: Campaign returned term %d", r.c.id, t.Token())
+	a.hist.begin(r.c.id, t, min(a.svc.TTL/50, 20*time.Millisecond))
+	return t, nil
+}
+
+// A bid is one Campaign on a goroutine of its own.
+type bid struct {
+	c      *candidate
+	cancel context.CancelFunc
+	done   chan struct{}
+	term   *elector.Term
+	err    error
+	log    int    // what had been reported before
+	atWin  counts // when it took up the term
+}
+
+// campaign starts a Campaign.
+func (c *candidate) campaign() *bid {
+	ctx, cancel := context.WithCancel(context.Background())
+	return c.campaignIn(ctx, cancel)
+}
+
+func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *bid {
+	b := &bid{c: c, cancel: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	b.log = len(c.log)
+	c.mu.Unlock()
+	c.a.bids = append(c.a.bids, b)
+	c.atEnd(cancel)
+	go func() {
+		defer close(b.done)
+		b.term, b.err = c.e.Campaign(ctx)
+		c.mu.Lock()
+		b.atWin = c.atWin
+		c.mu.Unlock()
+	}()
+	return b
+}
+
+// wins waits until the candidate is elected.
+func (b *bid) wins() *elector.Term {
+	a := b.c.a
+	a.t.Helper()
+	arrives(a, b.c.id+" is elected", b.done)
+	a.must("Campaign of "+b.c.id, b.err)
+	return b.term
+}
+
+// fails waits until Campaign returns an error that is all of want.
+func (b *bid) fails(want ...error) {
+	a := b.c.a
+	a.t.Helper()
+	arrives(a, "Campaign of "+b.c.id+" returns", b.done)
+	if b.err == nil {
+		a.failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
+	}
+	a.refused("Campaign of "+b.c.id, b.err, want...)
+}
+
+// returned tells whether Campaign has.
+func (b *bid) returned() bool {
+	select {
+	case <-b.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// waits waits until the candidate has enrolled and waits for its turn.
+func (b *bid) waits() {
+	a := b.c.a
+	a.t.Helper()
+	if _, lacks := a.cfg.Why[string(AbilityStages)]; !lacks && !a.svc.Virtual {
+		a.until(b.c.id+" waits for its turn", func() bool { return b.returned() || b.isReady() })
+	} else {
+		a.settle()
+	}
+	b.blocked()
+}
+
+// isReady tells whether the last stage that the campaign reported is the wait.
+func (b *bid) isReady() bool {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	for i := len(b.c.log) - 1; i >= b.log; i-- {
+		if r := b.c.log[i]; r.what == isStage {
+			return r.stage.Stage == elector.StageReady && !r.stage.Completed
+		}
+	}
+	return false
+}
+
+// blocked checks that Campaign has not returned.
+func (b *bid) blocked() {
+	b.c.a.t.Helper()
+	if b.returned() {
+		b.c.a.failf("Campaign of %s returned (term %v, error %s), but it was not its turn", b.c.id, b.term != nil, text(b.err))
+	}
+}
+
+// lead makes a candidate that leads.
+func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
+	a.t.Helper()
+	c := a.stand(set...)
+	return c, c.campaign().wins()
+}
+
+// queue makes a candidate that waits.
+func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
+	a.t.Helper()
+	c := a.stand(set...)
+	b := c.campaign()
+	b.waits()
+	return c, b
+}
+
+// ends waits until the term is over and checks why.
+func (a *arena) ends(t *elector.Term, cause error) {
+	a.t.Helper()
+	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
+	if got := context.Cause(t.Context()); !errors.Is(got, cause) {
+		a.failf("term %d ended with %s, want %q", t.Token(), text(got), cause)
+	}
+	if t.Valid() {
+		a.failf("Valid of term %d is true after it ended", t.Token())
+	}
+}
+
+// holds checks that the term has not ended.
+func (a *arena) holds(t *elector.Term) {
+	a.t.Helper()
+	if cause := context.Cause(t.Context()); cause != nil || !t.Valid() {
+		a.failf("term %d does not hold: cause %s, valid %v", t.Token(), text(cause), t.Valid())
+	}
+}
+
+// resign resigns and waits for the confirmation.
+func (a *arena) resign(t *elector.Term) {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(ctx))
+	a.ends(t, elector.ErrResigned)
+}
+
+// close closes the candidate and waits for the confirmation.
+func (a *arena) close(c *candidate) {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.must("Close of "+c.id, c.real.Close(ctx))
+}
+
+// expire ends the candidate's sessions in the service.
+func (a *arena) expire(c *candidate) {
+	a.overruled = true
+	a.hist.note("%s: its sessions are expired", c.id)
+	c.client.Expire()
+}
+
+func (a *arena) suspend(c *candidate) {
+	a.hist.note("%s: its link is cut", c.id)
+	c.cut = true
+	c.client.Suspend()
+}
+
+func (a *arena) resume(c *candidate) {
+	a.hist.note("%s: its link is back", c.id)
+	c.client.Resume()
+}
+
+// freeze keeps notices of changes from the candidate.
+func (a *arena) freeze(c *candidate) (thaw func()) {
+	a.hist.note("%s: notices are held", c.id)
+	release := sync.OnceFunc(c.client.HoldWakeups())
+	c.atEnd(release)
+	return release
+}
+
+// works checks that the election goes on: a newcomer is elected at once where
+// nobody stands before it. It resigns again.
+func (a *arena) works() {
+	a.t.Helper()
+	c, t := a.lead()
+	a.resign(t)
+	a.close(c)
+}

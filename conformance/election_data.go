@@ -1,0 +1,440 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+var dataRules = []electionRule{
+	{
+		name: "data/leader-deleted",
+		text: "An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads.",
+		need: []string{"Delete"},
+		run:  dataLeaderDeleted,
+	},
+	{
+		name: "data/waiting-deleted",
+		text: "A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn.",
+		need: []string{"Delete", needOrdered},
+		run:  dataWaitingDeleted,
+	},
+	{
+		name: "data/deleted-at-handover",
+		text: "A candidate whose entry is deleted together with its predecessor's is not elected with the entry it had.",
+		need: []string{"Delete", "HoldWakeups", needOrdered},
+		run:  dataDeletedAtHandover,
+	},
+	{
+		name: "data/foreign-seat",
+		text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
+		need: []string{"Put", "Delete", string(AbilityLayout), needUnordered},
+		run:  dataForeignSeat,
+	},
+	{
+		name: "data/predecessor-gone",
+		text: "A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
+		need: []string{string(AbilityStages)},
+		run:  dataPredecessorGone,
+	},
+	{
+		name: "data/election-deleted",
+		text: "When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
+		need: []string{"Delete", string(AbilityLayout)},
+		run:  dataElectionDeleted,
+	},
+	{
+		name: "data/deleted-at-enrolment",
+		text: "An election that is deleted while a candidate is about to enrol is founded anew.",
+		need: []string{"Delete", string(AbilityLayout), string(AbilityStages)},
+		run:  dataDeletedAtEnrolment,
+	},
+	{
+		name: "data/foreign-children",
+		text: "Foreign and malformed children in the election's directory neither block nor mislead anybody.",
+		need: []string{"Put", "Delete", string(AbilityLayout)},
+		run:  dataForeignChildren,
+	},
+	{
+		name: "data/mismatch",
+		text: "A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
+		need: []string{string(AbilityLayout)},
+		run:  dataMismatch,
+	},
+	{
+		name: "data/foreign-path",
+		text: "A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone.",
+		need: []string{"Put", "Delete", string(AbilityLayout)},
+		run:  dataForeignPath,
+	},
+}
+
+func dataLeaderDeleted(a *arena) {
+	c, t := a.lead()
+	rest := []*bid{}
+	for range 3 {
+		_, b := a.queue()
+		rest = append(rest, b)
+	}
+	for len(rest) > 0 {
+		a.delete(a.entries()[0].Key)
+		a.ends(t, elector.ErrDeposed)
+		t = anyWins(a, &rest)
+		a.holds(t)
+	}
+	if s := c.tap.session(); s != nil && s.State() != backend.Live {
+		a.failf("the deposed leader's session is %v", s.State())
+	}
+	again := c.campaign()
+	again.waits()
+	a.resign(t)
+	again.wins()
+}
+
+func dataWaitingDeleted(a *arena) {
+	_, t := a.lead()
+	first, b := a.queue()
+	_, second := a.queue()
+	before := a.entries()
+	a.delete(before[1].Key)
+	a.until("it has enrolled again", func() bool {
+		now := a.entries()
+		return len(now) == 3 && now[1].Rev == before[2].Rev
+	})
+	a.settle()
+	b.blocked()
+	second.blocked()
+	a.holds(t)
+	a.resign(t)
+	t = second.wins()
+	a.settle()
+	b.blocked()
+	a.holds(t)
+	a.resign(t)
+	a.ownEntry(first, b.wins())
+}
+
+func dataDeletedAtHandover(a *arena) {
+	for _, ownFirst := range []bool{true, false} {
+		a.in(fmt.Sprintf("its own goes first: %v", ownFirst), func(a *arena) {
+			_, t := a.lead()
+			a.settle()
+			c, b := a.queue()
+			thaw := a.freeze(c)
+			all := a.entries()
+			if ownFirst {
+				all[0], all[1] = all[1], all[0]
+			}
+			for _, e := range all {
+				a.delete(e.Key)
+			}
+			a.ends(t, elector.ErrDeposed)
+			a.settle()
+			thaw()
+			t = b.wins()
+			if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
+				a.failf("%s was elected with an entry that was deleted", c.id)
+			}
+			a.settle()
+			a.holds(t)
+			a.only(c, t)
+		})
+	}
+}
+
+func dataForeignSeat(a *arena) {
+	a.works() // the election is founded
+	seat := a.dir() + "/seat"
+	a.put(seat, "foreign")
+	c := a.stand()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	a.delete(seat)
+	t := c.campaign().wins()
+	_, b := a.queue()
+	a.delete(seat)
+	a.put(seat, "foreign") // it may come late, when another has the seat already
+	a.ends(t, elector.ErrDeposed)
+	if b.returned() || a.get(seat).Session == "" {
+		arrives(a, "Campaign returns", b.done)
+	}
+	if b.err != nil {
+		a.refused("Campaign", b.err, elector.ErrStrategyMismatch)
+	}
+	a.delete(seat)
+}
+
+func dataPredecessorGone(a *arena) {
+	stages := []func(elector.StageEvent) bool{
+		completed(elector.StageOffer), begun(elector.StageReady),
+	}
+	names := []string{"when it has made its offer", "when it is about to wait"}
+	if a.cfg.Ordered {
+		stages = append(stages, begun(elector.StageDetermine), completed(elector.StageDetermine))
+		names = append(names, "when it is about to look who stands before it", "when it has seen who stands before it")
+	}
+	for i, at := range stages {
+		for _, going := range []string{"leader", "one that waits"} {
+			if going != "leader" && !a.cfg.Ordered {
+				continue
+			}
+			a.in(fmt.Sprintf("the %s goes %s", going, names[i]), func(a *arena) {
+				_, t := a.lead()
+				var middle *bid
+				if going != "leader" {
+					_, middle = a.queue()
+				}
+				c := a.stand()
+				h := c.holdAt(at)
+				b := c.campaign()
+				arrives(a, "the candidate is "+names[i], h.reached)
+				if middle == nil {
+					a.resign(t)
+				} else {
+					middle.cancel()
+					middle.fails(context.Canceled)
+				}
+				h.release()
+				if middle != nil {
+					b.waits()
+					a.holds(t)
+					a.resign(t)
+				}
+				a.holds(b.wins())
+			})
+		}
+	}
+}
+
+func dataElectionDeleted(a *arena) {
+	for _, whole := range []bool{true, false} {
+		what := "only its directory"
+		if whole {
+			what = "all of it"
+		}
+		a.in(what, func(a *arena) {
+			viewer := a.view()
+			c, t := a.lead()
+			rest := []*bid{}
+			for range 3 {
+				_, b := a.queue()
+				rest = append(rest, b)
+			}
+			for len(rest) > 0 {
+				before, terms := a.dir(), a.hist.count()
+				if whole {
+					a.delete(a.path)
+				} else {
+					a.delete(before)
+				}
+				a.ends(t, elector.ErrDeposed)
+				// An operator's tool may delete one entry after the other. Who leads in
+				// between is deposed, too, and campaigns again.
+				var winner *bid
+				a.until("one of those who waited leads in a new directory", func() bool {
+					l, err := a.leader(viewer)
+					for i, b := range rest {
+						switch {
+						case !b.returned():
+						case b.err != nil:
+							a.failf("Campaign of %s: %v", b.c.id, b.err)
+						case !b.term.Valid():
+							rest[i] = b.c.campaign()
+						case err == nil && b.term.Token() == l.Token:
+							winner = b
+						}
+					}
+					return winner != nil && winner.term.Valid() && a.dir() != before
+				})
+				rest = slices.DeleteFunc(rest, func(b *bid) bool { return b == winner })
+				t = winner.wins()
+				if n := a.hist.count() - terms; a.svc.Virtual && n != 1 {
+					a.failf("%d terms began, but all entries went at one instant", n)
+				}
+				a.settle()
+				a.holds(t)
+				a.leads(viewer, winner.c)
+				if a.cfg.Ordered {
+					a.until("all others have enrolled again", func() bool { return len(a.entries()) == len(rest)+1 })
+				}
+			}
+			a.resign(t)
+			if whole {
+				a.delete(a.path)
+			} else {
+				a.delete(a.dir())
+			}
+			a.holds(c.campaign().wins())
+		})
+	}
+}
+
+func dataDeletedAtEnrolment(a *arena) {
+	for _, whole := range []bool{true, false} {
+		for _, twice := range []bool{false, true} {
+			a.in(fmt.Sprintf("all of it: %v, twice: %v", whole, twice), func(a *arena) {
+				a.works()
+				c := a.stand()
+				h := c.holdAt(begun(elector.StageOffer))
+				b := c.campaign()
+				for range 2 {
+					arrives(a, "it is about to enrol", h.reached)
+					if whole {
+						a.delete(a.path)
+					} else {
+						a.delete(a.dir())
+					}
+					last := h
+					if twice {
+						h = c.holdAt(begun(elector.StageOffer))
+					}
+					last.release()
+					if !twice {
+						break
+					}
+					twice = false
+				}
+				h.release()
+				a.only(c, b.wins())
+			})
+		}
+	}
+}
+
+func dataForeignChildren(a *arena) {
+	a.works() // the election is founded
+	dir := a.dir()
+	names := []string{
+		"foreign", "lock", "_c_6f2b9a-lock-0000000000", "-0000000000", "0000000000", "n_0000000001",
+		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
+		"e--", "-", "0x0-lock-", "seat-0000000000",
+	}
+	if a.cfg.Ordered {
+		names = append(names, "seat")
+	}
+	// What looks most like a candidate's is what a candidate once had.
+	c, t := a.lead()
+	d, b := a.queue()
+	for _, e := range a.entries() {
+		name := strings.TrimPrefix(e.Key, dir+"/")
+		if !a.cfg.Ordered {
+			continue // there the name of the seat is all there is
+		}
+		names = append(names, name+"0", name+"-", "x"+name)
+		if n := len(name); n > 10 && strings.Trim(name[n-10:], "0123456789") == "" {
+			names = append(names, name[:n-10]+"0000000000", name[:n-10]+"2147483647")
+		}
+	}
+	for i, name := range names {
+		value := ""
+		switch i % 3 {
+		case 1:
+			value = `{"v":1,"id":"nobody","leads":true}`
+		case 2:
+			value = "\x00\xff{"
+		}
+		a.put(dir+"/"+name, value)
+	}
+	a.put(dir+"/foreign/below-0000000000", "x")
+	a.settle()
+	a.holds(t)
+	b.blocked()
+	viewer := a.view()
+	a.leads(viewer, c)
+	if got := a.list(viewer); a.cfg.Ordered && len(got) != 2 || len(got) == 0 || got[0] != c.id {
+		a.failf("candidates are %q, want %s and %s only", got, c.id, d.id)
+	}
+	_, third := a.queue()
+	a.resign(t)
+	rest := []*bid{b, third}
+	t = anyWins(a, &rest)
+	a.leads(viewer, winnerOf(a, t))
+	a.resign(t)
+	t = anyWins(a, &rest)
+	for _, name := range names {
+		a.delete(dir + "/" + name)
+	}
+	a.settle()
+	a.holds(t)
+	a.resign(t)
+	if l, err := a.leader(viewer); err == nil {
+		a.failf("leader is %+v when nobody stands", l)
+	}
+}
+
+// winnerOf returns the candidate that has the term.
+func winnerOf(a *arena, t *elector.Term) *candidate {
+	for _, b := range a.bids {
+		if b.returned() && b.term == t {
+			return b.c
+		}
+	}
+	return nil
+}
+
+// renamed is a strategy under another name.
+type renamed struct {
+	elector.Strategy
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+func dataMismatch(a *arena) {
+	c, t := a.lead()
+	other := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	a.mismatched(other)
+	a.settle()
+	a.holds(t)
+	a.leads(c.e, c)
+	if all := a.entries(); len(all) != 1 {
+		a.failf("entries are %v, want the leader's only", keys(all))
+	}
+	a.resign(t)
+	a.mismatched(other) // the record stays
+	c.campaign().wins()
+}
+
+// mismatched checks that every call gets ErrStrategyMismatch.
+func (a *arena) mismatched(c *candidate) {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	_, err := c.e.Leader(ctx)
+	a.refused("Leader", err, elector.ErrStrategyMismatch)
+	_, err = c.e.Candidates(ctx)
+	a.refused("Candidates", err, elector.ErrStrategyMismatch)
+	for _, err = range c.e.Observe(ctx) {
+	}
+	a.refused("the end of Observe", err, elector.ErrStrategyMismatch)
+}
+
+func dataForeignPath(a *arena) {
+	values := []string{
+		"hello", "{", "{}", "[]", `"v"`, "null", `{"v":1}`, `{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `"}`,
+		`{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"../x"}`,
+		`{"v":999,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"e1"}`, "\x00\xff",
+	}
+	c := a.stand()
+	for _, value := range values {
+		a.put(a.path, value)
+		a.hist.note("the path holds %q", value)
+		a.mismatched(c)
+		if got := string(a.get(a.path).Value); got != value {
+			a.failf("what the path held was %q and is %q", value, got)
+		}
+	}
+	a.delete(a.path)
+	a.holds(c.campaign().wins())
+	a.in("the path is the parent of other data", func(a *arena) {
+		a.put(a.path+"/other/thing", "x")
+		a.holds(a.stand().campaign().wins())
+		if got := string(a.get(a.path + "/other/thing").Value); got != "x" {
+			a.failf("the other data is %q now", got)
+		}
+	})
+}

@@ -1,0 +1,403 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+var lossRules = []electionRule{
+	{
+		name: "loss/leader-expires",
+		text: "A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
+		need: []string{"Expire"},
+		run:  lossLeaderExpires,
+	},
+	{
+		name: "loss/waiting-expires",
+		text: "A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
+		need: []string{"Expire", string(AbilityBackend)},
+		run:  lossWaitingExpires,
+	},
+	{
+		name: "loss/expires-at-handover",
+		text: "A candidate whose session ends together with its predecessor's entry is not elected with the entry it had.",
+		need: []string{"Expire", "HoldWakeups"},
+		run:  lossAtHandover,
+	},
+	{
+		name: "loss/short-cut-held",
+		text: "With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
+		need: []string{"Suspend", string(AbilitySuspend), string(AbilityHooks)},
+		run:  lossShortCutHeld,
+	},
+	{
+		name: "loss/short-cut-steps-down",
+		text: "With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
+		need: []string{"Suspend", string(AbilitySuspend)},
+		run:  lossStepsDown,
+	},
+	{
+		name: "loss/long-cut",
+		text: "A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
+		need: []string{"Suspend", string(AbilitySuspend)},
+		run:  lossLongCut,
+	},
+	{
+		name: "loss/deadline",
+		text: "At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
+		need: []string{"Suspend", string(AbilityBackend)},
+		run:  lossDeadline,
+	},
+	{
+		name: "loss/at-win",
+		text: "A seat that was won in a session that is lost by then is not announced as a term.",
+		need: []string{"Expire", string(AbilityBackend), string(AbilityStages)},
+		run:  lossAtWin,
+	},
+	{
+		name: "loss/waiting-cut",
+		text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
+		need: []string{"Suspend", string(AbilityBackend)},
+		run:  lossWaitingCut,
+	},
+}
+
+func lossLeaderExpires(a *arena) {
+	a.in("another waits", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		a.expire(c)
+		a.ends(t, elector.ErrSessionLost)
+		next := b.wins()
+		again := c.campaign()
+		again.waits()
+		a.holds(next)
+		a.resign(next)
+		a.holds(again.wins())
+	})
+	a.in("nobody else is there", func(a *arena) {
+		c, t := a.lead()
+		for range 3 {
+			a.expire(c)
+			a.ends(t, elector.ErrSessionLost)
+			t = c.campaign().wins()
+		}
+	})
+	a.in("by the instant of the win", func(a *arena) {
+		for range 5 {
+			c := a.stand()
+			b := c.campaign()
+			a.expire(c)
+			arrives(a, "Campaign returns", b.done)
+			a.must("Campaign", b.err)
+			a.close(c)
+		}
+	})
+}
+
+func lossWaitingExpires(a *arena) {
+	c, t := a.lead()
+	d, b := a.queue()
+	_, third := a.queue()
+	for range 2 {
+		old := a.entries()
+		a.expire(d)
+		if a.cfg.Ordered {
+			a.until("it has enrolled again", func() bool {
+				now := a.entries()
+				return len(now) == 3 && now[2].Session != old[2].Session && now[2].Rev > old[2].Rev
+			})
+		} else {
+			a.until("it has a new session", func() bool { return d.tap.opened() >= 2 })
+		}
+		b.waits()
+		a.holds(t)
+		if a.cfg.Ordered { // it is the last now; have the third be that again
+			third.cancel()
+			third.fails(context.Canceled)
+			third = third.c.campaign()
+			third.waits()
+		}
+	}
+	third.cancel()
+	third.fails(context.Canceled)
+	a.resign(t)
+	t = b.wins()
+	a.ownEntry(d, t)
+	c.campaign().waits()
+	a.holds(t)
+}
+
+// ownEntry checks that the leader's entry belongs to its present session.
+func (a *arena) ownEntry(c *candidate, t *elector.Term) {
+	a.t.Helper()
+	all := a.entries()
+	if len(all) == 0 {
+		a.failf("term %d has no entry", t.Token())
+	}
+	if s := c.tap.session(); s != nil && all[0].Session != s.ID() {
+		a.failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), all[0].Session, s.ID())
+	}
+	if s := c.tap.session(); s != nil && s.State() == backend.Lost {
+		a.failf("term %d has a session that is lost", t.Token())
+	}
+}
+
+func lossAtHandover(a *arena) {
+	for _, sooner := range []string{"session", "predecessor"} {
+		a.in("the "+sooner+" goes first", func(a *arena) {
+			_, t := a.lead()
+			c, b := a.queue()
+			_, third := a.queue()
+			thaw := a.freeze(c)
+			if sooner == "session" {
+				a.expire(c)
+				a.resign(t)
+			} else {
+				a.resign(t)
+				a.expire(c)
+			}
+			next := third
+			if !a.cfg.Ordered {
+				next = nil
+			}
+			thaw()
+			if next != nil {
+				t = next.wins()
+				a.settle()
+				a.holds(t)
+				b.waits()
+				a.resign(t)
+			}
+			rest := []*bid{b}
+			if next == nil {
+				rest = append(rest, third)
+			}
+			for len(rest) > 0 {
+				t = anyWins(a, &rest)
+				a.holds(t)
+				a.resign(t)
+			}
+		})
+	}
+}
+
+func lossShortCutHeld(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	for range 3 {
+		a.suspend(c)
+		c.isIn(backend.Suspended)
+		a.holds(t)
+		a.resume(c)
+		c.isIn(backend.Live)
+	}
+	// The term outlives the window that it had when the link was cut.
+	time.Sleep(a.svc.TTL)
+	a.holds(t)
+	b.blocked()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.must("Proclaim", t.Proclaim(ctx, []byte("still here")))
+	a.resign(t)
+	b.wins()
+}
+
+// isIn waits until this is the session's last state that was reported.
+func (c *candidate) isIn(state backend.State) {
+	c.a.t.Helper()
+	c.a.until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
+		all := c.reports(func(r report) bool { return r.what == isSession })
+		return len(all) > 0 && all[len(all)-1].state == state
+	})
+}
+
+func lossStepsDown(a *arena) {
+	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
+	a.in("the link comes back", func(a *arena) {
+		c, t := a.lead(strict)
+		_, b := a.queue()
+		cut := time.Now()
+		a.suspend(c)
+		a.ends(t, elector.ErrSuspended)
+		if a.svc.Virtual && time.Since(cut) > 0 {
+			a.failf("the term ended %v after the link was cut", time.Since(cut))
+		}
+		a.settle()
+		b.blocked()
+		a.resume(c)
+		next := b.wins()
+		if a.svc.Virtual && time.Since(cut) > a.svc.TTL/2 {
+			a.failf("the next was elected %v after the link was cut for a moment", time.Since(cut))
+		}
+		again := c.campaign()
+		again.waits()
+		a.resign(next)
+		again.wins()
+	})
+	a.in("the link is cut while the candidate waits", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue(strict)
+		a.suspend(c)
+		a.settle()
+		a.resume(c)
+		b.waits()
+		a.resign(t)
+		a.holds(b.wins())
+	})
+}
+
+func lossLongCut(a *arena) {
+	for _, policy := range []elector.SuspendPolicy{elector.HoldWhileTrusted, elector.StepDownOnSuspend} {
+		name, cause := "HoldWhileTrusted", elector.ErrSessionLost
+		if policy == elector.StepDownOnSuspend {
+			name, cause = "StepDownOnSuspend", elector.ErrSuspended
+		}
+		a.in(name, func(a *arena) {
+			c, t := a.lead(func(cfg *elector.Config) { cfg.OnSuspend = policy })
+			_, b := a.queue()
+			a.suspend(c)
+			next := b.wins()
+			// Here a term that is still on would be the second one.
+			if t.Valid() {
+				a.failf("the old term is valid when the next is elected")
+			}
+			a.ends(t, cause)
+			a.resume(c)
+			a.settle()
+			a.holds(next)
+			again := c.campaign()
+			again.waits()
+			a.resign(next)
+			a.ownEntry(c, again.wins())
+		})
+	}
+}
+
+func lossDeadline(a *arena) {
+	for _, deaf := range []bool{false, true} {
+		a.in(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
+	}
+}
+
+func lossAtDeadline(a *arena, deaf bool) {
+	c, t := a.lead()
+	_, b := a.queue()
+	if deaf {
+		c.atEnd(c.tap.deafen())
+	}
+	a.suspend(c)
+	a.settle()
+	s := c.tap.session()
+	deadline := s.Deadline()
+	if wait := time.Until(deadline) - time.Millisecond; wait > 0 {
+		time.Sleep(wait)
+	}
+	if a.svc.Virtual {
+		a.holds(t)
+	}
+	// The clock is watched without a timer, which could be late.
+	for time.Now().Before(deadline) {
+		if a.svc.Virtual {
+			time.Sleep(time.Until(deadline))
+		}
+	}
+	if t.Valid() && !s.Deadline().After(deadline) {
+		a.failf("Valid is true at the deadline of the session")
+	}
+	a.ends(t, elector.ErrSessionLost)
+	if a.svc.Virtual {
+		if time.Now().After(deadline) {
+			a.failf("the Context was done %v after the deadline", time.Since(deadline))
+		}
+		b.blocked() // the service has not even dropped the session yet
+	}
+	b.wins()
+}
+
+func lossAtWin(a *arena) {
+	last := elector.StageOffer
+	if a.cfg.Ordered {
+		last = elector.StageDetermine
+	}
+	for range 3 {
+		c := a.stand()
+		h := c.holdAt(completed(last))
+		b := c.campaign()
+		arrives(a, "the candidate has won, and does not know it yet", h.reached)
+		session := c.tap.session()
+		a.expire(c)
+		a.until("its session is lost", func() bool { return session.State() == backend.Lost })
+		h.release()
+		t := b.wins()
+		a.settle()
+		a.holds(t)
+		a.ownEntry(c, t)
+		a.close(c)
+	}
+}
+
+func lossWaitingCut(a *arena) {
+	a.in("for a moment", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		_, third := a.queue()
+		before := a.entries()
+		a.suspend(c)
+		a.settle()
+		a.resume(c)
+		a.settle()
+		if after := a.entries(); len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev {
+			a.failf("entries were %v and are %v", keys(before), keys(after))
+		}
+		a.resign(t)
+		rest := []*bid{b, third}
+		anyWins(a, &rest)
+	})
+	a.in("while the leader goes", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		a.settle()
+		a.resign(t)
+		a.settle()
+		b.blocked()
+		a.resume(c)
+		b.wins()
+	})
+	a.in("for longer than the session's time", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		a.until("it has lost its session", func() bool { return c.tap.session().State() == backend.Lost })
+		if a.cfg.Ordered {
+			a.until("its entry is gone", func() bool { return len(a.entries()) == 1 })
+		}
+		b.blocked()
+		a.resume(c)
+		if a.cfg.Ordered {
+			a.until("it has enrolled again", func() bool { return len(a.entries()) == 2 })
+		}
+		a.holds(t)
+		a.resign(t)
+		a.ownEntry(c, b.wins())
+	})
+	a.in("and is cancelled then", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		b.cancel()
+		arrives(a, "Campaign returns", b.done)
+		if !errors.Is(b.err, context.Canceled) {
+			a.failf("Campaign: %s", text(b.err))
+		}
+		a.resume(c)
+		a.until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.entries()) == 1 })
+		a.holds(t)
+	})
+}

@@ -1,0 +1,271 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+var jobRules = []electionRule{
+	{
+		name: "run/done",
+		text: "Run resigns and returns nil when the lead function returns nil, and its error if that is ErrStop.",
+		run:  runDone,
+	},
+	{
+		name: "run/error",
+		text: "A lead function that fails makes Run resign, let others lead, and campaign again after a pause.",
+		run:  runError,
+	},
+	{
+		name: "run/panic",
+		text: "A panic in the lead function releases the seat and goes on to the caller of Run.",
+		run:  runPanic,
+	},
+	{
+		name: "run/cancel",
+		text: "When the ctx of Run ends, the seat is released only after the lead function has returned.",
+		run:  runCancel,
+	},
+	{
+		name: "run/lost",
+		text: "While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does.",
+		need: []string{"Expire"},
+		run:  runLost,
+	},
+	{
+		name: "run/fails",
+		text: "Run returns the error of a campaign that it is of no use to repeat.",
+		need: []string{string(AbilityLayout)},
+		run:  runFails,
+	},
+}
+
+// A job is one Run on a goroutine of its own.
+type job struct {
+	a        *arena
+	cancel   context.CancelFunc
+	err      chan error
+	panicked any // to be read after err
+	terms    chan *elector.Term
+	busy     atomic.Int32 // lead functions that run
+}
+
+// work starts a Run.
+func (c *candidate) work(lead func(ctx context.Context, t *elector.Term) error) *job {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.atEnd(cancel)
+	j := &job{a: c.a, cancel: cancel, err: make(chan error, 1), terms: make(chan *elector.Term, 1000)}
+	go func() {
+		var err error
+		defer func() { j.err <- err }()
+		defer func() { j.panicked = recover() }()
+		err = elector.Run(ctx, c.e, func(ctx context.Context, t *elector.Term) error {
+			if j.busy.Add(1) > 1 {
+				c.a.t.Errorf("rule %s: two lead functions of one candidate run at once", c.a.rule.name)
+			}
+			defer j.busy.Add(-1)
+			j.terms <- t
+			return lead(ctx, t)
+		})
+	}()
+	return j
+}
+
+func (j *job) term() *elector.Term {
+	j.a.t.Helper()
+	return arrives(j.a, "the lead function is called", j.terms)
+}
+
+func (j *job) result() error {
+	j.a.t.Helper()
+	return arrives(j.a, "Run returns", j.err)
+}
+
+// untilOver is a lead function that does as it is told by its ctx.
+func untilOver(ctx context.Context, _ *elector.Term) error {
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func runDone(a *arena) {
+	c := a.stand()
+	finish := make(chan error)
+	j := c.work(func(context.Context, *elector.Term) error { return <-finish })
+	t := j.term()
+	_, b := a.queue()
+	finish <- nil
+	a.must("Run", j.result())
+	a.ends(t, elector.ErrResigned)
+	t = b.wins()
+
+	j = c.work(func(context.Context, *elector.Term) error { return <-finish })
+	a.resign(t)
+	t = j.term()
+	why := errors.New("no more")
+	finish <- fmt.Errorf("%w: %w", elector.ErrStop, why)
+	a.refused("Run", j.result(), elector.ErrStop, why)
+	a.ends(t, elector.ErrResigned)
+}
+
+func runError(a *arena) {
+	c := a.stand()
+	finish := make(chan error)
+	j := c.work(func(context.Context, *elector.Term) error { return <-finish })
+	t := j.term()
+	_, b := a.queue()
+	_, third := a.queue()
+	failed := time.Now()
+	finish <- errors.New("cannot work")
+	a.ends(t, elector.ErrResigned)
+	rest := []*bid{b, third}
+	for len(rest) > 0 {
+		t = anyWins(a, &rest)
+		a.resign(t)
+	}
+	j.term()
+	if a.svc.Virtual && time.Since(failed) == 0 {
+		a.failf("Run campaigned again at once after the lead function had failed")
+	}
+	for range 3 { // nobody else is there: still it tries again
+		finish <- errors.New("cannot work")
+		j.term()
+	}
+	finish <- nil
+	a.must("Run", j.result())
+}
+
+func runPanic(a *arena) {
+	c := a.stand()
+	boom := make(chan struct{})
+	j := c.work(func(context.Context, *elector.Term) error { <-boom; panic("boom") })
+	t := j.term()
+	_, b := a.queue()
+	close(boom)
+	if err := j.result(); err != nil {
+		a.failf("Run returned %v instead of passing the panic on", err)
+	}
+	if j.panicked != "boom" {
+		a.failf("the caller of Run saw panic %v, want the lead function's", j.panicked)
+	}
+	a.ends(t, elector.ErrResigned)
+	b.wins()
+}
+
+func runCancel(a *arena) {
+	a.in("the lead function heeds its ctx", func(a *arena) {
+		c := a.stand()
+		j := c.work(untilOver)
+		t := j.term()
+		_, b := a.queue()
+		j.cancel()
+		a.refused("Run", j.result(), context.Canceled)
+		a.ends(t, elector.ErrResigned)
+		b.wins()
+	})
+	a.in("it does not", func(a *arena) {
+		c := a.stand()
+		finish := make(chan error)
+		var told atomic.Bool
+		j := c.work(func(ctx context.Context, _ *elector.Term) error {
+			err := <-finish
+			told.Store(ctx.Err() != nil)
+			return err
+		})
+		t := j.term()
+		_, b := a.queue()
+		j.cancel()
+		a.settle()
+		a.holds(t)
+		b.blocked()
+		select {
+		case err := <-j.err:
+			a.failf("Run returned %v while the lead function runs", err)
+		default:
+		}
+		why := errors.New("left work undone")
+		finish <- why
+		a.refused("Run", j.result(), context.Canceled, why)
+		if !told.Load() {
+			a.failf("the lead function's ctx did not end with that of Run")
+		}
+		a.ends(t, elector.ErrResigned)
+		b.wins()
+	})
+	a.in("it waits for its turn", func(a *arena) {
+		_, t := a.lead()
+		c := a.stand()
+		j := c.work(untilOver)
+		a.settle()
+		j.cancel()
+		a.refused("Run", j.result(), context.Canceled)
+		a.holds(t)
+		if all := a.entries(); len(all) != 1 {
+			a.failf("entries are %v, want the leader's only", keys(all))
+		}
+	})
+}
+
+func runLost(a *arena) {
+	c := a.stand()
+	finish := make(chan error)
+	causes := make(chan error, 10)
+	j := c.work(func(ctx context.Context, t *elector.Term) error {
+		err := <-finish
+		causes <- context.Cause(ctx)
+		return err
+	})
+	t := j.term()
+	d, b := a.queue()
+	_, third := a.queue()
+	a.expire(c)
+	a.ends(t, elector.ErrSessionLost)
+	rest := []*bid{b, third}
+	next := anyWins(a, &rest)
+	a.settle()
+	a.holds(next)
+	want := 1
+	if a.cfg.Ordered {
+		want = 2
+	}
+	if all := a.entries(); len(all) != want {
+		a.failf("%d entries while the lead function of the lost term runs, want %d", len(all), want)
+	}
+	if ids := a.list(d.e); slices.Contains(ids, c.id) {
+		a.failf("candidates are %q while the lead function of %s runs", ids, c.id)
+	}
+	finish <- errors.New("lost it") // no reason for a pause: others lead
+	if a.cfg.Ordered {
+		a.until("it campaigns again", func() bool { return slices.Contains(a.list(d.e), c.id) })
+	}
+	a.refused("the cause of the lead function's ctx", arrives(a, "the lead function returns", causes), elector.ErrSessionLost)
+	a.resign(next)
+	if a.cfg.Ordered {
+		a.resign(anyWins(a, &rest))
+		j.term()
+	} else {
+		// Two race, and the one that wins second leads second.
+		select {
+		case t := <-j.terms:
+			j.terms <- t
+			a.holds(t)
+		case <-rest[0].done:
+			a.resign(rest[0].wins())
+		}
+		j.term()
+	}
+	finish <- nil
+	a.must("Run", j.result())
+}
+
+func runFails(a *arena) {
+	a.lead()
+	c := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	j := c.work(untilOver)
+	a.refused("Run", j.result(), elector.ErrStrategyMismatch)
+}

@@ -1,0 +1,418 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+var termRules = []electionRule{
+	{
+		name: "term/exclusion",
+		text: "No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
+		need: []string{"Suspend"},
+		run:  termExclusion,
+	},
+	{
+		name: "term/order",
+		text: "Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
+		need: []string{needOrdered},
+		run:  termOrder,
+	},
+	{
+		name: "term/token",
+		text: "Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
+		need: []string{"Delete", "Expire"},
+		run:  termToken,
+	},
+	{
+		name: "term/once",
+		text: "Each term is reported by one Elected and one Ended with its cause, in this order, and the Ended before the next Elected.",
+		need: []string{string(AbilityHooks), "Delete", "Expire"},
+		run:  termOnce,
+	},
+	{
+		name: "term/ended-first",
+		text: "While the Ended of a term is being reported, its candidate is not elected again.",
+		need: []string{string(AbilityHooks)},
+		run:  termEndedFirst,
+	},
+	{
+		name: "term/elected-first",
+		text: "A term that ends while its Elected is being reported gets its Ended after that.",
+		need: []string{string(AbilityHooks), "Delete"},
+		run:  termElectedFirst,
+	},
+	{
+		name: "term/busy",
+		text: "An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it.",
+		run:  termBusy,
+	},
+	{
+		name: "term/outlives-campaign",
+		text: "The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on.",
+		run:  termOutlivesCampaign,
+	},
+	{
+		name: "term/proclaim",
+		text: "A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
+		need: []string{"Delete"},
+		run:  termProclaim,
+	},
+	{
+		name: "term/same-id",
+		text: "Candidates of different processes that have the same ID are both served.",
+		run:  termSameID,
+	},
+}
+
+// termExclusion has several candidates come, lead and go at random, while links
+// break at random.
+func termExclusion(a *arena) {
+	seed := rand.Uint64()
+	a.hist.note("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	rounds, ttl := 12, a.svc.TTL
+	if a.svc.Virtual {
+		rounds = 120
+	}
+	var all []*candidate
+	for i := range 5 {
+		if i == 4 { // two candidates in one process
+			all = append(all, a.standIn(all[0].client))
+			continue
+		}
+		all = append(all, a.stand())
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, c := range all {
+		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))
+		wg.Go(func() { come(c, own, ttl, stop) })
+	}
+	release := []func(){}
+	for range rounds {
+		c := all[rnd.IntN(4)]
+		switch n := rnd.IntN(6); {
+		case n == 0 && c.client.HoldWakeups != nil:
+			release = append(release, a.freeze(c))
+		case n == 1 && c.client.LoseReply != nil:
+			c.client.LoseReply(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 2 && c.client.LoseRequest != nil:
+			c.client.LoseRequest(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 3:
+			a.resume(c)
+		default:
+			a.suspend(c)
+		}
+		// The faults are what the rule is about, and they last.
+		time.Sleep(time.Duration(rnd.Int64N(int64(ttl) / 2)))
+		if rnd.IntN(3) == 0 {
+			for _, c := range all {
+				c.client.Resume()
+			}
+			for _, r := range release {
+				r()
+			}
+			release = nil
+		}
+	}
+	for _, c := range all[:4] {
+		a.resume(c)
+	}
+	for _, r := range release {
+		r()
+	}
+	now := a.hist.count()
+	a.until("two more terms begin after the last fault", func() bool { return a.hist.count() >= now+2 })
+	close(stop)
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	arrives(a, "all candidates are done", done)
+}
+
+// come campaigns, leads and leaves until stop is closed.
+func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-stop:
+		case <-ctx.Done():
+		}
+	}()
+	for ctx.Err() == nil {
+		trying, cancel := context.WithTimeout(ctx, ttl/4+time.Duration(rnd.Int64N(int64(3*ttl))))
+		t, err := c.e.Campaign(trying)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				c.a.t.Errorf("Campaign of %s: %v", c.id, err)
+				return
+			}
+			continue
+		}
+		select {
+		case <-t.Context().Done():
+		case <-ctx.Done():
+		case <-time.After(time.Duration(rnd.Int64N(int64(ttl) / 3))):
+		}
+		if rnd.IntN(2) == 0 || ctx.Err() != nil {
+			leaving, cancel := context.WithTimeout(context.Background(), ttl)
+			_ = t.Resign(leaving) // out of touch it is not confirmed
+			cancel()
+		} else {
+			select {
+			case <-t.Context().Done():
+			case <-ctx.Done():
+			case <-time.After(ttl):
+				leaving, cancel := context.WithTimeout(context.Background(), ttl)
+				_ = t.Resign(leaving)
+				cancel()
+			}
+		}
+	}
+}
+
+func termOrder(a *arena) {
+	for _, gone := range [][]int{nil, {1}, {3}, {5}, {1, 2}, {2, 4}} {
+		a.in(fmt.Sprintf("of 1 leader and 5 waiting candidates, %d withdraw", len(gone)), func(a *arena) {
+			first, t := a.lead()
+			bids := []*bid{nil}
+			for i := range 5 {
+				var c *candidate
+				if i == 2 { // two candidates in one process
+					c = a.standIn(first.client)
+				} else {
+					c = a.stand()
+				}
+				b := c.campaign()
+				b.waits()
+				bids = append(bids, b)
+			}
+			for _, i := range gone {
+				bids[i].cancel()
+				bids[i].fails(context.Canceled)
+			}
+			want := []string{first.id}
+			for i, b := range bids[1:] {
+				if slices.Contains(gone, i+1) {
+					continue
+				}
+				b.blocked()
+				want = append(want, b.c.id)
+				a.resign(t)
+				t = b.wins()
+			}
+			if got := a.hist.order(); !slices.Equal(got, want) {
+				a.failf("%v led, want %v", got, want)
+			}
+		})
+	}
+}
+
+func termToken(a *arena) {
+	var last uint64
+	rises := func(after string, t *elector.Term) *elector.Term {
+		a.t.Helper()
+		if t.Token() <= last {
+			a.failf("token %d after %s, and %d before", t.Token(), after, last)
+		}
+		last = t.Token()
+		return t
+	}
+	c := a.stand()
+	t := rises("the founding", c.campaign().wins())
+	a.resign(t)
+	rises("a resignation", c.campaign().wins())
+	a.close(c)
+	c = a.stand()
+	t = rises("Close", c.campaign().wins())
+	a.expire(c)
+	a.ends(t, elector.ErrSessionLost)
+	t = rises("an expiry", c.campaign().wins())
+	a.delete(a.entries()[0].Key)
+	a.ends(t, elector.ErrDeposed)
+	t = rises("a deletion of the leader's entry", c.campaign().wins())
+	a.delete(a.path)
+	a.ends(t, elector.ErrDeposed)
+	t = rises("a deletion of the election", c.campaign().wins())
+	a.resign(t)
+	a.delete(a.path)
+	rises("a deletion of an election without candidates", c.campaign().wins())
+	_, b := a.queue()
+	a.close(c)
+	rises("a handover", b.wins())
+}
+
+func termOnce(a *arena) {
+	ways := []struct {
+		name  string
+		cause error
+		end   func(a *arena, c *candidate, t *elector.Term)
+	}{
+		{"resigns", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }},
+		{"is deposed", elector.ErrDeposed, func(a *arena, _ *candidate, _ *elector.Term) { a.delete(a.entries()[0].Key) }},
+		{"loses its session", elector.ErrSessionLost, func(a *arena, c *candidate, _ *elector.Term) { a.expire(c) }},
+		{"is closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }},
+	}
+	for _, way := range ways {
+		a.in("the leader "+way.name, func(a *arena) {
+			c, t := a.lead()
+			way.end(a, c, t)
+			a.ends(t, way.cause)
+			a.until("Ended is reported", func() bool {
+				return len(c.reports(func(r report) bool { return r.what == isEnded })) > 0
+			})
+			a.settle()
+			got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded })
+			if len(got) != 2 || got[0].what != isElected || got[1].what != isEnded {
+				a.failf("%d reports of Elected and Ended, want one each: %+v", len(got), got)
+			}
+			if got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause) {
+				a.failf("reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
+			}
+		})
+	}
+	a.in("a campaign is cancelled", func(a *arena) {
+		a.lead()
+		c, b := a.queue()
+		b.cancel()
+		b.fails(context.Canceled)
+		a.settle()
+		if got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }); len(got) > 0 {
+			a.failf("reports %+v without a term", got)
+		}
+	})
+}
+
+func termElectedFirst(a *arena) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
+	c := a.stand(func(cfg *elector.Config) {
+		cfg.Hooks.Elected = func(uint64) { close(reached); <-release }
+	})
+	c.atEnd(free)
+	b := c.campaign()
+	arrives(a, "Elected is called", reached)
+	a.delete(a.entries()[0].Key)
+	_, next := a.lead()
+	a.settle()
+	if n := len(c.reports(func(r report) bool { return r.what == isEnded })); n > 0 {
+		a.failf("Ended was called before Elected had returned")
+	}
+	free()
+	a.ends(b.wins(), elector.ErrDeposed)
+	a.holds(next)
+}
+
+func termEndedFirst(a *arena) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	free := sync.OnceFunc(func() { close(release) })
+	c := a.stand(func(cfg *elector.Config) {
+		cfg.Hooks.Ended = func(uint64, error) {
+			first.Do(func() { close(reached); <-release })
+		}
+	})
+	c.atEnd(free)
+	a.resign(c.campaign().wins())
+	arrives(a, "Ended is called", reached)
+	b := c.campaign()
+	a.settle()
+	if n := len(c.reports(func(r report) bool { return r.what == isElected })); n != 1 {
+		a.failf("Elected was called %d times while the first Ended had not returned", n)
+	}
+	b.blocked()
+	free()
+	b.wins()
+}
+
+func termBusy(a *arena) {
+	leader, t := a.lead()
+	waiting, b := a.queue()
+	for _, c := range []*candidate{leader, waiting} {
+		second := c.campaign()
+		second.fails(elector.ErrBusy)
+	}
+	a.holds(t)
+	b.blocked()
+	a.resign(t)
+	b.wins()
+}
+
+func termOutlivesCampaign(a *arena) {
+	type key struct{}
+	c := a.stand()
+	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "kept"))
+	b := c.campaignIn(ctx, cancel)
+	t := b.wins()
+	cancel()
+	a.settle()
+	a.holds(t)
+	if t.Context().Value(key{}) != "kept" {
+		a.failf("the term's Context has lost the values of Campaign's ctx")
+	}
+	a.resign(t)
+}
+
+func termProclaim(a *arena) {
+	ctx, cancel := a.within()
+	defer cancel()
+	c, t := a.lead()
+	_, b := a.queue()
+	viewer := a.view()
+	for _, value := range []string{"one", "", "two"} {
+		a.must("Proclaim", t.Proclaim(ctx, []byte(value)))
+		a.until(fmt.Sprintf("the leader's value is %q", value), func() bool {
+			l, err := a.leader(viewer)
+			return err == nil && l.ID == c.id && l.Token == t.Token() && string(l.Value) == value
+		})
+	}
+	if err := t.Proclaim(ctx, make([]byte, elector.MaxValue+1)); err == nil {
+		a.failf("Proclaim of more than MaxValue bytes returned no error")
+	}
+	a.holds(t)
+	a.delete(a.entries()[0].Key)
+	next := b.wins()
+	a.refused("Proclaim of a deposed leader", t.Proclaim(ctx, []byte("late")), elector.ErrDeposed)
+	a.ends(t, elector.ErrDeposed)
+	a.must("Proclaim of its successor", next.Proclaim(ctx, []byte("mine")))
+	a.refused("Proclaim of a deposed leader", t.Proclaim(ctx, []byte("late")), elector.ErrDeposed)
+	a.until("the successor's value stands", func() bool {
+		l, err := a.leader(viewer)
+		return err == nil && string(l.Value) == "mine"
+	})
+	a.holds(next)
+	a.resign(next)
+	a.refused("Proclaim after Resign", next.Proclaim(ctx, []byte("late")), elector.ErrResigned)
+	if l, err := a.leader(viewer); err == nil {
+		a.failf("leader %+v after the only one resigned", l)
+	}
+}
+
+func termSameID(a *arena) {
+	same := func(cfg *elector.Config) { cfg.ID = "same" }
+	_, t := a.lead(same)
+	_, b := a.queue(same)
+	viewer := a.view()
+	if a.cfg.Ordered {
+		if got := a.list(viewer); !slices.Equal(got, []string{"same", "same"}) {
+			a.failf("candidates are %q, want both", got)
+		}
+	}
+	a.resign(t)
+	next := b.wins()
+	a.holds(next)
+	if l, err := a.leader(viewer); err != nil || l.Token != next.Token() {
+		a.failf("leader is %+v, error %v; want token %d", l, err, next.Token())
+	}
+}

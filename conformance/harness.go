@@ -1,0 +1,89 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Service is one running coordination service as the suites see it. Whoever
+// tests a backend writes one function that makes it.
+//
+// The functions are called from the test's goroutine, and from no other at the
+// same time. Those that are nil are things this service cannot be made to do: the
+// rules that need them are not applicable, and Why must say for what reason, or
+// they fail.
+type Service struct {
+	// Name tells services apart in reports: "memory", "zookeeper 3.9.3, ensemble of 3".
+	Name string
+
+	// Root is a key that nobody used before, such as "/conformance/x7f3". Nothing
+	// need be there: the suite makes it. All that a rule writes is below it.
+	Root string
+
+	// TTL is the session timeout that the suite asks for. Short makes for a short
+	// run; on a real server and a busy machine 2 to 6 s are sensible.
+	TTL time.Duration
+
+	// Virtual says that service and clients live in this process, on the time
+	// package alone: each rule then runs in a testing/synctest bubble on fake time.
+	Virtual bool
+
+	// Client starts a new process with connections of its own. The harness ends it
+	// with t.Cleanup; the sessions that it opened are closed by the suite.
+	Client func(t testing.TB) *Client
+
+	// Delete is an operator who removes key and all below it. A key that does not
+	// exist is no error.
+	Delete func(key string) error
+
+	// Put is a foreign writer who puts a persistent entry under any key that the
+	// service can store, whether or not CheckKey likes it, and makes what is
+	// missing above it. If there is one already, its value is overwritten.
+	Put func(key string, value []byte) error
+
+	// Stop takes the whole service away and returns when it is gone. Start brings
+	// it back with its data and returns when it answers.
+	Stop, Start func() error
+
+	// Watches counts the watches that the service has for all processes now.
+	Watches func() (int, error)
+
+	// Why maps the name of a rule, or of a field of Service or Client that is nil
+	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. The suite
+	// prints it.
+	Why map[string]string
+}
+
+// A Client is one process, and what can happen to it. The functions take effect
+// before they return.
+type Client struct {
+	// Backend is the one under test, for this process.
+	Backend backend.Backend
+
+	// Suspend cuts the process's link: nothing gets through in either direction,
+	// and connecting anew fails, until Resume.
+	Suspend, Resume func()
+
+	// Expire makes the service end all sessions of this process now, as if they
+	// had timed out. The process hears of it as it would of a real expiry.
+	Expire func()
+
+	// LoseReply arms a fault: the next commit of this process that has an op of this
+	// kind is done, but its reply is lost and the link breaks; it can be made anew at
+	// once. It fires once.
+	LoseReply func(kind backend.OpKind)
+
+	// CutReply is LoseReply with a link that stays cut until Resume.
+	CutReply func(kind backend.OpKind)
+
+	// LoseRequest arms a fault: the next commit that has an op of this kind never
+	// gets to the service, and the link breaks; it can be made anew at once. It
+	// fires once.
+	LoseRequest func(kind backend.OpKind)
+
+	// HoldWakeups keeps notices of changes from this process, while requests and
+	// replies go on, until release is called.
+	HoldWakeups func() (release func())
+}

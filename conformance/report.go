@@ -1,0 +1,69 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Outcome is what became of a rule.
+type Outcome int
+
+const (
+	Passed Outcome = iota + 1
+	Failed
+	NotApplicable
+)
+
+// String returns the outcome in words.
+func (o Outcome) String() string {
+	switch o {
+	case Passed:
+		return "passed"
+	case Failed:
+		return "FAILED"
+	case NotApplicable:
+		return "not applicable"
+	}
+	return fmt.Sprintf("Outcome(%d)", int(o))
+}
+
+// A Result is what became of one rule on one service.
+type Result struct {
+	// Rule is its name, such as "await/order", and Text the rule itself.
+	Rule, Text string
+	Outcome    Outcome
+	// Reason says why the rule is not applicable.
+	Reason string
+}
+
+// A Report is what became of all rules on one service.
+type Report struct {
+	// Service is the service's name.
+	Service string
+	Results []Result
+}
+
+// Count returns how many rules had the outcome.
+func (p Report) Count(o Outcome) int {
+	n := 0
+	for _, r := range p.Results {
+		if r.Outcome == o {
+			n++
+		}
+	}
+	return n
+}
+
+// String returns a line for the whole, and one for each rule.
+func (p Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable",
+		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable))
+	for _, r := range p.Results {
+		fmt.Fprintf(&b, "\n  %-26s %v", r.Rule, r.Outcome)
+		if r.Reason != "" {
+			fmt.Fprintf(&b, ": %s", r.Reason)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,175 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A rule is one promise and how to try it.
+type rule struct {
+	name string
+	text string   // one sentence, printed when the rule is broken
+	need []string // fields of Service and Client without which it cannot be tried
+	run  func(r *run)
+}
+
+// A run is one rule being tried on a service of its own. Its methods that fail the
+// rule must be called from the test's goroutine.
+type run struct {
+	t    testing.TB
+	rule rule
+	svc  *Service
+	// ctx ends when the rule has taken so long that something must hang.
+	ctx context.Context
+
+	first    *Client // made to see what there is, and handed out by the first call of client
+	cancel   context.CancelFunc
+	tasks    sync.WaitGroup
+	sessions []sess
+	reason   string // why the rule is not applicable
+}
+
+// tryRules tries each rule, in a subtest of its own, and reports.
+func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule) Report {
+	probe := newService(t)
+	report := Report{Service: probe.Name}
+	for _, rule := range rules {
+		result := Result{Rule: rule.name, Text: rule.text}
+		ok := t.Run(rule.name, func(t *testing.T) {
+			defer watch(rule, hangs(probe))()
+			if !probe.Virtual {
+				result.Reason = try(t, newService, rule)
+				return
+			}
+			// Subtests are forbidden in a bubble, so it goes inside of one.
+			synctest.Test(t, func(t *testing.T) {
+				// Fake time only gets there if all goroutines are blocked for good, and
+				// says whose fault it is before synctest gives up.
+				defer watch(rule, 2*limit(probe))()
+				result.Reason = try(t, newService, rule)
+			})
+		})
+		switch {
+		case !ok:
+			result.Outcome = Failed
+		case result.Reason != "":
+			result.Outcome = NotApplicable
+		default:
+			result.Outcome = Passed
+		}
+		report.Results = append(report.Results, result)
+	}
+	t.Log(report)
+	return report
+}
+
+// limit is when a rule's context ends.
+func limit(s *Service) time.Duration {
+	if s.Virtual {
+		return time.Hour + 100*s.TTL
+	}
+	return 30*time.Second + 15*s.TTL
+}
+
+// hangs is when a rule has ignored the end of its context for so long, in real
+// time, that the test has to be ended by force.
+func hangs(s *Service) time.Duration {
+	if s.Virtual {
+		return 2 * time.Minute
+	}
+	return 2 * limit(s)
+}
+
+// watch ends the program after d, with the rule's name, unless stop is called.
+func watch(rule rule, d time.Duration) (stop func()) {
+	timer := time.AfterFunc(d, func() {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s\n\n%s", rule.name, rule.text, stacks))
+	})
+	return func() { timer.Stop() }
+}
+
+// try tries one rule and returns why it is not applicable, if so.
+func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reason string) {
+	r := &run{t: t, rule: rule, svc: newService(t)}
+	r.ctx, r.cancel = context.WithTimeout(context.Background(), limit(r.svc))
+	defer r.stop()
+	if why, ok := r.svc.Why[rule.name]; ok {
+		r.reason = why
+	} else {
+		r.first = r.svc.Client(t)
+		for _, field := range rule.need {
+			if r.has(field) {
+				continue
+			}
+			why, ok := r.svc.Why[field]
+			if !ok {
+				r.failf("the service has no %s, and no reason for it in Why[%q]", field, field)
+			}
+			r.reason = fmt.Sprintf("no %s: %s", field, why)
+		}
+	}
+	if r.reason == "" {
+		rule.run(r)
+	}
+	if r.reason != "" {
+		t.Logf("rule %s is not applicable: %s", rule.name, r.reason)
+	}
+	return r.reason
+}
+
+func (r *run) has(field string) bool {
+	switch field {
+	case "Delete":
+		return r.svc.Delete != nil
+	case "Put":
+		return r.svc.Put != nil
+	case "Stop":
+		return r.svc.Stop != nil && r.svc.Start != nil
+	case "Suspend":
+		return r.first.Suspend != nil && r.first.Resume != nil
+	case "Expire":
+		return r.first.Expire != nil
+	case "LoseReply":
+		return r.first.LoseReply != nil
+	case "CutReply":
+		return r.first.CutReply != nil && r.first.Resume != nil
+	case "LoseRequest":
+		return r.first.LoseRequest != nil
+	case "HoldWakeups":
+		return r.first.HoldWakeups != nil
+	}
+	r.failf("the suite asks for %s, which it does not know", field)
+	return false
+}
+
+// stop ends what the rule started: its goroutines, then its sessions.
+func (r *run) stop() {
+	r.cancel()
+	r.tasks.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, s := range r.sessions {
+		closing.Go(func() {
+			_ = s.Close(ctx) // the rules that are about Close look at its error
+		})
+	}
+	closing.Wait()
+}
+
+// failf says which rule is broken and what was seen, and ends the rule.
+func (r *run) failf(format string, args ...any) {
+	r.t.Helper()
+	saw := fmt.Sprintf(format, args...)
+	if r.ctx.Err() != nil {
+		saw += fmt.Sprintf(" (after %v: it hangs)", limit(r.svc))
+	}
+	r.t.Fatalf("rule %s is broken on %s\n\trule: %s\n\tsaw:  %s", r.rule.name, r.svc.Name, r.rule.text, saw)
+}

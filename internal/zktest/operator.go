@@ -1,0 +1,91 @@
+package zktest
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// operator is a connection of its own to the servers, as another tool would have.
+func operator(t testing.TB, servers ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(silent{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn
+			}
+		case <-timeout:
+			t.Fatal("the operator cannot connect")
+		}
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// persistently repeats what failed for want of a connection.
+func persistently(do func() error) error {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := do()
+		if err == nil || time.Now().After(deadline) ||
+			!errors.Is(err, zk.ErrConnectionClosed) && !errors.Is(err, zk.ErrNoServer) {
+			return err
+		}
+	}
+}
+
+// deleteAll is "rm -r"; a path that is not there is fine.
+func deleteAll(conn *zk.Conn, path string) error {
+	return persistently(func() error {
+		for {
+			children, _, err := conn.Children(path)
+			if errors.Is(err, zk.ErrNoNode) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			for _, child := range children {
+				if err := deleteAll(conn, path+"/"+child); err != nil {
+					return err
+				}
+			}
+			switch err := conn.Delete(path, -1); {
+			case err == nil, errors.Is(err, zk.ErrNoNode):
+				return nil
+			case !errors.Is(err, zk.ErrNotEmpty):
+				return err
+			}
+		}
+	})
+}
+
+// putAll writes a persistent node and makes what is missing above it.
+func putAll(conn *zk.Conn, path string, value []byte) error {
+	return persistently(func() error {
+		for i := 1; i < len(path); i++ {
+			if path[i] != '/' {
+				continue
+			}
+			if _, err := conn.Create(path[:i], nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+				return err
+			}
+		}
+		_, err := conn.Create(path, value, 0, zk.WorldACL(zk.PermAll))
+		if errors.Is(err, zk.ErrNodeExists) {
+			_, err = conn.Set(path, value, -1)
+		}
+		return err
+	})
+}

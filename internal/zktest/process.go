@@ -1,0 +1,294 @@
+// Package zktest shows real ZooKeeper servers to the conformance suites: client
+// processes whose links, requests and replies can be broken, and an operator.
+package zktest
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// process is one client process: a backend whose connections go through proxies
+// of its own, one per server.
+type process struct {
+	t       testing.TB
+	servers []string
+	proxies []*servertest.Proxy
+	backend *zookeeper.Backend
+
+	mu     sync.Mutex
+	grants []grant // sessions that the servers granted
+}
+
+// grant is what a connect response said.
+type grant struct {
+	session int64
+	passwd  []byte
+	timeout time.Duration
+}
+
+func newProcess(t testing.TB, servers []string) *process {
+	t.Helper()
+	p := &process{t: t, servers: servers}
+	cfg := zookeeper.Config{Dialer: p.dial, MaxRequest: 1 << 20}
+	for _, server := range servers {
+		proxy := servertest.ProxyForTest(t, server)
+		p.proxies = append(p.proxies, proxy)
+		cfg.Servers = append(cfg.Servers, proxy.Addr())
+	}
+	b, err := zookeeper.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.backend = b
+	return p
+}
+
+// dial notes the passwords of the sessions that are granted, as Expire needs them.
+func (p *process) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return &grantReader{Conn: conn, p: p}, nil
+}
+
+type grantReader struct {
+	net.Conn
+	p    *process
+	head []byte
+	done bool
+}
+
+func (g *grantReader) Read(b []byte) (int, error) {
+	n, err := g.Conn.Read(b)
+	if !g.done {
+		g.head = append(g.head, b[:n]...)
+		if len(g.head) >= 4+4+4+8+4+16 {
+			g.done = true
+			if id := int64(binary.BigEndian.Uint64(g.head[12:])); id != 0 {
+				g.p.mu.Lock()
+				g.p.grants = append(g.p.grants, grant{
+					session: id,
+					passwd:  append([]byte(nil), g.head[24:40]...),
+					timeout: time.Duration(binary.BigEndian.Uint32(g.head[8:])) * time.Millisecond,
+				})
+				g.p.mu.Unlock()
+			}
+		}
+	}
+	return n, err
+}
+
+// granted returns what the servers granted, newest last, each session once.
+func (p *process) granted() []grant {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []grant
+	seen := make(map[int64]bool)
+	for _, g := range p.grants {
+		if !seen[g.session] {
+			all = append(all, g)
+		}
+		seen[g.session] = true
+	}
+	return all
+}
+
+func (p *process) each(do func(*servertest.Proxy)) {
+	for _, proxy := range p.proxies {
+		do(proxy)
+	}
+}
+
+// suspend cuts the process off until resume.
+func (p *process) suspend() {
+	p.each(func(x *servertest.Proxy) { x.Refuse(true) })
+	p.each((*servertest.Proxy).Cut)
+}
+
+func (p *process) resume() {
+	p.each(func(x *servertest.Proxy) { x.Refuse(false) })
+}
+
+// expire has the servers end all sessions of the process, and the process hear of
+// it when it comes back.
+func (p *process) expire() {
+	p.t.Helper()
+	p.suspend()
+	for _, g := range p.granted() {
+		var errs []error
+		done := false
+		for _, server := range p.servers {
+			if err := endSession(server, g); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			done = true
+			break
+		}
+		if !done {
+			p.t.Fatal(errors.Join(errs...))
+		}
+	}
+	p.resume()
+}
+
+// endSession connects as the session's own client and closes it.
+func endSession(server string, g grant) error {
+	conn, err := net.DialTimeout("tcp", server, 3*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	connect := make([]byte, 4+28+16)
+	binary.BigEndian.PutUint32(connect, 28+16)
+	binary.BigEndian.PutUint32(connect[16:], uint32(g.timeout.Milliseconds()))
+	binary.BigEndian.PutUint64(connect[20:], uint64(g.session))
+	binary.BigEndian.PutUint32(connect[28:], 16)
+	copy(connect[32:], g.passwd)
+	if _, err := conn.Write(connect); err != nil {
+		return err
+	}
+	if _, err := readFrame(conn); err != nil {
+		return err
+	}
+	request := make([]byte, 12)
+	closing := int32(servertest.OpClose)
+	binary.BigEndian.PutUint32(request, 8)
+	binary.BigEndian.PutUint32(request[4:], 1)
+	binary.BigEndian.PutUint32(request[8:], uint32(closing))
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	// Either the answer, or the end of a connection whose session was over before.
+	if _, err := readFrame(conn); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func readFrame(conn net.Conn) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(conn, frame)
+	return frame, err
+}
+
+// part is one operation of a multi, as far as the tests care.
+type part struct {
+	op      int32
+	path    string
+	flags   int32
+	version int32
+}
+
+// parts takes a multi's payload apart.
+func parts(payload []byte) []part {
+	var all []part
+	text := func(b []byte) (string, []byte) {
+		n := int(int32(binary.BigEndian.Uint32(b)))
+		if n < 0 {
+			return "", b[4:]
+		}
+		return string(b[4 : 4+n]), b[4+n:]
+	}
+	for len(payload) >= 9 && payload[4] == 0 {
+		p := part{op: int32(binary.BigEndian.Uint32(payload))}
+		p.path, payload = text(payload[9:])
+		switch p.op {
+		case servertest.OpCreate:
+			_, payload = text(payload)
+			n := int(binary.BigEndian.Uint32(payload))
+			payload = payload[4:]
+			for range n {
+				_, payload = text(payload[4:])
+				_, payload = text(payload)
+			}
+			p.flags, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+		case servertest.OpSetData:
+			_, payload = text(payload)
+			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+		case servertest.OpDelete, servertest.OpCheck:
+			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// matchKind matches commits that have an op of the kind.
+func matchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
+	return func(opcode int32, payload []byte) bool {
+		if opcode != servertest.OpMulti {
+			return false
+		}
+		for _, p := range parts(payload) {
+			temp := strings.Contains(p.path, "/t-")
+			is := false
+			switch kind {
+			case backend.OpCreate:
+				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral
+			case backend.OpEnqueue:
+				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
+			case backend.OpPut:
+				is = !temp && (p.op == servertest.OpCreate && p.flags == 0 || p.op == servertest.OpSetData && p.version >= 0)
+			case backend.OpSet:
+				is = !temp && p.op == servertest.OpSetData
+			case backend.OpDelete:
+				is = !temp && p.op == servertest.OpDelete
+			}
+			if is {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// once turns a fault of one proxy into one of the process: it fires once,
+// wherever the request goes through.
+func (p *process) once(match func(int32, []byte) bool, then func()) func(int32, []byte) bool {
+	var fired atomic.Bool
+	return func(opcode int32, payload []byte) bool {
+		if !match(opcode, payload) || !fired.CompareAndSwap(false, true) {
+			return false
+		}
+		if then != nil {
+			then()
+		}
+		return true
+	}
+}
+
+func (p *process) loseReply(match func(int32, []byte) bool) {
+	once := p.once(match, nil)
+	p.each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+}
+
+// cutReply also keeps the process from coming back until resume.
+func (p *process) cutReply(match func(int32, []byte) bool) {
+	once := p.once(match, func() { p.each(func(x *servertest.Proxy) { x.Refuse(true) }) })
+	p.each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+}
+
+func (p *process) loseRequest(match func(int32, []byte) bool) {
+	once := p.once(match, nil)
+	p.each(func(x *servertest.Proxy) { x.DropRequest(once, 1) })
+}

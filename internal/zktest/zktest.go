@@ -1,0 +1,123 @@
+package zktest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// why are the reasons for what a ZooKeeper service cannot be made to do.
+var why = map[string]string{
+	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
+}
+
+// Servers are one ZooKeeper server, or an ensemble.
+type Servers struct {
+	Name    string
+	Members []*servertest.ZooKeeper
+
+	start func() error
+	admin *zk.Conn
+	roots atomic.Uint64
+}
+
+// Single starts a server of its own for t.
+func Single(t *testing.T) *Servers {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	s := &Servers{Name: "zookeeper", Members: []*servertest.ZooKeeper{server}, start: server.Start}
+	s.admin = operator(t, s.addrs()...)
+	return s
+}
+
+// Ensemble starts an ensemble of three for t.
+func Ensemble(t *testing.T) *Servers {
+	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	s := &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Servers, start: ensemble.Start}
+	s.admin = operator(t, s.addrs()...)
+	return s
+}
+
+func (s *Servers) addrs() []string {
+	var addrs []string
+	for _, m := range s.Members {
+		addrs = append(addrs, m.Addr())
+	}
+	return addrs
+}
+
+// Stop kills all members.
+func (s *Servers) Stop() error {
+	var errs []error
+	for _, m := range s.Members {
+		errs = append(errs, m.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// Start brings back what is down.
+func (s *Servers) Start() error { return s.start() }
+
+func (s *Servers) watches() (int, error) {
+	var sum int
+	for _, m := range s.Members {
+		n, err := m.Watches()
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
+}
+
+// Root returns a key that nobody used before.
+func (s *Servers) Root() string {
+	return fmt.Sprintf("/conformance/r%d-%d", time.Now().UnixNano(), s.roots.Add(1))
+}
+
+// Service makes services on the servers, each with a root of its own.
+func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Service {
+	return func(testing.TB) *conformance.Service {
+		return &conformance.Service{
+			Name:    s.Name,
+			Root:    s.Root(),
+			TTL:     ttl,
+			Client:  func(t testing.TB) *conformance.Client { return client(newProcess(t, s.addrs())) },
+			Delete:  func(key string) error { return deleteAll(s.admin, key) },
+			Put:     func(key string, value []byte) error { return putAll(s.admin, key, value) },
+			Stop:    s.Stop,
+			Start:   s.Start,
+			Watches: s.watches,
+			Why:     why,
+		}
+	}
+}
+
+// ClientAt makes a process that connects to one member first. Call free when its
+// session is open, so that it can go to the others, too.
+func (s *Servers) ClientAt(t testing.TB, member int) (c *conformance.Client, free func()) {
+	p := newProcess(t, s.addrs())
+	for i, proxy := range p.proxies {
+		proxy.Refuse(i != member)
+	}
+	return client(p), p.resume
+}
+
+func client(p *process) *conformance.Client {
+	return &conformance.Client{
+		Backend:     p.backend,
+		Suspend:     p.suspend,
+		Resume:      p.resume,
+		Expire:      p.expire,
+		LoseReply:   func(kind backend.OpKind) { p.loseReply(matchKind(kind)) },
+		CutReply:    func(kind backend.OpKind) { p.cutReply(matchKind(kind)) },
+		LoseRequest: func(kind backend.OpKind) { p.loseRequest(matchKind(kind)) },
+	}
+}
