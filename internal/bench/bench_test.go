@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// The same measurements in the form that benchstat reads. On ZooKeeper each
+// operation is preceded by idle time: ns/op is the mean of what is measured, and
+// leaves that time out. Give -benchtime 200x or so, for the default of a second
+// is over after a few operations.
+
+const benchIdle = 100 * time.Millisecond
+
+func BenchmarkRaw(b *testing.B) {
+	l := benchLab(b)
+	r, err := l.newRawPair(b.Context(), l.zk.Addr(), l.zk.Addr(), "/bench-raw", l.cfg.ttl)
+	require.NoError(b, err)
+	defer r.close()
+	require.NoError(b, r.warm(b.Context(), warmups))
+	var delays []time.Duration
+	for b.Loop() {
+		d, err := r.sample(b.Context(), func() error { return pause(b.Context(), benchIdle) })
+		require.NoError(b, err)
+		delays = append(delays, d)
+	}
+	report(b, delays)
+}
+
+func BenchmarkHandover(b *testing.B) {
+	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
+		b.Run(s.Name()+"/memory", func(b *testing.B) {
+			for _, n := range []int{3, 50, 500, 5000} {
+				b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+					service := memory.New(memory.Options{})
+					benchHandover(b, s, n, "/bench", 0, nil, func() (backend.Backend, error) { return service, nil })
+				})
+			}
+		})
+		b.Run(s.Name()+"/zookeeper", func(b *testing.B) {
+			l := benchLab(b)
+			for _, n := range []int{3, 50, 500} {
+				b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+					path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
+					benchHandover(b, s, n, path, benchIdle, l, func() (backend.Backend, error) {
+						return l.zkBackend(l.zk.Addr(), l.cfg.ttl)
+					})
+				})
+			}
+		})
+	}
+}
+
+// benchHandover measures handovers, and on a real server counts the packets.
+func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle time.Duration, l *lab, open func() (backend.Backend, error)) {
+	f, err := newField(b.Context(), n, s, path, open)
+	require.NoError(b, err)
+	defer func() { require.NoError(b, f.close()) }()
+	_, err = f.enrol(n)
+	require.NoError(b, err)
+	var delays []time.Duration
+	for b.Loop() {
+		require.NoError(b, f.idle(idle))
+		d, old, err := f.handover()
+		require.NoError(b, err)
+		f.enter(old)
+		delays = append(delays, d)
+	}
+	report(b, delays)
+	if l != nil {
+		handover, _, err := l.countPackets(f)
+		require.NoError(b, err)
+		b.ReportMetric(handover, "packets/op")
+	}
+}
+
+func BenchmarkEnrol(b *testing.B) {
+	for _, n := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprintf("memory/N=%d", n), func(b *testing.B) {
+			var last memoryRow
+			for b.Loop() {
+				var err error
+				last, err = memoryAt(b.Context(), n, false)
+				require.NoError(b, err)
+			}
+			b.ReportMetric(float64(last.Enrol), "ns/op") // without the checks around it
+			b.ReportMetric(last.Heap, "heap-B/candidate")
+			b.ReportMetric(last.Routines, "goroutines/candidate")
+		})
+	}
+}
+
+func report(b *testing.B, delays []time.Duration) {
+	d := summarize(delays)
+	b.ReportMetric(float64(d.Mean), "ns/op")
+	b.ReportMetric(float64(d.P50), "p50-ns")
+	b.ReportMetric(float64(d.P99), "p99-ns")
+}
+
+func benchLab(b *testing.B) *lab {
+	cfg, err := parse([]string{"-samples", "50", "-ttl", "30s"}, io.Discard)
+	require.NoError(b, err)
+	return &lab{cfg: cfg, log: io.Discard, zk: servertest.ZooKeeperForTest(b, serverConfig(cfg))}
+}
