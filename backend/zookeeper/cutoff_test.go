@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 // cutOff makes an ensemble one of whose followers reaches the leader through a
@@ -46,12 +47,12 @@ func TestCutOffFollower(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=30")
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	near := newProcess(t, []string{follower.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
-	far := newProcess(t, []string{leader.Addr()}, nil)
-	s, err := near.backend.Open(ctx, backend.OpenOptions{})
+	near := zktest.NewProcess(t, []string{follower.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
+	far := zktest.NewProcess(t, []string{leader.Addr()}, nil)
+	s, err := near.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(ctx)
-	other, err := far.backend.Open(ctx, backend.OpenOptions{})
+	other, err := far.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer other.Close(ctx)
 	dir := newRoot()

@@ -15,12 +15,13 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 	f := setUp(t, nil)
 	e := f.enqueue(f.s)
-	f.proxies[0].Stall()
+	f.Proxies[0].Stall()
 	// More than the library's queue holds (16).
 	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
 	defer cancel()
@@ -38,7 +39,7 @@ func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	assert.Less(t, time.Since(began), 2*time.Second)
-	f.proxies[0].Unstall()
+	f.Proxies[0].Unstall()
 	// The late result is cleaned up.
 	eventually(t, "no ghost", func() bool {
 		l, err := f.s.List(f.ctx, f.dir)
@@ -49,8 +50,8 @@ func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 
 func TestPitfall11ConnectionClosedIsUnknown(t *testing.T) {
 	f := setUp(t, nil)
-	for _, lose := range []func(func(int32, []byte) bool){f.loseReply, f.loseRequest} {
-		lose(matchKind(backend.OpEnqueue))
+	for _, lose := range []func(func(int32, []byte) bool){f.LoseReply, f.LoseRequest} {
+		lose(zktest.MatchKind(backend.OpEnqueue))
 		e := f.enqueue(f.s)
 		l, err := f.s.List(f.ctx, f.dir)
 		require.NoError(t, err)
@@ -64,14 +65,14 @@ func TestPitfall11ConnectionClosedIsUnknown(t *testing.T) {
 
 func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 	f := setUp(t, nil)
-	admin := operator(t, f.server.Addr())
+	admin := zktest.Operator(t, f.server.Addr())
 	for _, name := range []string{"_c_", "_c_x", "e-", "n_0000000001", "lock-0000000001"} {
-		require.NoError(t, putAll(admin, f.dir+"/"+name, nil))
+		require.NoError(t, zktest.PutAll(admin, f.dir+"/"+name, nil))
 	}
 	// Another's entry with this session's number in its name, but not its own.
 	fake := fmt.Sprintf("e-%s-%016x-%010d", f.s.ID(), 1, 0)
-	require.NoError(t, putAll(admin, f.dir+"/"+fake, nil))
-	f.loseReply(matchKind(backend.OpEnqueue))
+	require.NoError(t, zktest.PutAll(admin, f.dir+"/"+fake, nil))
+	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	e := f.enqueue(f.s)
 	assert.Equal(t, f.s.ID(), e.Session)
 	l, err := f.s.List(f.ctx, f.dir)
@@ -88,7 +89,7 @@ func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrNoEntry, "close has confirmed, so it is gone")
 
 	e = f.enqueue(other)
-	f.proxies[0].Stall()
+	f.Proxies[0].Stall()
 	ctx, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -101,13 +102,13 @@ func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {
 	err = other.Close(f.ctx)
 	assert.ErrorContains(t, err, "did not confirm")
 	assert.Less(t, time.Since(began), 6*time.Second)
-	f.proxies[0].Unstall()
+	f.Proxies[0].Unstall()
 }
 
 func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("ann", "secret")} })
-	foreign := newProcess(t, f.servers, nil)
-	stranger, err := foreign.backend.Open(f.ctx, backend.OpenOptions{})
+	foreign := zktest.NewProcess(t, []string{f.server.Addr()}, nil)
+	stranger, err := foreign.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer stranger.Close(f.ctx)
 	_, err = stranger.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
@@ -116,36 +117,36 @@ func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	_, err = stranger.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	for range 3 {
-		f.cut()
+		f.Cut()
 		f.enqueue(f.s)
 	}
 
-	refused := newProcess(t, f.servers, func(cfg *zookeeper.Config) {
+	refused := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) {
 		cfg.Auth = []zookeeper.Auth{{Scheme: "nonsense", Credentials: []byte("x")}}
 	})
-	_, err = refused.backend.Open(f.ctx, backend.OpenOptions{})
+	_, err = refused.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorIs(t, err, zk.ErrAuthFailed)
 }
 
 func TestPitfall15OneLookupFails(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	p := newProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
 		cfg.Servers = append(cfg.Servers, "no-such-host.invalid:2181", "neither.invalid:2181")
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	s, err := p.backend.Open(ctx, backend.OpenOptions{})
+	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(ctx)
-	p.cut()
+	p.Cut()
 	_, err = s.Get(ctx, "/test")
 	if err != nil {
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
 
-	none := newProcess(t, nil, func(cfg *zookeeper.Config) { cfg.Servers = []string{"no-such-host.invalid:2181"} })
-	_, err = none.backend.Open(ctx, backend.OpenOptions{})
+	none := zktest.NewProcess(t, nil, func(cfg *zookeeper.Config) { cfg.Servers = []string{"no-such-host.invalid:2181"} })
+	_, err = none.Backend.Open(ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	var dns *net.DNSError
 	require.ErrorAs(t, err, &dns)
@@ -153,7 +154,7 @@ func TestPitfall15OneLookupFails(t *testing.T) {
 
 func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 	f := setUp(t, nil)
-	admin := operator(t, f.server.Addr())
+	admin := zktest.Operator(t, f.server.Addr())
 	made := f.commit(f.s, backend.Enqueue(f.dir, []byte("a")), backend.Create(f.dir+"/seat", []byte("b")), backend.Put(f.dir+"/sub", []byte("c"), 0))
 	made = append(made, f.commit(f.s, backend.Put(f.dir+"/alone", nil, 0))...)
 	made = append(made, f.enqueue(f.s))
@@ -171,7 +172,7 @@ func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 
 func TestPitfall17LargeLists(t *testing.T) {
 	f := setUp(t, nil)
-	admin := operator(t, f.server.Addr())
+	admin := zktest.Operator(t, f.server.Addr())
 	// 1.8 MB of names: more than the library's buffer of 1.5 MB, and more than the
 	// server takes in a request.
 	const batch, batches = 250, 36
@@ -189,8 +190,8 @@ func TestPitfall17LargeLists(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{e.Key}, l.Keys)
 
-	small := newProcess(t, f.servers, func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
-	s, err := small.backend.Open(f.ctx, backend.OpenOptions{})
+	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
+	s, err := small.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(f.ctx)
 	_, err = s.List(f.ctx, f.dir)
@@ -240,7 +241,7 @@ func TestPitfall18CallsAfterClose(t *testing.T) {
 func TestPitfall19SequenceRestarts(t *testing.T) {
 	f := setUp(t, nil)
 	first := f.enqueue(f.s)
-	require.NoError(t, deleteAll(operator(t, f.server.Addr()), f.dir))
+	require.NoError(t, zktest.DeleteAll(zktest.Operator(t, f.server.Addr()), f.dir))
 	f.commit(f.s, backend.Put(f.dir, nil, 0))
 	second := f.enqueue(f.s)
 	assert.Equal(t, first.Key[len(first.Key)-10:], second.Key[len(second.Key)-10:])
@@ -252,7 +253,7 @@ func TestPitfall19SequenceRestarts(t *testing.T) {
 func TestPitfall20SyncBeforeResolving(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.countRequests()
-	f.loseReply(matchKind(backend.OpEnqueue))
+	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	f.enqueue(f.s)
 	assert.Equal(t, []int32{
 		servertest.OpMulti, servertest.OpConnect,
@@ -264,8 +265,8 @@ func TestPitfall20SyncBeforeResolving(t *testing.T) {
 // finds that it is the oldest, without asking anything.
 func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
-	leading := newProcess(t, f.servers, nil)
-	leader, err := leading.backend.Open(f.ctx, backend.OpenOptions{})
+	leading := zktest.NewProcess(t, []string{f.server.Addr()}, nil)
+	leader, err := leading.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	first := f.enqueue(leader)
 	own := f.enqueue(f.s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 // logged collects what the client library says.
@@ -44,8 +45,8 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 		cfg.MaxRequest = 16 << 10
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	})
-	p := newProcess(t, f.servers, nil)
-	away, err := p.backend.Open(f.ctx, backend.OpenOptions{})
+	p := zktest.NewProcess(t, f.Servers, nil)
+	away, err := p.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer away.Close(f.ctx)
 	// More watches than fit into a request of the client library's buffer: setting
@@ -63,9 +64,9 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	}
 	_, err = f.s.Get(f.ctx, f.dir) // the answers before this one have been handled
 	require.NoError(t, err)
-	f.suspend()
+	f.Suspend()
 	require.NoError(t, away.Drop(f.ctx, known[17]))
-	f.resume()
+	f.Resume()
 	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.False(t, got[17].Exists())

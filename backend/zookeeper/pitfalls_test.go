@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 // The tests named TestPitfallNN hold what the client library does wrong, or leaves
@@ -24,7 +25,7 @@ import (
 
 // fixture is one process with one session and a directory on the shared server.
 type fixture struct {
-	*process
+	*zktest.Process
 	t      *testing.T
 	ctx    context.Context
 	server *servertest.ZooKeeper
@@ -44,7 +45,7 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
-	f := &fixture{t: t, ctx: ctx, server: server, process: newProcess(t, []string{server.Addr()}, change)}
+	f := &fixture{t: t, ctx: ctx, server: server, Process: zktest.NewProcess(t, []string{server.Addr()}, change)}
 	f.s = f.open()
 	f.dir = newRoot()
 	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir, nil, 0))
@@ -54,7 +55,7 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 
 func (f *fixture) open() backend.Session {
 	f.t.Helper()
-	s, err := f.backend.Open(f.ctx, backend.OpenOptions{})
+	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(f.t, err)
 	f.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
@@ -127,7 +128,7 @@ type counter struct {
 
 func (f *fixture) countRequests() *counter {
 	c := &counter{count: make(map[int32]int)}
-	f.each(func(x *servertest.Proxy) {
+	f.Each(func(x *servertest.Proxy) {
 		f.t.Cleanup(x.OnRequest(func(opcode int32, _ []byte) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -148,20 +149,20 @@ func (c *counter) all() []int32 {
 
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	p := newProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 10 * time.Second })
-	f := &fixture{t: t, process: p}
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 10 * time.Second })
+	f := &fixture{t: t, Process: p}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	f.ctx = ctx
-	p.proxies[0].StallToClient()
-	opening := later(func() (backend.Session, error) { return p.backend.Open(ctx, backend.OpenOptions{}) })
-	eventually(t, "it connects", func() bool { return len(p.proxies[0].Links()) == 1 })
+	p.Proxies[0].StallToClient()
+	opening := later(func() (backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
+	eventually(t, "it connects", func() bool { return len(p.Proxies[0].Links()) == 1 })
 	select {
 	case r := <-opening:
 		t.Fatalf("open returned %v before the session was granted", r)
 	default:
 	}
-	p.proxies[0].Unstall()
+	p.Proxies[0].Unstall()
 	s, err := receive(f, opening)
 	require.NoError(t, err)
 	assert.Equal(t, backend.Live, s.State())
@@ -172,13 +173,13 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	f := setUp(t, nil)
 	var unpinned atomic.Int32
-	f.proxies[0].OnRequest(func(opcode int32, payload []byte) {
+	f.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
 		if opcode == servertest.OpConnect && binary.BigEndian.Uint64(payload[16:]) == 0 {
 			unpinned.Add(1)
 		}
 	})
 	conn := zookeeper.Conn(f.s)
-	f.expire()
+	f.Expire()
 	state, err := f.s.AwaitState(f.ctx, backend.Suspended)
 	for err == nil && state != backend.Lost {
 		state, err = f.s.AwaitState(f.ctx, state)
@@ -191,17 +192,17 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	require.Error(t, err)
 	require.NoError(t, f.s.Close(f.ctx))
 	assert.Zero(t, unpinned.Load(), "requests for another session")
-	assert.Len(t, f.granted(), 1)
+	assert.Equal(t, 1, f.Sessions())
 }
 
 func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
-	other := newProcess(t, f.servers, nil)
-	watching, err := other.backend.Open(f.ctx, backend.OpenOptions{})
+	other := zktest.NewProcess(t, f.Servers, nil)
+	watching, err := other.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer watching.Close(f.ctx)
 	e := f.enqueue(f.s)
-	f.proxies[0].Stall()
+	f.Proxies[0].Stall()
 	for state := f.s.State(); state != backend.Lost; {
 		state, err = f.s.AwaitState(f.ctx, state)
 		require.NoError(t, err)
@@ -211,7 +212,7 @@ func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
 	require.NoError(t, err, "the server let it expire before the client knew")
 	_, err = watching.Await(f.ctx, e)
 	require.NoError(t, err)
-	f.proxies[0].Unstall()
+	f.Proxies[0].Unstall()
 }
 
 func TestPitfall04GrantedTimeout(t *testing.T) {
@@ -222,7 +223,7 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 		24 * time.Hour:         time.Minute,
 	} {
 		before := time.Now()
-		s, err := f.backend.Open(f.ctx, backend.OpenOptions{TTL: asked})
+		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{TTL: asked})
 		require.NoError(t, err)
 		assert.Equal(t, granted, s.TTL(), "asked for %v", asked)
 		// The window is reckoned from the grant.
@@ -234,34 +235,34 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 
 func TestPitfall05SuspendedBeforeTheWindowEnds(t *testing.T) {
 	f := setUp(t, pings)
-	f.proxies[0].Stall()
+	f.Proxies[0].Stall()
 	f.awaitState(backend.Suspended)
 	assert.True(t, time.Now().Before(f.s.Deadline()), "declared dead after the end of the window")
-	f.proxies[0].Cut()
-	f.proxies[0].Unstall()
+	f.Proxies[0].Cut()
+	f.Proxies[0].Unstall()
 	f.awaitState(backend.Live)
 }
 
 func TestPitfall06WatchesOverDisconnectAndExpiry(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
-	p := newProcess(t, f.servers, nil)
-	away, err := p.backend.Open(f.ctx, backend.OpenOptions{})
+	p := zktest.NewProcess(t, f.Servers, nil)
+	away, err := p.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer away.Close(f.ctx)
 	_ = other
 	e := f.enqueue(f.s)
 	waiting := later(func() ([]backend.Entry, error) { return away.Await(f.ctx, e) })
 	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
-	p.suspend()
+	p.Suspend()
 	f.commit(f.s, backend.Set(e, []byte("changed")))
-	p.resume()
+	p.Resume()
 	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "changed", string(got[0].Value))
 
 	waiting = later(func() ([]backend.Entry, error) { return away.Await(f.ctx, got...) })
-	p.expire()
+	p.Expire()
 	_, err = receive(f, waiting)
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
@@ -290,8 +291,8 @@ func TestPitfall08EventsAreNotDropped(t *testing.T) {
 	for range 40 {
 		known = append(known, f.enqueue(f.s))
 	}
-	other := newProcess(t, f.servers, nil)
-	watching, err := other.backend.Open(f.ctx, backend.OpenOptions{})
+	other := zktest.NewProcess(t, f.Servers, nil)
+	watching, err := other.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer watching.Close(f.ctx)
 	var waits []<-chan result[[]backend.Entry]

@@ -25,8 +25,6 @@ const (
 	fallbackN = 2000
 	// packetCycles is how many handovers packets are counted over.
 	packetCycles = 50
-	// packetSettle is how long nothing has to move before they are counted.
-	packetSettle = 20 * time.Millisecond
 )
 
 // handoverRow is what was measured with one number of candidates.
@@ -168,7 +166,7 @@ func (l *lab) countPackets(f *field) (handover, reentry float64, err error) {
 	cycles := min(packetCycles, l.cfg.samples)
 	m := meter{l: l}
 	count := func(to *float64) error {
-		if err := f.idle(packetSettle); err != nil {
+		if err := f.idle(l.cfg.idle); err != nil {
 			return err
 		}
 		n, err := m.packets()

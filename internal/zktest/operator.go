@@ -8,8 +8,8 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// operator is a connection of its own to the servers, as another tool would have.
-func operator(t testing.TB, servers ...string) *zk.Conn {
+// Operator is a connection of its own to the servers, as another tool would have.
+func Operator(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(silent{}))
 	if err != nil {
@@ -45,8 +45,8 @@ func persistently(do func() error) error {
 	}
 }
 
-// deleteAll is "rm -r"; a path that is not there is fine.
-func deleteAll(conn *zk.Conn, path string) error {
+// DeleteAll is "rm -r"; a path that is not there is fine.
+func DeleteAll(conn *zk.Conn, path string) error {
 	return persistently(func() error {
 		for {
 			children, _, err := conn.Children(path)
@@ -57,7 +57,7 @@ func deleteAll(conn *zk.Conn, path string) error {
 				return err
 			}
 			for _, child := range children {
-				if err := deleteAll(conn, path+"/"+child); err != nil {
+				if err := DeleteAll(conn, path+"/"+child); err != nil {
 					return err
 				}
 			}
@@ -71,8 +71,8 @@ func deleteAll(conn *zk.Conn, path string) error {
 	})
 }
 
-// putAll writes a persistent node and makes what is missing above it.
-func putAll(conn *zk.Conn, path string, value []byte) error {
+// PutAll writes a persistent node and makes what is missing above it.
+func PutAll(conn *zk.Conn, path string, value []byte) error {
 	return persistently(func() error {
 		for i := 1; i < len(path); i++ {
 			if path[i] != '/' {

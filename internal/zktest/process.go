@@ -20,13 +20,15 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// process is one client process: a backend whose connections go through proxies
+// A Process is one client process: a backend whose connections go through proxies
 // of its own, one per server.
-type process struct {
-	t       testing.TB
-	servers []string
-	proxies []*servertest.Proxy
-	backend *zookeeper.Backend
+type Process struct {
+	Backend *zookeeper.Backend
+	Proxies []*servertest.Proxy // one per server
+
+	Servers []string // behind the proxies
+
+	t testing.TB
 
 	mu     sync.Mutex
 	grants []grant // sessions that the servers granted
@@ -39,25 +41,29 @@ type grant struct {
 	timeout time.Duration
 }
 
-func newProcess(t testing.TB, servers []string) *process {
+// NewProcess makes a process. change, if it isn't nil, may alter its configuration.
+func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) *Process {
 	t.Helper()
-	p := &process{t: t, servers: servers}
-	cfg := zookeeper.Config{Dialer: p.dial, MaxRequest: 1 << 20}
+	p := &Process{t: t, Servers: servers}
+	cfg := zookeeper.Config{SessionTimeout: 4 * time.Second, Dialer: p.dial}
 	for _, server := range servers {
 		proxy := servertest.ProxyForTest(t, server)
-		p.proxies = append(p.proxies, proxy)
+		p.Proxies = append(p.Proxies, proxy)
 		cfg.Servers = append(cfg.Servers, proxy.Addr())
+	}
+	if change != nil {
+		change(&cfg)
 	}
 	b, err := zookeeper.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.backend = b
+	p.Backend = b
 	return p
 }
 
 // dial notes the passwords of the sessions that are granted, as Expire needs them.
-func (p *process) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+func (p *Process) dial(network, address string, timeout time.Duration) (net.Conn, error) {
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
 		return nil, err
@@ -67,7 +73,7 @@ func (p *process) dial(network, address string, timeout time.Duration) (net.Conn
 
 type grantReader struct {
 	net.Conn
-	p    *process
+	p    *Process
 	head []byte
 	done bool
 }
@@ -93,7 +99,7 @@ func (g *grantReader) Read(b []byte) (int, error) {
 }
 
 // granted returns what the servers granted, newest last, each session once.
-func (p *process) granted() []grant {
+func (p *Process) granted() []grant {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var all []grant
@@ -107,31 +113,39 @@ func (p *process) granted() []grant {
 	return all
 }
 
-func (p *process) each(do func(*servertest.Proxy)) {
-	for _, proxy := range p.proxies {
+// Sessions counts the sessions that the servers granted to the process.
+func (p *Process) Sessions() int { return len(p.granted()) }
+
+// Each does something to the proxy of each server.
+func (p *Process) Each(do func(*servertest.Proxy)) {
+	for _, proxy := range p.Proxies {
 		do(proxy)
 	}
 }
 
-// suspend cuts the process off until resume.
-func (p *process) suspend() {
-	p.each(func(x *servertest.Proxy) { x.Refuse(true) })
-	p.each((*servertest.Proxy).Cut)
+// Suspend cuts the process off until Resume.
+func (p *Process) Suspend() {
+	p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
+	p.Each((*servertest.Proxy).Cut)
 }
 
-func (p *process) resume() {
-	p.each(func(x *servertest.Proxy) { x.Refuse(false) })
+// Resume ends what Suspend and CutReply began.
+func (p *Process) Resume() {
+	p.Each(func(x *servertest.Proxy) { x.Refuse(false) })
 }
 
-// expire has the servers end all sessions of the process, and the process hear of
+// Cut breaks the links; they can be made anew at once.
+func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+
+// Expire has the servers end all sessions of the process, and the process hear of
 // it when it comes back.
-func (p *process) expire() {
+func (p *Process) Expire() {
 	p.t.Helper()
-	p.suspend()
+	p.Suspend()
 	for _, g := range p.granted() {
 		var errs []error
 		done := false
-		for _, server := range p.servers {
+		for _, server := range p.Servers {
 			if err := endSession(server, g); err != nil {
 				errs = append(errs, err)
 				continue
@@ -143,7 +157,7 @@ func (p *process) expire() {
 			p.t.Fatal(errors.Join(errs...))
 		}
 	}
-	p.resume()
+	p.Resume()
 }
 
 // endSession connects as the session's own client and closes it.
@@ -233,10 +247,17 @@ func parts(payload []byte) []part {
 	return all
 }
 
-// matchKind matches commits that have an op of the kind.
-func matchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
+// MatchKind matches commits that have an op of the kind.
+func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 	return func(opcode int32, payload []byte) bool {
-		if opcode != servertest.OpMulti {
+		// A commit of one op may be sent without a multi around it.
+		switch opcode {
+		case servertest.OpSetData:
+			return kind == backend.OpSet || kind == backend.OpPut
+		case servertest.OpDelete:
+			return kind == backend.OpDelete
+		case servertest.OpMulti:
+		default:
 			return false
 		}
 		for _, p := range parts(payload) {
@@ -264,7 +285,7 @@ func matchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 
 // once turns a fault of one proxy into one of the process: it fires once,
 // wherever the request goes through.
-func (p *process) once(match func(int32, []byte) bool, then func()) func(int32, []byte) bool {
+func (p *Process) once(match func(int32, []byte) bool, then func()) func(int32, []byte) bool {
 	var fired atomic.Bool
 	return func(opcode int32, payload []byte) bool {
 		if !match(opcode, payload) || !fired.CompareAndSwap(false, true) {
@@ -277,18 +298,20 @@ func (p *process) once(match func(int32, []byte) bool, then func()) func(int32, 
 	}
 }
 
-func (p *process) loseReply(match func(int32, []byte) bool) {
+// LoseReply has the reply to the next request that matches lost.
+func (p *Process) LoseReply(match func(int32, []byte) bool) {
 	once := p.once(match, nil)
-	p.each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
 }
 
-// cutReply also keeps the process from coming back until resume.
-func (p *process) cutReply(match func(int32, []byte) bool) {
-	once := p.once(match, func() { p.each(func(x *servertest.Proxy) { x.Refuse(true) }) })
-	p.each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+// CutReply also keeps the process from coming back until Resume.
+func (p *Process) CutReply(match func(int32, []byte) bool) {
+	once := p.once(match, func() { p.Each(func(x *servertest.Proxy) { x.Refuse(true) }) })
+	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
 }
 
-func (p *process) loseRequest(match func(int32, []byte) bool) {
+// LoseRequest has the next request that matches lost.
+func (p *Process) LoseRequest(match func(int32, []byte) bool) {
 	once := p.once(match, nil)
-	p.each(func(x *servertest.Proxy) { x.DropRequest(once, 1) })
+	p.Each(func(x *servertest.Proxy) { x.DropRequest(once, 1) })
 }

@@ -33,7 +33,7 @@ type Servers struct {
 func Single(t *testing.T) *Servers {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	s := &Servers{Name: "zookeeper", Members: []*servertest.ZooKeeper{server}, start: server.Start}
-	s.admin = operator(t, s.addrs()...)
+	s.admin = Operator(t, s.addrs()...)
 	return s
 }
 
@@ -41,7 +41,7 @@ func Single(t *testing.T) *Servers {
 func Ensemble(t *testing.T) *Servers {
 	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	s := &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Servers, start: ensemble.Start}
-	s.admin = operator(t, s.addrs()...)
+	s.admin = Operator(t, s.addrs()...)
 	return s
 }
 
@@ -89,9 +89,9 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Name:    s.Name,
 			Root:    s.Root(),
 			TTL:     ttl,
-			Client:  func(t testing.TB) *conformance.Client { return client(newProcess(t, s.addrs())) },
-			Delete:  func(key string) error { return deleteAll(s.admin, key) },
-			Put:     func(key string, value []byte) error { return putAll(s.admin, key, value) },
+			Client:  func(t testing.TB) *conformance.Client { return client(NewProcess(t, s.addrs(), nil)) },
+			Delete:  func(key string) error { return DeleteAll(s.admin, key) },
+			Put:     func(key string, value []byte) error { return PutAll(s.admin, key, value) },
 			Stop:    s.Stop,
 			Start:   s.Start,
 			Watches: s.watches,
@@ -103,21 +103,21 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 // ClientAt makes a process that connects to one member first. Call free when its
 // session is open, so that it can go to the others, too.
 func (s *Servers) ClientAt(t testing.TB, member int) (c *conformance.Client, free func()) {
-	p := newProcess(t, s.addrs())
-	for i, proxy := range p.proxies {
+	p := NewProcess(t, s.addrs(), nil)
+	for i, proxy := range p.Proxies {
 		proxy.Refuse(i != member)
 	}
-	return client(p), p.resume
+	return client(p), p.Resume
 }
 
-func client(p *process) *conformance.Client {
+func client(p *Process) *conformance.Client {
 	return &conformance.Client{
-		Backend:     p.backend,
-		Suspend:     p.suspend,
-		Resume:      p.resume,
-		Expire:      p.expire,
-		LoseReply:   func(kind backend.OpKind) { p.loseReply(matchKind(kind)) },
-		CutReply:    func(kind backend.OpKind) { p.cutReply(matchKind(kind)) },
-		LoseRequest: func(kind backend.OpKind) { p.loseRequest(matchKind(kind)) },
+		Backend:     p.Backend,
+		Suspend:     p.Suspend,
+		Resume:      p.Resume,
+		Expire:      p.Expire,
+		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
+		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 	}
 }
