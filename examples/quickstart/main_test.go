@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// build makes the program that a reader of the README runs.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "quickstart")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
+}
+
+func TestDemo(t *testing.T) {
+	out, err := exec.Command(build(t)).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	rest := string(out)
+	last := uint64(0)
+	for _, who := range []string{"anna", "ben", "cleo"} {
+		_, after, found := strings.Cut(rest, who+" ")
+		_, after, led := strings.Cut(after, "LEADS, token ")
+		var token uint64
+		if _, err := fmt.Sscan(after, &token); !found || !led || err != nil || token <= last {
+			t.Fatalf("%s does not lead next with a higher token:\n%s", who, out)
+		}
+		rest, last = after, token
+	}
+}
+
+func TestBadURLs(t *testing.T) {
+	binary := build(t)
+	for url, says := range map[string]string{
+		"nonsense":               "not a URL",
+		"etcd://h:1":             `unknown scheme "etcd"`,
+		"zk://h:1?timeuot=3s":    `unknown parameter "timeuot"`,
+		"zk://h:1?timeout=3":     "timeout",
+		"zk://":                  "Servers[0]",
+		"zk://127.0.0.1:1/a/../": `segment ".."`,
+	} {
+		out, err := exec.Command(binary, "-backend", url).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), says) {
+			t.Errorf("-backend %s: %v, %q; want a failure that says %q", url, err, out, says)
+		}
+	}
+}
+
+// process is one candidate among processes.
+type process struct {
+	id  string
+	cmd *exec.Cmd
+	out chan string // its lines; closed when it has ended
+
+	line string // that it leads, if firstToLead has read it
+}
+
+// firstToLead waits until one of ps leads.
+func firstToLead(t *testing.T, ps ...*process) *process {
+	t.Helper()
+	timeout := time.After(time.Minute)
+	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(timeout)}}
+	for _, p := range ps {
+		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(p.out)})
+	}
+	for {
+		i, v, ok := reflect.Select(cases)
+		if i == 0 || !ok {
+			t.Fatalf("case %d: nobody leads, or somebody has ended", i)
+		}
+		t.Log(v)
+		if p := ps[i-1]; strings.Contains(v.String(), "LEADS, token ") {
+			p.line = v.String()
+			return p
+		}
+	}
+}
+
+func start(t *testing.T, binary, url, id string) *process {
+	t.Helper()
+	cmd := exec.Command(binary, "-backend", url, "-id", id)
+	cmd.Stderr = os.Stderr
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{id: id, cmd: cmd, out: make(chan string, 100)}
+	go func() {
+		defer close(p.out)
+		for scan := bufio.NewScanner(pipe); scan.Scan(); {
+			p.out <- scan.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // unless it has ended
+		for range p.out {
+		}
+		_ = cmd.Wait() // says that it was killed
+	})
+	return p
+}
+
+// says waits for a line that contains text, and returns it.
+func (p *process) says(t *testing.T, text string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for {
+		select {
+		case line, ok := <-p.out:
+			if !ok {
+				t.Fatalf("%s ended without saying %q", p.id, text)
+			}
+			t.Log(line)
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-ctx.Done():
+			t.Fatalf("%s has not said %q", p.id, text)
+		}
+	}
+}
+
+func (p *process) leads(t *testing.T) (token uint64) {
+	t.Helper()
+	line := p.line
+	if p.line = ""; line == "" {
+		line = p.says(t, "LEADS, token ")
+	}
+	_, number, _ := strings.Cut(line, "LEADS, token ")
+	if _, err := fmt.Sscan(number, &token); err != nil {
+		t.Fatalf("%q: %v", line, err)
+	}
+	return token
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Real processes elect a leader on a real server, lose it in every ordinary way,
+// and recover.
+func TestProcesses(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	url := "zk://" + server.Addr() + "/demo?timeout=2s"
+	binary := build(t)
+	var tokens []uint64
+	leads := func(p *process) { tokens = append(tokens, p.leads(t)) }
+
+	a := start(t, binary, url, "a")
+	leads(a)
+	b := start(t, binary, url, "b")
+	b.says(t, "waits")
+	c := start(t, binary, url, "c")
+	c.says(t, "waits")
+	d := start(t, binary, url, "d")
+	d.says(t, "waits")
+
+	a.signal(t, syscall.SIGKILL) // the leader dies
+	leads(b)
+
+	b.signal(t, syscall.SIGSTOP) // the leader is paused for longer than its session
+	leads(c)
+	b.signal(t, syscall.SIGCONT) // it finds its term over, and stands again
+	b.says(t, "leads no more")
+	b.says(t, "waits")
+
+	if err := server.Kill(); err != nil { // the server goes away for longer than the trust window
+		t.Fatal(err)
+	}
+	c.says(t, "leads no more")
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	next := firstToLead(t, b, c, d)
+	leads(next)
+
+	next.signal(t, syscall.SIGTERM) // the leader is told to stop, and says goodbye
+	next.says(t, "leads no more")
+	for range next.out {
+	}
+	if err := next.cmd.Wait(); err != nil {
+		t.Errorf("exit after SIGTERM: %v", err)
+	}
+	var others []*process
+	for _, p := range []*process{b, c, d} {
+		if p != next {
+			others = append(others, p)
+		}
+	}
+	leads(firstToLead(t, others...))
+	for i := 1; i < len(tokens); i++ {
+		if tokens[i] <= tokens[i-1] {
+			t.Errorf("tokens %v do not rise", tokens)
+		}
+	}
+}
