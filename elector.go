@@ -130,11 +130,18 @@ func (e *elector) fail(ctx context.Context, what string, err error) error {
 	case e.ctx.Err() != nil:
 		err = ErrClosed
 	case ctx.Err() != nil:
-		if err = ctx.Err(); context.Cause(ctx) != err {
-			err = fmt.Errorf("%w: %w", err, context.Cause(ctx))
-		}
+		err = ended(ctx)
 	}
 	return fmt.Errorf("elector: %s %s: %w", what, e.cfg.Election, err)
+}
+
+// ended returns the error of a ctx that has ended, with its cause if it has one.
+func ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != err {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }
 
 func (e *elector) Close(ctx context.Context) error {

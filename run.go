@@ -12,8 +12,8 @@ import (
 //   - nil when lead returns nil while its term holds: the work is done;
 //   - lead's error if that wraps ErrStop;
 //   - the error of a Campaign that is of no use to repeat;
-//   - ctx's error when ctx has ended, after lead has returned and the seat has
-//     been released.
+//   - ctx's error, with its cause, when ctx has ended, after lead has returned and
+//     the seat has been released.
 //
 // Any other error of lead makes it resign, so that another candidate gets its
 // chance, and campaign again after a jittered, growing pause.
@@ -38,7 +38,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		case errors.Is(err, ErrStop):
 			return err
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), unlessCancelled(err))
+			return errors.Join(ended(ctx), unlessCancelled(err))
 		case held && err == nil:
 			return nil
 		case !held:

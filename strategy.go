@@ -91,7 +91,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ended(ctx)
 	case <-timer.C:
 		return nil
 	}
