@@ -78,6 +78,10 @@ func TestPitfall12ForeignChildrenAndLostReplies(t *testing.T) {
 	l, err := f.s.List(f.ctx, f.dir)
 	require.NoError(t, err)
 	assert.Equal(t, []string{f.dir + "/" + fake, e.Key}, l.Keys)
+	// It is persistent, so it would never go: nobody waits for it.
+	before, err := f.s.Predecessor(f.ctx, e)
+	require.NoError(t, err)
+	assert.False(t, before.Exists(), "%+v", before)
 }
 
 func TestPitfall13CloseIsBoundedAndHonest(t *testing.T) {

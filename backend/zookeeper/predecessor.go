@@ -75,10 +75,11 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			if err != nil {
 				return backend.Entry{}, err
 			}
-			if p.Exists() {
+			if p.Session != "" {
 				found = p
 				break
 			}
+			// Gone; or somebody else made it, persistent, and it would never go.
 			before.names = before.names[:last]
 		}
 		if !found.Exists() && !(before.all && len(before.names) == 0) {
