@@ -247,6 +247,8 @@ func (o offer) missing(need string) bool {
 		return o.service.Delete == nil
 	case "Stop":
 		return o.service.Stop == nil || o.service.Start == nil
+	case "StopMember":
+		return o.service.StopMember == nil || o.service.StartMember == nil || o.service.ClientAt == nil
 	case "Watches":
 		return o.service.Watches == nil
 	case "Suspend":

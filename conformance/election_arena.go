@@ -43,13 +43,16 @@ type arena struct {
 	// overruled says that somebody removed a session or an entry by force. The
 	// leader gets to know of that like everybody else, not before.
 	overruled bool
-	parts     int // of a rule with several states
-	ended     bool
+	// gone is closed when the rule is over, failed or not.
+	gone  chan struct{}
+	parts int // of a rule with several states
+	ended bool
 }
 
 func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
-	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: svc.Root + "/election", hist: newHistory()}
+	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: svc.Root + "/election", hist: newHistory(), gone: make(chan struct{})}
 	a.operator = &operator{a: a}
+	t.Cleanup(func() { close(a.gone) })
 	return a
 }
 
@@ -97,7 +100,7 @@ func (a *arena) refused(what string, err error, want ...error) {
 // patience is how long a rule waits for what has to happen.
 func (a *arena) patience() time.Duration {
 	if a.svc.Virtual {
-		return time.Hour
+		return 10 * time.Minute
 	}
 	return 20*time.Second + 5*a.svc.TTL
 }
@@ -114,6 +117,9 @@ func (a *arena) until(what string, holds func() bool) {
 	for end := time.Now().Add(a.patience()); !holds(); time.Sleep(pause) {
 		if time.Now().After(end) {
 			a.failf("not within %v: %s", a.patience(), what)
+		}
+		if a.svc.Virtual {
+			pause = min(pause+pause/4, a.svc.TTL/4)
 		}
 	}
 }

@@ -138,10 +138,10 @@ func closeRace(a *arena) {
 			if i%4 == 3 {
 				a.leader(c.e) // it has a session already
 			}
-			ctx, cancel := a.within()
-			defer cancel()
 			var wg sync.WaitGroup
 			defer wg.Wait()
+			ctx, cancel := a.within()
+			defer cancel()
 			b := c.campaign()
 			closed := make(chan error, 1)
 			wg.Go(func() {
@@ -208,8 +208,9 @@ func closeOutOfTouch(a *arena) {
 func closeStalledHook(a *arena) {
 	reached, release := make(chan struct{}), make(chan struct{})
 	free := sync.OnceFunc(func() { close(release) })
+	tell := sync.OnceFunc(func() { close(reached) })
 	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Ended = func(uint64, error) { close(reached); <-release }
+		cfg.Hooks.Ended = func(uint64, error) { tell(); <-release }
 	})
 	c.atEnd(free)
 	t := c.campaign().wins()

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -207,7 +208,7 @@ func leaveZombie(a *arena) {
 		}},
 		{"proclaims", func(ctx context.Context, _ *candidate, t *elector.Term) error {
 			if err := t.Proclaim(ctx, []byte("undead")); err == nil {
-				return fmt.Errorf("Proclaim returned nil")
+				return errors.New("it was not refused")
 			}
 			return nil
 		}},
@@ -225,10 +226,10 @@ func leaveZombie(a *arena) {
 					a.freeze(c)
 				}
 				a.suspend(c)
-				ctx, cancel := a.within()
-				defer cancel()
 				var wg sync.WaitGroup
 				defer wg.Wait()
+				ctx, cancel := a.within()
+				defer cancel()
 				done := make(chan error, 1)
 				if late && act.name != "closes" {
 					wg.Go(func() { done <- act.do(ctx, c, t) })

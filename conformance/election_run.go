@@ -87,6 +87,35 @@ func (j *job) result() error {
 	return arrives(j.a, "Run returns", j.err)
 }
 
+// orders tell a lead function what to return, and when.
+type orders struct {
+	a *arena
+	c chan error
+}
+
+func (a *arena) order() orders { return orders{a, make(chan error)} }
+
+// wait returns the next order, or an error when the rule has failed meanwhile.
+func (o orders) wait() error {
+	select {
+	case err := <-o.c:
+		return err
+	case <-o.a.gone:
+		return elector.ErrStop
+	}
+}
+
+func (o orders) give(err error) {
+	o.a.t.Helper()
+	patience := time.NewTimer(o.a.patience())
+	defer patience.Stop()
+	select {
+	case o.c <- err:
+	case <-patience.C:
+		o.a.failf("no lead function runs")
+	}
+}
+
 // untilOver is a lead function that does as it is told by its ctx.
 func untilOver(ctx context.Context, _ *elector.Term) error {
 	<-ctx.Done()
@@ -95,33 +124,33 @@ func untilOver(ctx context.Context, _ *elector.Term) error {
 
 func runDone(a *arena) {
 	c := a.stand()
-	finish := make(chan error)
-	j := c.work(func(context.Context, *elector.Term) error { return <-finish })
+	finish := a.order()
+	j := c.work(func(context.Context, *elector.Term) error { return finish.wait() })
 	t := j.term()
 	_, b := a.queue()
-	finish <- nil
+	finish.give(nil)
 	a.must("Run", j.result())
 	a.ends(t, elector.ErrResigned)
 	t = b.wins()
 
-	j = c.work(func(context.Context, *elector.Term) error { return <-finish })
+	j = c.work(func(context.Context, *elector.Term) error { return finish.wait() })
 	a.resign(t)
 	t = j.term()
 	why := errors.New("no more")
-	finish <- fmt.Errorf("%w: %w", elector.ErrStop, why)
+	finish.give(fmt.Errorf("%w: %w", elector.ErrStop, why))
 	a.refused("Run", j.result(), elector.ErrStop, why)
 	a.ends(t, elector.ErrResigned)
 }
 
 func runError(a *arena) {
 	c := a.stand()
-	finish := make(chan error)
-	j := c.work(func(context.Context, *elector.Term) error { return <-finish })
+	finish := a.order()
+	j := c.work(func(context.Context, *elector.Term) error { return finish.wait() })
 	t := j.term()
 	_, b := a.queue()
 	_, third := a.queue()
 	failed := time.Now()
-	finish <- errors.New("cannot work")
+	finish.give(errors.New("cannot work"))
 	a.ends(t, elector.ErrResigned)
 	rest := []*bid{b, third}
 	for len(rest) > 0 {
@@ -133,20 +162,25 @@ func runError(a *arena) {
 		a.failf("Run campaigned again at once after the lead function had failed")
 	}
 	for range 3 { // nobody else is there: still it tries again
-		finish <- errors.New("cannot work")
+		finish.give(errors.New("cannot work"))
 		j.term()
 	}
-	finish <- nil
+	finish.give(nil)
 	a.must("Run", j.result())
 }
 
 func runPanic(a *arena) {
 	c := a.stand()
-	boom := make(chan struct{})
-	j := c.work(func(context.Context, *elector.Term) error { <-boom; panic("boom") })
+	boom := a.order()
+	j := c.work(func(context.Context, *elector.Term) error {
+		if err := boom.wait(); err != nil {
+			return err
+		}
+		panic("boom")
+	})
 	t := j.term()
 	_, b := a.queue()
-	close(boom)
+	boom.give(nil)
 	if err := j.result(); err != nil {
 		a.failf("Run returned %v instead of passing the panic on", err)
 	}
@@ -170,10 +204,10 @@ func runCancel(a *arena) {
 	})
 	a.in("it does not", func(a *arena) {
 		c := a.stand()
-		finish := make(chan error)
+		finish := a.order()
 		var told atomic.Bool
 		j := c.work(func(ctx context.Context, _ *elector.Term) error {
-			err := <-finish
+			err := finish.wait()
 			told.Store(ctx.Err() != nil)
 			return err
 		})
@@ -189,7 +223,7 @@ func runCancel(a *arena) {
 		default:
 		}
 		why := errors.New("left work undone")
-		finish <- why
+		finish.give(why)
 		a.refused("Run", j.result(), context.Canceled, why)
 		if !told.Load() {
 			a.failf("the lead function's ctx did not end with that of Run")
@@ -213,10 +247,10 @@ func runCancel(a *arena) {
 
 func runLost(a *arena) {
 	c := a.stand()
-	finish := make(chan error)
+	finish := a.order()
 	causes := make(chan error, 10)
 	j := c.work(func(ctx context.Context, t *elector.Term) error {
-		err := <-finish
+		err := finish.wait()
 		causes <- context.Cause(ctx)
 		return err
 	})
@@ -239,7 +273,7 @@ func runLost(a *arena) {
 	if ids := a.list(d.e); slices.Contains(ids, c.id) {
 		a.failf("candidates are %q while the lead function of %s runs", ids, c.id)
 	}
-	finish <- errors.New("lost it") // no reason for a pause: others lead
+	finish.give(errors.New("lost it")) // no reason for a pause: others lead
 	if a.cfg.Ordered {
 		a.until("it campaigns again", func() bool { return slices.Contains(a.list(d.e), c.id) })
 	}
@@ -250,16 +284,13 @@ func runLost(a *arena) {
 		j.term()
 	} else {
 		// Two race, and the one that wins second leads second.
-		select {
-		case t := <-j.terms:
-			j.terms <- t
-			a.holds(t)
-		case <-rest[0].done:
+		a.until("one of the two leads", func() bool { return len(j.terms) > 0 || rest[0].returned() })
+		if rest[0].returned() {
 			a.resign(rest[0].wins())
 		}
 		j.term()
 	}
-	finish <- nil
+	finish.give(nil)
 	a.must("Run", j.result())
 }
 

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -36,6 +37,61 @@ var serverRules = []electionRule{
 		alone: true,
 		run:   serverLongOutage,
 	},
+	{
+		name:  "server/member-killed",
+		text:  "Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
+		need:  []string{"StopMember"},
+		alone: true,
+		run:   serverMemberKilled,
+	},
+}
+
+func serverMemberKilled(a *arena) {
+	members := a.svc.Members
+	var all []*candidate
+	for i := range members {
+		client, free := a.svc.ClientAt(a.t, i)
+		c := a.standIn(client)
+		a.leader(c.e) // it has a session by then, with this member
+		free()
+		c.cut = true
+		all = append(all, c)
+	}
+	t := all[0].campaign().wins()
+	rest := []*bid{all[1].campaign(), all[2%members].campaign()}
+	for _, b := range rest {
+		b.waits()
+	}
+	for i := range members {
+		a.hist.note("member %d is killed", i)
+		a.must("StopMember", a.svc.StopMember(i))
+		// Those who were connected to it go on with another, in their old session if
+		// that is still there.
+		if t.Context().Err() == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), a.patience())
+			err := t.Resign(ctx)
+			cancel()
+			a.must("Resign", err)
+		}
+		t = anyReturns(a, &rest)
+		a.until("all others see who leads", func() bool {
+			for _, c := range all {
+				ctx, cancel := context.WithTimeout(context.Background(), a.svc.TTL)
+				l, err := c.e.Leader(ctx)
+				cancel()
+				if err != nil || l.Token != t.Token() && t.Valid() {
+					return false
+				}
+			}
+			return true
+		})
+		a.must("StartMember", a.svc.StartMember(i))
+		for _, c := range all {
+			if !slices.ContainsFunc(rest, func(b *bid) bool { return b.c == c }) && winnerOf(a, t) != c {
+				rest = append(rest, c.campaign())
+			}
+		}
+	}
 }
 
 func (c *candidate) retries() int {

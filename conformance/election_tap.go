@@ -58,13 +58,6 @@ func (t *tap) seen() counts {
 	return t.counts
 }
 
-// reset starts counting anew.
-func (t *tap) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.counts = counts{}
-}
-
 func (t *tap) count(n *int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -47,6 +47,14 @@ type Service struct {
 	// it back with its data and returns when it answers.
 	Stop, Start func() error
 
+	// ClientAt is Client for a process that is connected to one member of an
+	// ensemble, from 0, and to no other until free is called. StopMember kills a
+	// member; StartMember brings it back and returns when it answers.
+	ClientAt                func(t testing.TB, member int) (c *Client, free func())
+	StopMember, StartMember func(member int) error
+	// Members is how many there are.
+	Members int
+
 	// Watches counts the watches that the service has for all processes now.
 	Watches func() (int, error)
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance"
@@ -40,6 +41,7 @@ func memoryService(testing.TB) *conformance.Service {
 		Put:     svc.Put,
 		Stop:    func() error { svc.Stop(); return nil },
 		Start:   func() error { svc.Start(); return nil },
+		Why:     map[string]string{"StopMember": "the service is one"},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
 	}
 }
@@ -73,7 +75,7 @@ func TestElectionOnMemory(t *testing.T) {
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg
 				cfg.Service = newService
-				appliesAll(t, conformance.TestElection(t, cfg), notPromised[cfg.Strategy.Name()]...)
+				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised[cfg.Strategy.Name()])
 			})
 		}
 	}
@@ -85,12 +87,44 @@ var notPromised = map[string][]string{
 	"unfair": {"data/deleted-at-handover", "data/waiting-deleted", "recipe/one-wake-up", "recipe/withdrawal-wakes-one", "term/order"},
 }
 
+// oneServer are the rules about ensembles.
+var oneServer = []string{"server/member-killed"}
+
 // appliesAll checks that no rule was left out but these.
-func appliesAll(t *testing.T, report conformance.Report, but ...string) {
+func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 	t.Helper()
 	for _, r := range report.Results {
-		if r.Outcome == conformance.NotApplicable && !slices.Contains(but, r.Rule) {
+		if r.Outcome == conformance.NotApplicable && !slices.Contains(slices.Concat(but...), r.Rule) {
 			t.Errorf("rule %s was not tried: %s", r.Rule, r.Reason)
 		}
+	}
+}
+
+// An elector of another make has no hooks and a layout of its own. The rules that
+// are left must do without.
+func TestElectionOfAnotherMake(t *testing.T) {
+	const why = "another make"
+	for _, cfg := range strategies {
+		t.Run(cfg.Strategy.Name(), func(t *testing.T) {
+			cfg := cfg
+			cfg.Service = memoryService
+			cfg.New = func(c *conformance.Client, own elector.Config) (elector.Elector, error) {
+				return elector.New(elector.Config{
+					Backend: c.Backend, Strategy: own.Strategy, Election: own.Election,
+					ID: own.ID, Value: own.Value, TTL: own.TTL,
+				})
+			}
+			cfg.Why = map[string]string{}
+			for _, lacks := range []conformance.Ability{
+				conformance.AbilityHooks, conformance.AbilityStages, conformance.AbilityBackend,
+				conformance.AbilityLayout, conformance.AbilityConfig, conformance.AbilitySuspend,
+			} {
+				cfg.Why[string(lacks)] = why
+			}
+			report := conformance.TestElection(t, cfg)
+			if n := report.Count(conformance.Passed); n < 30 {
+				t.Errorf("only %d rules passed", n)
+			}
+		})
 	}
 }

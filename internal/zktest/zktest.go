@@ -16,6 +16,7 @@ import (
 
 // why are the reasons for what a ZooKeeper service cannot be made to do.
 var why = map[string]string{
+	"StopMember":  "there is one server only",
 	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
 }
 
@@ -85,7 +86,7 @@ func (s *Servers) Root() string {
 // Service makes services on the servers, each with a root of its own.
 func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
-		return &conformance.Service{
+		svc := &conformance.Service{
 			Name:    s.Name,
 			Root:    s.Root(),
 			TTL:     ttl,
@@ -97,12 +98,16 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Watches: s.watches,
 			Why:     why,
 		}
+		if len(s.Members) > 1 {
+			svc.Members, svc.ClientAt = len(s.Members), s.clientAt
+			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
+			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+		}
+		return svc
 	}
 }
 
-// ClientAt makes a process that connects to one member first. Call free when its
-// session is open, so that it can go to the others, too.
-func (s *Servers) ClientAt(t testing.TB, member int) (c *conformance.Client, free func()) {
+func (s *Servers) clientAt(t testing.TB, member int) (c *conformance.Client, free func()) {
 	p := NewProcess(t, s.addrs(), nil)
 	for i, proxy := range p.Proxies {
 		proxy.Refuse(i != member)

@@ -1,0 +1,163 @@
+package conformance
+
+import (
+	"strings"
+
+	"github.com/elector-go/elector"
+)
+
+func dataForeignChildren(a *arena) {
+	a.works() // the election is founded
+	dir := a.dir()
+	names := []string{
+		"foreign", "lock", "_c_6f2b9a-lock-0000000000", "-0000000000", "0000000000", "n_0000000001",
+		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
+		"e--", "-", "0x0-lock-", "seat-0000000000",
+	}
+	if a.cfg.Ordered {
+		names = append(names, "seat")
+	}
+	// What looks most like a candidate's is what a candidate once had.
+	c, t := a.lead()
+	d, b := a.queue()
+	for _, e := range a.entries() {
+		name := strings.TrimPrefix(e.Key, dir+"/")
+		if !a.cfg.Ordered {
+			continue // there the name of the seat is all there is
+		}
+		names = append(names, name+"0", name+"-", "x"+name)
+		if n := len(name); n > 10 && strings.Trim(name[n-10:], "0123456789") == "" {
+			names = append(names, name[:n-10]+"0000000000", name[:n-10]+"2147483647")
+		}
+	}
+	for i, name := range names {
+		value := ""
+		switch i % 3 {
+		case 1:
+			value = `{"v":1,"id":"nobody","leads":true}`
+		case 2:
+			value = "\x00\xff{"
+		}
+		a.put(dir+"/"+name, value)
+	}
+	a.put(dir+"/foreign/below-0000000000", "x")
+	a.settle()
+	a.holds(t)
+	b.blocked()
+	viewer := a.view()
+	a.leads(viewer, c)
+	if got := a.list(viewer); a.cfg.Ordered && len(got) != 2 || len(got) == 0 || got[0] != c.id {
+		a.failf("candidates are %q, want %s and %s only", got, c.id, d.id)
+	}
+	_, third := a.queue()
+	a.resign(t)
+	rest := []*bid{b, third}
+	t = anyWins(a, &rest)
+	a.leads(viewer, winnerOf(a, t))
+	a.resign(t)
+	t = anyWins(a, &rest)
+	for _, name := range names {
+		a.delete(dir + "/" + name)
+	}
+	a.settle()
+	a.holds(t)
+	a.resign(t)
+	if l, err := a.leader(viewer); err == nil {
+		a.failf("leader is %+v when nobody stands", l)
+	}
+}
+
+// winnerOf returns the candidate that has the term.
+func winnerOf(a *arena, t *elector.Term) *candidate {
+	for _, b := range a.bids {
+		if b.returned() && b.term == t {
+			return b.c
+		}
+	}
+	return nil
+}
+
+// renamed is a strategy under another name.
+type renamed struct {
+	elector.Strategy
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+func dataMismatch(a *arena) {
+	c, t := a.lead()
+	other := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	a.mismatched(other)
+	a.settle()
+	a.holds(t)
+	a.leads(c.e, c)
+	if all := a.entries(); len(all) != 1 {
+		a.failf("entries are %v, want the leader's only", keys(all))
+	}
+	a.resign(t)
+	a.mismatched(other) // the record stays
+	c.campaign().wins()
+}
+
+// mismatched checks that every call gets ErrStrategyMismatch.
+func (a *arena) mismatched(c *candidate) {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	_, err := c.e.Leader(ctx)
+	a.refused("Leader", err, elector.ErrStrategyMismatch)
+	_, err = c.e.Candidates(ctx)
+	a.refused("Candidates", err, elector.ErrStrategyMismatch)
+	for _, err = range c.e.Observe(ctx) {
+	}
+	a.refused("the end of Observe", err, elector.ErrStrategyMismatch)
+}
+
+func dataForeignPath(a *arena) {
+	values := []string{
+		"hello", "{", "{}", "[]", `"v"`, "null", `{"v":1}`, `{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `"}`,
+		`{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"../x"}`,
+		`{"v":999,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"e1"}`, "\x00\xff",
+	}
+	c := a.stand()
+	for _, value := range values {
+		a.put(a.path, value)
+		a.hist.note("the path holds %q", value)
+		a.mismatched(c)
+		if got := string(a.get(a.path).Value); got != value {
+			a.failf("what the path held was %q and is %q", value, got)
+		}
+	}
+	a.delete(a.path)
+	a.holds(c.campaign().wins())
+	a.in("the path is the parent of other data", func(a *arena) {
+		a.put(a.path+"/other/thing", "x")
+		a.holds(a.stand().campaign().wins())
+		if got := string(a.get(a.path + "/other/thing").Value); got != "x" {
+			a.failf("the other data is %q now", got)
+		}
+	})
+}
+
+func dataForeignSeat(a *arena) {
+	a.works() // the election is founded
+	seat := a.dir() + "/seat"
+	a.put(seat, "foreign")
+	c := a.stand()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	a.delete(seat)
+	t := c.campaign().wins()
+	_, b := a.queue()
+	a.delete(seat)
+	a.put(seat, "foreign") // it may come late, when another has the seat already
+	a.ends(t, elector.ErrDeposed)
+	if b.returned() || a.get(seat).Session == "" {
+		arrives(a, "Campaign returns", b.done)
+	}
+	if b.err != nil {
+		a.refused("Campaign", b.err, elector.ErrStrategyMismatch)
+	}
+	a.delete(seat)
+}
