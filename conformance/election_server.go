@@ -94,6 +94,16 @@ func serverMemberKilled(a *arena) {
 	}
 }
 
+// stopService takes the whole service away.
+func (a *arena) stopService() {
+	a.t.Helper()
+	a.hist.note("the service is stopped")
+	for _, c := range a.candidates {
+		c.cut = true
+	}
+	a.must("Stop", a.svc.Stop())
+}
+
 func (c *candidate) retries() int {
 	return len(c.reports(func(r report) bool { return r.what == isRetry && r.err != nil }))
 }
@@ -115,7 +125,7 @@ func serverUnreachable(a *arena) {
 
 func serverNone(a *arena) {
 	c, d := a.stand(), a.stand()
-	a.must("Stop", a.svc.Stop())
+	a.stopService()
 	started := false
 	defer func() {
 		if !started {
@@ -143,7 +153,7 @@ func serverRestart(a *arena) {
 	if s := c.tap.session(); s != nil {
 		window = s.Deadline()
 	}
-	a.must("Stop", a.svc.Stop())
+	a.stopService()
 	a.must("Start", a.svc.Start())
 	quick := time.Now().Before(window.Add(-a.svc.TTL / 4))
 	a.settle()
@@ -209,7 +219,7 @@ func serverLongOutage(a *arena) {
 	c, t := a.lead()
 	_, b := a.queue()
 	_, third := a.queue()
-	a.must("Stop", a.svc.Stop())
+	a.stopService()
 	started := false
 	defer func() {
 		if !started {
