@@ -134,7 +134,7 @@ func (t *seat) unsettle(state backend.State) {
 }
 
 func (t *seat) valid() bool {
-	return t.ctx.Err() == nil && time.Now().Before(t.session.Deadline())
+	return t.ctx.Err() == nil && t.session.State() != backend.Lost && time.Now().Before(t.session.Deadline())
 }
 
 // hold watches the seat's entry until the term ends, and then winds it up.

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -56,6 +57,7 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 	if xid == xidEvent {
 		return 0, nil
 	}
+	l.keepZxid(xid, head[4:12])
 	request, ok := l.take(xid)
 	if !ok {
 		return 0, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
@@ -171,4 +173,35 @@ func wholeMulti(body []byte) bool {
 		}
 		body = body[size:]
 	}
+}
+
+// keepZxid takes the zxid out of the head of an answer and keeps it for the next
+// link.
+//
+// The client library would keep it itself, and tell the server at the next link what
+// it has seen: in the connect request, so that a server that lags behind is not
+// taken, and in the setting of watches, so that events are sent of what came after.
+// But v1.0.4 reads the one while it already writes the other: a data race, and if
+// an answer on the new link comes first, events are lost. Here the zxid is the one that
+// the link began with, whatever has been answered on it since.
+func (l *link) keepZxid(xid int32, field []byte) {
+	zxid := int64(binary.BigEndian.Uint64(field))
+	if xid < 0 || zxid <= 0 {
+		return
+	}
+	clear(field)
+	l.pin.mu.Lock()
+	l.pin.zxid = max(l.pin.zxid, zxid)
+	l.pin.mu.Unlock()
+}
+
+// withZxid returns a request that sets watches again with the zxid that the link
+// began with. The library writes each request whole.
+func (l *link) withZxid(p []byte) []byte {
+	if len(p) < requestHead+8 || int32(binary.BigEndian.Uint32(p[8:])) != opSetWatches {
+		return p
+	}
+	p = slices.Clone(p)
+	binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
+	return p
 }

@@ -12,14 +12,15 @@ import (
 
 // Opcodes and error codes that the wire looks at.
 const (
-	opClose     = -11
-	opMulti     = 14
-	opChildren  = 12 // getChildren2
-	opAuth      = 100
-	xidEvent    = -1
-	xidPing     = -2
-	codeExpired = -112
-	codeMoved   = -118
+	opClose      = -11
+	opMulti      = 14
+	opChildren   = 12 // getChildren2
+	opAuth       = 100
+	opSetWatches = 101
+	xidEvent     = -1
+	xidPing      = -2
+	codeExpired  = -112
+	codeMoved    = -118
 
 	connectHead  = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
 	requestHead  = 4 + 4 + 4         // length, xid, opcode
@@ -50,6 +51,7 @@ type pin struct {
 
 	mu      sync.Mutex
 	session int64 // 0 until the first is granted
+	zxid    int64 // the newest that was answered
 	refuse  error // set once no link may be made any more
 	links   map[*link]struct{}
 	acked   chan struct{} // closed when the server has answered a close request
@@ -109,7 +111,8 @@ type link struct {
 	asked    bool              // the connect request has passed
 	head     [connectHead]byte // the beginning of the frame being written
 	headLen  int
-	bodyLeft int // bytes of it that are still to come
+	bodyLeft int   // bytes of it that are still to come
+	began    int64 // pin.zxid at the connect request
 
 	// The reader's.
 	in        *bufio.Reader
@@ -161,7 +164,7 @@ func (l *link) Write(p []byte) (int, error) {
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
-	return l.Conn.Write(p)
+	return l.Conn.Write(l.withZxid(p))
 }
 
 // track notes the requests that begin in a part of the stream.
@@ -204,6 +207,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	if refuse == nil && l.pin.session != 0 && id != l.pin.session {
 		refuse = errUnpinned
 	}
+	l.began = l.pin.zxid
 	l.pin.mu.Unlock()
 	if refuse != nil {
 		if refuse == errUnpinned {
@@ -219,6 +223,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	}
 	l.bodyLeft = int(length) + 4 - connectHead
 	greeting := l.head // track uses l.head for the next frame
+	binary.BigEndian.PutUint64(greeting[8:], uint64(l.began))
 	l.mu.Lock()
 	l.askedAt = now
 	l.mu.Unlock()

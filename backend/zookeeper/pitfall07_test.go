@@ -1,5 +1,3 @@
-//go:build !race
-
 package zookeeper_test
 
 import (
@@ -35,10 +33,6 @@ func (l *logged) has(s string) bool {
 	return strings.Contains(l.text.String(), s)
 }
 
-// Not under the race detector: go-zookeeper v1.0.4 reads Conn.lastZxid in
-// sendSetWatches while recvLoop, which runs already, writes it with the first
-// answer on the new connection. What orders the two is the request that this test
-// has fail.
 func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	var log logged
 	f := setUp(t, func(cfg *zookeeper.Config) {
