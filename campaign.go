@@ -19,21 +19,42 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.fail(caller, "campaign", err)
 	}
 	defer func() { <-e.slot }()
+	panicked := true
+	defer func() {
+		if panicked {
+			e.giveUp() // a hook did; the panic goes on to the caller
+		}
+	}()
 
 	var retry backoff
 	for {
-		began := time.Now()
-		seat, err := e.attempt(ctx)
+		var entered time.Time
+		seat, err := e.attempt(ctx, &entered)
 		if err == nil {
+			panicked = false
 			return seat.term, nil
 		}
 		e.cfg.Hooks.begin(StageFailed)(err)
-		if ctx.Err() != nil || !temporary(err) {
-			return nil, e.fail(caller, "campaign", err)
+		if ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
+			continue
 		}
-		if err := e.backOff(ctx, &retry, began, err); err != nil {
-			return nil, e.fail(caller, "campaign", err)
-		}
+		panicked = false
+		return nil, e.fail(caller, "campaign", err)
+	}
+}
+
+// giveUp ends the session, and with it whatever entries there may be.
+func (e *elector) giveUp() {
+	e.mu.Lock()
+	s := e.sess
+	e.mu.Unlock()
+	if s == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		e.log.Warn("session not closed cleanly", "session", s.ID(), "err", err)
 	}
 }
 
@@ -53,10 +74,12 @@ func (e *elector) enlist(ctx context.Context) error {
 	if seat == nil {
 		return nil
 	}
-	if seat.ctx.Err() == nil {
+	if seat.valid() {
 		<-e.slot
 		return ErrBusy
 	}
+	// A process that was paused knows this before its timers have run.
+	seat.cancel(ErrSessionLost)
 	// The last term is over. Its Ended must be reported before the next Elected.
 	select {
 	case <-seat.done:
@@ -67,14 +90,15 @@ func (e *elector) enlist(ctx context.Context) error {
 	}
 }
 
-// attempt campaigns once, in one session.
-func (e *elector) attempt(ctx context.Context) (*seat, error) {
+// attempt campaigns once, in one session. entered is set when it gets that far.
+func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
 	started := e.cfg.Hooks.begin(StageStart)
-	s, dir, err := e.enter(ctx)
+	s, record, dir, err := e.enter(ctx)
 	started(err)
 	if err != nil {
 		return nil, err
 	}
+	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
 		Session: s, Dir: dir, ID: e.cfg.ID, Value: e.cfg.Value,
 		hooks:    e.cfg.Hooks,
@@ -94,9 +118,12 @@ func (e *elector) attempt(ctx context.Context) (*seat, error) {
 		return nil, errors.Join(err, ErrSessionLost)
 	}
 	elected := e.cfg.Hooks.begin(StageElected)
-	seat := e.seated(ctx, s, claim)
-	elected(nil)
-	return seat, nil
+	seat, err := e.seated(ctx, s, record, claim)
+	if err != nil {
+		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
+	}
+	elected(err)
+	return seat, err
 }
 
 // withdraw removes an entry, and waits for the confirmation a short time even if
@@ -113,28 +140,22 @@ func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend
 	return err
 }
 
-// enter returns a session and the election's directory. It founds the election if
-// there is none.
-func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
+// enter returns a session, the election's record and its directory. It founds the
+// election if there is none.
+func (e *elector) enter(ctx context.Context) (backend.Session, backend.Entry, string, error) {
 	s, err := e.session(ctx)
 	if err != nil {
-		return nil, "", err
+		return nil, backend.Entry{}, "", err
 	}
 	for {
 		record, entry, err := e.record(ctx, s)
-		if err != nil {
-			return nil, "", err
-		}
-		if record.Dir == "" {
-			record, err = e.found(ctx, s, entry)
+		if err == nil && record.Dir == "" {
+			record, entry, err = e.found(ctx, s, entry)
 			if errors.Is(err, backend.ErrGuard) {
 				continue // another candidate was faster
 			}
-			if err != nil {
-				return nil, "", err
-			}
 		}
-		return s, e.dir(record), nil
+		return s, entry, e.dir(record), err
 	}
 }
 
@@ -145,6 +166,9 @@ func (e *elector) record(ctx context.Context, s backend.Session) (layout.Record,
 	entry, err := s.Get(ctx, e.cfg.Election)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return layout.Record{}, backend.Entry{Key: e.cfg.Election}, nil
+	}
+	if err == nil && entry.Session != "" {
+		err = fmt.Errorf("%w: its path is somebody's ephemeral entry", ErrStrategyMismatch)
 	}
 	if err != nil || len(entry.Value) == 0 {
 		// An empty entry may be there as the parent of others.
@@ -162,12 +186,23 @@ func (e *elector) record(ctx context.Context, s backend.Session) (layout.Record,
 
 // found writes the record over what the entry holds, and makes the directory, in
 // one step. ErrGuard says that another candidate was faster.
-func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, error) {
+func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, backend.Entry, error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
-	_, err := s.Commit(ctx, nil,
+	var guards []backend.Guard
+	if entry.Exists() {
+		// Versions begin anew with each incarnation: without the guard, the record
+		// of an election that was deleted and founded again could be overwritten.
+		// Where the service cannot tell incarnations apart, the leader of the other
+		// one finds its record changed: see seat.hold.
+		guards = append(guards, backend.Held(entry))
+	}
+	made, err := s.Commit(ctx, guards,
 		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
 		backend.Put(e.dir(record), nil, 0))
-	return record, err
+	if err != nil {
+		return layout.Record{}, backend.Entry{}, err
+	}
+	return record, made[0], nil
 }
 
 // refound gives an election whose directory is gone a new one.
@@ -176,7 +211,7 @@ func (e *elector) refound(ctx context.Context, s backend.Session, gone string) e
 	if err != nil || record.Dir == "" || e.dir(record) != gone {
 		return err
 	}
-	if _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
+	if _, _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
 		return nil
 	}
 	return err
@@ -211,6 +246,12 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 		if err != nil {
 			e.log.Debug("lost session not closed cleanly", "session", old.ID(), "err", err)
 		}
+		// Its Lost is reported before the next one's Live.
+		select {
+		case <-e.followed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	s, err := e.openSession(ctx)
 	if err != nil {
@@ -221,7 +262,9 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 	closed := e.ctx.Err() != nil
 	if !closed {
 		e.sess = s
-		e.wg.Go(func() { e.monitor(s) })
+		followed := make(chan struct{})
+		e.followed = followed
+		e.wg.Go(func() { defer close(followed); e.monitor(s) })
 	}
 	e.mu.Unlock()
 	if closed {
@@ -249,28 +292,18 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 	return s, nil
 }
 
-// monitor follows the state of one session until it is lost.
+// monitor reports the states of one session until it is lost.
 func (e *elector) monitor(s backend.Session) {
-	for state := s.State(); ; {
+	for state := backend.Live; ; {
 		e.log.Debug("session "+state.String(), "session", s.ID())
-		if state != backend.Live {
-			e.mu.Lock()
-			seat := e.seat
-			e.mu.Unlock()
-			if seat != nil && seat.session == s {
-				seat.unsettle(state)
-			}
-		}
 		e.cfg.Hooks.session(state)
 		if state == backend.Lost {
 			return
 		}
 		var err error
 		if state, err = s.AwaitState(context.Background(), state); err != nil {
-			// The background context does not end, so the backend breaks its
-			// contract. Without news of the session nothing is safe but losing it.
 			e.log.Error("session cannot be followed", "session", s.ID(), "err", err)
-			state = backend.Lost
+			return // the background context does not end: the backend breaks its contract
 		}
 	}
 }
@@ -293,11 +326,12 @@ func temporary(err error) bool {
 	return false
 }
 
-// backOff waits before the next attempt.
-func (e *elector) backOff(ctx context.Context, b *backoff, began time.Time, why error) error {
+// backOff waits before the next attempt. entered is when the last one got in touch
+// with the election, if it did: one that lasted is not held against the next.
+func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, why error) error {
 	lo, hi := e.cfg.retry()
-	if time.Since(began) > hi {
-		b.attempt = 0 // that attempt got somewhere
+	if !entered.IsZero() && time.Since(entered) > hi {
+		b.attempt = 0
 	}
 	wait := b.next(lo, hi)
 	e.log.Warn("trying again", "attempt", b.attempt, "wait", wait, "err", why)

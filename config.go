@@ -16,6 +16,9 @@ import (
 const (
 	// MaxID is the longest candidate ID in bytes.
 	MaxID = 256
+	// MaxElection is the longest election path in bytes. It leaves room for the
+	// entries below it.
+	MaxElection = backend.MaxKey - 128
 	// MaxValue is the largest candidate value in bytes.
 	MaxValue = 256 << 10
 )
@@ -100,6 +103,8 @@ func (c Config) Validate() error {
 	}
 	if err := backend.CheckKey(c.Election); err != nil {
 		bad("Election: %w", err)
+	} else if len(c.Election) > MaxElection {
+		bad("Election of %d bytes is too long: at most %d", len(c.Election), MaxElection)
 	}
 	if r, ok := backend.CheckText(c.ID); c.ID == "" {
 		bad(`ID "" is empty: name the candidate, for example by its host name`)

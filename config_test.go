@@ -30,6 +30,7 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"empty election":     {func(c *elector.Config) { c.Election = "" }, []string{"Config.Election", "empty"}},
 		"relative election":  {func(c *elector.Config) { c.Election = "jobs/x" }, []string{"Config.Election", `"jobs/x"`, "relative"}},
 		"election with dots": {func(c *elector.Config) { c.Election = "/a/../b" }, []string{"Config.Election", `".."`}},
+		"long election":      {func(c *elector.Config) { c.Election = "/" + strings.Repeat("x", 384) }, []string{"Config.Election", "385", "384"}},
 		"empty ID":           {func(c *elector.Config) { c.ID = "" }, []string{"Config.ID", "empty"}},
 		"blank ID":           {func(c *elector.Config) { c.ID = "  " }, []string{"Config.ID", "blank"}},
 		"long ID":            {func(c *elector.Config) { c.ID = strings.Repeat("x", 257) }, []string{"Config.ID", "257", "256"}},

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -44,9 +45,9 @@ type Elector interface {
 	Observe(ctx context.Context) iter.Seq2[Leader, error]
 
 	// Close resigns or withdraws, and lets the session go. A campaign and a term
-	// under way end with ErrClosed. It blocks until the elector's goroutines are
-	// gone and the service has confirmed, or ctx ends. It may be called several
-	// times.
+	// under way end with ErrClosed, and the seat is released even if a lead function
+	// still runs. It blocks until the elector's goroutines are gone and the service
+	// has confirmed, or ctx ends. It may be called several times.
 	Close(ctx context.Context) error
 }
 
@@ -85,8 +86,9 @@ func New(cfg Config) (Elector, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	cfg.Value = bytes.Clone(cfg.Value)
 	e := &elector{cfg: cfg, log: cfg.Logger, slot: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
-	if err := open.add(e); err != nil {
+	if err := electors.add(e); err != nil {
 		return nil, err
 	}
 	if e.log == nil {
@@ -111,6 +113,8 @@ type elector struct {
 	mu   sync.Mutex
 	sess backend.Session // the current one, or nil
 	seat *seat           // the latest term's, or nil
+
+	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
 }
 
 // bind returns ctx, which also ends when the elector closes, and then with
@@ -129,8 +133,10 @@ func (e *elector) fail(ctx context.Context, what string, err error) error {
 		return nil
 	case e.ctx.Err() != nil:
 		err = ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		err = ended(ctx)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", ended(ctx), err)
 	}
 	return fmt.Errorf("elector: %s %s: %w", what, e.cfg.Election, err)
 }
@@ -146,7 +152,7 @@ func ended(ctx context.Context) error {
 
 func (e *elector) Close(ctx context.Context) error {
 	e.cancel(ErrClosed)
-	open.remove(e)
+	electors.remove(e)
 
 	var errs []error
 	select {
@@ -169,7 +175,7 @@ func (e *elector) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("a hook has not returned: %w", ctx.Err()))
+		errs = append(errs, fmt.Errorf("a hook, or the release of the seat, has not returned: %w", ctx.Err()))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, err)
@@ -177,13 +183,13 @@ func (e *elector) Close(ctx context.Context) error {
 	return nil
 }
 
-// open is the process's open electors. It exists for one purpose: New can tell
+// electors are the process's open ones. It exists for one purpose: New can tell
 // that an ID is taken, which within one process is always a mistake.
-var open registry
+var electors registry
 
 type registry struct {
 	mu  sync.Mutex
-	ids map[identity]bool
+	ids map[identity]*elector
 }
 
 type identity struct {
@@ -198,19 +204,21 @@ func (e *elector) identity() identity {
 func (r *registry) add(e *elector) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ids[e.identity()] {
+	if r.ids[e.identity()] != nil {
 		return fmt.Errorf("elector: Config.ID %q is a duplicate: an open elector of this process has it in election %s on this backend; close that one, or take another ID: %w",
 			e.cfg.ID, e.cfg.Election, ErrConfig)
 	}
 	if r.ids == nil {
-		r.ids = make(map[identity]bool)
+		r.ids = make(map[identity]*elector)
 	}
-	r.ids[e.identity()] = true
+	r.ids[e.identity()] = e
 	return nil
 }
 
 func (r *registry) remove(e *elector) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.ids, e.identity())
+	if r.ids[e.identity()] == e { // it may have been closed before, and the ID taken by another
+		delete(r.ids, e.identity())
+	}
 }

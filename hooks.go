@@ -9,12 +9,13 @@ import (
 
 // Hooks report every transition of an elector. All are optional.
 //
-// They are called on the elector's own goroutines or on the one that called
-// Campaign, never under a lock and never on a client library's goroutine. The
-// calls of one kind come in order; Elected comes before the Ended of its term,
-// and Ended before the next Elected. A hook delays what it reports on, so it
-// should be quick, and must not call back into the elector; a term's Context ends
-// in time whatever a hook does.
+// They are called on the elector's own goroutines or on the one that called one of
+// its methods, never under a lock and never on a client library's goroutine, and
+// those of different kinds may run at the same time. Elected comes before the
+// Ended of its term, and Ended before the next Elected; Session comes in order. A
+// hook delays what it reports on, so it should be quick, and must not call back
+// into the elector; a term's Context ends in time whatever a hook does. A hook
+// that panics in Campaign costs the session, so that no entry stays behind.
 type Hooks struct {
 	// Elected is called once per term, before Campaign returns it.
 	Elected func(token uint64)

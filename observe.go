@@ -47,44 +47,40 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		defer cancel()
 		var (
 			last  Leader
-			any   bool
+			told  bool
 			retry backoff
 		)
 		tell := func(l Leader) bool {
-			if any && l.equal(last) {
+			if told && l.equal(last) {
 				return true
 			}
-			last, any = l, true
+			last, told = l, true
 			return yield(l, nil)
 		}
 		for {
-			began := time.Now()
-			goOn, err := e.observe(ctx, tell)
+			var entered time.Time
+			goOn, err := e.observe(ctx, &entered, tell)
 			if !goOn {
 				return
 			}
-			if err != nil && (ctx.Err() != nil || !temporary(err)) {
-				yield(Leader{}, e.fail(caller, "observe", err))
-				return
+			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
+				continue
 			}
-			if err != nil {
-				if err := e.backOff(ctx, &retry, began, err); err != nil {
-					yield(Leader{}, e.fail(caller, "observe", err))
-					return
-				}
-			}
+			yield(Leader{}, e.fail(caller, "observe", err))
+			return
 		}
 	}
 }
 
 // observe follows one incarnation of the election in one session. It returns false
 // if the consumer has had enough, and a nil error when the election was founded
-// anew.
-func (e *elector) observe(ctx context.Context, tell func(Leader) bool) (bool, error) {
+// anew. entered is set when it gets in touch with the election.
+func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
 	s, record, entry, err := e.look(ctx)
 	if err != nil {
 		return true, err
 	}
+	*entered = time.Now()
 	if record.Dir == "" {
 		if !tell(Leader{}) {
 			return false, nil
@@ -92,20 +88,28 @@ func (e *elector) observe(ctx context.Context, tell func(Leader) bool) (bool, er
 		_, err := s.Await(ctx, entry)
 		return true, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	refounded := make(chan struct{})
+	// It is time to look again when the record changes, or cannot be watched.
+	following, cancel := context.WithCancel(ctx)
+	changed := make(chan error, 1)
 	go func() {
-		defer close(refounded)
-		defer cancel()
-		// Whatever it returns, a change or an error, it is time to look again.
-		_, _ = s.Await(ctx, entry)
+		_, err := s.Await(following, entry)
+		cancel()
+		changed <- err
 	}()
-	defer func() { cancel(); <-refounded }()
-	for leader, err := range e.cfg.Strategy.Observe(ctx, s, e.dir(record)) {
+	goOn, err := e.follow(following, s, e.dir(record), tell)
+	stopped := following.Err() != nil
+	cancel()
+	if awaited := <-changed; stopped && ctx.Err() == nil {
+		err = awaited
+	}
+	return goOn, err
+}
+
+// follow tells who leads in a directory until the strategy yields an error, or
+// tell has had enough.
+func (e *elector) follow(ctx context.Context, s backend.Session, dir string, tell func(Leader) bool) (bool, error) {
+	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {
-			if ctx.Err() != nil {
-				err = nil // the caller looks at its own ctx
-			}
 			return true, err
 		}
 		if !tell(leader) {

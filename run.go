@@ -15,17 +15,18 @@ import (
 //   - ctx's error, with its cause, when ctx has ended, after lead has returned and
 //     the seat has been released.
 //
-// Any other error of lead makes it resign, so that another candidate gets its
-// chance, and campaign again after a jittered, growing pause.
+// Otherwise, after an error of lead or a lost term, it resigns what there is to
+// resign, so that another candidate gets its chance, and campaigns again after a
+// jittered pause that grows while terms are short.
 //
-// lead's ctx ends when the term does or ctx does. The seat is released only after
+// lead's ctx ends when the term does or ctx does. Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
-// the caller of Run), and no new campaign begins while it runs. So a lead function
+// the caller of Run), and begins no new campaign while it runs. So a lead function
 // that ignores its ctx keeps the seat, as long as the session lives, and Run does
 // not return. A term that is lost is lost all the same: others may lead while such
 // a function still runs, and only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
-	const shortest, longest = 100 * time.Millisecond, 30 * time.Second
+	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
 	var pause backoff
 	for {
 		t, err := e.Campaign(ctx)
@@ -41,14 +42,12 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			return errors.Join(ended(ctx), unlessCancelled(err))
 		case held && err == nil:
 			return nil
-		case !held:
-			continue // the term was lost: whatever lead said of that, campaign again
 		}
-		if time.Since(began) > longest {
+		if time.Since(began) > good {
 			pause.attempt = 0
 		}
 		if cause := sleep(ctx, pause.next(shortest, longest)); cause != nil {
-			return errors.Join(cause, err)
+			return errors.Join(cause, unlessCancelled(err))
 		}
 	}
 }

@@ -36,8 +36,9 @@ func NewTerm(c TermConfig) *Term { return &Term{c} }
 // restarts of all candidates and servers included. Never 0.
 func (t *Term) Token() uint64 { return t.c.Token }
 
-// Context lives for as long as the term. It is done before anyone else can lead;
-// context.Cause tells why: ErrResigned, ErrDeposed, ErrSessionLost, ErrSuspended or
+// Context lives for as long as the term. It is done before anyone else can lead,
+// unless an operator gives the seat away by deleting the leader's entry: then it is
+// done when the notice arrives. context.Cause tells why: ErrResigned, ErrDeposed, ErrSessionLost, ErrSuspended or
 // ErrClosed. It keeps the values, not the deadline, of the Campaign's context.
 func (t *Term) Context() context.Context { return t.c.Context }
 
@@ -62,6 +63,7 @@ func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 type seat struct {
 	e       *elector
 	session backend.Session
+	record  backend.Entry // of the election that the claim is in
 	claim   Claim
 	term    *Term
 	ctx     context.Context
@@ -77,10 +79,10 @@ type seat struct {
 	released bool // the entry is known to be gone
 }
 
-// seated begins a term.
-func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) *seat {
+// seated begins a term. It fails if the elector has been closed meanwhile.
+func (e *elector) seated(ctx context.Context, s backend.Session, record backend.Entry, c Claim) (*seat, error) {
 	t := &seat{
-		e: e, session: s, claim: c,
+		e: e, session: s, record: record, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -89,18 +91,23 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) *seat 
 		Valid: t.valid, Proclaim: t.proclaim,
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
 	})
+	// Under the lock, so that Close finds the seat or this finds it closed.
 	e.mu.Lock()
+	if e.ctx.Err() != nil {
+		e.mu.Unlock()
+		t.cancel(ErrClosed)
+		return nil, ErrClosed
+	}
 	e.seat = t
+	e.wg.Go(t.follow)
+	e.wg.Go(t.hold)
 	e.mu.Unlock()
 	t.watchWindow()
-	// The monitor saw no seat if the state changed before the lines above.
-	t.unsettle(s.State())
-	e.wg.Go(t.hold)
 
 	e.log.Info("elected", "token", c.Token)
+	defer close(t.told) // even if the hook panics
 	e.cfg.Hooks.elected(c.Token)
-	close(t.told)
-	return t
+	return t, nil
 }
 
 // watchWindow ends the term when the session's trust window does. The timer is
@@ -123,13 +130,19 @@ func (t *seat) watchWindow() {
 	t.timer.Reset(left)
 }
 
-// unsettle ends the term if the session's state does not allow it to go on.
-func (t *seat) unsettle(state backend.State) {
-	switch {
-	case state == backend.Lost:
-		t.cancel(ErrSessionLost)
-	case state == backend.Suspended && t.e.cfg.OnSuspend == StepDownOnSuspend:
-		t.cancel(ErrSuspended)
+// follow ends the term when the session's state does not allow it to go on. It has
+// a goroutine of its own, because no hook may delay it.
+func (t *seat) follow() {
+	for state := t.session.State(); t.ctx.Err() == nil; {
+		switch {
+		case state == backend.Lost:
+			t.cancel(ErrSessionLost)
+		case state == backend.Suspended && t.e.cfg.OnSuspend == StepDownOnSuspend:
+			t.cancel(ErrSuspended)
+		default:
+			// The error is that of t.ctx: the term has ended.
+			state, _ = t.session.AwaitState(t.ctx, state)
+		}
 	}
 }
 
@@ -139,15 +152,12 @@ func (t *seat) valid() bool {
 
 // hold watches the seat's entry until the term ends, and then winds it up.
 func (t *seat) hold() {
+	var writes sync.WaitGroup
 	if t.claim.Announce {
-		if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
-			// The leader leads all the same. Its successor will have to look
-			// around when its time comes, instead of knowing.
-			t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
-		}
+		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
-	for known := t.claim.Entry; t.ctx.Err() == nil; {
-		now, err := t.session.Await(t.ctx, known)
+	for seat, record := t.claim.Entry, t.record; t.ctx.Err() == nil; {
+		now, err := t.session.Await(t.ctx, seat, record)
 		switch {
 		case err != nil && t.ctx.Err() == nil:
 			t.abandon(err)
@@ -155,8 +165,13 @@ func (t *seat) hold() {
 		case now[0].Rev != t.claim.Entry.Rev:
 			// Gone, or a successor's under the same key already.
 			t.cancel(ErrDeposed)
+		case !now[1].Same(record):
+			// The election has been founded anew, or somebody has edited its record:
+			// those who come now meet in another directory. Follow them.
+			t.e.log.Warn("the election's record has changed", "token", t.claim.Token)
+			t.cancel(ErrDeposed)
 		default:
-			known = now[0]
+			seat = now[0]
 		}
 	}
 	t.mu.Lock()
@@ -165,19 +180,35 @@ func (t *seat) hold() {
 	}
 	t.mu.Unlock()
 
-	<-t.told
 	cause := context.Cause(t.ctx)
+	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) {
+		// The entry may still be there, or come back with the session, and nobody
+		// holds it.
+		writes.Go(t.drop)
+	}
+	<-t.told
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
 	t.e.cfg.Hooks.ended(t.claim.Token, cause)
-	if errors.Is(cause, ErrSuspended) {
-		// The session may recover, and with it an entry that nobody holds.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
-		if err := t.release(ctx); err != nil {
-			t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
-		}
-		cancel()
-	}
+	writes.Wait()
 	close(t.done)
+}
+
+// announce publishes the elector's own value, with the leader's mark.
+func (t *seat) announce() {
+	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+		// The leader leads all the same. Its successor will have to look around when
+		// its time comes, instead of knowing.
+		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
+	}
+}
+
+// drop releases a seat that was lost; it goes on in the background if need be.
+func (t *seat) drop() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
+	defer cancel()
+	if err := t.release(ctx); err != nil {
+		t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+	}
 }
 
 // abandon ends the term because its entry cannot be watched any more. That the
@@ -204,7 +235,7 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 	t.mu.Lock()
 	released := t.released
 	t.mu.Unlock()
-	if released || errors.Is(ended, ErrDeposed) || errors.Is(ended, ErrSessionLost) {
+	if released || errors.Is(ended, ErrSessionLost) {
 		return nil
 	}
 	stopped := t.e.cfg.Hooks.begin(StageStop)
@@ -244,7 +275,7 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry) {
 		t.cancel(ErrDeposed)
 	}
-	if cause := context.Cause(t.ctx); cause != nil {
+	if cause := context.Cause(t.ctx); cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
@@ -265,7 +296,7 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	t.published = true
 	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Set(t.claim.Entry, t.claim.Encode(value)))
+	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
 	return err
 }

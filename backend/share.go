@@ -30,7 +30,7 @@ func Share(b Backend, ttl time.Duration) *Shared {
 type Shared struct {
 	backend Backend
 	ttl     time.Duration
-	opening chan struct{} // held while the session is opened or closed
+	opening chan struct{} // held while a session is looked for or opened
 
 	mu      sync.Mutex
 	session Session
@@ -54,26 +54,33 @@ func (b *Shared) Open(ctx context.Context, o OpenOptions) (Session, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	b.mu.Lock()
-	s := b.session
-	b.mu.Unlock()
-	if s == nil || s.State() == Lost {
-		// The handles of a lost session close it when the last of them goes.
-		opened, err := b.backend.Open(ctx, OpenOptions{TTL: b.ttl})
-		if err != nil {
-			return nil, err
-		}
-		s = opened
+	if h := b.join(nil); h != nil {
+		return h, nil
 	}
+	// The handles of a lost session close it when the last of them goes.
+	s, err := b.backend.Open(ctx, OpenOptions{TTL: b.ttl})
+	if err != nil {
+		return nil, err
+	}
+	return b.join(s), nil
+}
+
+// join returns a handle on opened, or on the present session if opened is nil and
+// there is one that lives. Looking and joining are one step, so that the last user
+// cannot leave in between and take the session along.
+func (b *Shared) join(opened Session) Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s != b.session {
-		b.session, b.users = s, 0
+	switch {
+	case opened != nil:
+		b.session, b.users = opened, 0
+	case b.session == nil || b.session.State() == Lost:
+		return nil
 	}
 	b.users++
-	h := &handle{Session: s, shared: b, made: make(map[string]Entry)}
+	h := &handle{Session: b.session, shared: b, made: make(map[string]Entry)}
 	h.ctx, h.close = context.WithCancel(context.Background())
-	return h, nil
+	return h
 }
 
 // leave gives up one use of s and returns it if it has to be closed.

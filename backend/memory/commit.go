@@ -70,6 +70,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 func (n *session) send(req *request, guards []backend.Guard, ops []backend.Op) (again bool, delay time.Duration) {
 	defer n.svc.mu.Unlock()
 	if req.done {
+		n.resolve(req, ops)
 		return false, 0
 	}
 	n.svc.stats.Commits++
@@ -90,6 +91,21 @@ func (n *session) send(req *request, guards []backend.Guard, ops []backend.Op) (
 		return false, 0
 	}
 	return true, 0
+}
+
+// resolve takes back a reply that has come too late: what was made is gone already,
+// and must not be taken for standing.
+func (n *session) resolve(req *request, ops []backend.Op) {
+	if req.err != nil {
+		return
+	}
+	for i, op := range ops {
+		if made := op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue; made && n.svc.lookup(req.out[i].Key).Rev != req.out[i].Rev {
+			req.key = req.out[i].Key
+			req.err = fmt.Errorf("%w: it was done, and somebody has removed it since", backend.ErrIndeterminate)
+			return
+		}
+	}
 }
 
 // reconnect makes anew a connection that broke, if it can be.

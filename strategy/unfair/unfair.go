@@ -116,7 +116,7 @@ func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter
 // Candidates lists the leader only: the others leave no trace in the service.
 func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
 	seat, err := look(ctx, s, dir)
-	if err != nil || !seat.Exists() {
+	if err != nil || seat.Session == "" {
 		return nil, err
 	}
 	return []elector.Candidate{entries.Candidate(seat, true)}, nil

@@ -26,9 +26,10 @@ func Claim(c *elector.Candidacy, seat backend.Entry, announce bool) elector.Clai
 	}
 }
 
-// Leader reads the leader from its entry; the zero Leader from none.
+// Leader reads the leader from its entry; the zero Leader from none, and from a
+// persistent one, which is no candidate's.
 func Leader(e backend.Entry) elector.Leader {
-	if !e.Exists() {
+	if e.Session == "" {
 		return elector.Leader{}
 	}
 	c := layout.DecodeCandidate(e.Value)
