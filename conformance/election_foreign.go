@@ -156,7 +156,7 @@ func dataForeignSeat(a *arena) {
 	if b.returned() || a.get(seat).Session == "" {
 		arrives(a, "Campaign returns", b.done)
 	}
-	if b.err != nil {
+	if b.returned() && b.err != nil {
 		a.refused("Campaign", b.err, elector.ErrStrategyMismatch)
 	}
 	a.delete(seat)
