@@ -93,7 +93,7 @@ func (e *elector) enlist(ctx context.Context) error {
 // attempt campaigns once, in one session. entered is set when it gets that far.
 func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
 	started := e.cfg.Hooks.begin(StageStart)
-	s, record, dir, err := e.enter(ctx)
+	s, dir, err := e.enter(ctx)
 	started(err)
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 		return nil, errors.Join(err, ErrSessionLost)
 	}
 	elected := e.cfg.Hooks.begin(StageElected)
-	seat, err := e.seated(ctx, s, record, claim)
+	seat, err := e.seated(ctx, s, claim)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
 	}
@@ -140,22 +140,22 @@ func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend
 	return err
 }
 
-// enter returns a session, the election's record and its directory. It founds the
-// election if there is none.
-func (e *elector) enter(ctx context.Context) (backend.Session, backend.Entry, string, error) {
+// enter returns a session and the election's directory. It founds the election if
+// there is none.
+func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 	s, err := e.session(ctx)
 	if err != nil {
-		return nil, backend.Entry{}, "", err
+		return nil, "", err
 	}
 	for {
 		record, entry, err := e.record(ctx, s)
 		if err == nil && record.Dir == "" {
-			record, entry, err = e.found(ctx, s, entry)
+			record, err = e.found(ctx, s, entry)
 			if errors.Is(err, backend.ErrGuard) {
 				continue // another candidate was faster
 			}
 		}
-		return s, entry, e.dir(record), err
+		return s, e.dir(record), err
 	}
 }
 
@@ -186,23 +186,18 @@ func (e *elector) record(ctx context.Context, s backend.Session) (layout.Record,
 
 // found writes the record over what the entry holds, and makes the directory, in
 // one step. ErrGuard says that another candidate was faster.
-func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, backend.Entry, error) {
+func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
 	var guards []backend.Guard
 	if entry.Exists() {
 		// Versions begin anew with each incarnation: without the guard, the record
 		// of an election that was deleted and founded again could be overwritten.
-		// Where the service cannot tell incarnations apart, the leader of the other
-		// one finds its record changed: see seat.hold.
 		guards = append(guards, backend.Held(entry))
 	}
-	made, err := s.Commit(ctx, guards,
+	_, err := s.Commit(ctx, guards,
 		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
 		backend.Put(e.dir(record), nil, 0))
-	if err != nil {
-		return layout.Record{}, backend.Entry{}, err
-	}
-	return record, made[0], nil
+	return record, err
 }
 
 // refound gives an election whose directory is gone a new one.
@@ -211,7 +206,7 @@ func (e *elector) refound(ctx context.Context, s backend.Session, gone string) e
 	if err != nil || record.Dir == "" || e.dir(record) != gone {
 		return err
 	}
-	if _, _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
+	if _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
 		return nil
 	}
 	return err

@@ -63,7 +63,6 @@ func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 type seat struct {
 	e       *elector
 	session backend.Session
-	record  backend.Entry // of the election that the claim is in
 	claim   Claim
 	term    *Term
 	ctx     context.Context
@@ -80,9 +79,9 @@ type seat struct {
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile.
-func (e *elector) seated(ctx context.Context, s backend.Session, record backend.Entry, c Claim) (*seat, error) {
+func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat, error) {
 	t := &seat{
-		e: e, session: s, record: record, claim: c,
+		e: e, session: s, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
@@ -156,8 +155,8 @@ func (t *seat) hold() {
 	if t.claim.Announce {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
-	for seat, record := t.claim.Entry, t.record; t.ctx.Err() == nil; {
-		now, err := t.session.Await(t.ctx, seat, record)
+	for known := t.claim.Entry; t.ctx.Err() == nil; {
+		now, err := t.session.Await(t.ctx, known)
 		switch {
 		case err != nil && t.ctx.Err() == nil:
 			t.abandon(err)
@@ -165,13 +164,8 @@ func (t *seat) hold() {
 		case now[0].Rev != t.claim.Entry.Rev:
 			// Gone, or a successor's under the same key already.
 			t.cancel(ErrDeposed)
-		case !now[1].Same(record):
-			// The election has been founded anew, or somebody has edited its record:
-			// those who come now meet in another directory. Follow them.
-			t.e.log.Warn("the election's record has changed", "token", t.claim.Token)
-			t.cancel(ErrDeposed)
 		default:
-			seat = now[0]
+			known = now[0]
 		}
 	}
 	t.mu.Lock()
@@ -181,9 +175,8 @@ func (t *seat) hold() {
 	t.mu.Unlock()
 
 	cause := context.Cause(t.ctx)
-	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) {
-		// The entry may still be there, or come back with the session, and nobody
-		// holds it.
+	if errors.Is(cause, ErrSuspended) {
+		// The session may recover, and with it an entry that nobody holds.
 		writes.Go(t.drop)
 	}
 	<-t.told
@@ -235,7 +228,7 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 	t.mu.Lock()
 	released := t.released
 	t.mu.Unlock()
-	if released || errors.Is(ended, ErrSessionLost) {
+	if released || errors.Is(ended, ErrDeposed) || errors.Is(ended, ErrSessionLost) {
 		return nil
 	}
 	stopped := t.e.cfg.Hooks.begin(StageStop)

@@ -47,12 +47,6 @@ var dataRules = []electionRule{
 		run:  dataElectionDeleted,
 	},
 	{
-		name: "data/record-emptied",
-		text: "A leader whose election's record is emptied or replaced steps down, so that those who found it anew are not a second election.",
-		need: []string{"Put", string(AbilityLayout)},
-		run:  dataRecordEmptied,
-	},
-	{
 		name: "data/deleted-at-enrolment",
 		text: "An election that is deleted while a candidate is about to enrol is founded anew.",
 		need: []string{"Delete", string(AbilityLayout), string(AbilityStages)},
@@ -191,29 +185,6 @@ func dataPredecessorGone(a *arena) {
 			})
 		}
 	}
-}
-
-func dataRecordEmptied(a *arena) {
-	viewer := a.view()
-	c, t := a.lead()
-	old := a.dir()
-	if err := a.svc.Put(a.path, nil); err != nil {
-		a.t.Fatal(err)
-	}
-	a.ends(t, elector.ErrDeposed)
-	next, second := a.lead()
-	if a.dir() == old {
-		a.failf("the election was not founded anew")
-	}
-	a.holds(second)
-	a.leads(viewer, next)
-	again := c.campaign() // whoever led stands behind the new leader now
-	a.settle()
-	if again.returned() {
-		a.failf("Campaign of the old leader returned (%v) while the new one leads", again.err)
-	}
-	a.resign(second)
-	a.holds(again.wins())
 }
 
 func dataElectionDeleted(a *arena) {

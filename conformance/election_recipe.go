@@ -28,7 +28,7 @@ var recipeRules = []electionRule{
 	},
 	{
 		name: "recipe/two-watches",
-		text: "A candidate has at most two live watches: on its own entry, and on its predecessor while it waits or on the election's record while it leads.",
+		text: "A candidate that waits has at most two live watches: one on its own entry and one on its predecessor.",
 		need: []string{"Watches"},
 		// All watches of the service are counted.
 		alone: true,
@@ -169,7 +169,7 @@ func recipeTwoWatches(a *arena) {
 		a.resign(t)
 		t = anyWins(a, &rest)
 		a.settle()
-		if now := a.watches() - before; now > 2*(len(rest)+1) {
+		if now := a.watches() - before; now > 2*len(rest)+1 {
 			a.failf("%d watches of a leader and %d who wait", now, len(rest))
 		}
 	}

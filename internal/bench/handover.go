@@ -206,7 +206,7 @@ func (r handoverResult) markdown(w io.Writer) {
 func (r handoverResult) method(w io.Writer) {
 	fmt.Fprintf(w, "N candidates with a connection each, in one process, at one ZooKeeper server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: one bare session deletes an ephemeral node, another's data watch fires. Before every sample of either kind nothing moves for %v. The server %s. Session timeout %v.\n\n",
 		r.cfg.idle, syncText(r.cfg), r.cfg.ttl)
-	fmt.Fprintf(w, "Packets are those the server has received and sent (mntr) per handover, until all is still again, over %d of them; and for the old leader to enter again. Taken off are pings (counted where the clients send them) with their answers, and what mntr itself costs (by asking twice in a row). \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.\n\n",
+	fmt.Fprintf(w, "Packets are those the server has received and sent (mntr) per handover, until all is still again, over %d of them; and for the old leader to enter again. Taken off are heartbeats (pings and syncs, counted where the clients send them) with their answers, and what mntr itself costs (by asking twice in a row). \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.\n\n",
 		min(packetCycles, r.cfg.samples), r.cfg.join)
 }
 

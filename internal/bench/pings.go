@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pings counts the heartbeats that clients send, so that they can be told from
+// pings counts the heartbeats (pings and syncs) that clients send, so that they can be told from
 // what a handover costs. Each has one answer.
 type pings struct{ n atomic.Int64 }
 
@@ -25,12 +25,16 @@ type pingConn struct {
 	pings *pings
 }
 
-// Write looks for a ping: a request of eight bytes with xid -2. The client library
-// writes each request with one call.
+// Write looks for heartbeats: pings, which are requests of eight bytes with xid -2,
+// and syncs, by which the backend has the ensemble's leader confirm the session. The
+// client library writes each request whole.
 func (c pingConn) Write(b []byte) (int, error) {
-	const size, xid = 12, -2
-	if len(b) == size && int32(binary.BigEndian.Uint32(b[4:])) == xid {
-		c.pings.n.Add(1)
+	if len(b) >= 12 {
+		xid, op := int32(binary.BigEndian.Uint32(b[4:])), int32(binary.BigEndian.Uint32(b[8:]))
+		const pingXid, opSync = -2, 9
+		if xid == pingXid || op == opSync {
+			c.pings.n.Add(1)
+		}
 	}
 	return c.Conn.Write(b)
 }
