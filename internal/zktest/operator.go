@@ -11,20 +11,29 @@ import (
 // Operator is a connection of its own to the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(silent{}))
+	conn, err := connect(servers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
+	return conn
+}
+
+func connect(servers []string) (*zk.Conn, error) {
+	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(silent{}))
+	if err != nil {
+		return nil, err
+	}
 	timeout := time.After(20 * time.Second)
 	for {
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {
-				return conn
+				return conn, nil
 			}
 		case <-timeout:
-			t.Fatal("the operator cannot connect")
+			conn.Close()
+			return nil, errors.New("the operator cannot connect")
 		}
 	}
 }
