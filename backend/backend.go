@@ -195,10 +195,13 @@ type Session interface {
 
 	// Commit applies ops if all guards hold: all of them at one instant, or none.
 	// It returns an entry per op, in their order (for Delete: what is left, the
-	// key alone). ErrGuard says that a guard or an op's own condition did not hold,
-	// ErrExists that Create found the key taken, ErrNoParent that the parent of a
-	// Create or Enqueue is gone, ErrNoEntry that an entry to Set or Delete is, and
-	// ErrIndeterminate that it may or may not have happened.
+	// key alone). ErrGuard says that a guard did not hold, ErrConflict that a Put
+	// found another version, ErrExists that Create found the key taken, ErrNoParent
+	// that the parent of a Create or Enqueue is gone, ErrNoEntry that an entry to
+	// Set or Delete is, ErrTooLarge that the service does not take that much at
+	// once, and ErrIndeterminate that it may or may not have happened. Where several
+	// things are wrong, any of them may be reported. Guards without ops ask whether
+	// they hold.
 	Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error)
 
 	// Drop deletes an ephemeral entry of this session and returns nil once it is

@@ -69,8 +69,8 @@ func Enqueue(dir string, value []byte) Op {
 }
 
 // Put writes a persistent entry by compare-and-set: version is the one that must
-// be there, or 0 for a key that must not exist; ErrGuard otherwise. Missing
-// ancestors of key are made. Where a lost reply must be told from another's
+// be there, or 0 for a key that must not exist; ErrConflict otherwise. Missing
+// ancestors of key are made, and stand for the ops after it. Where a lost reply must be told from another's
 // write, the value has to be unique, for example by a random part.
 func Put(key string, value []byte, version uint64) Op {
 	return Op{Kind: OpPut, Key: key, Value: value, Version: version}
@@ -81,5 +81,5 @@ func Set(e Entry, value []byte) Op {
 	return Op{Kind: OpSet, Key: e.Key, Rev: e.Rev, Value: value}
 }
 
-// Delete removes this incarnation of e.
+// Delete removes this incarnation of e, unless it has children (ErrConflict).
 func Delete(e Entry) Op { return Op{Kind: OpDelete, Key: e.Key, Rev: e.Rev} }

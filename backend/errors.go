@@ -15,9 +15,12 @@ var (
 	// ErrNoParent: the parent of a new entry does not exist. Nothing was written.
 	ErrNoParent = errors.New("parent entry does not exist")
 
-	// ErrGuard: a guard, or the version a Put expects, did not hold. Nothing was
-	// written.
+	// ErrGuard: a guard did not hold. Nothing was written.
 	ErrGuard = errors.New("guard does not hold")
+
+	// ErrConflict: all guards held, but an entry is not as an op expects it: a Put
+	// found another version, or a Delete found children. Nothing was written.
+	ErrConflict = errors.New("entry is not as expected")
 
 	// ErrIndeterminate: the write may or may not have happened. An ephemeral entry
 	// it may have made is being removed by the session.
@@ -35,6 +38,10 @@ var (
 	// allow the operation. Nothing was written; trying again is of no use.
 	ErrDenied = errors.New("access denied")
 
-	// ErrBadKey: the key or a value cannot be stored. Nothing was sent.
+	// ErrBadKey: the key cannot be stored. Nothing was sent.
 	ErrBadKey = errors.New("key not storable")
+
+	// ErrTooLarge: the commit is over a limit of the service, which the error names.
+	// Nothing was sent.
+	ErrTooLarge = errors.New("commit too large")
 )

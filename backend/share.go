@@ -125,6 +125,10 @@ func call[T any](ctx context.Context, h *handle, do func(context.Context) (T, er
 	return v, err
 }
 
+// Unwrap returns the shared session, for functions of a backend's package that
+// take a Session.
+func (h *handle) Unwrap() Session { return h.Session }
+
 func (h *handle) State() State {
 	if h.ctx.Err() != nil {
 		return Lost

@@ -13,7 +13,7 @@ import (
 // and returned.
 func TestBackend(t *testing.T, newService func(t testing.TB) *Service) Report {
 	return tryRules(t, newService, slices.Concat(
-		sessionRules(), suspendRules(), writeRules(), valueRules(), guardRules(), lostRules(),
-		readRules(), awaitRules(), listRules(), serviceRules(),
+		sessionRules(), suspendRules(), writeRules(), commitRules(), valueRules(), guardRules(),
+		lostRules(), doubtRules(), readRules(), awaitRules(), listRules(), serviceRules(),
 	))
 }

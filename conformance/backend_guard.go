@@ -20,6 +20,10 @@ func guardRules() []rule {
 			text: "Unchanged holds as long as this incarnation exists at this version; else the commit is ErrGuard and nothing is written.",
 			run:  guardUnchanged,
 		}, {
+			name: "guard/alone",
+			text: "Guards without ops ask whether they hold: no error, or ErrGuard, and nothing is written.",
+			run:  guardAlone,
+		}, {
 			name: "guard/race",
 			text: "Guards are checked at the instant of the write: of a delete of the guarded entry and a guarded write at the same time, the write is not done after the delete.",
 			run:  guardRace,
@@ -121,6 +125,51 @@ func guardUnchanged(r *run) {
 		other.delete(g)
 		s.misses(e.Key)
 		s.guarded("a deleted entry", backend.Unchanged(g), false)
+	}
+}
+
+func guardAlone(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	ask := func(what string, want error, guards ...backend.Guard) {
+		r.t.Helper()
+		made, err := s.Commit(r.ctx, guards)
+		if want != nil {
+			r.refused("asking for "+what, err, want)
+		} else if err != nil || len(made) > 0 {
+			r.failf("asking for %s returned (%+v, %v)", what, made, err)
+		}
+	}
+	all := s.threeKinds(dir)
+	before := append(all, s.get(dir))
+	listing := s.list(dir)
+	var guards []backend.Guard
+	for _, e := range all {
+		ask("an entry", nil, backend.Held(e))
+		ask("an unchanged entry", nil, backend.Unchanged(e))
+		guards = append(guards, backend.Held(e), backend.Unchanged(e))
+	}
+	ask("several", nil, guards...)
+	ask("several, and one that never was", backend.ErrGuard,
+		append(guards, backend.Held(backend.Entry{Key: dir + "/never", Rev: 1}))...)
+	for _, e := range before {
+		if got := s.get(e.Key); !got.Same(e) || got.Session != e.Session {
+			r.failf("asking changed %+v to %+v", e, got)
+		}
+	}
+	if now := s.list(dir); now.Rev != listing.Rev {
+		r.failf("asking changed the listing from %+v to %+v", listing, now)
+	}
+	for _, e := range all {
+		other.sees(e)
+		f := other.set(e, "y")
+		s.sees(f)
+		ask("an entry with a new value", nil, backend.Held(e))
+		ask("an entry that has changed", backend.ErrGuard, backend.Unchanged(e))
+		other.delete(e)
+		ask("a deleted entry", backend.ErrGuard, backend.Held(e))
+		ask("a deleted entry", backend.ErrGuard, backend.Unchanged(f))
+		ask("several, of which one was deleted", backend.ErrGuard, guards...)
 	}
 }
 

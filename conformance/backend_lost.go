@@ -167,7 +167,7 @@ func lostRefused(r *run) {
 		{"create of what this session made before", backend.Create(mine.Key, []byte("x")), backend.ErrExists},
 		{"create without a parent", backend.Create(r.key("no/seat"), nil), backend.ErrNoParent},
 		{"enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
-		{"put over another version", backend.Put(record.Key, []byte("y"), record.Version+7), backend.ErrGuard},
+		{"put over another version", backend.Put(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
 		{"set on an entry that is gone", backend.Set(gone, []byte("y")), backend.ErrNoEntry},
 		{"delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
 	} {

@@ -164,7 +164,7 @@ func errorsWrapped(r *run) {
 		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
 		{"create", create, backend.ErrExists, seat.Key},
 		{"enqueue", parent, backend.ErrNoParent, never.Key},
-		{"put", put, backend.ErrGuard, seat.Key},
+		{"put", put, backend.ErrConflict, seat.Key},
 		{"set", set, backend.ErrNoEntry, never.Key},
 		{"guard", guard, backend.ErrGuard, ""}, // of the guard or of the op
 	} {
@@ -246,7 +246,7 @@ func manyClose(r *run) {
 					switch {
 					case errors.Is(err, backend.ErrSessionLost), name == "await state" && err == nil:
 						return struct{}{}, nil
-					case errors.Is(err, backend.ErrGuard), err == nil && ctx.Err() == nil:
+					case errors.Is(err, backend.ErrConflict), err == nil && ctx.Err() == nil:
 						continue
 					}
 					return struct{}{}, fmt.Errorf("ended otherwise: %w", err)

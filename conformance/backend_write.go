@@ -28,11 +28,11 @@ func writeRules() []rule {
 			run:  writeNoParent,
 		}, {
 			name: "write/put",
-			text: "Put writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrGuard otherwise, and then nothing is written.",
+			text: "Put writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
 			run:  writePut,
 		}, {
 			name: "write/put-race",
-			text: "Of several sessions that Put over the same version, one succeeds and the others get ErrGuard.",
+			text: "Of several sessions that Put over the same version, one succeeds and the others get ErrConflict.",
 			run:  writePutRace,
 		}, {
 			name: "write/set",
@@ -202,7 +202,7 @@ func writePut(r *run) {
 	refuse := func(what string, version uint64) {
 		r.t.Helper()
 		_, err := s.Commit(r.ctx, nil, backend.Put(key, []byte("no"), version))
-		r.refused(what, err, backend.ErrGuard)
+		r.refused(what, err, backend.ErrConflict)
 	}
 	refuse("put over an entry, expecting none", 0)
 	f := s.put(key, "two", e.Version)
@@ -214,7 +214,7 @@ func writePut(r *run) {
 		r.failf("refused puts changed %+v to %+v", f, got)
 	}
 	_, err := s.Commit(r.ctx, nil, backend.Put(r.key("none"), nil, 1))
-	r.refused("put over an entry that does not exist", err, backend.ErrGuard)
+	r.refused("put over an entry that does not exist", err, backend.ErrConflict)
 	_, err = s.Get(r.ctx, r.key("none"))
 	r.refused("get after the refused put", err, backend.ErrNoEntry)
 
@@ -240,7 +240,7 @@ func writePutRace(r *run) {
 		for _, t := range tasks {
 			out, err := t.result()
 			if err != nil {
-				r.refused("put over a version that another wrote over", err, backend.ErrGuard)
+				r.refused("put over a version that another wrote over", err, backend.ErrConflict)
 				continue
 			}
 			won++
@@ -330,7 +330,7 @@ func writeAtomic(r *run) {
 		{backend.Create(seat.Key, nil), backend.ErrExists},
 		{backend.Create(r.key("no/seat"), nil), backend.ErrNoParent},
 		{backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
-		{backend.Put(seat.Key+"x", nil, 7), backend.ErrGuard},
+		{backend.Put(seat.Key+"x", nil, 7), backend.ErrConflict},
 		{backend.Set(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}, nil), backend.ErrNoEntry},
 		{backend.Delete(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}), backend.ErrNoEntry},
 	} {

@@ -55,10 +55,14 @@ type Service struct {
 	// Members is how many there are.
 	Members int
 
+	// MaxOps and MaxBytes are what one commit may have, as ErrTooLarge names it: ops,
+	// and bytes. Zero is no limit, and needs a reason in Why as a nil function does.
+	MaxOps, MaxBytes int
+
 	// Watches counts the watches that the service has for all processes now.
 	Watches func() (int, error)
 
-	// Why maps the name of a rule, or of a field of Service or Client that is nil
+	// Why maps the name of a rule, or of a field of Service or Client that is not set
 	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. The suite
 	// prints it.
 	Why map[string]string

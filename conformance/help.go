@@ -59,6 +59,11 @@ func (r *run) refused(what string, err error, want ...error) {
 	}
 }
 
+// isAny tells whether err is one of these.
+func isAny(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(target error) bool { return errors.Is(err, target) })
+}
+
 func text(err error) string {
 	if err == nil {
 		return "nil"

@@ -132,6 +132,10 @@ func (r *run) has(field string) bool {
 		return r.svc.Put != nil
 	case "Stop":
 		return r.svc.Stop != nil && r.svc.Start != nil
+	case "MaxOps":
+		return r.svc.MaxOps > 0
+	case "MaxBytes":
+		return r.svc.MaxBytes > 0
 	case "Suspend":
 		return r.first.Suspend != nil && r.first.Resume != nil
 	case "Expire":

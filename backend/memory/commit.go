@@ -37,6 +37,9 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	case len(guards) > 0:
 		key = guards[0].Entry.Key
 	}
+	if err := n.svc.fits(guards, ops); err != nil {
+		return nil, wrap("commit", key, err)
+	}
 	var req request
 	for sent := false; ; sent = true {
 		step := Step{Kind: StepCommit, Key: key, Ops: ops}
@@ -63,6 +66,24 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		return nil, wrap("commit", req.key, req.err)
 	}
 	return req.out, nil
+}
+
+// fits checks the limits of one commit.
+func (s *Service) fits(guards []backend.Guard, ops []backend.Op) error {
+	count, size := len(guards)+len(ops), 0
+	for _, g := range guards {
+		size += len(g.Entry.Key)
+	}
+	for _, op := range ops {
+		size += len(op.Key) + len(op.Value)
+	}
+	switch most := s.opts; {
+	case most.MaxOps > 0 && count > most.MaxOps:
+		return fmt.Errorf("%w: %d guards and ops, at most %d (Options.MaxOps)", backend.ErrTooLarge, count, most.MaxOps)
+	case most.MaxBytes > 0 && size > most.MaxBytes:
+		return fmt.Errorf("%w: %d bytes of keys and values, at most %d (Options.MaxBytes)", backend.ErrTooLarge, size, most.MaxBytes)
+	}
+	return nil
 }
 
 // send has the service do the request unless it has, with svc.mu locked, and

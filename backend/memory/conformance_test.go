@@ -23,10 +23,16 @@ func TestConformanceShared(t *testing.T) {
 
 const ttl = 10 * time.Second
 
+// The limits of a commit. They are those of real services, and in nobody's way.
+const (
+	maxOps   = 128
+	maxBytes = 1 << 20
+)
+
 // newService makes services whose clients' backends are wrapped.
 func newService(wrap func(backend.Backend) backend.Backend) func(t testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
-		s := memory.New(memory.Options{})
+		s := memory.New(memory.Options{MaxOps: maxOps, MaxBytes: maxBytes})
 		return &conformance.Service{
 			Name:    "memory",
 			Root:    "/conformance/x7f3",
@@ -37,6 +43,9 @@ func newService(wrap func(backend.Backend) backend.Backend) func(t testing.TB) *
 			Put:     s.Put,
 			Stop:    func() error { s.Stop(); return nil },
 			Start:   func() error { s.Start(); return nil },
+
+			MaxOps:   maxOps,
+			MaxBytes: maxBytes,
 		}
 	}
 }

@@ -308,7 +308,7 @@ func TestRefusals(t *testing.T) {
 	require.NoError(t, svc.Put("/d/below", nil))
 	d, e := svc.Entry("/d"), create(t, s, "/seat")
 	_, err := s.Commit(t.Context(), nil, backend.Delete(d))
-	require.ErrorIs(t, err, backend.ErrGuard, "it has a child")
+	require.ErrorIs(t, err, backend.ErrConflict, "it has a child")
 	_, err = s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(d))
 	require.NoError(t, err, "it has none any more")
 	_, err = s.Commit(t.Context(), nil, backend.Put("/new", nil, 0), backend.Enqueue("/new", nil))

@@ -25,6 +25,10 @@ type Options struct {
 	// taken as half.
 	Margin time.Duration
 
+	// MaxOps and MaxBytes are the limits of one commit: of its guards and ops
+	// together, and of the bytes in their keys and values. Zero means none.
+	MaxOps, MaxBytes int
+
 	// Intercept, if set, is called before each operation takes effect and before
 	// each wake-up is delivered, on the goroutine of the caller that waits for it
 	// and without locks: while it blocks, that step is held back and all else goes

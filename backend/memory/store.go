@@ -259,7 +259,7 @@ func (t *txn) check(op backend.Op) error {
 		t.children[op.Key]++
 	case backend.OpPut:
 		if v.version != op.Version {
-			return fmt.Errorf("version is %d, not %d: %w", v.version, op.Version, backend.ErrGuard)
+			return fmt.Errorf("version is %d, not %d: %w", v.version, op.Version, backend.ErrConflict)
 		}
 		if v.rev == 0 {
 			return t.put(op.Key)
@@ -281,7 +281,7 @@ func (t *txn) check(op backend.Op) error {
 			n += stored.dir.n
 		}
 		if n > 0 {
-			return fmt.Errorf("entry has %d children: %w", n, backend.ErrGuard)
+			return fmt.Errorf("entry has %d children: %w", n, backend.ErrConflict)
 		}
 		t.stage(op.Key, view{})
 	default:

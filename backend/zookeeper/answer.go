@@ -195,6 +195,14 @@ func (l *link) keepZxid(xid int32, field []byte) {
 	l.pin.mu.Unlock()
 }
 
+// newest is the newest zxid that has been seen: whatever is sent from now on, if it
+// writes, gets a higher one.
+func (p *pin) newest() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return uint64(p.zxid)
+}
+
 // withZxid returns a request that sets watches again with the zxid that the link
 // began with. The library writes each request whole.
 func (l *link) withZxid(p []byte) []byte {

@@ -76,7 +76,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 func (s *session) bury(known, seen []backend.Entry) {
 	for i, e := range seen {
 		if !e.Exists() && known[i].Exists() && isEnqueued(e.Key) {
-			s.memory.bury(e.Key, known[i].Rev)
+			s.buried(e.Key, known[i].Rev)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-zookeeper/zk"
 
@@ -22,13 +23,18 @@ type commit struct {
 	s      *session
 	guards []backend.Guard
 	ops    []backend.Op
-	nonces []string // one per op: they tell this commit's entries from all others
+	nonces []string        // one per op: they tell this commit's entries from all others
+	raised map[string]bool // paths whose version an op raises, be it before or after
+
+	deep  bool // ancestors may be missing
+	doubt bool // an earlier attempt may have been applied
+	anew  bool // proofs are to be learned anew
 }
 
 // Commit implements backend.Session: one multi, in one round trip where nothing has
 // to be learned first. See compile for its parts and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: ops, nonces: make([]string, len(ops))}
+	c := &commit{s: s, guards: guards, ops: ops}
 	label, err := c.check()
 	if err != nil {
 		return nil, opError("commit", label, err)
@@ -50,6 +56,7 @@ func (c *commit) check() (label string, err error) {
 			return g.Entry.Key, err
 		}
 	}
+	c.nonces, c.raised = make([]string, len(c.ops)), make(map[string]bool)
 	for i, op := range c.ops {
 		if i == 0 {
 			label = op.Key
@@ -57,12 +64,29 @@ func (c *commit) check() (label string, err error) {
 		if err := backend.CheckKey(op.Key); err != nil {
 			return op.Key, err
 		}
-		if op.Kind < backend.OpCreate || op.Kind > backend.OpDelete {
+		c.nonces[i] = newNonce()
+		switch op.Kind {
+		case backend.OpCreate:
+			c.deep = c.deep || c.makesAbove(i)
+		case backend.OpPut, backend.OpSet:
+			if op.Kind == backend.OpSet || op.Version > 0 {
+				c.raised[c.s.path(op.Key)] = true
+			}
+		case backend.OpEnqueue, backend.OpDelete:
+		default:
 			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
-		c.nonces[i] = newNonce()
 	}
 	return label, nil
+}
+
+// makesAbove tells whether a Put may make the parent of a later Create as its own
+// ancestor: the parent is looked at before the commit is sent.
+func (c *commit) makesAbove(i int) bool {
+	dir := strings.TrimSuffix(backend.Parent(c.s.path(c.ops[i].Key)), "/") + "/" // the chroot is one, too
+	return slices.ContainsFunc(c.ops[:i], func(op backend.Op) bool {
+		return op.Kind == backend.OpPut && op.Version == 0 && strings.HasPrefix(c.s.path(op.Key), dir)
+	})
 }
 
 // A flight is a multi on its way.
@@ -78,6 +102,7 @@ func (c *commit) send(m *multi) (*flight, error) {
 	if !s.begin() {
 		return nil, s.lostError()
 	}
+	m.began = s.pin.newest()
 	f := &flight{m: m, done: make(chan struct{})}
 	go func() {
 		defer s.calls.Done()
@@ -90,8 +115,8 @@ func (c *commit) send(m *multi) (*flight, error) {
 // request sends a multi, or the one request in it by itself: the server does that
 // in less time (a tenth of a handover).
 func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
-	if len(m.requests) == 1 {
-		switch r := m.requests[0].(type) {
+	if len(m.parts) == 1 {
+		switch r := m.parts[0].request.(type) {
 		case *zk.DeleteRequest:
 			err := s.conn.Delete(r.Path, r.Version)
 			return []zk.MultiResponse{{Error: err}}, err
@@ -100,64 +125,82 @@ func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 			return []zk.MultiResponse{{Stat: stat, Error: err}}, err
 		}
 	}
-	return s.conn.Multi(m.requests...)
+	return s.conn.Multi(m.requests()...)
 }
 
 // run tries until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
-	s := c.s
 	for {
-		gen, err := s.awaitLive(ctx, 0)
-		if err != nil {
-			return nil, err
+		made, done, err := c.attempt(ctx)
+		if err != nil && c.doubt && !errors.Is(err, backend.ErrIndeterminate) {
+			err = unknown(fmt.Errorf("the reply to an earlier attempt was lost; now: %w", err))
 		}
-		m, err := c.compile(ctx)
-		if err != nil {
-			return nil, err
-		}
-		f, err := c.send(m)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-f.done:
-		case <-ctx.Done():
-			return nil, c.abandon(f, gen, ended(ctx))
-		case <-s.lost:
-			return nil, c.abandon(f, gen, s.lostError())
-		}
-		switch {
-		case f.err == nil:
-			return c.made(f), nil
-		case errors.Is(f.err, zk.ErrNoServer):
-			// Never sent.
-		case transient(f.err):
-			made, applied, err := c.resolve(ctx, m, gen)
-			switch {
-			case err != nil && (ctx.Err() != nil || errors.Is(err, backend.ErrSessionLost)):
-				return nil, c.abandon(f, gen, err)
-			case err != nil || applied:
-				return made, err
-			}
-		default:
-			if err := c.refused(ctx, f); err != nil {
-				return nil, err
-			}
+		if done || err != nil {
+			return made, err
 		}
 	}
+}
+
+// attempt sends the commit once, and returns whether there is an outcome.
+func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
+	s := c.s
+	gen, err := s.awaitLive(ctx, 0)
+	if err != nil {
+		return nil, false, err
+	}
+	m, err := c.compile(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	f, err := c.send(m)
+	if err != nil {
+		return nil, false, err
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return nil, false, c.abandon(f, gen, ended(ctx))
+	case <-s.lost:
+		return nil, false, c.abandon(f, gen, s.lostError())
+	}
+	switch {
+	case f.err == nil:
+		return c.made(f), true, nil
+	case errors.Is(f.err, zk.ErrNoServer):
+		return nil, false, nil // never sent
+	case !transient(f.err):
+		return nil, false, c.refused(ctx, f)
+	}
+	if made, done, err = c.resolve(ctx, m, gen); err != nil {
+		err = c.abandon(f, gen, err)
+	}
+	return made, done, err
 }
 
 // abandon gives up on a multi that may yet be, or have been, applied. What it may
 // have made and nobody knows of is removed in the background.
 func (c *commit) abandon(f *flight, gen uint64, err error) error {
-	ephemeral := slices.ContainsFunc(c.ops, func(op backend.Op) bool {
-		return op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue
-	})
 	// The ephemeral entries of a lost session go with it.
-	if ephemeral && !errors.Is(err, backend.ErrSessionLost) {
+	if slices.ContainsFunc(c.ops, makesEphemeral) && !errors.Is(err, backend.ErrSessionLost) {
 		c.s.reap(func(ctx context.Context) error { return c.undo(ctx, f, gen) })
 	}
-	return fmt.Errorf("%w: %w", backend.ErrIndeterminate, err)
+	return unknown(err)
+}
+
+func makesEphemeral(op backend.Op) bool {
+	return op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue
+}
+
+// unknown is the error of a commit of which it is not known whether it was applied.
+// Only that ctx has ended, or the session, is still to be found in it: other
+// sentinels say that nothing was written.
+func unknown(why error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+		if errors.Is(why, end) {
+			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
+		}
+	}
+	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
 }
 
 // undo removes the ephemeral entries of an abandoned multi, once it is known
@@ -173,14 +216,13 @@ func (c *commit) undo(ctx context.Context, f *flight, gen uint64) error {
 	case f.err == nil:
 		made = c.made(f)
 	case transient(f.err) && !errors.Is(f.err, zk.ErrNoServer):
-		resolved, applied, err := c.resolve(ctx, f.m, gen)
-		if err != nil || !applied {
+		var err error
+		if made, err = c.left(ctx, f.m, gen); err != nil {
 			return err
 		}
-		made = resolved
 	}
-	for _, e := range made {
-		if e.Session == "" || !e.Exists() {
+	for i, e := range made {
+		if !makesEphemeral(c.ops[i]) || !e.Exists() {
 			continue
 		}
 		if err := c.s.drop(ctx, e); err != nil {
@@ -197,12 +239,13 @@ func (c *commit) made(f *flight) []backend.Entry {
 	var zxid uint64
 	if m.stat >= 0 && m.stat < len(f.results) && f.results[m.stat].Stat != nil {
 		zxid = uint64(f.results[m.stat].Stat.Mzxid)
+		s.memory.take(zxid, c.nonces[0])
 	}
 	for i, r := range f.results {
-		if i >= len(m.refs) || m.refs[i].op < 0 {
+		if i >= len(m.parts) || m.parts[i].ref.op < 0 {
 			continue
 		}
-		ref := m.refs[i]
+		ref := m.parts[i].ref
 		op := c.ops[ref.op]
 		e := backend.Entry{Key: op.Key, Value: op.Value}
 		switch {
@@ -215,7 +258,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			continue
 		case ref.role != roleMain:
 			continue
-		case op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue:
+		case makesEphemeral(op):
 			e.Key, e.Rev, e.Version, e.Session = s.key(r.String), zxid, 1, s.id
 		case op.Kind == backend.OpPut && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
@@ -232,99 +275,11 @@ func (c *commit) made(f *flight) []backend.Entry {
 		entries[ref.op] = e
 	}
 	for i, op := range c.ops {
-		if op.Kind == backend.OpCreate && m.fresh[backend.Parent(s.path(op.Key))] {
+		if op.Kind == backend.OpCreate && m.made[backend.Parent(s.path(op.Key))] {
 			s.memory.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
-		} else if op.Kind == backend.OpCreate && backend.Parent(s.path(op.Key)) == "/" {
-			s.memory.setProof(op.Key, proof{rev: entries[i].Rev, root: true})
 		}
 	}
 	return entries
-}
-
-// refused takes the server's refusal of a multi: nothing of it was applied. It
-// returns nil when the multi is worth another attempt, since what was wrong was
-// ours: outdated knowledge, or missing ancestors that it made.
-func (c *commit) refused(ctx context.Context, f *flight) error {
-	s := c.s
-	at := -1
-	for i, r := range f.results {
-		if r.Error != nil {
-			at = i // those after it are said to be rolled back
-			break
-		}
-	}
-	err := f.err
-	if at < 0 || at >= len(f.m.refs) {
-		return readError(err)
-	}
-	err = f.results[at].Error
-	if denied(err) {
-		return as(backend.ErrDenied, err)
-	}
-	if errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidPath) {
-		return as(backend.ErrBadKey, err) // a path that the server cannot store
-	}
-	ref := f.m.refs[at]
-	noNode, badVersion := errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion)
-	switch ref.role {
-	case roleGuard:
-		if noNode || badVersion {
-			return as(backend.ErrGuard, err)
-		}
-	case roleProof:
-		if noNode || badVersion {
-			s.memory.forget(ref.key)
-			return nil
-		}
-	case roleBump:
-		s.memory.setDir(backend.Parent(s.path(ref.key)), false)
-		if badVersion {
-			return nil
-		}
-		if noNode {
-			return as(backend.ErrNoParent, err)
-		}
-	case roleTemp:
-		if noNode || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
-			return as(backend.ErrNoParent, err)
-		}
-	case roleMain:
-		return c.refusedOp(ctx, c.ops[ref.op], ref, err)
-	}
-	return err
-}
-
-func (c *commit) refusedOp(ctx context.Context, op backend.Op, ref ref, err error) error {
-	s := c.s
-	noNode := errors.Is(err, zk.ErrNoNode)
-	switch {
-	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
-		return as(backend.ErrNoParent, err)
-	case op.Kind == backend.OpCreate && errors.Is(err, zk.ErrNodeExists):
-		return as(backend.ErrExists, err)
-	case (op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue) && noNode:
-		s.memory.setDir(backend.Parent(s.path(op.Key)), false)
-		return as(backend.ErrNoParent, err)
-	case op.Kind == backend.OpPut && op.Version == 0 && noNode:
-		if err := s.makeDirs(ctx, backend.Parent(s.path(op.Key))); err != nil {
-			return fmt.Errorf("make ancestors: %w", err)
-		}
-		return nil
-	case op.Kind == backend.OpPut && (noNode || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)):
-		return as(backend.ErrGuard, err)
-	case noNode:
-		s.memory.bury(op.Key, op.Rev)
-		if ref.guarded {
-			return as(backend.ErrGuard, err)
-		}
-		return as(backend.ErrNoEntry, err)
-	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
-		s.memory.forget(ref.key)
-		return nil
-	case errors.Is(err, zk.ErrNotEmpty):
-		return as(backend.ErrGuard, err)
-	}
-	return err
 }
 
 // Drop implements backend.Session.
@@ -348,7 +303,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}, nonces: []string{""}}
+	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
 	_, err := c.run(ctx)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return nil

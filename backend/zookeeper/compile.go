@@ -14,9 +14,10 @@ import (
 
 // A multi is a commit compiled to the requests of one transaction.
 //
-// Guards come first. An enqueued entry's path is never used twice, so that a check of
-// its existence names the incarnation. An exclusive entry's path is used again, and
-// the server can check versions only, which begin anew with each incarnation; so each
+// Conditions come first: the guards, and what proves the incarnations that ops are
+// about. An enqueued entry's path is never used twice, so that a check of its
+// existence names the incarnation. An exclusive entry's path is used again, and the
+// server can check versions only, which begin anew with each incarnation; so each
 // Create also writes to the parent, whose version then counts the creations: while
 // it stands, the entry there is the one it was. Persistent entries are told by their
 // version.
@@ -25,13 +26,22 @@ import (
 // only in the Stat of a setData; where there is none, a node is made, written and
 // deleted within the same transaction.
 type multi struct {
-	requests []any
-	refs     []ref
-	stat     int             // a request whose Stat tells the zxid, or -1
-	bumped   map[string]bool // parents that are written to
-	fresh    map[string]bool // paths that are made here
-	marked   map[int]bool    // ops whose parent gets this commit's mark
-	written  map[string]bool // paths that an earlier op here writes to
+	parts      []part
+	conditions int    // how many of parts are conditions
+	stat       int    // a part whose Stat tells the zxid, or -1
+	newest     int    // an op that makes an entry, or -1
+	began      uint64 // the newest zxid that was seen before it was sent
+
+	guarded map[int]bool      // ops that stand for a guard, too
+	bumped  map[string]string // parents that are written to, with the mark's nonce if there is a mark
+	made    map[string]bool   // paths that an earlier op has made, or (false) deleted
+	written map[string]bool   // paths whose version an earlier op has raised
+}
+
+// part is one request, and what it is for.
+type part struct {
+	request any
+	ref     ref
 }
 
 type role uint8
@@ -40,6 +50,7 @@ const (
 	roleMain  role = iota + 1 // what an op asked for
 	roleGuard                 // a guard of the caller's
 	roleProof                 // a version that was learned, and may be outdated
+	roleDir                   // an ancestor that was missing when looked for
 	roleBump                  // the write to a new entry's parent
 	roleTemp                  // the node that tells the zxid
 )
@@ -49,9 +60,6 @@ type ref struct {
 	role role
 	op   int    // index of the op, or -1
 	key  string // whose proof it is made from, if any
-	// guarded says that the request stands for a guard, too: it fails where the
-	// guard would.
-	guarded bool
 }
 
 // mark is what a Create leaves as its parent's data.
@@ -65,19 +73,47 @@ func isMark(data []byte) bool {
 	return len(data) == 0 || ok && len(rest) == hexDigits && isHex(rest)
 }
 
-func (m *multi) add(request any, r ref) {
-	m.requests = append(m.requests, request)
-	m.refs = append(m.refs, r)
+func newMulti() *multi {
+	return &multi{
+		stat:    -1,
+		newest:  -1,
+		guarded: make(map[int]bool),
+		bumped:  make(map[string]string),
+		made:    make(map[string]bool),
+		written: make(map[string]bool),
+	}
 }
 
+// check adds a condition, before all writes: these would change what it asks for.
 func (m *multi) check(path string, version int32, r ref) {
-	m.add(&zk.CheckVersionRequest{Path: path, Version: version}, r)
+	m.parts = slices.Insert(m.parts, m.conditions, part{&zk.CheckVersionRequest{Path: path, Version: version}, r})
+	m.conditions++
+	if m.stat >= 0 {
+		m.stat++
+	}
+}
+
+func (m *multi) requests() []any {
+	all := make([]any, len(m.parts))
+	for i, p := range m.parts {
+		all[i] = p.request
+	}
+	return all
+}
+
+func (m *multi) write(request any, r ref) {
+	m.parts = append(m.parts, part{request, r})
 }
 
 // set adds a setData, which tells the zxid.
 func (m *multi) set(path string, data []byte, version int32, r ref) {
-	m.stat = len(m.requests)
-	m.add(&zk.SetDataRequest{Path: path, Data: noNil(data), Version: version}, r)
+	m.stat = len(m.parts)
+	m.write(&zk.SetDataRequest{Path: path, Data: noNil(data), Version: version}, r)
+}
+
+// create adds a create. The path of a queued one gets a sequence from the server.
+func (c *commit) create(m *multi, path string, data []byte, flags int32, r ref) {
+	m.write(&zk.CreateRequest{Path: path, Data: noNil(data), Acl: c.s.cfg.ACL, Flags: flags}, r)
 }
 
 // noNil keeps the client library from writing a null, which some tools choke on.
@@ -90,105 +126,148 @@ func noNil(data []byte) []byte {
 
 // compile makes the multi. It reads where something has to be learned first.
 func (c *commit) compile(ctx context.Context) (*multi, error) {
-	s := c.s
-	m := &multi{
-		stat:    -1,
-		bumped:  make(map[string]bool),
-		fresh:   make(map[string]bool),
-		marked:  make(map[int]bool),
-		written: make(map[string]bool),
-	}
+	m := newMulti()
 	for _, g := range c.guards {
-		if c.implied(g) >= 0 {
+		if op := c.implied(g); op >= 0 {
+			m.guarded[op] = true
 			continue
 		}
 		if err := c.guard(ctx, m, g); err != nil {
 			return nil, err
 		}
 	}
-	newest := -1 // an op that creates
-	for i, op := range c.ops {
-		path, main := s.path(op.Key), ref{role: roleMain, op: i}
-		switch op.Kind {
-		case backend.OpEnqueue:
-			newest = i
-			prefix := path + "/" + namePrefix(s.id, c.nonces[i])
-			m.add(&zk.CreateRequest{Path: prefix, Data: noNil(op.Value), Acl: s.cfg.ACL, Flags: flagQueued}, main)
-		case backend.OpCreate:
-			newest = i
-			m.add(&zk.CreateRequest{Path: path, Data: noNil(op.Value), Acl: s.cfg.ACL, Flags: flagEphemeral}, main)
-			if err := c.bump(ctx, m, i); err != nil {
-				return nil, err
-			}
-		case backend.OpPut:
-			if op.Version == 0 {
-				newest = i
-				m.fresh[path] = true
-				m.add(&zk.CreateRequest{Path: path, Data: noNil(op.Value), Acl: s.cfg.ACL}, main)
-				continue
-			}
-			version, ok := fromVersion(op.Version)
-			if !ok {
-				return nil, fmt.Errorf("%w: version %d cannot be there", backend.ErrGuard, op.Version)
-			}
-			m.set(path, op.Value, version, main)
-			m.written[path] = true
-		case backend.OpSet, backend.OpDelete:
-			main.guarded = slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return c.implied(g) == i })
-			version, err := c.prove(ctx, m, &main, backend.Entry{Key: op.Key, Rev: op.Rev})
-			if main.guarded && errors.Is(err, backend.ErrNoEntry) {
-				err = fmt.Errorf("%w: %w", backend.ErrGuard, err)
-			}
-			if err != nil {
-				return nil, err
-			}
-			if m.written[path] {
-				// The version has just changed; the earlier op has asked for it.
-				version, main.key = anyVersion, ""
-			}
-			m.written[path] = true
-			if op.Kind == backend.OpSet {
-				m.set(path, op.Value, version, main)
-			} else {
-				m.add(&zk.DeleteRequest{Path: path, Version: version}, main)
-			}
+	for i := range c.ops {
+		if err := c.op(ctx, m, i); err != nil {
+			return nil, err
 		}
 	}
-	if newest >= 0 && m.stat < 0 {
-		c.temp(m, newest)
+	if m.newest >= 0 && m.stat < 0 {
+		c.temp(m)
 	}
-	if size := m.size(); size > s.cfg.MaxRequest {
+	if size := m.size(); size > c.s.cfg.MaxRequest {
 		return nil, fmt.Errorf("%w: a request of %d bytes is over the server's limit of %d (Config.MaxRequest)",
-			backend.ErrBadKey, size, s.cfg.MaxRequest)
+			backend.ErrTooLarge, size, c.s.cfg.MaxRequest)
 	}
 	return m, nil
+}
+
+// op adds the requests of one op.
+func (c *commit) op(ctx context.Context, m *multi, i int) error {
+	s, op := c.s, c.ops[i]
+	path, main := s.path(op.Key), ref{role: roleMain, op: i}
+	switch op.Kind {
+	case backend.OpEnqueue:
+		m.newest = i
+		c.create(m, path+"/"+namePrefix(s.id, c.nonces[i]), op.Value, flagQueued, main)
+	case backend.OpCreate:
+		m.newest, m.made[path] = i, true
+		c.create(m, path, op.Value, flagEphemeral, main)
+		return c.bump(ctx, m, i)
+	case backend.OpPut:
+		if op.Version == 0 {
+			if err := c.ancestors(ctx, m, path); err != nil {
+				return err
+			}
+			m.newest, m.made[path] = i, true
+			c.create(m, path, op.Value, 0, main)
+			return nil
+		}
+		version, ok := fromVersion(op.Version)
+		if !ok {
+			return fmt.Errorf("%w: version %d cannot be there", backend.ErrConflict, op.Version)
+		}
+		m.set(path, op.Value, version, main)
+		m.written[path] = true
+		s.memory.setDir(path, false)
+	case backend.OpSet, backend.OpDelete:
+		return c.change(ctx, m, i)
+	}
+	return nil
+}
+
+// change adds a Set or a Delete.
+func (c *commit) change(ctx context.Context, m *multi, i int) error {
+	op := c.ops[i]
+	path, main := c.s.path(op.Key), ref{role: roleMain, op: i}
+	version, key, err := c.prove(ctx, m, backend.Entry{Key: op.Key, Rev: op.Rev})
+	if _, ok := m.made[path]; ok && err == nil {
+		err = backend.ErrNoEntry // after an earlier op that has made or deleted it
+	}
+	if m.guarded[i] {
+		err = guardError(err)
+	}
+	switch {
+	case err != nil:
+		return err
+	case m.written[path] && version != anyVersion:
+		// An earlier op has raised the version by then.
+		m.check(path, version, ref{role: roleProof, op: -1, key: key})
+		version = anyVersion
+	default:
+		main.key = key
+	}
+	if op.Kind == backend.OpSet {
+		m.set(path, op.Value, version, main)
+		m.written[path] = true
+		c.s.memory.setDir(path, false)
+	} else {
+		m.write(&zk.DeleteRequest{Path: path, Version: version}, main)
+		m.made[path] = false
+	}
+	return nil
+}
+
+// ancestors adds what is missing above a Put's path, in the same transaction: were it
+// made before, a commit that is refused would leave it behind. It looks only when it
+// is known, or likely, that something is missing.
+func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
+	parent := backend.Parent(path)
+	made, known := m.made[parent]
+	if !c.deep || parent == "/" || made {
+		return nil
+	}
+	if !known {
+		stat, err := c.s.exists(ctx, parent)
+		if err != nil || stat != nil {
+			return readError(err)
+		}
+	}
+	if err := c.ancestors(ctx, m, parent); err != nil {
+		return err
+	}
+	m.made[parent] = true
+	c.create(m, parent, nil, 0, ref{role: roleDir, op: -1})
+	return nil
 }
 
 // temp adds a node that lives within the transaction, to learn the zxid. It is
 // below a new persistent node, or beside a new ephemeral one, which cannot have
 // children.
-func (c *commit) temp(m *multi, op int) {
-	path := c.s.path(c.ops[op].Key)
-	if c.ops[op].Kind == backend.OpCreate {
+func (c *commit) temp(m *multi) {
+	op := c.ops[m.newest]
+	path := c.s.path(op.Key)
+	if op.Kind == backend.OpCreate {
 		path = strings.TrimSuffix(backend.Parent(path), "/")
 	}
-	path += "/" + tempPrefix + c.nonces[op]
+	path += "/" + tempPrefix + c.nonces[m.newest]
 	r := ref{role: roleTemp, op: -1}
-	m.add(&zk.CreateRequest{Path: path, Data: []byte{}, Acl: c.s.cfg.ACL}, r)
-	m.set(path, []byte{}, anyVersion, r)
-	m.add(&zk.DeleteRequest{Path: path, Version: anyVersion}, r)
+	c.create(m, path, nil, 0, r)
+	m.set(path, nil, anyVersion, r)
+	m.write(&zk.DeleteRequest{Path: path, Version: anyVersion}, r)
 }
 
 // bump adds the write to the parent of a Create. A parent that has a value of its
-// own keeps it. The server's root is never written to.
+// own keeps it. None is needed where the parent is new, or another op raises its
+// version. The server's root is never written to.
 func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 	s := c.s
 	parent := backend.Parent(s.path(c.ops[i].Key))
 	r := ref{role: roleBump, op: i, key: c.ops[i].Key}
-	switch {
-	case parent == "/" || m.fresh[parent] || m.bumped[parent]:
+	if _, ok := m.bumped[parent]; ok || parent == "/" || m.made[parent] || c.raised[parent] {
 		return nil
-	case !s.memory.isDir(parent):
+	}
+	m.written[parent] = true
+	if !s.memory.isDir(parent) {
 		n, err := s.get(ctx, parent)
 		if errors.Is(err, zk.ErrNoNode) {
 			return as(backend.ErrNoParent, err)
@@ -197,147 +276,24 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 			return readError(err)
 		}
 		if !isMark(n.data) {
-			m.bumped[parent] = true
+			m.bumped[parent] = ""
 			m.set(parent, n.data, n.stat.Version, r)
 			return nil
 		}
 		s.memory.setDir(parent, true)
 	}
-	m.bumped[parent], m.marked[i] = true, true
+	m.bumped[parent] = c.nonces[i]
 	m.set(parent, mark(c.nonces[i]), anyVersion, r)
 	return nil
-}
-
-// implied returns the op that cannot be done unless the guard holds, or -1: a leader
-// that deletes its own enqueued entry, or writes to it, needs no check of its
-// existence besides. That is the handover, and one request alone is quicker than
-// a multi: see commit.request.
-func (c *commit) implied(g backend.Guard) int {
-	if g.Exact || !g.Entry.Exists() || !isEnqueued(g.Entry.Key) {
-		return -1
-	}
-	return slices.IndexFunc(c.ops, func(op backend.Op) bool {
-		return (op.Kind == backend.OpSet || op.Kind == backend.OpDelete) &&
-			op.Key == g.Entry.Key && op.Rev == g.Entry.Rev
-	})
-}
-
-// guard adds the checks for one guard.
-func (c *commit) guard(ctx context.Context, m *multi, g backend.Guard) error {
-	e := g.Entry
-	if !e.Exists() {
-		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrGuard, e.Key)
-	}
-	path, hard := c.s.path(e.Key), ref{role: roleGuard, op: -1}
-	if g.Exact {
-		version, ok := fromVersion(e.Version)
-		if !ok {
-			return fmt.Errorf("%w: version %d cannot be there", backend.ErrGuard, e.Version)
-		}
-		m.check(path, version, hard)
-		if e.Session == "" || isEnqueued(e.Key) {
-			return nil
-		}
-	} else {
-		m.check(path, anyVersion, hard)
-		if isEnqueued(e.Key) {
-			return nil
-		}
-	}
-	var r ref
-	version, err := c.prove(ctx, m, &r, e)
-	if errors.Is(err, backend.ErrNoEntry) {
-		return fmt.Errorf("%w: %w", backend.ErrGuard, err)
-	}
-	if err != nil {
-		return err
-	}
-	if version != anyVersion {
-		m.check(path, version, ref{role: roleProof, op: -1, key: r.key})
-	}
-	return nil
-}
-
-// prove adds what proves that e is the incarnation that stands under its key, and
-// returns the version that the request on e itself has to ask for. r notes whose
-// proof that is.
-func (c *commit) prove(ctx context.Context, m *multi, r *ref, e backend.Entry) (int32, error) {
-	if c.s.memory.isGone(e) {
-		return 0, backend.ErrNoEntry
-	}
-	if isEnqueued(e.Key) {
-		return anyVersion, nil
-	}
-	p, ok := c.s.memory.proof(e)
-	if !ok {
-		var err error
-		if p, err = c.s.learn(ctx, e); err != nil {
-			return 0, err
-		}
-		c.s.memory.setProof(e.Key, p)
-	}
-	if p.persistent || p.root {
-		r.key = e.Key
-		return p.version, nil
-	}
-	m.check(backend.Parent(c.s.path(e.Key)), p.version, ref{role: roleProof, op: -1, key: e.Key})
-	return anyVersion, nil
-}
-
-// learn reads what proves an incarnation. The parent's version is read BEFORE the
-// entry: whatever is created there after that reading changes the version, so that a
-// commit that finds it unchanged finds the entry that was read.
-func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
-	path := s.path(e.Key)
-	parent := backend.Parent(path)
-	for attempt := 0; ; attempt++ {
-		p := proof{rev: e.Rev, root: parent == "/"}
-		if !p.root {
-			stat, err := read(ctx, s, func() (*zk.Stat, error) {
-				_, stat, err := s.conn.Exists(parent)
-				return stat, err
-			})
-			if err != nil {
-				return proof{}, readError(err)
-			}
-			p.version = stat.Version
-		}
-		n, err := s.get(ctx, path)
-		switch {
-		case err == nil && uint64(n.stat.Czxid) == e.Rev:
-			if n.stat.EphemeralOwner == 0 {
-				p.persistent = true
-			}
-			if p.persistent || p.root {
-				p.version = n.stat.Version
-			}
-			return p, nil
-		case err != nil && !errors.Is(err, zk.ErrNoNode):
-			return proof{}, readError(err)
-		case attempt > 0:
-			s.memory.bury(e.Key, e.Rev)
-			return proof{}, backend.ErrNoEntry
-		}
-		// A server that lags behind may not have it yet.
-		if err := s.sync(ctx, path); err != nil {
-			return proof{}, readError(err)
-		}
-	}
-}
-
-// sync has the server catch up with the leader.
-func (s *session) sync(ctx context.Context, path string) error {
-	_, err := read(ctx, s, func() (string, error) { return s.conn.Sync(path) })
-	return err
 }
 
 // size is the length of the encoded request.
 func (m *multi) size() int {
 	const header = 4 + 1 + 4
 	size := 8 + header
-	for _, request := range m.requests {
+	for _, p := range m.parts {
 		size += header
-		switch r := request.(type) {
+		switch r := p.request.(type) {
 		case *zk.CreateRequest:
 			size += 4 + len(r.Path) + 4 + len(r.Data) + 4 + 4
 			for _, acl := range r.Acl {

@@ -96,9 +96,10 @@ type Config struct {
 	// background work. By default nothing is logged.
 	Logger *slog.Logger
 
-	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest.
-	// It must not exceed the servers' jute.maxbuffer. Each session has a buffer of
-	// this size, so that thousands of sessions in one process want a lower one.
+	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest. A
+	// commit that is over it is ErrTooLarge. It must not exceed the servers'
+	// jute.maxbuffer. Each session has a buffer of this size, so that thousands of
+	// sessions in one process want a lower one.
 	MaxRequest int
 
 	// MaxResponse is the largest answer in bytes, by default without limit. A

@@ -59,12 +59,15 @@ func TestConfigDefaults(t *testing.T) {
 
 // The size that is checked before sending is the one that is sent.
 func TestMultiSize(t *testing.T) {
-	m := &multi{requests: []any{
+	m := newMulti()
+	for _, request := range []any{
 		&zk.CreateRequest{Path: "/a/b", Data: []byte("xyz"), Acl: zk.WorldACL(zk.PermAll), Flags: 3},
 		&zk.SetDataRequest{Path: "/a", Data: []byte{}, Version: -1},
 		&zk.DeleteRequest{Path: "/a/c", Version: 2},
 		&zk.CheckVersionRequest{Path: "/", Version: 1},
-	}}
+	} {
+		m.write(request, ref{})
+	}
 	// header 8, end 9, and for each op 9 and its fields
 	create := 9 + 4 + 4 + 4 + 3 + 4 + (4 + 4 + 5 + 4 + 6) + 4
 	set := 9 + 4 + 2 + 4 + 0 + 4

@@ -31,7 +31,8 @@
 // half tick, and half a tick is a quarter of the shortest session timeout. It does
 // not cover a follower that is cut off.
 //
-// Guarded commits are safe either way: the leader decides about them.
+// Guarded commits are safe either way: the leader decides about them. So are a user's
+// own transactions, on any connection, with the checks that [Checks] returns.
 //
 // # What it does not guarantee
 //
@@ -41,16 +42,22 @@
 //     machine is suspended.
 //   - An exclusive entry, one made by Create, is told from its successors by its
 //     parent's version, which every Create of this package raises. Entries that
-//     other tools create under the same parent do not raise it.
+//     other tools, or a Put, make under the same key do not raise it.
 //   - A Create directly under the servers' root, where there is no chroot, has no parent
 //     that may be written to. It is told from its successors by its own version only,
 //     read at most one round trip before. Guard by something else there, such as an
 //     epoch that rises in the same commit.
 //   - Persistent entries are told from successors under the same key by their version
-//     only, and by their revision where a read comes first.
+//     only, and by their revision where a read comes first: for Held, Set and Delete it
+//     does, at most one round trip before.
+//   - A value that somebody gives to a directory of exclusive entries after this session
+//     has found it without one is lost with the next Create.
 //   - When a Delete's reply is lost and the entry is gone, it counts as done, even if
-//     somebody else did it. A Set whose reply was lost may be done twice.
-//   - A Put whose reply was lost is ErrIndeterminate if others wrote since.
+//     somebody else did it. A Set whose reply was lost may be done twice. A Create or a
+//     Put whose reply was lost and whose entry is gone is done again where it can be.
+//   - A commit whose reply was lost is ErrIndeterminate where others have since deleted
+//     or written over all that could tell, and where it is refused when it is sent
+//     again: see commit.resolve for what can tell.
 //   - Changes of one transaction of another client are reported one by one.
 //
 // # Layout

@@ -204,7 +204,7 @@ func TestPitfall17LargeLists(t *testing.T) {
 	require.NoError(t, err, "the session goes on")
 
 	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 1<<20)))
-	require.ErrorIs(t, err, backend.ErrBadKey)
+	require.ErrorIs(t, err, backend.ErrTooLarge)
 	require.ErrorContains(t, err, "over the server's limit of 1048575 (Config.MaxRequest)")
 	// The largest that fits does, so that the limit is the server's own.
 	for size := 1<<20 - 1; ; size-- {
@@ -214,7 +214,7 @@ func TestPitfall17LargeLists(t *testing.T) {
 			assert.EqualValues(t, 1, made[0].Version)
 			break
 		}
-		require.ErrorIs(t, err, backend.ErrBadKey)
+		require.ErrorIs(t, err, backend.ErrTooLarge)
 	}
 	assert.Equal(t, backend.Live, f.s.State())
 }
@@ -261,7 +261,7 @@ func TestPitfall20SyncBeforeResolving(t *testing.T) {
 	f.enqueue(f.s)
 	assert.Equal(t, []int32{
 		servertest.OpMulti, servertest.OpConnect,
-		servertest.OpSync, servertest.OpChildren2, servertest.OpChildren2, servertest.OpGetData,
+		servertest.OpSync, servertest.OpChildren2, servertest.OpGetData,
 	}, requests.all())
 }
 

@@ -51,6 +51,17 @@ func (s *session) get(ctx context.Context, path string) (node, error) {
 	})
 }
 
+// exists reads a node's Stat; nil if there is none. The error is the client library's.
+func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
+	return read(ctx, s, func() (*zk.Stat, error) {
+		ok, stat, err := s.conn.Exists(path)
+		if !ok {
+			stat = nil
+		}
+		return stat, err
+	})
+}
+
 // Get implements backend.Session.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {

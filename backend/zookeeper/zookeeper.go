@@ -164,11 +164,8 @@ func (s *session) establish(ctx context.Context) error {
 
 // makeDirs makes path and what is missing above it as plain persistent nodes.
 func (s *session) makeDirs(ctx context.Context, path string) error {
-	exists, err := read(ctx, s, func() (bool, error) {
-		exists, _, err := s.conn.Exists(path)
-		return exists, err
-	})
-	if err != nil || exists {
+	stat, err := s.exists(ctx, path)
+	if err != nil || stat != nil {
 		return readError(err)
 	}
 	if parent := backend.Parent(path); parent != "/" {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/servertest"
 )
@@ -17,6 +18,7 @@ import (
 // why are the reasons for what a ZooKeeper service cannot be made to do.
 var why = map[string]string{
 	"StopMember":  "there is one server only",
+	"MaxOps":      "a transaction is bounded by its bytes only",
 	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
 }
 
@@ -110,10 +112,11 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Put: func(key string, value []byte) error {
 				return s.operate(key, func(conn *zk.Conn) error { return PutAll(conn, key, value) })
 			},
-			Stop:    s.Stop,
-			Start:   s.Start,
-			Watches: s.watches,
-			Why:     why,
+			Stop:     s.Stop,
+			Start:    s.Start,
+			MaxBytes: zookeeper.DefaultMaxRequest,
+			Watches:  s.watches,
+			Why:      why,
 		}
 		if len(s.Members) > 1 {
 			svc.Members, svc.ClientAt = len(s.Members), s.clientAt

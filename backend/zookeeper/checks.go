@@ -1,0 +1,51 @@
+package zookeeper
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Checks returns the guards as check operations for a transaction of the user's own:
+// what is written with them is written only if the guards hold at that instant.
+//
+//	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
+//	…
+//	_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/jobs/state", …})...)
+//
+// conn may be any connection to the same ensemble, such as the user's own, if it may
+// read the entries. Each check is a *zk.CheckVersionRequest, with the server's path:
+// Config.Chroot is in it.
+//
+// The session must be of this package (one behind backend.Share is). Entries that
+// were enqueued cost no round trip. What tells other entries from their successors is
+// a version, which is read on each call: ask right before the transaction, for each
+// one anew.
+//
+// ErrGuard says that a guard does not hold now. That a check fails in the transaction
+// (zk.ErrNoNode or zk.ErrBadVersion) says that a guard does not hold, or that another
+// entry was created in the same directory meanwhile: ask again, with fresh checks,
+// until Checks or the transaction decides. Checks blocks while the session is
+// suspended, until ctx ends.
+func Checks(ctx context.Context, s backend.Session, guards ...backend.Guard) ([]any, error) {
+	own := unwrap(s)
+	if own == nil {
+		return nil, fmt.Errorf("zookeeper: checks: the session is not of this package: it is a %T", s)
+	}
+	c := &commit{s: own, guards: guards, anew: true}
+	key, err := c.check()
+	if err != nil {
+		return nil, opError("checks", key, err)
+	}
+	if _, err := own.awaitLive(ctx, 0); err != nil {
+		return nil, opError("checks", key, err)
+	}
+	m := newMulti()
+	for _, g := range guards {
+		if err := c.guard(ctx, m, g); err != nil {
+			return nil, opError("checks", g.Entry.Key, err)
+		}
+	}
+	return m.requests(), nil
+}

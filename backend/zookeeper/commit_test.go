@@ -1,0 +1,253 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// What a guard becomes where an op of the commit implies it, and where it does not.
+func TestResigningTakesOneCheck(t *testing.T) {
+	f := setUp(t, pings)
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, []byte("v"))))
+	requests := f.countRequests()
+	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
+	assert.Equal(t, []int32{servertest.OpMulti}, requests.all())
+
+	root := f.commit(f.s, backend.Create(fmt.Sprintf("/seat-%d", roots.Add(1)), nil))[0]
+	requests = f.countRequests()
+	require.NoError(t, f.commitUnder(f.s, root, backend.Delete(root)))
+	assert.Equal(t, []int32{servertest.OpGetData, servertest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
+}
+
+func (f *fixture) commitUnder(s backend.Session, e backend.Entry, ops ...backend.Op) error {
+	f.t.Helper()
+	_, err := s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, ops...)
+	return err
+}
+
+// An op that implies a guard fails as the guard does, whatever was known of the entry,
+// and whatever stands under its key now.
+func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
+	f := setUp(t, nil)
+	other := f.open()
+	places := map[string]string{"in a directory": f.dir + "/seat", "at the root": fmt.Sprintf("/seat-%d", roots.Add(1))}
+	remake := map[string]func(key string){
+		"gone":                 func(string) {},
+		"another's":            func(key string) { f.commit(other, backend.Create(key, nil)) },
+		"persistent":           func(key string) { f.commit(other, backend.Put(key, nil, 0)) },
+		"this session's again": func(key string) { f.commit(f.s, backend.Create(key, nil)) },
+	}
+	for where, key := range places {
+		for what, remake := range remake {
+			if what == "persistent" && where == "in a directory" {
+				continue // cannot be told, see the package comment
+			}
+			for _, s := range []backend.Session{f.s, other} {
+				for kind := range 3 {
+					seat := f.commit(f.s, backend.Create(key, nil))[0]
+					require.NoError(t, f.commitUnder(s, seat, backend.Set(seat, []byte("held"))), "the proof is learned")
+					f.commit(other, backend.Delete(seat))
+					remake(key)
+					ops := [][]backend.Op{
+						{backend.Delete(seat)},
+						{backend.Set(seat, nil)},
+						{backend.Put(f.dir+"/never", nil, 0), backend.Delete(seat)},
+					}[kind]
+					err := f.commitUnder(s, seat, ops...)
+					require.ErrorIs(t, err, backend.ErrGuard, "%s, %s, %v", where, what, ops)
+					_, err = f.s.Get(f.ctx, f.dir+"/never")
+					require.ErrorIs(t, err, backend.ErrNoEntry)
+					if what != "gone" {
+						_, err = other.Get(f.ctx, key)
+						require.NoError(t, err, "the successor stands")
+					}
+					if now, err := other.Get(f.ctx, key); err == nil {
+						f.commit(other, backend.Delete(now))
+					}
+				}
+			}
+		}
+	}
+}
+
+// A proof that is outdated is learned anew, and the commit is done.
+func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
+	f := setUp(t, nil)
+	other := f.open()
+	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	for i := range 3 {
+		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+		f.commit(other, backend.Create(fmt.Sprintf("%s/other%d", f.dir, i), nil))
+		require.NoError(t, f.commitUnder(f.s, record, backend.Set(record, []byte("a"))))
+		f.commit(other, backend.Set(record, []byte("b")))
+		require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, nil), backend.Set(record, nil)))
+		require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, []byte("x")), backend.Delete(seat)))
+	}
+	// Unchanged is more than an op implies.
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	f.commit(other, backend.Set(seat, nil))
+	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Unchanged(seat)}, backend.Delete(seat))
+	require.ErrorIs(t, err, backend.ErrGuard)
+	// So is Held, where an op of another kind on the same key comes first.
+	f.commit(other, backend.Delete(seat))
+	require.Error(t, f.commitUnder(f.s, seat, backend.Create(seat.Key, nil), backend.Set(seat, nil)))
+	_, err = f.s.Get(f.ctx, seat.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+}
+
+// Conditions are about what stands before the commit's own writes.
+func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
+	f := setUp(t, nil)
+	a := f.commit(f.s, backend.Create(f.dir+"/a", nil))[0]
+	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(a)},
+		backend.Create(f.dir+"/b", nil), backend.Set(a, []byte("x")), backend.Create(f.dir+"/c", nil), backend.Delete(a), backend.Create(f.dir+"/a", nil))
+	require.NoError(t, err)
+	// A value that the commit itself gives to the directory is kept, in any order.
+	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	f.commit(f.s, backend.Create(record.Key+"/seat0", nil))
+	record, err = f.s.Get(f.ctx, record.Key)
+	require.NoError(t, err)
+	record = f.commit(f.s, backend.Put(record.Key, []byte("one"), record.Version), backend.Create(record.Key+"/seat1", nil))[0]
+	record = f.commit(f.s, backend.Create(record.Key+"/seat2", nil), backend.Put(record.Key, []byte("two"), record.Version))[1]
+	f.commit(f.s, backend.Create(record.Key+"/seat3", nil), backend.Set(record, []byte("three")))
+	got, err := f.s.Get(f.ctx, record.Key)
+	require.NoError(t, err)
+	assert.Equal(t, "three", string(got.Value))
+	// A directory is deleted and made anew by a Put below it.
+	d := f.commit(f.s, backend.Put(f.dir+"/d", nil, 0))[0]
+	made := f.commit(f.s, backend.Delete(d), backend.Put(d.Key+"/x/y", nil, 0), backend.Create(d.Key+"/seat", nil))
+	assert.Equal(t, made[1].Rev, made[2].Rev)
+}
+
+// A revision that was made up does not make a session blind to what comes later.
+func TestMadeUpRevisions(t *testing.T) {
+	f := setUp(t, nil)
+	key := f.dir + "/seat"
+	for range 2 {
+		require.ErrorIs(t, f.commitUnder(f.s, backend.Unknown(key), backend.Put(f.dir+"/p", nil, 0)), backend.ErrGuard)
+		_, err := f.s.Commit(f.ctx, nil, backend.Delete(backend.Unknown(key)))
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+	}
+	seat := f.commit(f.s, backend.Create(key, nil))[0]
+	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
+}
+
+// The limit of a request is the server's own, to the byte, for thousands of small ops
+// as for one large value.
+func TestLimitOfManySmallOps(t *testing.T) {
+	f := setUp(t, pings)
+	var ops []backend.Op
+	for i := range 6000 {
+		ops = append(ops, backend.Put(fmt.Sprintf("%s/%04d", f.dir, i), []byte("v"), 0))
+	}
+	commit := func(pad int) error {
+		_, err := f.s.Commit(f.ctx, nil, append(ops, backend.Put(f.dir+"/last", make([]byte, pad), 0))...)
+		return err
+	}
+	requests := f.countRequests()
+	pad := zookeeper.DefaultMaxRequest
+	err := commit(pad)
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	var size int
+	_, text, _ := strings.Cut(err.Error(), "a request of ")
+	_, scanErr := fmt.Sscanf(text, "%d bytes", &size)
+	require.NoError(t, scanErr, err)
+	pad -= size - zookeeper.DefaultMaxRequest
+	require.ErrorIs(t, commit(pad+1), backend.ErrTooLarge)
+	assert.Empty(t, requests.all(), "nothing is sent")
+	_, err = f.s.Get(f.ctx, f.dir+"/0000")
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+
+	require.NoError(t, commit(pad))
+	assert.Equal(t, backend.Live, f.s.State())
+	assert.Equal(t, 1, requests.count[servertest.OpMulti])
+	assert.Zero(t, requests.count[servertest.OpConnect], "the server has not broken the connection")
+}
+
+// One byte more than that is what the server refuses, by breaking the connection.
+func TestLimitIsTheServersOwn(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 2 * zookeeper.DefaultMaxRequest })
+	connects := f.countRequests()
+	ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second)
+	defer cancel()
+	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	connects.mu.Lock()
+	defer connects.mu.Unlock()
+	assert.NotZero(t, connects.count[servertest.OpConnect])
+}
+
+// warnings counts what the log says of background work.
+type warnings struct {
+	slog.Handler
+	n atomic.Int64
+}
+
+func (w *warnings) Enabled(context.Context, slog.Level) bool { return true }
+
+func (w *warnings) Handle(_ context.Context, r slog.Record) error {
+	if r.Level >= slog.LevelWarn {
+		w.n.Add(1)
+	}
+	return nil
+}
+
+// An abandoned commit whose entry somebody else has removed leaves nothing to do.
+func TestNothingToUndo(t *testing.T) {
+	log := &warnings{Handler: slog.DiscardHandler}
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.Logger = slog.New(log) })
+	admin := zktest.Operator(t, f.server.Addr())
+	seat := f.dir + "/seat"
+	kept := f.enqueue(f.s)
+	f.CutReply(zktest.MatchKind(backend.OpCreate))
+	ctx, cancel := context.WithCancel(f.ctx)
+	committing := later(func() ([]backend.Entry, error) {
+		return f.s.Commit(ctx, nil, backend.Create(seat, nil), backend.Put(f.dir+"/p", []byte("x"), 0))
+	})
+	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(seat); return err == nil && ok })
+	cancel()
+	_, err := receive(f, committing)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.NoError(t, zktest.DeleteAll(admin, seat))
+	// What is done in the background is done in order: the next job ends after it.
+	require.ErrorIs(t, f.s.Drop(ctx, kept), context.Canceled)
+	f.Resume()
+	eventually(t, "the job after it is done", func() bool { ok, _, err := admin.Exists(kept.Key); return err == nil && !ok })
+	assert.Zero(t, log.n.Load(), "warnings")
+}
+
+// What was done besides an ephemeral entry that has to be given up goes with it.
+func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
+	f := setUp(t, nil)
+	admin := zktest.Operator(t, f.server.Addr())
+	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	require.NoError(t, zktest.PutAll(admin, f.dir+"/q/d", nil))
+	ops := []backend.Op{backend.Put(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.Create(f.dir+"/q/d/seat", nil)}
+	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
+	committing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, ops...) })
+	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(f.dir + "/q/d/seat"); return err == nil && ok })
+	require.NoError(t, zktest.DeleteAll(admin, f.dir+"/q/d/seat"))
+	f.Resume()
+	_, err := receive(f, committing)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.NotErrorIs(t, err, zk.ErrNoNode)
+	eventually(t, "the enqueued entry goes", func() bool {
+		l, err := f.s.List(f.ctx, f.dir+"/q")
+		return err == nil && len(l.Keys) == 0
+	})
+}

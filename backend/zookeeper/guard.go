@@ -1,0 +1,152 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// implied returns the op that cannot be done unless the guard holds, or -1: the
+// first one on the guarded entry, if it is a Set or a Delete of that incarnation. What
+// proves the incarnation for the op proves it for the guard, and that the entry
+// exists is in the op itself. So a leader that resigns, or writes to its own entry,
+// sends nothing for the guard: that is the handover, and where one request is left it
+// goes without a multi, see session.request.
+func (c *commit) implied(g backend.Guard) int {
+	e := g.Entry
+	if g.Exact || !e.Exists() {
+		return -1
+	}
+	i := slices.IndexFunc(c.ops, func(op backend.Op) bool {
+		return op.Key == e.Key && op.Kind != backend.OpEnqueue // whose key is the directory's
+	})
+	if i >= 0 && c.ops[i].Rev == e.Rev && (c.ops[i].Kind == backend.OpSet || c.ops[i].Kind == backend.OpDelete) {
+		return i
+	}
+	return -1
+}
+
+// guard adds the checks for one guard.
+func (c *commit) guard(ctx context.Context, m *multi, g backend.Guard) error {
+	e := g.Entry
+	if !e.Exists() {
+		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrGuard, e.Key)
+	}
+	path, hard := c.s.path(e.Key), ref{role: roleGuard, op: -1}
+	if g.Exact {
+		version, ok := fromVersion(e.Version)
+		if !ok {
+			return fmt.Errorf("%w: version %d cannot be there", backend.ErrGuard, e.Version)
+		}
+		m.check(path, version, hard)
+		if e.Session == "" || isEnqueued(e.Key) {
+			return nil
+		}
+	} else {
+		m.check(path, anyVersion, hard)
+		if isEnqueued(e.Key) {
+			return nil
+		}
+	}
+	version, key, err := c.prove(ctx, m, e)
+	if err != nil {
+		return guardError(err)
+	}
+	if version != anyVersion {
+		m.check(path, version, ref{role: roleProof, op: -1, key: key})
+	}
+	return nil
+}
+
+// guardError is what it means for a guard that its entry is gone.
+func guardError(err error) error {
+	if errors.Is(err, backend.ErrNoEntry) {
+		return fmt.Errorf("%w: %v", backend.ErrGuard, err)
+	}
+	return err
+}
+
+// prove adds what proves that e is the incarnation that stands under its key, and
+// returns the version that the request on e itself has to ask for, with the key whose
+// proof that is.
+func (c *commit) prove(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
+	s := c.s
+	if s.memory.isGone(e) {
+		return 0, "", backend.ErrNoEntry
+	}
+	if isEnqueued(e.Key) {
+		return anyVersion, "", nil
+	}
+	p, ok := s.memory.proof(e)
+	if !ok || c.anew {
+		if p, err = s.learn(ctx, e); err != nil {
+			return 0, "", err
+		}
+	}
+	if p.own {
+		// Not to be kept: a successor begins with the same versions.
+		return p.version, e.Key, nil
+	}
+	s.memory.setProof(e.Key, p)
+	m.check(backend.Parent(s.path(e.Key)), p.version, ref{role: roleProof, op: -1, key: e.Key})
+	return anyVersion, "", nil
+}
+
+// learn reads what proves an incarnation. The parent's version is read BEFORE the
+// entry: whatever is created there after that reading changes the version, so that a
+// commit that finds it unchanged finds the entry that was read.
+func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
+	path := s.path(e.Key)
+	parent := backend.Parent(path)
+	for attempt := 0; ; attempt++ {
+		p := proof{rev: e.Rev, own: parent == "/"}
+		if !p.own {
+			stat, err := s.exists(ctx, parent)
+			if err != nil {
+				return proof{}, readError(err)
+			}
+			if stat != nil {
+				p.version = stat.Version
+			}
+		}
+		n, err := s.get(ctx, path)
+		switch {
+		case err == nil && uint64(n.stat.Czxid) == e.Rev:
+			if n.stat.EphemeralOwner == 0 {
+				p.own = true
+			}
+			if p.own {
+				p.version = n.stat.Version
+			}
+			return p, nil
+		case err != nil && !errors.Is(err, zk.ErrNoNode):
+			return proof{}, readError(err)
+		case attempt > 0:
+			s.buried(e.Key, e.Rev)
+			return proof{}, backend.ErrNoEntry
+		}
+		// A server that lags behind may not have it yet.
+		if err := s.sync(ctx, path); err != nil {
+			return proof{}, readError(err)
+		}
+	}
+}
+
+// buried notes that an incarnation is gone, if there can have been one: a revision that
+// was made up, such as that of backend.Unknown, may be higher than any yet to come.
+func (s *session) buried(key string, rev uint64) {
+	if rev <= s.pin.newest() {
+		s.memory.bury(key, rev)
+	}
+}
+
+// sync has the server catch up with the leader.
+func (s *session) sync(ctx context.Context, path string) error {
+	_, err := read(ctx, s, func() (string, error) { return s.conn.Sync(path) })
+	return err
+}

@@ -1,0 +1,286 @@
+package zookeeper_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// A world is one service with two sessions and what they have made.
+type world struct {
+	root     string
+	sessions []backend.Session
+	// Incarnations by key, oldest first: the last one may stand.
+	known map[string][]backend.Entry
+}
+
+// What the random commits are about, below a world's root.
+var modelKeys = []string{"/a", "/a/b", "/a/b/c", "/a/s", "/a/b/s", "/x", "/x/y", "/x/s"}
+
+// An intent is an op, or a guard, before it is known which revision it is about.
+type intent struct {
+	kind  backend.OpKind // 0 for Held, -1 for Unchanged
+	key   string
+	value string
+	age   int // how many incarnations back
+	// Put: what is expected, relative to what stands before the commit; or no entry.
+	plus int
+	none bool
+}
+
+func (w *world) entry(in intent) backend.Entry {
+	known := w.known[in.key]
+	if i := len(known) - 1 - in.age; i >= 0 && (in.kind >= 0 || known[i].Session != "") {
+		return known[i]
+	}
+	if i := len(known) - 1; i >= 0 {
+		return known[i] // Unchanged cannot tell an earlier one that was persistent
+	}
+	return backend.Entry{Key: w.root + in.key, Rev: 1 << 62, Version: 1} // never was
+}
+
+func (w *world) op(ctx context.Context, in intent) backend.Op {
+	key, value := w.root+in.key, []byte(in.value)
+	switch in.kind {
+	case backend.OpCreate:
+		return backend.Create(key, value)
+	case backend.OpEnqueue:
+		return backend.Enqueue(key, value)
+	case backend.OpPut:
+		now, _ := w.sessions[0].Get(ctx, key) // the zero Entry where there is none
+		if in.none {
+			return backend.Put(key, value, 0)
+		}
+		return backend.Put(key, value, now.Version+uint64(in.plus))
+	case backend.OpSet:
+		return backend.Set(w.entry(in), value)
+	}
+	return backend.Delete(w.entry(in))
+}
+
+func (w *world) commit(ctx context.Context, by int, guards, ops []intent) error {
+	var g []backend.Guard
+	for _, in := range guards {
+		g = append(g, backend.Guard{Entry: w.entry(in), Exact: in.kind < 0})
+	}
+	var o []backend.Op
+	for _, in := range ops {
+		o = append(o, w.op(ctx, in))
+	}
+	_, err := w.sessions[by].Commit(ctx, g, o...)
+	for _, key := range modelKeys {
+		now, getErr := w.sessions[by].Get(ctx, w.root+key)
+		switch known := w.known[key]; {
+		case getErr != nil:
+		case len(known) > 0 && known[len(known)-1].Rev == now.Rev:
+			known[len(known)-1] = now
+		default:
+			w.known[key] = append(known, now)
+		}
+	}
+	return err
+}
+
+// dump describes what stands: owners, values, and versions where they count writes only.
+func (w *world) dump(t *testing.T, ctx context.Context) string {
+	var b strings.Builder
+	for _, key := range modelKeys {
+		e, err := w.sessions[0].Get(ctx, w.root+key)
+		if err != nil {
+			require.ErrorIs(t, err, backend.ErrNoEntry)
+			continue
+		}
+		owner := ""
+		for i, s := range w.sessions {
+			if e.Session == s.ID() {
+				owner = fmt.Sprint(i)
+			}
+		}
+		value := string(e.Value)
+		if strings.HasPrefix(value, "elector-create-") {
+			value = ""
+		}
+		fmt.Fprintf(&b, "%s %q %s", key, value, owner)
+		if strings.HasSuffix(key, "s") || strings.HasSuffix(key, "c") {
+			fmt.Fprintf(&b, " version %d", e.Version)
+		}
+		l, err := w.sessions[0].List(ctx, w.root+key)
+		require.NoError(t, err)
+		for _, child := range l.Keys {
+			e, err := w.sessions[0].Get(ctx, child)
+			require.NoError(t, err)
+			fmt.Fprintf(&b, " +%s", e.Value)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func (w *world) sync(ctx context.Context) {
+	for _, s := range w.sessions {
+		_, _ = s.Get(ctx, w.root) // the others' writes are seen: there is one server
+	}
+}
+
+// TestCommitsLikeMemory tries random commits, some with a lost reply or request, on a real
+// server and on the memory backend: both do them or both do not, and the same stands after.
+func TestCommitsLikeMemory(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(seed(t), 0))
+	server := servertest.SharedZooKeeper(t)
+	p := zktest.NewProcess(t, []string{server.Addr()}, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	count := map[string]int{}
+	for round := range 12 {
+		real := &world{root: newRoot(), known: map[string][]backend.Entry{}}
+		model := &world{root: real.root, known: map[string][]backend.Entry{}}
+		double := memory.New(memory.Options{})
+		for range 2 {
+			s, err := p.Backend.Open(ctx, backend.OpenOptions{})
+			require.NoError(t, err)
+			defer s.Close(ctx)
+			real.sessions = append(real.sessions, s)
+			m, err := double.Open(ctx, backend.OpenOptions{})
+			require.NoError(t, err)
+			defer m.Close(ctx)
+			model.sessions = append(model.sessions, m)
+		}
+		for i := range 60 {
+			what := script(ctx, rnd, model, round, i)
+			if !alike(t, ctx, p, real, model, what, count) {
+				break
+			}
+		}
+	}
+	t.Log(count)
+}
+
+// seed is the same each time, unless another one is asked for.
+func seed(t *testing.T) uint64 {
+	text := os.Getenv("ELECTOR_SEED")
+	if text == "" {
+		return 1
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	require.NoError(t, err, "ELECTOR_SEED")
+	return n
+}
+
+// A step is one commit, and its fault.
+type step struct {
+	by          int
+	guards, ops []intent
+	fault       string
+}
+
+func (s step) String() string {
+	return fmt.Sprintf("session %d, guards %+v, ops %+v, lost %q", s.by, s.guards, s.ops, s.fault)
+}
+
+// script makes up a step, most often one that can be done as the model stands.
+func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) step {
+	stands, writes := map[string]bool{}, map[string]int{}
+	for _, key := range modelKeys {
+		_, err := model.sessions[0].Get(ctx, model.root+key)
+		stands[key] = err == nil
+	}
+	pick := func(there bool) string {
+		for {
+			key := modelKeys[rnd.IntN(len(modelKeys))]
+			if stands[key] == there || rnd.IntN(30) == 0 {
+				return key
+			}
+		}
+	}
+	both := round/2%2 == 1
+	out := step{}
+	if both {
+		out.by = rnd.IntN(2)
+	}
+	for range rnd.IntN(6) / 4 * 2 {
+		out.guards = append(out.guards, intent{kind: backend.OpKind(-rnd.IntN(2)), key: pick(true), age: rnd.IntN(15) / 14})
+	}
+	for j := range 1 + rnd.IntN(4) {
+		in := intent{value: fmt.Sprint("v", i, ".", j)}
+		switch rnd.IntN(8) {
+		case 0, 1:
+			in.kind, in.key = backend.OpCreate, pick(false)
+			stands[in.key] = true
+		case 2:
+			in.kind, in.key = backend.OpEnqueue, pick(true)
+		case 3:
+			in.kind, in.key, in.none = backend.OpPut, pick(false), true
+			for key := in.key; key != "/" && rnd.IntN(30) > 0; key = backend.Parent(key) {
+				stands[key] = true
+			}
+		case 4:
+			in.kind, in.key = backend.OpPut, pick(true)
+			in.plus = writes[in.key]
+			writes[in.key]++
+		case 5, 6:
+			in.kind, in.key, in.age = backend.OpSet, pick(true), rnd.IntN(20)/19
+			writes[in.key]++
+		case 7:
+			in.kind, in.key = backend.OpDelete, pick(true)
+			stands[in.key] = false
+		}
+		if both && in.none && strings.HasSuffix(in.key, "s") {
+			in.kind = backend.OpCreate // a persistent successor of what was exclusive cannot be told, either
+		}
+		if both && slices.Contains([]string{"/a", "/a/b", "/x"}, in.key) && in.kind != backend.OpEnqueue {
+			in.value = "" // one that another session gives to a directory may be lost, see the package comment
+		}
+		out.ops = append(out.ops, in)
+	}
+	if round%2 == 1 && rnd.IntN(3) == 0 {
+		out.fault = []string{"reply", "request"}[rnd.IntN(2)]
+	}
+	return out
+}
+
+// alike commits a step in both worlds, and returns false if the outcome could not be
+// known and both have to be left.
+func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *world, what step, count map[string]int) bool {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	p.Each((*servertest.Proxy).ClearRules)
+	real.sync(ctx)
+	commits := func(opcode int32, _ []byte) bool {
+		return opcode == servertest.OpMulti || opcode == servertest.OpSetData || opcode == servertest.OpDelete
+	}
+	switch what.fault {
+	case "reply":
+		p.LoseReply(commits)
+	case "request":
+		p.LoseRequest(commits)
+	}
+	got, want := real.commit(ctx, what.by, what.guards, what.ops), model.commit(ctx, what.by, what.guards, what.ops)
+	if errors.Is(got, backend.ErrIndeterminate) {
+		count["unknown"]++
+		require.NotEmpty(t, what.fault, "%v: %v", what, got)
+		return false
+	}
+	if (got == nil) != (want == nil) {
+		t.Fatalf("%v\nreal:  %v\nmodel: %v\nbefore:\n%s", what, got, want, model.dump(t, ctx))
+	}
+	count[map[bool]string{true: "done", false: "refused"}[got == nil]]++
+	if a, b := real.dump(t, ctx), model.dump(t, ctx); a != b {
+		t.Fatalf("%v\nerror %v\nreal:\n%smodel:\n%s", what, got, a, b)
+	}
+	return true
+}

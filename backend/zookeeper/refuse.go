@@ -1,0 +1,104 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// refused takes the server's refusal of a multi: nothing of it was applied. It
+// returns nil when the multi is worth another attempt, since what was wrong was
+// ours: outdated knowledge, or missing ancestors that it made.
+func (c *commit) refused(ctx context.Context, f *flight) error {
+	s := c.s
+	at := -1
+	for i, r := range f.results {
+		if r.Error != nil {
+			at = i // those after it are said to be rolled back
+			break
+		}
+	}
+	err := f.err
+	if at < 0 || at >= len(f.m.parts) {
+		return readError(err)
+	}
+	err = f.results[at].Error
+	if denied(err) {
+		return as(backend.ErrDenied, err)
+	}
+	if errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidPath) {
+		return as(backend.ErrBadKey, err) // a path that the server cannot store
+	}
+	ref := f.m.parts[at].ref
+	noNode, badVersion := errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrBadVersion)
+	switch ref.role {
+	case roleGuard:
+		if noNode || badVersion {
+			return as(backend.ErrGuard, err)
+		}
+	case roleProof:
+		if noNode || badVersion {
+			s.memory.forget(ref.key)
+			return nil
+		}
+	case roleBump:
+		s.memory.setDir(backend.Parent(s.path(ref.key)), false)
+		if badVersion {
+			return nil
+		}
+		if noNode {
+			return as(backend.ErrNoParent, err)
+		}
+	case roleTemp:
+		if noNode || errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+			return as(backend.ErrNoParent, err)
+		}
+	case roleDir:
+		if noNode || errors.Is(err, zk.ErrNodeExists) {
+			return readError(s.sync(ctx, "/")) // somebody has made or deleted some of them
+		}
+		if errors.Is(err, zk.ErrNoChildrenForEphemerals) {
+			return as(backend.ErrNoParent, err)
+		}
+	case roleMain:
+		return c.refusedOp(ctx, f.m, ref, err)
+	}
+	return err
+}
+
+func (c *commit) refusedOp(ctx context.Context, m *multi, ref ref, err error) error {
+	s, op := c.s, c.ops[ref.op]
+	noNode := errors.Is(err, zk.ErrNoNode)
+	switch {
+	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
+		return as(backend.ErrNoParent, err)
+	case op.Kind == backend.OpCreate && errors.Is(err, zk.ErrNodeExists):
+		return as(backend.ErrExists, err)
+	case makesEphemeral(op) && noNode:
+		s.memory.setDir(backend.Parent(s.path(op.Key)), false)
+		return as(backend.ErrNoParent, err)
+	case op.Kind == backend.OpPut && op.Version == 0 && noNode:
+		if !c.deep {
+			c.deep = true
+			return nil
+		}
+		return readError(s.sync(ctx, "/")) // it was said to be there
+	case op.Kind == backend.OpPut && (noNode || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)):
+		return as(backend.ErrConflict, err)
+	case noNode:
+		s.buried(op.Key, op.Rev)
+		if m.guarded[ref.op] {
+			return as(backend.ErrGuard, err)
+		}
+		return as(backend.ErrNoEntry, err)
+	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
+		s.memory.forget(ref.key)
+		return nil
+	case errors.Is(err, zk.ErrNotEmpty):
+		return as(backend.ErrConflict, err)
+	}
+	return err
+}

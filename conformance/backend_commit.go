@@ -1,0 +1,184 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func commitRules() []rule {
+	return []rule{
+		{
+			name: "write/put-parent",
+			text: "The ancestors that a Put makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
+			run:  writePutParent,
+		}, {
+			name: "write/conflict",
+			text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
+			run:  writeConflict,
+		}, {
+			name: "write/too-large",
+			text: "A commit within the limit of bytes is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+			need: []string{"MaxBytes"},
+			run:  writeTooLarge,
+		}, {
+			name: "write/too-many",
+			text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+			need: []string{"MaxOps"},
+			run:  writeTooMany,
+		},
+	}
+}
+
+func writePutParent(r *run) {
+	s, other := r.session(), r.session()
+	taken := s.create(s.dir("d")+"/seat", "x")
+	for _, top := range []string{"epoch", "epoch/a", "epoch/a/b"} {
+		// The seat goes to the Put's parent, and to the topmost of what it makes.
+		for i, dir := range []string{top, strings.Split(top, "/")[0]} {
+			base := strings.ReplaceAll(top, "/", "-") + fmt.Sprint(i) + "-"
+			put := backend.Put(r.key(base+top+"/epoch"), []byte("1"), 0)
+			seat, queue := r.key(base+dir+"/seat"), r.key(base+dir)
+			made := r.key(base + "epoch") // the topmost
+
+			for what, ops := range map[string][]backend.Op{
+				"a seat that is taken": {put, backend.Create(taken.Key, nil)},
+				"another directory":    {put, backend.Create(queue+"/no/seat", nil)},
+				"a put over nothing":   {put, backend.Create(seat, nil), backend.Put(taken.Key+"x", nil, 3)},
+			} {
+				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
+					r.failf("a put and %s were committed", what)
+				}
+				_, err := s.Get(r.ctx, made)
+				r.refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+			}
+			gone := backend.Held(backend.Entry{Key: r.key("never"), Rev: 1})
+			_, err := s.Commit(r.ctx, []backend.Guard{gone}, put, backend.Create(seat, nil))
+			r.refused("put and create with a guard that does not hold", err, backend.ErrGuard)
+			_, err = s.Commit(r.ctx, nil, backend.Create(seat, nil), put)
+			r.refused("create before the put that makes its parent", err, backend.ErrNoParent)
+			_, err = s.Get(r.ctx, made)
+			r.refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+
+			out := s.commit(put, backend.Create(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
+			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
+				r.failf("one commit made %+v", out)
+			}
+			for _, e := range out {
+				other.sees(e)
+			}
+			// The seat is told from its successor as any other is.
+			s.guarded(base+" the seat", backend.Held(out[1]), true)
+			s.delete(out[1])
+			other.misses(seat)
+			s.sees(other.create(seat, "x"))
+			s.guarded(base+" the successor", backend.Held(out[1]), false)
+		}
+	}
+}
+
+func writeConflict(r *run) {
+	s := r.session()
+	record := s.put(r.key("record"), "x", 0)
+	for name, child := range map[string]func(dir string) backend.Entry{
+		"persistent": func(dir string) backend.Entry { return s.put(dir+"/child", "x", 0) },
+		"exclusive":  func(dir string) backend.Entry { return s.create(dir+"/child", "x") },
+		"enqueued":   func(dir string) backend.Entry { return s.enqueue(dir, "x") },
+	} {
+		e := child(s.dir(name))
+		parent := s.get(r.key(name))
+		for _, guards := range [][]backend.Guard{nil, {backend.Held(parent)}, {backend.Unchanged(parent)}, {backend.Held(e)}} {
+			for _, ops := range [][]backend.Op{
+				{backend.Delete(parent)},
+				{backend.Put(record.Key, []byte("no"), record.Version), backend.Delete(parent)},
+				{backend.Delete(parent), backend.Put(r.key("no"), nil, 0)},
+				{backend.Delete(parent), backend.Delete(e)},
+			} {
+				_, err := s.Commit(r.ctx, guards, ops...)
+				r.refused(fmt.Sprintf("delete of an entry with a child that is %s", name), err, backend.ErrConflict)
+			}
+		}
+		// A child that the commit itself has made counts, too.
+		_, err := s.Commit(r.ctx, nil, backend.Create(parent.Key+"/another", nil), backend.Delete(parent))
+		r.refused("delete of an entry whose child was made before it, in the same commit", err, backend.ErrConflict)
+		for _, e := range []backend.Entry{record, parent, e} {
+			if got := s.get(e.Key); !got.Same(e) {
+				r.failf("refused deletes changed %+v to %+v", e, got)
+			}
+		}
+		_, err = s.Get(r.ctx, r.key("no"))
+		r.refused("get of what a refused commit would have made", err, backend.ErrNoEntry)
+		s.commit(backend.Delete(e), backend.Delete(parent))
+	}
+	// Where both are wrong, either may be said.
+	never := backend.Held(backend.Entry{Key: r.key("never"), Rev: 1})
+	_, err := s.Commit(r.ctx, []backend.Guard{never}, backend.Put(record.Key, nil, record.Version+1))
+	if !isAny(err, backend.ErrGuard, backend.ErrConflict) {
+		r.failf("put over another version with a guard that does not hold: error is %v", text(err))
+	}
+}
+
+func writeTooLarge(r *run) {
+	limit := r.svc.MaxBytes
+	value := func(size int) []byte { return make([]byte, size) }
+	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+		var parts, more []backend.Op
+		for i := range 10 {
+			parts = append(parts, put(i, value(limit*9/100)))
+			more = append(more, put(i, value(limit/10+1)))
+		}
+		return [][]backend.Op{{put(0, value(limit*9/10))}, parts}, [][]backend.Op{{put(0, value(limit))}, more}
+	})
+}
+
+func writeTooMany(r *run) {
+	limit := r.svc.MaxOps
+	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+		var many []backend.Op
+		for i := range 2 * limit {
+			many = append(many, put(i, nil))
+		}
+		return [][]backend.Op{many[:max(1, limit*9/10)]}, [][]backend.Op{many[:limit+1], many}
+	})
+}
+
+// writeLimit tries commits within a limit and over it.
+func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) backend.Op) (within, over [][]backend.Op)) {
+	s := r.session()
+	dir := s.dir("d")
+	record := s.put(r.key("record"), "x", 0)
+	held := s.enqueue(dir, "x")
+	within, over := commits(func(i int, value []byte) backend.Op { return backend.Put(fmt.Sprintf("/%d", i), value, 0) })
+	in := func(place string, ops []backend.Op) []backend.Op {
+		var out []backend.Op
+		for _, op := range ops {
+			op.Key = place + op.Key
+			out = append(out, op)
+		}
+		return out
+	}
+	for i, ops := range within {
+		for _, e := range s.commit(in(s.dir(fmt.Sprint("within", i)), ops)...) {
+			s.delete(e)
+		}
+	}
+	for _, ops := range over {
+		ops := append([]backend.Op{backend.Put(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
+		_, err := s.Commit(r.ctx, []backend.Guard{backend.Held(held)}, ops...)
+		r.refused("commit over the limit", err, backend.ErrTooLarge)
+		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+			r.failf("the limit is %d, and the error does not say so: %q", limit, err)
+		}
+	}
+	if got := s.get(record.Key); !got.Same(record) {
+		r.failf("commits over the limit changed %+v to %+v", record, got)
+	}
+	_, err := s.Get(r.ctx, r.key("over"))
+	r.refused("get of an ancestor of what a commit over the limit would have made", err, backend.ErrNoEntry)
+	s.lists(dir, held)
+	if state := s.State(); state != backend.Live {
+		r.failf("after commits over the limit the session is %v", state)
+	}
+	s.put(record.Key, "y", record.Version)
+}
