@@ -100,7 +100,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 	}
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
-		Session: s, Dir: dir, ID: e.cfg.ID, Value: e.cfg.Value,
+		Session: s, Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.cfg.Hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
@@ -132,12 +132,27 @@ func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend
 	stopped := e.cfg.Hooks.begin(StageStop)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
-	err := s.Drop(ctx, entry)
-	if errors.Is(err, ErrSessionLost) {
-		err = nil // the service removes it
-	}
+	err := e.drop(ctx, s, entry)
 	stopped(err)
 	return err
+}
+
+// drop removes an entry. While that cannot be confirmed the session goes on with it in
+// the background. Where the service refuses it, such as for want of rights, the entry
+// goes with the session.
+func (e *elector) drop(ctx context.Context, s backend.Session, entry backend.Entry) error {
+	err := s.Drop(ctx, entry)
+	switch {
+	case err == nil, errors.Is(err, ErrSessionLost):
+		return nil
+	case ctx.Err() != nil:
+		return err
+	}
+	e.log.Error("entry cannot be removed; session given up", "entry", entry.Key, "err", err)
+	if closed := s.Close(ctx); closed != nil {
+		return errors.Join(err, closed)
+	}
+	return nil
 }
 
 // enter returns a session and the election's directory. It founds the election if
@@ -148,45 +163,49 @@ func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 		return nil, "", err
 	}
 	for {
-		record, entry, err := e.record(ctx, s)
-		if err == nil && record.Dir == "" {
-			record, err = e.found(ctx, s, entry)
-			if errors.Is(err, backend.ErrGuard) {
+		dir, record, err := e.find(ctx, s)
+		if err == nil && dir == "" {
+			dir, err = e.found(ctx, s, record)
+			if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict) {
 				continue // another candidate was faster
 			}
 		}
-		return s, e.dir(record), err
+		return s, dir, err
 	}
 }
 
-func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }
-
-// record reads the election's record; the zero Record says that there is none.
-func (e *elector) record(ctx context.Context, s backend.Session) (layout.Record, backend.Entry, error) {
-	entry, err := s.Get(ctx, e.cfg.Election)
+// find returns the election's directory, "" if it has not been founded, and the
+// entry at its path, which holds its record.
+func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entry backend.Entry, err error) {
+	if e.foreign {
+		return e.cfg.Election, backend.Entry{}, nil
+	}
+	entry, err = s.Get(ctx, e.cfg.Election)
 	if errors.Is(err, backend.ErrNoEntry) {
-		return layout.Record{}, backend.Entry{Key: e.cfg.Election}, nil
+		return "", backend.Entry{Key: e.cfg.Election}, nil
 	}
 	if err == nil && entry.Session != "" {
 		err = fmt.Errorf("%w: its path is somebody's ephemeral entry", ErrStrategyMismatch)
 	}
 	if err != nil || len(entry.Value) == 0 {
 		// An empty entry may be there as the parent of others.
-		return layout.Record{}, entry, err
+		return "", entry, err
 	}
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil {
-		return layout.Record{}, entry, fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
+		return "", entry, fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
 	}
 	if name := e.cfg.Strategy.Name(); record.Strategy != name {
-		return layout.Record{}, entry, fmt.Errorf("%w: it was founded with %q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
+		return "", entry, fmt.Errorf("%w: it was founded with %q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
 	}
-	return record, entry, nil
+	return e.dir(record), entry, nil
 }
 
+func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }
+
 // found writes the record over what the entry holds, and makes the directory, in
-// one step. ErrGuard says that another candidate was faster.
-func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (layout.Record, error) {
+// one step. ErrConflict or ErrGuard says that another candidate was faster.
+func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
 	var guards []backend.Guard
 	if entry.Exists() {
@@ -194,19 +213,23 @@ func (e *elector) found(ctx context.Context, s backend.Session, entry backend.En
 		// of an election that was deleted and founded again could be overwritten.
 		guards = append(guards, backend.Held(entry))
 	}
-	_, err := s.Commit(ctx, guards,
+	_, err = s.Commit(ctx, guards,
 		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
 		backend.Put(e.dir(record), nil, 0))
-	return record, err
+	return e.dir(record), err
 }
 
 // refound gives an election whose directory is gone a new one.
 func (e *elector) refound(ctx context.Context, s backend.Session, gone string) error {
-	record, entry, err := e.record(ctx, s)
-	if err != nil || record.Dir == "" || e.dir(record) != gone {
+	if e.foreign {
+		return nil // the strategy makes what it needs
+	}
+	dir, entry, err := e.find(ctx, s)
+	if err != nil || dir != gone {
 		return err
 	}
-	if _, err = e.found(ctx, s, entry); errors.Is(err, backend.ErrGuard) {
+	_, err = e.found(ctx, s, entry)
+	if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict) {
 		return nil
 	}
 	return err
@@ -312,7 +335,7 @@ func temporary(err error) bool {
 	}
 	for _, passing := range []error{
 		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry,
-		backend.ErrExists, backend.ErrGuard, backend.ErrIndeterminate,
+		backend.ErrExists, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate,
 	} {
 		if errors.Is(err, passing) {
 			return true

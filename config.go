@@ -45,7 +45,7 @@ type Config struct {
 	Strategy Strategy
 
 	// Election is the election's absolute path, such as "/jobs/reindex". Required.
-	// See backend.CheckKey.
+	// See backend.CheckKey. For a Foreign strategy it may be "/".
 	Election string
 
 	// ID names the candidate for people: a host name, a pod's name. Required; at
@@ -101,7 +101,15 @@ func (c Config) Validate() error {
 	} else if c.Strategy.Name() == "" {
 		bad("Strategy %T has no name", c.Strategy)
 	}
-	if err := backend.CheckKey(c.Election); err != nil {
+	foreign, isForeign := c.Strategy.(Foreign)
+	if isForeign && !isNil(c.Strategy) {
+		if _, err := foreign.Identify(c); err != nil {
+			bad("%w", err)
+		}
+	}
+	if isForeign && c.Election == "/" {
+		// Its keys are the server's topmost.
+	} else if err := backend.CheckKey(c.Election); err != nil {
 		bad("Election: %w", err)
 	} else if len(c.Election) > MaxElection {
 		bad("Election of %d bytes is too long: at most %d", len(c.Election), MaxElection)

@@ -15,8 +15,10 @@
 //
 // It cannot stop a process that looks neither at its Context nor at [Term.Valid],
 // and no lock service can: between a check and the write that follows it any
-// amount of time may pass. What the leader writes elsewhere must carry the token,
-// and the target must refuse a lower one than it has seen. Trust windows are
+// amount of time may pass. [Term.Commit] writes to the service in one step with the
+// look at the term, so that a late write is refused there. What the leader writes
+// elsewhere must carry the token, and the target must refuse a lower one than it has
+// seen: docs/fencing.md. Trust windows are
 // measured on the monotonic clock, so the clocks of client and server may differ
 // by any amount, but must not differ in rate by more than the backend's margin.
 //
@@ -24,7 +26,7 @@
 //
 //	e, err := elector.New(elector.Config{
 //		Backend:  b,               // zookeeper.New(…), memory.New(…)
-//		Strategy: fair.New(),      // or unfair.New()
+//		Strategy: fair.New(),      // or unfair.New(), kafka.New()
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
 //	})

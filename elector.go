@@ -57,6 +57,9 @@ type Leader struct {
 	Value []byte
 	// Token is the term's fencing token. It rises from term to term.
 	Token uint64
+	// Since is when the leader was elected, by its own clock; zero where the
+	// strategy does not record it. It is for people: nothing may depend on it.
+	Since time.Time
 }
 
 // Vacant tells whether nobody leads.
@@ -87,7 +90,14 @@ func New(cfg Config) (Elector, error) {
 		return nil, err
 	}
 	cfg.Value = bytes.Clone(cfg.Value)
-	e := &elector{cfg: cfg, log: cfg.Logger, slot: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
+	id, err := cfg.ID, error(nil)
+	foreign, isForeign := cfg.Strategy.(Foreign)
+	if isForeign {
+		if id, err = foreign.Identify(cfg); err != nil {
+			return nil, err // Validate has asked before
+		}
+	}
+	e := &elector{cfg: cfg, id: id, foreign: isForeign, log: cfg.Logger, slot: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
 	if err := electors.add(e); err != nil {
 		return nil, err
 	}
@@ -101,10 +111,12 @@ func New(cfg Config) (Elector, error) {
 
 // elector is the Elector that New makes.
 type elector struct {
-	cfg    Config
-	log    *slog.Logger
-	ctx    context.Context // ends with ErrClosed when Close begins
-	cancel context.CancelCauseFunc
+	cfg     Config
+	id      string // as the election knows it
+	foreign bool   // the strategy is Foreign
+	log     *slog.Logger
+	ctx     context.Context // ends with ErrClosed when Close begins
+	cancel  context.CancelCauseFunc
 
 	slot    chan struct{}  // held while a campaign runs
 	opening chan struct{}  // held while a session is looked up or opened
@@ -198,7 +210,7 @@ type identity struct {
 }
 
 func (e *elector) identity() identity {
-	return identity{e.cfg.Backend, e.cfg.Election, e.cfg.ID}
+	return identity{e.cfg.Backend, e.cfg.Election, e.id}
 }
 
 func (r *registry) add(e *elector) error {
@@ -206,7 +218,7 @@ func (r *registry) add(e *elector) error {
 	defer r.mu.Unlock()
 	if r.ids[e.identity()] != nil {
 		return fmt.Errorf("elector: Config.ID %q is a duplicate: an open elector of this process has it in election %s on this backend; close that one, or take another ID: %w",
-			e.cfg.ID, e.cfg.Election, ErrConfig)
+			e.id, e.cfg.Election, ErrConfig)
 	}
 	if r.ids == nil {
 		r.ids = make(map[identity]*elector)

@@ -13,7 +13,8 @@ var (
 	ErrResigned = errors.New("resigned")
 
 	// ErrDeposed: the leader's entry was deleted by somebody else, such as an
-	// operator who wants to move leadership. The session lives on.
+	// operator who wants to move leadership. The session lives on. As the error of a
+	// write it says that nothing was written, because the term is over.
 	ErrDeposed = errors.New("deposed")
 
 	// ErrSessionLost: the session's trust window passed, or the service ended it.
@@ -39,6 +40,13 @@ var (
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")
+
+	// ErrConflict: an entry is not as an op of Term.Commit expects it. Nothing was
+	// written.
+	ErrConflict = backend.ErrConflict
+
+	// ErrIndeterminate: a write may or may not have happened.
+	ErrIndeterminate = backend.ErrIndeterminate
 
 	// ErrStop, wrapped by the error of a lead function, makes Run resign and
 	// return that error instead of campaigning again.

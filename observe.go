@@ -7,19 +7,18 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/layout"
 )
 
 func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	caller := ctx
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
-	s, record, _, err := e.look(ctx)
-	if err != nil || record.Dir == "" {
+	s, dir, _, err := e.look(ctx)
+	if err != nil || dir == "" {
 		return Leader{}, e.fail(caller, "leader of", errOr(err, ErrNoLeader))
 	}
 	leader, err := Leader{}, ErrNoLeader
-	for leader, err = range e.cfg.Strategy.Observe(ctx, s, e.dir(record)) {
+	for leader, err = range e.cfg.Strategy.Observe(ctx, s, dir) {
 		break // the first is the one now
 	}
 	if err == nil && leader.Vacant() {
@@ -32,11 +31,11 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 	caller := ctx
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
-	s, record, _, err := e.look(ctx)
-	if err != nil || record.Dir == "" {
+	s, dir, _, err := e.look(ctx)
+	if err != nil || dir == "" {
 		return nil, e.fail(caller, "candidates of", err)
 	}
-	list, err := e.cfg.Strategy.Candidates(ctx, s, e.dir(record))
+	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	return list, e.fail(caller, "candidates of", err)
 }
 
@@ -76,27 +75,30 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 // if the consumer has had enough, and a nil error when the election was founded
 // anew. entered is set when it gets in touch with the election.
 func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Leader) bool) (bool, error) {
-	s, record, entry, err := e.look(ctx)
+	s, dir, record, err := e.look(ctx)
 	if err != nil {
 		return true, err
 	}
 	*entered = time.Now()
-	if record.Dir == "" {
+	switch {
+	case e.foreign: // there is no record to follow
+		return e.follow(ctx, s, dir, tell)
+	case dir == "":
 		if !tell(Leader{}) {
 			return false, nil
 		}
-		_, err := s.Await(ctx, entry)
+		_, err := s.Await(ctx, record)
 		return true, err
 	}
 	// It is time to look again when the record changes, or cannot be watched.
 	following, cancel := context.WithCancel(ctx)
 	changed := make(chan error, 1)
 	go func() {
-		_, err := s.Await(following, entry)
+		_, err := s.Await(following, record)
 		cancel()
 		changed <- err
 	}()
-	goOn, err := e.follow(following, s, e.dir(record), tell)
+	goOn, err := e.follow(following, s, dir, tell)
 	stopped := following.Err() != nil
 	cancel()
 	if awaited := <-changed; stopped && ctx.Err() == nil {
@@ -119,15 +121,13 @@ func (e *elector) follow(ctx context.Context, s backend.Session, dir string, tel
 	return true, errors.New("strategy stopped observing without an error")
 }
 
-// look reads the election's record without founding an election. While no server
-// can be reached it fails.
-func (e *elector) look(ctx context.Context) (backend.Session, layout.Record, backend.Entry, error) {
-	s, err := e.session(ctx)
-	if err != nil {
-		return nil, layout.Record{}, backend.Entry{}, err
+// look finds the election without founding it. While no server can be reached it
+// fails.
+func (e *elector) look(ctx context.Context) (s backend.Session, dir string, record backend.Entry, err error) {
+	if s, err = e.session(ctx); err == nil {
+		dir, record, err = e.find(ctx, s)
 	}
-	record, entry, err := e.record(ctx, s)
-	return s, record, entry, err
+	return s, dir, record, err
 }
 
 func errOr(err, other error) error {

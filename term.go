@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -20,9 +22,11 @@ type TermConfig struct {
 	// Token is the fencing token. Context ends, with a cause, when the term does.
 	Token   uint64
 	Context context.Context
-	// Valid, Proclaim and Resign do what the methods of Term say.
+	// The others do what the methods of Term say.
 	Valid    func() bool
 	Proclaim func(ctx context.Context, value []byte) error
+	Commit   func(ctx context.Context, ops ...Op) ([]backend.Entry, error)
+	Guard    func() Guard
 	Resign   func(ctx context.Context) error
 
 	_ struct{}
@@ -38,8 +42,9 @@ func (t *Term) Token() uint64 { return t.c.Token }
 
 // Context lives for as long as the term. It is done before anyone else can lead,
 // unless an operator gives the seat away by deleting the leader's entry: then it is
-// done when the notice arrives. context.Cause tells why: ErrResigned, ErrDeposed, ErrSessionLost, ErrSuspended or
-// ErrClosed. It keeps the values, not the deadline, of the Campaign's context.
+// done when the notice arrives. context.Cause tells why: ErrResigned, ErrDeposed,
+// ErrSessionLost, ErrSuspended or ErrClosed. It keeps the values, not the deadline,
+// of the Campaign's context.
 func (t *Term) Context() context.Context { return t.c.Context }
 
 // Valid tells whether the term holds at this instant: it compares now with the
@@ -48,9 +53,37 @@ func (t *Term) Context() context.Context { return t.c.Context }
 // block. Once false it stays false.
 func (t *Term) Valid() bool { return t.c.Valid() }
 
-// Proclaim publishes a new value of the leader. It is fenced: it never lands after
-// the term has ended. The error wraps the cause of the term's end if it has.
+// Proclaim publishes a new value of the leader. It is fenced as Commit is, with the
+// same errors.
 func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Proclaim(ctx, value) }
+
+// Commit writes to the service while this term holds, and only then: the ops and
+// the look at the term's claim are one atomic step in the service, so that the
+// write of a process that slept through its own deposition is refused. Keys are the
+// caller's to choose, but for the election's own; no two ops may have the same key.
+// It returns what there is now under each op's key, in their order.
+//
+// The errors, for errors.Is:
+//
+//   - ErrDeposed: nothing was written, because the term is over. If that was news,
+//     the term has ended now. The cause of its end is wrapped, too.
+//   - ErrConflict, backend.ErrNoEntry, backend.ErrNoParent (below an ephemeral entry):
+//     nothing was written, because an entry is not as one of the ops needs it. The
+//     term goes on.
+//   - backend.ErrTooLarge: nothing was sent, because the service does not take as
+//     many ops or bytes at once. The error names the limit.
+//   - ErrIndeterminate: the reply was lost, and what became of the write could not be
+//     found out before ctx, the session or the term ended. Read before you go on.
+//
+// It blocks until there is an answer, while out of touch with the service, too: at
+// most until ctx or the term ends.
+func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
+	return t.c.Commit(ctx, ops...)
+}
+
+// Guard returns the condition that Commit puts on its writes, for a transaction of
+// your own with the service's native client. It does not block.
+func (t *Term) Guard() Guard { return t.c.Guard() }
 
 // Resign ends the term and releases the seat. The Context is cancelled first, and
 // then the seat is released at once, so call it when the leader's work has
@@ -70,12 +103,12 @@ type seat struct {
 	writing chan struct{} // held while a value is published
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
+	gone    atomic.Bool   // the entry is known to be gone
 
 	published bool // guarded by writing
 
-	mu       sync.Mutex
-	timer    *time.Timer
-	released bool // the entry is known to be gone
+	mu    sync.Mutex
+	timer *time.Timer
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile.
@@ -87,7 +120,8 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
-		Valid: t.valid, Proclaim: t.proclaim,
+		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
+		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Guards)} },
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
@@ -163,6 +197,9 @@ func (t *seat) hold() {
 		case err != nil:
 		case now[0].Rev != t.claim.Entry.Rev:
 			// Gone, or a successor's under the same key already.
+			t.gone.Store(true)
+			t.cancel(ErrDeposed)
+		case t.claim.Holds != nil && !t.claim.Holds(now[0]):
 			t.cancel(ErrDeposed)
 		default:
 			known = now[0]
@@ -175,8 +212,8 @@ func (t *seat) hold() {
 	t.mu.Unlock()
 
 	cause := context.Cause(t.ctx)
-	if errors.Is(cause, ErrSuspended) {
-		// The session may recover, and with it an entry that nobody holds.
+	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
+		// Otherwise an entry that nobody holds may live on with the session.
 		writes.Go(t.drop)
 	}
 	<-t.told
@@ -224,11 +261,7 @@ func (t *seat) abandon(why error) {
 // vacate ends the term for the given cause and releases the seat.
 func (t *seat) vacate(ctx context.Context, cause error) error {
 	t.cancel(cause)
-	ended := context.Cause(t.ctx)
-	t.mu.Lock()
-	released := t.released
-	t.mu.Unlock()
-	if released || errors.Is(ended, ErrDeposed) || errors.Is(ended, ErrSessionLost) {
+	if t.gone.Load() || errors.Is(context.Cause(t.ctx), ErrSessionLost) {
 		return nil
 	}
 	stopped := t.e.cfg.Hooks.begin(StageStop)
@@ -244,34 +277,25 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 // confirmed, the session goes on with it in the background.
 func (t *seat) release(ctx context.Context) error {
 	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Delete(t.claim.Entry))
-	switch {
-	case err == nil, errors.Is(err, backend.ErrGuard), errors.Is(err, backend.ErrNoEntry), errors.Is(err, ErrSessionLost):
-		t.mu.Lock()
-		t.released = true
-		t.mu.Unlock()
-		return nil
+	if err != nil && !errors.Is(err, backend.ErrNoEntry) && !errors.Is(err, ErrSessionLost) {
+		// Not even that a guard did not hold says that the entry is gone.
+		if dropped := t.e.drop(ctx, t.session, t.claim.Entry); dropped != nil {
+			return errors.Join(err, dropped)
+		}
 	}
-	return errors.Join(err, t.session.Drop(ctx, t.claim.Entry))
+	t.gone.Store(true)
+	return nil
 }
 
 func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	if len(value) > MaxValue {
 		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	defer context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })()
-	err := t.publish(ctx, value, true)
-	if err == nil {
-		return nil
+	err := t.write(ctx, func(ctx context.Context) error { return t.publish(ctx, value, true) })
+	if err != nil {
+		return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
 	}
-	if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry) {
-		t.cancel(ErrDeposed)
-	}
-	if cause := context.Cause(t.ctx); cause != nil && !errors.Is(err, cause) {
-		err = fmt.Errorf("%w: %w", cause, err)
-	}
-	return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
+	return nil
 }
 
 // publish writes the leader's value. The first one is the elector's own, of the

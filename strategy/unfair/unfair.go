@@ -13,7 +13,6 @@ package unfair
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"time"
 
@@ -82,7 +81,7 @@ func ready(ctx context.Context, c *elector.Candidacy) (err error) {
 			return err
 		}
 		if taken = now[0]; taken.Exists() && taken.Session == "" {
-			return fmt.Errorf("%w: %s is persistent, so no candidate made it and it would never go: delete it", elector.ErrStrategyMismatch, taken.Key)
+			return entries.ErrPersistent(taken)
 		}
 	}
 	return nil

@@ -3,6 +3,8 @@
 package entries
 
 import (
+	"fmt"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
@@ -24,6 +26,12 @@ func Claim(c *elector.Candidacy, seat backend.Entry, announce bool) elector.Clai
 			return layout.Candidate{ID: c.ID, Value: value, Leads: true}.Encode()
 		},
 	}
+}
+
+// ErrPersistent is the error of a candidate that finds somebody's persistent entry on
+// the seat.
+func ErrPersistent(seat backend.Entry) error {
+	return fmt.Errorf("%w: %s is persistent, so no candidate made it and it would never go: delete it", elector.ErrStrategyMismatch, seat.Key)
 }
 
 // Leader reads the leader from its entry; the zero Leader from none, and from a

@@ -1,0 +1,140 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Guard is the condition that a term holds, for a transaction of your own with the
+// service's native client, on any connection: see the function for it in the
+// backend's package, such as zookeeper.Checks.
+type Guard struct {
+	// Session is the one that the seat belongs to. Reads through it see all that
+	// earlier leaders have committed. Closing it ends the term.
+	Session backend.Session
+	// Conditions hold in the service for exactly as long as the claim does.
+	Conditions []backend.Guard
+}
+
+// commit implements Term.Commit.
+func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
+	var made []backend.Entry
+	err := t.checkOps(ops)
+	if err == nil {
+		err = t.write(ctx, func(ctx context.Context) error {
+			made, err = t.apply(ctx, ops)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("elector: commit for %s, token %d: %w", t.e.cfg.Election, t.claim.Token, err)
+	}
+	return made, nil
+}
+
+// apply plans and commits until the plan was not made on what is outdated. Whenever it
+// has to go on, somebody else has written.
+func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
+	sorted := inOrder(ops)
+	planned, err := plan(ctx, t.session, sorted, false)
+	for err == nil {
+		var done []backend.Entry
+		done, err = t.session.Commit(ctx, t.claim.Guards, planned...)
+		if err == nil {
+			return asGiven(ops, done), nil
+		}
+		if !refutes(err) {
+			break
+		}
+		last, refusal := planned, err
+		if planned, err = plan(ctx, t.session, sorted, true); err == nil && samePlan(last, planned) {
+			err = refusal
+		}
+	}
+	return nil, err
+}
+
+// asGiven puts entries into the order of the ops.
+func asGiven(ops []Op, entries []backend.Entry) []backend.Entry {
+	at := make(map[string]backend.Entry, len(entries))
+	for _, e := range entries {
+		at[e.Key] = e
+	}
+	given := make([]backend.Entry, len(ops))
+	for i, op := range ops {
+		given[i] = at[op.key]
+	}
+	return given
+}
+
+// refutes tells whether a commit was refused because of what stands under its keys.
+func refutes(err error) bool {
+	return errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrNoParent)
+}
+
+// write does a guarded write while the term holds. Where the service refuses it
+// because the claim is gone, the term ends. The error is ErrDeposed, and says why the
+// term ended, if nothing was written because the term is over.
+func (t *seat) write(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(t.ctx, func() {
+		if !t.gone.Load() { // else the service refuses it, and says so
+			cancel(context.Cause(t.ctx))
+		}
+	})()
+
+	if !t.valid() {
+		// A process that was paused knows this before its timers have run.
+		t.cancel(ErrSessionLost)
+		return deposed(context.Cause(t.ctx), nil)
+	}
+	err := do(ctx)
+	unknown := errors.Is(err, backend.ErrIndeterminate)
+	if refutes(err) || unknown && ctx.Err() == nil {
+		// Perhaps by what a successor wrote: then it is not the caller's fault.
+		_, held := t.session.Commit(ctx, t.claim.Guards)
+		switch over := errors.Is(held, backend.ErrGuard) || errors.Is(held, backend.ErrSessionLost); {
+		case over && !unknown:
+			err = held
+		case errors.Is(held, backend.ErrGuard):
+			t.cancel(ErrDeposed)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case unknown:
+		// Never ErrDeposed, which would say that nothing was written.
+		if cause := context.Cause(t.ctx); cause != nil {
+			err = fmt.Errorf("%w (the term has ended: %v)", err, cause)
+		}
+		return err
+	case errors.Is(err, backend.ErrGuard):
+		t.cancel(ErrDeposed)
+	case errors.Is(err, backend.ErrSessionLost):
+		t.cancel(ErrSessionLost)
+	}
+	if cause := context.Cause(t.ctx); cause != nil {
+		return deposed(cause, err)
+	}
+	return err
+}
+
+// deposed is the error of a write that was not done, as the term has ended with cause.
+func deposed(cause, err error) error {
+	if !errors.Is(cause, ErrDeposed) {
+		cause = fmt.Errorf("%w: %w", ErrDeposed, cause)
+	}
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return cause
+	case refutes(err):
+		// Not wrapped: ErrConflict says that the term goes on.
+		return fmt.Errorf("%w: %v", cause, err)
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}

@@ -1,0 +1,149 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// An Op is one write of Term.Commit to one persistent key. Make it with Create,
+// Put, CompareAndSet or Delete.
+type Op struct {
+	kind    opKind
+	key     string
+	value   []byte
+	version uint64
+}
+
+type opKind int
+
+const (
+	opCreate opKind = iota + 1
+	opPut
+	opCompareAndSet
+	opDelete
+)
+
+// Create writes a key that must not exist (ErrConflict). Missing ancestors are made.
+func Create(key string, value []byte) Op {
+	return Op{kind: opCreate, key: key, value: value}
+}
+
+// Put writes a key, whether or not it exists. Missing ancestors are made. It takes a
+// read before the commit; CompareAndSet does without.
+func Put(key string, value []byte) Op {
+	return Op{kind: opPut, key: key, value: value}
+}
+
+// CompareAndSet writes a key that must be at this version (ErrConflict): the one of
+// backend.Entry.Version, which an earlier Commit has returned or a read. Where several
+// may write the same value over the same version, one whose reply was lost may take
+// another's write for its own: make values that are not, by a random part for example.
+func CompareAndSet(key string, value []byte, version uint64) Op {
+	return Op{kind: opCompareAndSet, key: key, value: value, version: version}
+}
+
+// Delete removes a key that must exist (backend.ErrNoEntry) and have no others below
+// it (ErrConflict). It takes a read before the commit.
+func Delete(key string) Op {
+	return Op{kind: opDelete, key: key}
+}
+
+// check says what is wrong with an op before anything is read or sent.
+func (o Op) check() error {
+	if o.kind == 0 {
+		return errors.New("empty Op: make it with Create, Put, CompareAndSet or Delete")
+	}
+	if o.kind == opCompareAndSet && o.version == 0 {
+		return fmt.Errorf("%s: version 0 is that of no entry: use Create for a key that must not exist", o.key)
+	}
+	return backend.CheckKey(o.key)
+}
+
+// checkOps says what is wrong with the ops of a commit.
+func (t *seat) checkOps(ops []Op) error {
+	if len(ops) == 0 {
+		return errors.New("no ops given")
+	}
+	keys := make(map[string]bool, len(ops))
+	for _, op := range ops {
+		if err := op.check(); err != nil {
+			return err
+		}
+		if keys[op.key] {
+			return fmt.Errorf("%s: two ops on one key: a commit may write each key once", op.key)
+		}
+		keys[op.key] = true
+		if t.reserved(op.key) {
+			return fmt.Errorf("%s belongs to the election itself: write to keys of your own", op.key)
+		}
+	}
+	return nil
+}
+
+// reserved tells whether a key is part of the election's layout.
+func (t *seat) reserved(key string) bool {
+	if key == t.e.cfg.Election {
+		return true
+	}
+	if t.e.foreign {
+		return key == t.claim.Entry.Key || slices.ContainsFunc(t.claim.Guards, func(g backend.Guard) bool { return g.Entry.Key == key })
+	}
+	dir := backend.Parent(t.claim.Entry.Key)
+	return key == dir || strings.HasPrefix(key, dir+"/")
+}
+
+// inOrder sorts ops so that none needs what a later one makes: a Put of a key makes
+// its missing ancestors, and a Delete needs those below to be gone.
+func inOrder(ops []Op) []Op {
+	return slices.SortedFunc(slices.Values(ops), func(a, b Op) int {
+		switch deletes := b.kind == opDelete; {
+		case (a.kind == opDelete) != deletes:
+			if deletes {
+				return -1
+			}
+			return 1
+		case deletes:
+			a, b = b, a
+		}
+		return strings.Compare(a.key, b.key)
+	})
+}
+
+// plan turns ops into those of the contract, each with the version or incarnation it
+// is about. What an op does not say is read. With again, what it says is read as well,
+// and compared: a commit has been refused, and it may be for that.
+func plan(ctx context.Context, s backend.Session, ops []Op, again bool) ([]backend.Op, error) {
+	planned := make([]backend.Op, len(ops))
+	for i, op := range ops {
+		says := op.kind == opCreate || op.kind == opCompareAndSet
+		if says && !again {
+			planned[i] = backend.Put(op.key, op.value, op.version)
+			continue
+		}
+		e, err := s.Get(ctx, op.key)
+		if err != nil && !(errors.Is(err, backend.ErrNoEntry) && op.kind != opDelete) {
+			return nil, err
+		}
+		switch {
+		case says && e.Version != op.version:
+			return nil, fmt.Errorf("%s is at version %d, not %d: %w", op.key, e.Version, op.version, backend.ErrConflict)
+		case !says && e.Session != "":
+			return nil, fmt.Errorf("%s is an ephemeral entry, of session %s: %w", op.key, e.Session, backend.ErrConflict)
+		case op.kind == opDelete:
+			planned[i] = backend.Delete(e)
+		default:
+			planned[i] = backend.Put(op.key, op.value, e.Version)
+		}
+	}
+	return planned, nil
+}
+
+// samePlan tells whether nothing that was read has changed from one plan to another.
+func samePlan(a, b []backend.Op) bool {
+	return slices.EqualFunc(a, b, func(x, y backend.Op) bool { return x.Rev == y.Rev && x.Version == y.Version })
+}

@@ -1,0 +1,260 @@
+// Package kafka is the strategy by which the brokers of Apache Kafka elected their
+// controller on ZooKeeper: one entry, /controller, for which everybody races, and
+// beside it /controller_epoch, a number that each winner raises by one in the same
+// atomic step. The epoch is the token: 1, 2, 3 …
+//
+// The epoch stays when everybody has gone. Every write of the controller carries the
+// condition that it is unchanged, so that a controller which slept through its
+// deposition (a zombie) can neither write nor delete its successor's entry. That, and
+// tokens that rise, hold for as long as nobody deletes the epoch.
+//
+// With Config.Election "/" keys and payloads are Kafka's own, byte for byte, so that
+// Kafka's tools can read them. The price is that of strategy/unfair: a change of
+// controller wakes every candidate.
+//
+// Source: KafkaZkClient.registerControllerAndIncrementControllerEpoch and
+// KafkaController.elect in Apache Kafka up to 3.9, with KAFKA-6082 (guarded
+// deletion) and KAFKA-1387 (an own earlier session's entry).
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/internal/entries"
+)
+
+// Strategy is the Kafka controller's strategy. Make it with New or ForBroker.
+type Strategy struct {
+	broker int32
+	given  bool
+}
+
+// New returns the strategy for candidates whose Config.ID is their broker id in
+// decimal, such as "7". Any other ID is refused by elector.New.
+func New() Strategy { return Strategy{} }
+
+// ForBroker returns the strategy for the one candidate that has this broker id, 0 or
+// more, whatever its Config.ID. Others see it under the broker id, in decimal.
+func ForBroker(id int32) Strategy { return Strategy{broker: id, given: true} }
+
+var _ elector.Foreign = Strategy{}
+
+// Name is "kafka". It is recorded nowhere: Kafka's layout has no place for it.
+func (Strategy) Name() string { return "kafka" }
+
+// Identify returns the broker id in decimal.
+func (s Strategy) Identify(cfg elector.Config) (string, error) {
+	if !s.given {
+		_, err := brokerID(cfg.ID)
+		return cfg.ID, err
+	}
+	if s.broker < 0 {
+		return "", fmt.Errorf("Strategy: broker id %d is negative", s.broker)
+	}
+	return strconv.Itoa(int(s.broker)), nil
+}
+
+// brokerID reads the broker id from a candidate's ID.
+func brokerID(candidate string) (int32, error) {
+	id, err := strconv.ParseInt(candidate, 10, 32)
+	if err != nil || id < 0 || strconv.FormatInt(id, 10) != candidate {
+		return 0, fmt.Errorf("ID %q is no broker id: give a decimal number from 0 to 2147483647, or the id by kafka.ForBroker", candidate)
+	}
+	return int32(id), nil
+}
+
+// A state is what stands under the two keys.
+type state struct{ controller, epoch backend.Entry }
+
+func (s state) same(o state) bool { return s.controller.Same(o.controller) && s.epoch.Same(o.epoch) }
+
+// keys returns the state before anybody has looked.
+func keys(root string) state {
+	root = strings.TrimSuffix(root, "/")
+	return state{backend.Unknown(root + "/controller"), backend.Unknown(root + "/controller_epoch")}
+}
+
+// await blocks until the state is not the known one any more.
+func await(ctx context.Context, s backend.Session, known state) (state, error) {
+	now, err := s.Await(ctx, known.controller, known.epoch)
+	if err != nil {
+		return state{}, err
+	}
+	return state{now[0], now[1]}, nil
+}
+
+// Campaign races for the controller's entry until it is won.
+//
+//  1. Look at the controller and the epoch.
+//  2. There is a controller: wait until there is none.
+//  3. In one step, raise the epoch that I have seen by one, and create the
+//     controller. Done: I lead.
+//  4. Somebody was faster: back to 1.
+//
+// The wait is for both entries, so that at a vacancy the epoch is known already and
+// one round trip stands between the notice and the win. An entry of my own earlier
+// session is waited for like any other: it goes when the service ends that session.
+func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	broker, err := brokerID(c.ID)
+	if err != nil {
+		return elector.Claim{}, fmt.Errorf("%w: %w", elector.ErrConfig, err)
+	}
+	now, err := determine(ctx, c)
+	for err == nil {
+		if now, err = ready(ctx, c, now); err != nil {
+			break
+		}
+		claim, refused := offer(ctx, c, now, broker)
+		if refused == nil {
+			return claim, nil
+		}
+		if !errors.Is(refused, backend.ErrExists) && !errors.Is(refused, backend.ErrConflict) {
+			return elector.Claim{}, refused
+		}
+		before := now
+		if now, err = determine(ctx, c); err == nil && now.same(before) {
+			err = refused // though nothing has changed: not because somebody was faster
+		}
+	}
+	return elector.Claim{}, err
+}
+
+func determine(ctx context.Context, c *elector.Candidacy) (state, error) {
+	completed := c.Begin(elector.StageDetermine)
+	now, err := await(ctx, c.Session, keys(c.Dir))
+	completed(err)
+	return now, err
+}
+
+// ready blocks until there is no controller, and returns the state as it is then.
+func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err error) {
+	if !now.controller.Exists() {
+		return now, nil
+	}
+	completed := c.Begin(elector.StageReady)
+	defer func() { completed(err) }()
+	for now.controller.Exists() {
+		if now.controller.Session == "" {
+			return now, entries.ErrPersistent(now.controller)
+		}
+		if now, err = await(ctx, c.Session, now); err != nil {
+			return now, err
+		}
+	}
+	return now, nil
+}
+
+// offer claims the vacant seat.
+func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (_ elector.Claim, err error) {
+	completed := c.Begin(elector.StageOffer)
+	defer func() { completed(err) }()
+	last, err := decodeEpoch(now.epoch)
+	if err == nil && last == maxEpoch {
+		err = fmt.Errorf("%w: %s holds the highest epoch, which nobody can follow", elector.ErrStrategyMismatch, now.epoch.Key)
+	}
+	if err != nil {
+		return elector.Claim{}, err
+	}
+	elected := time.Now() // for people to read; nothing is decided by it
+	encode := func(value []byte) []byte { return encodeController(broker, elected, value) }
+	made, err := c.Session.Commit(ctx, nil,
+		backend.Put(now.epoch.Key, encodeEpoch(last+1), now.epoch.Version),
+		backend.Create(now.controller.Key, encode(c.Value)))
+	if err != nil {
+		return elector.Claim{}, err
+	}
+	epoch, controller := made[0], made[1]
+	return elector.Claim{
+		Entry:  controller,
+		Token:  last + 1,
+		Guards: []backend.Guard{backend.Unchanged(epoch), backend.Held(controller)},
+		Encode: encode,
+		Holds: func(e backend.Entry) bool {
+			now, ok := decodeController(e.Value)
+			return ok && now.broker == broker
+		},
+	}, nil
+}
+
+// Observe follows the controller and the epoch.
+func (Strategy) Observe(ctx context.Context, s backend.Session, root string) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) {
+		for {
+			now, err := look(ctx, s, root)
+			leader := elector.Leader{}
+			if err == nil {
+				leader, err = leaderOf(now)
+			}
+			if !yield(leader, err) || err != nil {
+				return
+			}
+			if _, err := await(ctx, s, now); err != nil {
+				yield(elector.Leader{}, err)
+				return
+			}
+		}
+	}
+}
+
+// look reads a controller and its epoch. A claim changes both at once, so the epoch
+// that was read between two looks at one controller is that controller's own.
+func look(ctx context.Context, s backend.Session, root string) (state, error) {
+	for {
+		at := keys(root)
+		first, err := get(ctx, s, at.controller.Key)
+		if err != nil {
+			return at, err
+		}
+		if at.epoch, err = get(ctx, s, at.epoch.Key); err != nil || !first.Exists() {
+			at.controller = first
+			return at, err
+		}
+		at.controller, err = get(ctx, s, first.Key)
+		if err != nil || at.controller.Rev == first.Rev {
+			return at, err
+		}
+	}
+}
+
+// get reads an entry; one that is not there has no Rev.
+func get(ctx context.Context, s backend.Session, key string) (backend.Entry, error) {
+	e, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: key}, nil
+	}
+	return e, err
+}
+
+// leaderOf reads the leader from the two entries; the zero Leader if there is none.
+func leaderOf(now state) (elector.Leader, error) {
+	epoch, err := decodeEpoch(now.epoch)
+	if err != nil || now.controller.Session == "" || epoch == 0 {
+		return elector.Leader{}, err
+	}
+	leader := elector.Leader{Token: epoch}
+	if c, ok := decodeController(now.controller.Value); ok {
+		leader.ID, leader.Value, leader.Since = strconv.Itoa(int(c.broker)), c.value, c.elected
+	}
+	return leader, nil
+}
+
+// Candidates lists the controller only: the others leave no trace in the service.
+func (Strategy) Candidates(ctx context.Context, s backend.Session, root string) ([]elector.Candidate, error) {
+	now, err := look(ctx, s, root)
+	if err != nil {
+		return nil, err
+	}
+	leader, err := leaderOf(now)
+	if err != nil || leader.Vacant() {
+		return nil, err
+	}
+	return []elector.Candidate{{ID: leader.ID, Value: leader.Value, Leads: true}}, nil
+}

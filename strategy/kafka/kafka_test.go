@@ -1,0 +1,321 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+)
+
+// A cluster is a service in which brokers elect their controller, on fake time.
+type cluster struct {
+	t    *testing.T
+	svc  *memory.Service
+	root string
+}
+
+// inCluster runs a test on fake time, at Kafka's own root.
+func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &cluster{t: t, svc: memory.New(memory.Options{}), root: "/"})
+	})
+}
+
+// broker makes a candidate in a process of its own.
+func (c *cluster) broker(id int32) (elector.Elector, *memory.Client) {
+	c.t.Helper()
+	process := c.svc.Client(fmt.Sprint("broker ", id))
+	e, err := elector.New(elector.Config{
+		Backend: process, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(int(id)),
+	})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
+	return e, process
+}
+
+func (c *cluster) campaign(e elector.Elector) *elector.Term {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), time.Hour)
+	defer cancel()
+	term, err := e.Campaign(ctx)
+	require.NoError(c.t, err)
+	return term
+}
+
+// read is somebody who looks at the service.
+func (c *cluster) read(key string) (backend.Entry, error) {
+	c.t.Helper()
+	s, err := c.svc.Open(c.t.Context(), backend.OpenOptions{})
+	require.NoError(c.t, err)
+	defer func() { require.NoError(c.t, s.Close(c.t.Context())) }()
+	return s.Get(c.t.Context(), key)
+}
+
+func TestPathsAndPayloadsAreKafkas(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, _ := c.broker(7)
+		term := c.campaign(e)
+		assert.EqualValues(t, 1, term.Token(), "the first winner's")
+
+		controller, err := c.read("/controller")
+		require.NoError(t, err)
+		want := fmt.Sprintf(`{"version":1,"brokerid":7,"timestamp":"%d"}`, time.Now().UnixMilli())
+		assert.Equal(t, want, string(controller.Value))
+		assert.NotEmpty(t, controller.Session, "it is ephemeral")
+		epoch, err := c.read("/controller_epoch")
+		require.NoError(t, err)
+		assert.Equal(t, "1", string(epoch.Value))
+		assert.Empty(t, epoch.Session, "it is persistent")
+
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, elector.Leader{ID: "7", Token: 1, Since: time.Now().Truncate(time.Millisecond)}, leader)
+	})
+}
+
+// A value is a field more, and only where there is one.
+func TestValue(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, _ := c.broker(0)
+		term := c.campaign(e)
+		require.NoError(t, term.Proclaim(t.Context(), []byte("host:9092")))
+		synctest.Wait()
+		require.True(t, term.Valid(), "a leader's own write does not depose it")
+		controller, err := c.read("/controller")
+		require.NoError(t, err)
+		assert.Contains(t, string(controller.Value), `"value":"aG9zdDo5MDky"}`)
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, "host:9092", string(leader.Value))
+	})
+}
+
+func TestBrokerIDs(t *testing.T) {
+	svc := memory.New(memory.Options{})
+	for id, fine := range map[string]bool{
+		"0": true, "7": true, "2147483647": true,
+		"2147483648": false, "-1": false, "+1": false, "007": false, "0x7": false, "1.0": false, "host-1": false, " 1": false,
+	} {
+		cfg := elector.Config{Backend: svc, Strategy: kafka.New(), Election: "/", ID: id}
+		if err := cfg.Validate(); fine {
+			assert.NoError(t, err, id)
+		} else {
+			assert.ErrorIs(t, err, elector.ErrConfig, id)
+			assert.ErrorContains(t, err, strconv.Quote(id))
+		}
+	}
+	given := elector.Config{Backend: svc, Strategy: kafka.ForBroker(3), Election: "/", ID: "host-1"}
+	require.NoError(t, given.Validate())
+	given.Strategy = kafka.ForBroker(-3)
+	require.ErrorContains(t, given.Validate(), "Config.Strategy: broker id -3 is negative")
+}
+
+// Other strategies have no business at the server's root.
+func TestRootIsForForeignLayoutsOnly(t *testing.T) {
+	cfg := elector.Config{Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/", ID: "1"}
+	require.ErrorIs(t, cfg.Validate(), backend.ErrBadKey)
+	cfg.Strategy, cfg.Election = kafka.New(), "relative"
+	require.ErrorIs(t, cfg.Validate(), backend.ErrBadKey)
+}
+
+func TestObserversSeeBrokerUnderItsID(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, err := elector.New(elector.Config{Backend: c.svc, Strategy: kafka.ForBroker(3), Election: "/", ID: "host-1"})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		c.campaign(e)
+		all, err := e.Candidates(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, []elector.Candidate{{ID: "3", Leads: true}}, all)
+	})
+}
+
+// What other versions of Kafka, and people, leave under /controller.
+func TestReadsWhatKafkaWrites(t *testing.T) {
+	for value, want := range map[string]elector.Leader{
+		`{"version":2,"brokerid":5,"timestamp":"1700000000123","kraftControllerEpoch":-1}`: {ID: "5", Token: 9, Since: time.UnixMilli(1700000000123)},
+		`{"version":1,"brokerid":0,"timestamp":"soon"}`:                                    {ID: "0", Token: 9},
+		`{"version":1,"timestamp":"1700000000123"}`:                                        {Token: 9},
+		`{"brokerid":-1}`: {Token: 9},
+		`5`:               {Token: 9},
+		``:                {Token: 9},
+	} {
+		inCluster(t, func(t *testing.T, c *cluster) {
+			// A broker of Kafka itself leads.
+			require.NoError(t, c.svc.Put("/controller_epoch", []byte("9")))
+			s, err := c.svc.Open(t.Context(), backend.OpenOptions{})
+			require.NoError(t, err)
+			_, err = s.Commit(t.Context(), nil, backend.Create("/controller", []byte(value)))
+			require.NoError(t, err)
+			e, _ := c.broker(1)
+			leader, err := e.Leader(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, leader, value)
+			// When it goes, the epoch goes on.
+			time.AfterFunc(time.Second, func() { assert.NoError(t, s.Close(context.Background())) })
+			assert.EqualValues(t, 10, c.campaign(e).Token())
+		})
+	}
+}
+
+func TestEpochSurvivesEverybody(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		for want := uint64(1); want <= 3; want++ {
+			e, _ := c.broker(int32(want))
+			require.Equal(t, want, c.campaign(e).Token())
+			require.NoError(t, e.Close(t.Context()))
+			c.svc.Stop()
+			c.svc.Start()
+		}
+	})
+}
+
+// Somebody writes another broker's name, or anything else, over the leader's.
+func TestControllerChangedToAnotherBroker(t *testing.T) {
+	for _, value := range []string{`{"version":1,"brokerid":2,"timestamp":"0"}`, "", "{", `{"version":1}`} {
+		inCluster(t, func(t *testing.T, c *cluster) {
+			e, _ := c.broker(1)
+			term := c.campaign(e)
+			require.NoError(t, c.svc.Put("/controller", []byte(value)))
+			<-term.Context().Done()
+			assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrDeposed, value)
+			assert.False(t, term.Valid())
+			// What the old leader had is removed, so that there can be a new one.
+			next, _ := c.broker(2)
+			assert.EqualValues(t, 2, c.campaign(next).Token())
+		})
+	}
+}
+
+// An epoch that somebody else has raised deposes the leader with its next write.
+func TestEpochRaisedByAnother(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, _ := c.broker(1)
+		term := c.campaign(e)
+		require.NoError(t, c.svc.Put("/controller_epoch", []byte("41")))
+		_, err := term.Commit(t.Context(), elector.Put("/topics/a", nil))
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrDeposed)
+		_, err = c.read("/topics/a")
+		assert.ErrorIs(t, err, backend.ErrNoEntry)
+		next, _ := c.broker(2)
+		assert.EqualValues(t, 42, c.campaign(next).Token())
+	})
+}
+
+func TestControllerDeleted(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, _ := c.broker(1)
+		term := c.campaign(e)
+		c.svc.Delete("/controller")
+		<-term.Context().Done()
+		require.ErrorIs(t, context.Cause(term.Context()), elector.ErrDeposed)
+		require.EqualValues(t, 2, c.campaign(e).Token())
+	})
+}
+
+// The whole root goes, epoch included: then, and only then, the count begins anew.
+func TestRootDeleted(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		c.root = "/clusters/one"
+		e, _ := c.broker(1)
+		term := c.campaign(e)
+		next, _ := c.broker(2)
+		won := make(chan *elector.Term, 1)
+		go func() {
+			term, err := next.Campaign(context.Background())
+			assert.NoError(t, err)
+			won <- term
+		}()
+		synctest.Wait()
+		c.svc.Delete("/clusters")
+		<-term.Context().Done()
+		assert.EqualValues(t, 1, (<-won).Token())
+	})
+}
+
+func TestForeignEntries(t *testing.T) {
+	ephemeral := func(c *cluster, key string) func() {
+		s, err := c.svc.Open(c.t.Context(), backend.OpenOptions{})
+		require.NoError(c.t, err)
+		_, err = s.Commit(c.t.Context(), nil, backend.Create(key, []byte("1")))
+		require.NoError(c.t, err)
+		return func() { require.NoError(c.t, s.Close(c.t.Context())) }
+	}
+	put := func(key, value string) func(c *cluster) func() {
+		return func(c *cluster) func() {
+			require.NoError(c.t, c.svc.Put(key, []byte(value)))
+			return func() { c.svc.Delete(key) }
+		}
+	}
+	for name, leave := range map[string]func(c *cluster) (remove func()){
+		"persistent controller": put("/controller", `{"version":1,"brokerid":2,"timestamp":"0"}`),
+		"ephemeral epoch":       func(c *cluster) func() { return ephemeral(c, "/controller_epoch") },
+		"no epoch":              put("/controller_epoch", "one"),
+		"empty epoch":           put("/controller_epoch", ""),
+		"negative epoch":        put("/controller_epoch", "-1"),
+		"highest epoch":         put("/controller_epoch", strconv.Itoa(math.MaxInt32)),
+		"higher epoch":          put("/controller_epoch", strconv.Itoa(math.MaxInt32+1)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCluster(t, func(t *testing.T, c *cluster) {
+				remove := leave(c)
+				e, _ := c.broker(1)
+				_, err := e.Campaign(t.Context())
+				require.ErrorIs(t, err, elector.ErrStrategyMismatch)
+				assert.ErrorContains(t, err, "/controller", "the error says where")
+				remove()
+				assert.EqualValues(t, 1, c.campaign(e).Token())
+			})
+		})
+	}
+}
+
+// A candidate that comes back in a new session finds the entry of its old one, with
+// its own broker id in it. It is not its own: it waits until it has gone.
+func TestOwnEarlierSession(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, process := c.broker(1)
+		term := c.campaign(e)
+		seat, err := c.read("/controller")
+		require.NoError(t, err)
+
+		process.Suspend()
+		<-term.Context().Done() // by its own clock, before the service drops the session
+		require.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
+		process.Resume()
+		again := c.campaign(e)
+		assert.EqualValues(t, 2, again.Token())
+		now, err := c.read("/controller")
+		require.NoError(t, err)
+		assert.NotEqual(t, seat.Session, now.Session)
+	})
+}
+
+// The election's own keys are not the user's to write.
+func TestCommitKeepsOffTheElectionsKeys(t *testing.T) {
+	inCluster(t, func(t *testing.T, c *cluster) {
+		e, _ := c.broker(1)
+		term := c.campaign(e)
+		for _, key := range []string{"/controller", "/controller_epoch"} {
+			_, err := term.Commit(t.Context(), elector.Put(key, nil))
+			require.ErrorContains(t, err, key)
+		}
+		_, err := term.Commit(t.Context(), elector.Put("/controller2", nil))
+		require.NoError(t, err)
+		assert.True(t, term.Valid())
+	})
+}

@@ -1,0 +1,79 @@
+package kafka
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// payload is what /controller holds, in the order in which Kafka writes it. Value is
+// this library's: it is left out where a candidate has none, and then the payload
+// is Kafka's to the byte; Kafka's readers pass over fields that they do not know.
+type payload struct {
+	Version   int    `json:"version"`
+	BrokerID  *int32 `json:"brokerid"`
+	Timestamp string `json:"timestamp"` // milliseconds since 1970
+	Value     []byte `json:"value,omitempty"`
+}
+
+// payloadVersion is that of Kafka before 3.4. Later ones write 2 and one more field,
+// about the migration away from ZooKeeper.
+const payloadVersion = 1
+
+func encodeController(broker int32, elected time.Time, value []byte) []byte {
+	// Numbers, strings and bytes only: Marshal cannot fail.
+	b, _ := json.Marshal(payload{
+		Version: payloadVersion, BrokerID: &broker,
+		Timestamp: strconv.FormatInt(elected.UnixMilli(), 10), Value: value,
+	})
+	return b
+}
+
+// A controller is what can be read from /controller.
+type controller struct {
+	broker  int32
+	elected time.Time // zero where the timestamp is none
+	value   []byte
+}
+
+// decodeController reads the payload of any version; false says that it names no
+// broker.
+func decodeController(b []byte) (controller, bool) {
+	var p payload
+	if err := json.Unmarshal(b, &p); err != nil || p.BrokerID == nil || *p.BrokerID < 0 {
+		return controller{}, false
+	}
+	c := controller{broker: *p.BrokerID, value: p.Value}
+	if ms, err := strconv.ParseInt(p.Timestamp, 10, 64); err == nil {
+		c.elected = time.UnixMilli(ms)
+	}
+	return c, true
+}
+
+// maxEpoch is the highest epoch: in Kafka it is a signed 32-bit number.
+const maxEpoch = math.MaxInt32
+
+func encodeEpoch(n uint64) []byte { return strconv.AppendUint(nil, n, 10) }
+
+// decodeEpoch reads /controller_epoch: 0 if there is none yet.
+func decodeEpoch(e backend.Entry) (uint64, error) {
+	mismatch := func(why string) error {
+		return fmt.Errorf("%w: %s holds %.40q, %s", elector.ErrStrategyMismatch, e.Key, e.Value, why)
+	}
+	if !e.Exists() {
+		return 0, nil
+	}
+	if e.Session != "" {
+		return 0, mismatch("and is an ephemeral entry: a persistent one keeps the epoch")
+	}
+	n, err := strconv.ParseUint(string(e.Value), 10, 64)
+	if err != nil || n > maxEpoch {
+		return 0, mismatch("which is no epoch: a decimal number up to 2147483647 is wanted")
+	}
+	return n, nil
+}

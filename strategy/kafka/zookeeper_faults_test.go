@@ -1,0 +1,167 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/kafka"
+)
+
+// A realCluster is brokers on a real server.
+type realCluster struct {
+	t      *testing.T
+	ctx    context.Context
+	server *servertest.ZooKeeper
+	root   string
+}
+
+func newRealCluster(t *testing.T, root string) *realCluster {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	return &realCluster{t, ctx, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}), root}
+}
+
+func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
+	e, err := elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: c.root, ID: strconv.Itoa(id)})
+	require.NoError(c.t, err)
+	c.t.Cleanup(func() { assert.NoError(c.t, e.Close(context.Background())) })
+	return e
+}
+
+// campaign has a broker stand for controller.
+func (c *realCluster) campaign(e elector.Elector) <-chan *elector.Term {
+	won := make(chan *elector.Term, 1)
+	ctx, cancel := context.WithCancel(c.ctx)
+	c.t.Cleanup(cancel)
+	go func() {
+		if term, err := e.Campaign(ctx); err == nil {
+			won <- term
+		}
+	}()
+	return won
+}
+
+// Two brokers that share a session claim the same vacancy with the same epoch, and
+// hear nothing of what has become of it. One of them has won.
+func TestRepliesToTwoClaimsOfOneSessionAreLost(t *testing.T) {
+	for _, root := range []string{"/", "/k"} {
+		t.Run(root, func(t *testing.T) {
+			c := newRealCluster(t, root)
+			process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)
+			shared := backend.Share(process.Backend, 4*time.Second)
+			held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCreate))
+			one, two := c.campaign(c.broker(1, shared)), c.campaign(c.broker(2, shared))
+			<-held
+			// The other claim may be held as well, or wait behind the first one's reply.
+			select {
+			case <-held:
+			case <-time.After(500 * time.Millisecond):
+			}
+			process.Cut()
+			release()
+			var winner *elector.Term
+			select {
+			case winner = <-one:
+			case winner = <-two:
+			case <-c.ctx.Done():
+				t.Fatal("nobody won")
+			}
+			require.EqualValues(t, 1, winner.Token())
+			select {
+			case <-one:
+				t.Fatal("both won")
+			case <-two:
+				t.Fatal("both won")
+			case <-time.After(time.Second):
+			}
+			assert.True(t, winner.Valid())
+		})
+	}
+}
+
+// Somebody deletes the chroot under brokers that wait.
+func TestChrootDeleted(t *testing.T) {
+	c := newRealCluster(t, "/")
+	operator := zktest.Operator(t, c.server.Addr())
+	connect := func() backend.Backend {
+		b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second, Chroot: "/prod/kafka"})
+		require.NoError(t, err)
+		return b
+	}
+	one, two := c.broker(1, connect()), c.broker(2, connect())
+	term := <-c.campaign(one)
+	require.NotNil(t, term)
+	next := c.campaign(two)
+	require.Eventually(t, func() bool { // it waits: it has looked
+		watches, err := c.server.Metrics()
+		return err == nil && watches["watch_count"] >= 3
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, zktest.DeleteAll(operator, "/prod"))
+	<-term.Context().Done()
+	select {
+	case term = <-next:
+		assert.True(t, term.Valid())
+	case <-c.ctx.Done():
+		t.Fatal("the one that waited is stuck")
+	}
+}
+
+// A leader that may not delete its own entry gives its session up, so that the entry
+// goes and the cluster is not without a leader for ever.
+func TestNoRightToDelete(t *testing.T) {
+	c := newRealCluster(t, "/k")
+	operator := zktest.Operator(t, c.server.Addr())
+	_, err := operator.Create("/k", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead|zk.PermWrite))
+	require.NoError(t, err)
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second})
+	require.NoError(t, err)
+	terms := 0
+	err = elector.Run(c.ctx, c.broker(1, b), func(context.Context, *elector.Term) error {
+		if terms++; terms < 3 {
+			return errors.New("cannot work")
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+// Two goroutines of a leader raise the same counter from the same version, and the
+// replies are lost: one has raised it.
+func TestRepliesToTwoEqualWritesAreLost(t *testing.T) {
+	c := newRealCluster(t, "/k")
+	process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)
+	term := <-c.campaign(c.broker(1, process.Backend))
+	require.NotNil(t, term)
+	made, err := term.Commit(c.ctx, elector.Create("/counter", []byte("5")))
+	require.NoError(t, err)
+	held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpPut))
+	results := make(chan error, 2)
+	for range 2 {
+		go func() {
+			_, err := term.Commit(c.ctx, elector.CompareAndSet("/counter", []byte("6"), made[0].Version))
+			results <- err
+		}()
+	}
+	<-held
+	select {
+	case <-held:
+	case <-time.After(500 * time.Millisecond):
+	}
+	process.Cut()
+	release()
+	first, second := <-results, <-results
+	assert.False(t, first == nil && second == nil, "both succeeded")
+	assert.False(t, first != nil && second != nil, "neither succeeded: %v, %v", first, second)
+}

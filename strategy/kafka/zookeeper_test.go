@@ -1,0 +1,100 @@
+package kafka_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/kafka"
+)
+
+// A real server, seen with the client that Kafka's tools would use: any.
+func TestOnZooKeeper(t *testing.T) {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	conn := zktest.Operator(t, server.Addr())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	broker := func(id int32) elector.Elector {
+		b, err := zookeeper.New(zookeeper.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
+		require.NoError(t, err)
+		e, err := elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: "/", ID: strconv.Itoa(int(id))})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, e.Close(context.Background())) })
+		return e
+	}
+	lead := func(e elector.Elector) *elector.Term {
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		return term
+	}
+	read := func(path string) (string, *zk.Stat) {
+		data, stat, err := conn.Get(path)
+		require.NoError(t, err)
+		return string(data), stat
+	}
+
+	one, two := broker(1), broker(2)
+	term := lead(one)
+	data, controller := read("/controller")
+	assert.Regexp(t, `^\{"version":1,"brokerid":1,"timestamp":"\d{13}"\}$`, data)
+	assert.NotZero(t, controller.EphemeralOwner)
+	text, epoch := read("/controller_epoch")
+	assert.Equal(t, "1", text)
+	assert.Zero(t, epoch.EphemeralOwner)
+	assert.Equal(t, controller.Czxid, epoch.Mzxid, "one transaction made both")
+	_, root := read("/")
+	assert.Zero(t, root.Version, "nothing of ours is in the server's root")
+
+	// As Kafka does, by hand: the next controller is another broker's process.
+	require.NoError(t, term.Resign(ctx))
+	_, err := conn.Multi(
+		&zk.SetDataRequest{Path: "/controller_epoch", Data: []byte("2"), Version: epoch.Version},
+		&zk.CreateRequest{Path: "/controller", Data: []byte(`{"version":2,"brokerid":9,"timestamp":"1700000000123","kraftControllerEpoch":-1}`),
+			Acl: zk.WorldACL(zk.PermAll), Flags: zk.FlagEphemeral})
+	require.NoError(t, err)
+	leader, err := one.Leader(ctx)
+	require.NoError(t, err)
+	assert.Equal(t, elector.Leader{ID: "9", Token: 2, Since: time.UnixMilli(1700000000123)}, leader)
+	won := make(chan *elector.Term, 1)
+	go func() {
+		term, err := two.Campaign(ctx)
+		assert.NoError(t, err)
+		won <- term
+	}()
+	require.NoError(t, conn.Delete("/controller", -1))
+	term = <-won
+	require.NotNil(t, term)
+	assert.EqualValues(t, 3, term.Token())
+
+	// The guard, for a transaction of the user's own, on a connection of its own.
+	_, err = conn.Create("/topics", nil, 0, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	write := func(value string) error {
+		g := term.Guard()
+		checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
+		require.NoError(t, err)
+		_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/topics", Data: []byte(value), Version: -1})...)
+		return err
+	}
+	require.NoError(t, write("while it leads"))
+	g := term.Guard()
+	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
+	require.NoError(t, err)
+	require.NoError(t, term.Resign(ctx))
+	lead(one)
+	_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/topics", Data: []byte("late"), Version: -1})...)
+	require.Error(t, err, "a zombie's checks")
+	data, _ = read("/topics")
+	assert.Equal(t, "while it leads", data)
+	text, _ = read("/controller_epoch")
+	assert.Equal(t, "4", text)
+}
