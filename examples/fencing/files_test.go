@@ -1,0 +1,79 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func openFiles(t *testing.T, dir string) *Files {
+	t.Helper()
+	files, err := OpenFiles(dir)
+	require.NoError(t, err)
+	return files
+}
+
+func TestFilesFenceAllTogether(t *testing.T) {
+	files := openFiles(t, t.TempDir())
+	require.NoError(t, files.Put(9, "a", []byte("nine")))
+	require.ErrorIs(t, files.Put(8, "b", []byte("eight")), errOldToken, "another file, and the same fence")
+	_, err := files.Get("b")
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// A token that could not be stored is not accepted: after a crash nobody would know
+// that it was there.
+func TestFilesStoreTheTokenFirst(t *testing.T) {
+	dir := t.TempDir()
+	files := openFiles(t, dir)
+	require.NoError(t, files.Put(3, job, []byte("three")))
+
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "next"), 0o755)) // nothing can be written
+	require.Error(t, files.Put(5, job, []byte("five")))
+	require.EqualValues(t, 3, files.Highest())
+	data, err := files.Get(job)
+	require.NoError(t, err)
+	require.Equal(t, "three", string(data))
+
+	require.NoError(t, os.Remove(filepath.Join(dir, "next")))
+	require.NoError(t, files.Put(5, job, []byte("five")))
+	require.EqualValues(t, 5, openFiles(t, dir).Highest())
+}
+
+// It crashed after it had stored a token, and before it had written what came with it.
+func TestFilesCrashBetweenTokenAndData(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, openFiles(t, dir).Put(3, job, []byte("three")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte("5"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "next"), []byte("fi"), 0o644))
+
+	files := openFiles(t, dir)
+	require.ErrorIs(t, files.Put(3, job, []byte("late write of 3")), errOldToken)
+	data, err := files.Get(job)
+	require.NoError(t, err)
+	require.Equal(t, "three", string(data))
+	require.NoError(t, files.Put(5, job, []byte("five")))
+}
+
+func TestFilesTokenUnreadable(t *testing.T) {
+	for _, text := range []string{"", "five", "-1", "99999999999999999999"} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "token"), []byte(text), 0o644))
+		_, err := OpenFiles(dir)
+		require.ErrorContains(t, err, "token", "to begin at 0 would let every old leader in")
+	}
+}
+
+func TestFilesNames(t *testing.T) {
+	files := openFiles(t, t.TempDir())
+	for _, name := range []string{"", ".", "..", "../token", "a/b", "/etc/passwd"} {
+		require.ErrorIs(t, files.Put(1, name, nil), errName, name)
+		_, err := files.Get(name)
+		require.ErrorIs(t, err, errName, name)
+	}
+	for _, name := range []string{"token", "next", "data", "..."} {
+		require.NoError(t, files.Put(1, name, []byte(name)), "only a name among the others")
+	}
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The story is told in fake time: two sessions, one of which times out.
+func TestStory(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var out bytes.Buffer
+		require.NoError(t, story(t.Context(), &out, dir))
+		require.Less(t, time.Since(began), 2*time.Second)
+		told := out.String()
+		t.Log("\n" + told)
+
+		old, current := token(t, told, "anna"), token(t, told, "ben")
+		require.Greater(t, current, old)
+		before, after, _ := strings.Cut(told, "anna  WAKES UP")
+		late, end, _ := strings.Cut(after, "in the end:")
+
+		require.NotContains(t, before, "REFUSED")
+		require.Contains(t, before, "term holds: true", "the check before the pause")
+		require.Contains(t, late, "term holds: false", "the check that comes too late")
+		for _, place := range []string{"row", "file"} {
+			says(t, before, place+" +written")
+			says(t, late, fmt.Sprintf("%s +REFUSED: .*%d.*%d", place, old, current))
+			says(t, end, fmt.Sprintf(`%s +"250 sent", token %d`, place, current))
+			says(t, late, "unfenced "+place+" +written")
+			says(t, end, "unfenced "+place+` +"101 sent": LOST UPDATE`)
+		}
+	})
+}
+
+// token finds out with which one somebody leads.
+func token(t *testing.T, told, who string) (token uint64) {
+	t.Helper()
+	_, after, _ := strings.Cut(told, who+" ")
+	_, after, _ = strings.Cut(after, "LEADS with token ")
+	_, err := fmt.Sscan(after, &token)
+	require.NoError(t, err, told)
+	return token
+}
+
+// says wants a line like this.
+func says(t *testing.T, told, line string) {
+	t.Helper()
+	require.Regexp(t, regexp.MustCompile(`(?m)^ *\d+\.\d{3}s +`+line), told)
+}

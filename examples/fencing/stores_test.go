@@ -1,0 +1,234 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Both stores make the same promise, so one set of tests holds them to it.
+
+// A store is a fenced resource, as one process has it open.
+type store struct {
+	claim func(token uint64) error
+	put   func(token uint64, value string) error
+	get   func() (string, error)
+}
+
+// stores are ways to open the resource in a directory.
+var stores = []struct {
+	name string
+	open func(t *testing.T, dir string) store
+	// shared: several processes have it open at the same time.
+	shared bool
+}{
+	{name: "table by Update", open: openUpdate, shared: true},
+	{name: "table by Put", open: openPut, shared: true},
+	{name: "files", open: openFileStore},
+}
+
+func openPut(t *testing.T, dir string) store {
+	table := openTable(t, dir)
+	return store{
+		claim: func(token uint64) error { return table.Claim(t.Context(), token, job) },
+		put:   func(token uint64, value string) error { return table.Put(t.Context(), token, job, value) },
+		get: func() (string, error) {
+			value, _, err := table.Get(t.Context(), job)
+			return value, err
+		},
+	}
+}
+
+func openUpdate(t *testing.T, dir string) store {
+	s, table := openPut(t, dir), openTable(t, dir)
+	s.put = func(token uint64, value string) error { return table.Update(t.Context(), token, job, value) }
+	return s
+}
+
+func openFileStore(t *testing.T, dir string) store {
+	files := openFiles(t, dir)
+	return store{
+		claim: files.Claim,
+		put:   func(token uint64, value string) error { return files.Put(token, job, []byte(value)) },
+		get: func() (string, error) {
+			data, err := files.Get(job)
+			return string(data), err
+		},
+	}
+}
+
+func openTable(t *testing.T, dir string) *Table {
+	t.Helper()
+	table, err := OpenTable(t.Context(), filepath.Join(dir, "jobs.db"))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, table.Close()) })
+	return table
+}
+
+// each runs a test on each store. open is a restart, when called again.
+func each(t *testing.T, test func(t *testing.T, open func() store)) {
+	for _, s := range stores {
+		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			test(t, func() store { return s.open(t, dir) })
+		})
+	}
+}
+
+func (s store) holds(t *testing.T, want string) {
+	t.Helper()
+	got, err := s.get()
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
+func TestOldTokenIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, open func() store) {
+		s := open()
+		require.NoError(t, s.claim(7))
+		require.NoError(t, s.put(7, "first of 7"))
+		require.NoError(t, s.put(7, "second of 7"), "a leader writes many times in a term")
+		s.holds(t, "second of 7")
+
+		require.NoError(t, s.put(9, "first of 9"))
+		require.ErrorIs(t, s.put(7, "late write of 7"), errOldToken)
+		require.ErrorIs(t, s.put(8, "8, who was never here before"), errOldToken)
+		require.ErrorIs(t, s.claim(8), errOldToken)
+		s.holds(t, "first of 9")
+		require.NoError(t, s.put(9, "second of 9"), "a refused write changes nothing")
+		s.holds(t, "second of 9")
+	})
+}
+
+// From its claim on a new leader may rely on what it reads.
+func TestClaimShutsOut(t *testing.T) {
+	each(t, func(t *testing.T, open func() store) {
+		s := open()
+		require.NoError(t, s.claim(3))
+		require.NoError(t, s.put(3, "three"))
+		require.NoError(t, s.claim(5))
+		require.NoError(t, s.claim(5), "whose answer was lost, and who asks again")
+		require.ErrorIs(t, s.put(3, "late write of 3"), errOldToken)
+		s.holds(t, "three")
+	})
+}
+
+func TestClaimOfNothing(t *testing.T) {
+	each(t, func(t *testing.T, open func() store) {
+		s := open()
+		require.NoError(t, s.claim(5))
+		require.ErrorIs(t, s.put(3, "late write of 3"), errOldToken, "also where nothing has been written")
+	})
+}
+
+func TestRestart(t *testing.T) {
+	each(t, func(t *testing.T, open func() store) {
+		s := open()
+		require.NoError(t, s.claim(7))
+		require.NoError(t, s.put(7, "seven"))
+		s = open()
+		require.ErrorIs(t, s.put(6, "six"), errOldToken)
+		require.ErrorIs(t, s.claim(6), errOldToken)
+		s.holds(t, "seven")
+		require.NoError(t, s.put(7, "seven again"))
+		require.NoError(t, s.claim(1<<63-1))
+		s = open()
+		require.ErrorIs(t, s.put(1<<63-2, "late"), errOldToken, "the largest tokens are told apart")
+		require.NoError(t, s.put(1<<63-1, "last"))
+		s.holds(t, "last")
+	})
+}
+
+func TestNoToken(t *testing.T) {
+	each(t, func(t *testing.T, open func() store) {
+		s := open()
+		require.ErrorIs(t, s.claim(0), errNoToken)
+		require.ErrorIs(t, s.put(0, "forgotten"), errNoToken)
+	})
+}
+
+// Terms follow each other so fast that several leaders write at the same time. What
+// is read never goes back to an older term, nobody gets in any more once refused, and
+// the newest has the last word.
+func TestConcurrentTerms(t *testing.T) {
+	for _, s := range stores {
+		t.Run(s.name, func(t *testing.T) {
+			dir := t.TempDir()
+			one := s.open(t, dir)
+			concurrentTerms(t, one, func() store {
+				if s.shared {
+					return s.open(t, dir)
+				}
+				return one
+			})
+		})
+	}
+}
+
+func concurrentTerms(t *testing.T, reader store, open func() store) {
+	const processes, terms, writes = 8, 80, 2
+	require.NoError(t, reader.claim(1))
+	require.NoError(t, reader.put(1, "1 0"))
+	var writing, reading sync.WaitGroup
+	done := make(chan struct{})
+	reading.Go(func() { neverGoesBack(t, reader, done) })
+	var tokens atomic.Uint64
+	for range processes {
+		s := open()
+		writing.Go(func() {
+			for token := tokens.Add(1); token <= terms; token = tokens.Add(1) {
+				leadTerm(t, s, token, writes, token == terms)
+			}
+		})
+	}
+	writing.Wait()
+	close(done)
+	reading.Wait()
+	reader.holds(t, fmt.Sprint(terms, writes))
+}
+
+// leadTerm writes a few times with one token.
+func leadTerm(t *testing.T, s store, token uint64, writes int, newest bool) {
+	refused := false
+	for n := 1; n <= writes; n++ {
+		err := s.put(token, fmt.Sprint(token, n))
+		switch {
+		case err == nil && refused:
+			t.Errorf("term %d was refused, and let in after that", token)
+		case err == nil:
+		case !errors.Is(err, errOldToken):
+			t.Errorf("term %d was neither let in nor refused: %v", token, err)
+		case newest:
+			t.Errorf("the newest term was refused: %v", err)
+		default:
+			refused = true
+		}
+	}
+}
+
+// neverGoesBack reads until done, and compares what it reads with what it has read.
+func neverGoesBack(t *testing.T, s store, done <-chan struct{}) {
+	var last, lastWrite int
+	for {
+		value, err := s.get()
+		var token, write int
+		if _, bad := fmt.Sscan(value, &token, &write); err != nil || bad != nil {
+			t.Errorf("read %q: %v, %v", value, err, bad)
+			return
+		}
+		if token < last || token == last && write < lastWrite {
+			t.Errorf("went back from term %d, write %d to term %d, write %d", last, lastWrite, token, write)
+		}
+		last, lastWrite = token, write
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}
