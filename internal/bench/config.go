@@ -29,8 +29,8 @@ type config struct {
 const (
 	maxN       = 100_000
 	maxSamples = 1_000_000
-	// herdN is the largest N of the unfair part: the herd makes more of them slow
-	// and tells nothing new.
+	// herdN is the largest N of the unfair and kafka parts: the herd makes more of them
+	// slow and tells nothing new.
 	herdN = 500
 )
 
@@ -46,7 +46,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.BoolVar(&cfg.json, "json", false, "print JSON instead of Markdown")
 	f.BoolVar(&cfg.fsync, "fsync", false, "let the server sync its log to disk before it answers: adds the same time to all and so flatters the ratios")
 	parted := f.String("parts", strings.Join(names, ","), "what to measure")
-	n := f.String("n", "3,50,500,5000", fmt.Sprintf("numbers of candidates on ZooKeeper; unfair leaves out those over %d", herdN))
+	n := f.String("n", "3,50,500,5000", fmt.Sprintf("numbers of candidates on ZooKeeper; unfair and kafka leave out those over %d", herdN))
 	memoryN := f.String("memory-n", "1000,5000,10000", "numbers of waiting candidates on memory")
 	f.IntVar(&cfg.samples, "samples", 200, "samples of each delay")
 	f.IntVar(&cfg.crashSamples, "crash-samples", 20, "crashes")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -54,7 +55,7 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 			return nil, errors.Join(err, f.close())
 		}
 		e, err := elector.New(elector.Config{
-			Backend: b, Strategy: s, Election: path, ID: fmt.Sprintf("candidate-%d", i), Hooks: hooks,
+			Backend: b, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
 		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())

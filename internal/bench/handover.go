@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -53,13 +54,21 @@ func fairPart(ctx context.Context, l *lab) (section, error) {
 }
 
 func unfairPart(ctx context.Context, l *lab) (section, error) {
+	return herd(ctx, l, unfair.New())
+}
+
+func kafkaPart(ctx context.Context, l *lab) (section, error) {
+	return herd(ctx, l, kafka.New())
+}
+
+func herd(ctx context.Context, l *lab, s elector.Strategy) (section, error) {
 	var n []int
 	for _, i := range l.cfg.n {
 		if i <= herdN {
 			n = append(n, i)
 		}
 	}
-	return handovers(ctx, l, unfair.New(), n)
+	return handovers(ctx, l, s, n)
 }
 
 func handovers(ctx context.Context, l *lab, s elector.Strategy, numbers []int) (section, error) {

@@ -44,6 +44,8 @@ func parts() []part {
 		{"raw", true, rawPart},
 		{"fair", true, fairPart},
 		{"unfair", true, unfairPart},
+		{"kafka", true, kafkaPart},
+		{"writes", true, writesPart},
 		{"crash", true, crashPart},
 		{"memory", false, memoryPart},
 	}

@@ -37,9 +37,9 @@ func TestQuickMemoryJSON(t *testing.T) {
 // The parts on a real server, smallest.
 func TestQuickServer(t *testing.T) {
 	var out bytes.Buffer
-	args := []string{"-quick", "-parts", "raw,fair,unfair,crash", "-samples", "3", "-n", "3"}
+	args := []string{"-quick", "-parts", "raw,fair,unfair,kafka,writes,crash", "-samples", "3", "-n", "3"}
 	require.NoError(t, run(t.Context(), args, &out, io.Discard))
-	for _, heading := range []string{"## Raw limit", "## Handover, fair", "## Handover, unfair", "## Crash of the leader, fair"} {
+	for _, heading := range []string{"## Raw limit", "## Handover, fair", "## Handover, unfair", "## Handover, kafka", "## Claims and fenced writes", "## Crash of the leader, fair"} {
 		assert.Contains(t, out.String(), heading)
 	}
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // pings counts the heartbeats (pings and syncs) that clients send, so that they can be told from
-// what a handover costs. Each has one answer.
-type pings struct{ n atomic.Int64 }
+// what a handover costs, and the other requests. Each has one answer.
+type pings struct{ n, requests atomic.Int64 }
 
 // dial is a dialer for the clients whose pings are to be counted.
 func (p *pings) dial(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -34,6 +34,8 @@ func (c pingConn) Write(b []byte) (int, error) {
 		const pingXid, opSync = -2, 9
 		if xid == pingXid || op == opSync {
 			c.pings.n.Add(1)
+		} else if xid > 0 { // the client library's own have none, or a negative one
+			c.pings.requests.Add(1)
 		}
 	}
 	return c.Conn.Write(b)
