@@ -76,7 +76,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 //     found out before ctx, the session or the term ended. Read before you go on.
 //
 // It blocks until there is an answer, while out of touch with the service, too: at
-// most until ctx or the term ends.
+// most until ctx or the term ends, or, where the term ends because its entry was
+// deleted, until the service has refused it or the session is lost.
 func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 	return t.c.Commit(ctx, ops...)
 }

@@ -24,8 +24,14 @@ type ElectionConfig struct {
 	// and once before, to see what it can be made to do.
 	Service func(t testing.TB) *Service
 
-	// Strategy is the Config.Strategy of all candidates.
+	// Strategy is the Config.Strategy of all candidates. For one that is
+	// elector.Foreign the rules about the election's record and directory are not
+	// applicable, and Entries has to be given.
 	Strategy elector.Strategy
+
+	// ID names the n-th candidate of an election, from 1 on, where the strategy does
+	// not take every ID. Nil means c1, c2 …
+	ID func(n int) string
 
 	// New makes one candidate, in the process c. Nil means elector.New. It is the
 	// place for an adapter that puts another implementation behind elector.Elector.
@@ -38,6 +44,15 @@ type ElectionConfig struct {
 	// Herd says that a change of leader wakes every candidate. Otherwise it must
 	// wake one, and tell at most one other that it is next.
 	Herd bool
+
+	// LooksFirst says that candidates look who leads before they make an offer, and
+	// make none while somebody does.
+	LooksFirst bool
+
+	// Dense says that tokens are 1, 2, 3 …, each the last one raised by one. Such a
+	// token is kept in the service, and begins anew when an operator deletes it
+	// together with the election.
+	Dense bool
 
 	// Entries reads what the candidates of an election have in the service, in
 	// order of succession, the leader's first. Nil means this library's layout.
@@ -65,17 +80,29 @@ const (
 	AbilityConfig Ability = "Config.Validate"
 	// AbilitySuspend: Config.OnSuspend is obeyed.
 	AbilitySuspend Ability = "Config.OnSuspend"
+	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is
+	// fenced as Commit is.
+	AbilityCommit Ability = "Term.Commit"
 )
+
+var abilities = []string{
+	string(AbilityHooks), string(AbilityStages), string(AbilityBackend), string(AbilityLayout),
+	string(AbilityConfig), string(AbilitySuspend), string(AbilityCommit),
+}
 
 const (
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
 	needCalm      = "not Herd"
 	needHerd      = "Herd"
+	needDense     = "Dense"
+	// needKnown: where entries stand is known, by AbilityLayout or because the
+	// strategy is Foreign.
+	needKnown = "known layout"
 )
 
 // An electionRule is one promise and how it is tried. Its needs are fields of
-// Service or Client, abilities, and the four above.
+// Service or Client, abilities, and those above.
 type electionRule struct {
 	name string
 	text string // one sentence, printed when the rule is broken
@@ -94,7 +121,11 @@ type electionRule struct {
 // Broken rules fail subtests of t that bear the rules' names. The report is logged
 // and returned.
 func TestElection(t *testing.T, cfg ElectionConfig) Report {
-	if cfg.Entries == nil {
+	switch {
+	case cfg.Entries != nil:
+	case isForeign(cfg.Strategy):
+		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a Foreign strategy have in the service")
+	default:
 		cfg.Entries = entriesOf
 	}
 	if cfg.New == nil {
@@ -149,16 +180,14 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 
 func electionRules() []electionRule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules)
+		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
+		fenceRules, epochRules)
 }
 
 // checkWhy finds reasons for what does not exist: a typing error there would
 // leave a rule out in silence.
 func checkWhy(t *testing.T, cfg ElectionConfig, rules []electionRule) {
-	known := []string{
-		string(AbilityHooks), string(AbilityStages), string(AbilityBackend),
-		string(AbilityLayout), string(AbilityConfig), string(AbilitySuspend),
-	}
+	known := slices.Clone(abilities)
 	for _, r := range rules {
 		known = append(known, r.name)
 	}
@@ -219,12 +248,23 @@ func electorLacks(cfg ElectionConfig, r electionRule) string {
 			return "a change of leader wakes every candidate"
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
+		case need == needDense && !cfg.Dense:
+			return "tokens rise, but not by one"
+		case need == needKnown:
+			need = string(AbilityLayout)
+		case need == string(AbilityLayout) && isForeign(cfg.Strategy):
+			return "the strategy's layout has neither this library's record nor its directory"
 		}
 		if why, ok := cfg.Why[need]; ok {
 			return fmt.Sprintf("no %s: %s", need, why)
 		}
 	}
 	return ""
+}
+
+func isForeign(s elector.Strategy) bool {
+	_, ok := s.(elector.Foreign)
+	return ok
 }
 
 // An offer is what a service can be made to do, seen on one that was made for
@@ -251,6 +291,10 @@ func (o offer) missing(need string) bool {
 		return o.service.StopMember == nil || o.service.StartMember == nil || o.service.ClientAt == nil
 	case "Watches":
 		return o.service.Watches == nil
+	case "MaxOps":
+		return o.service.MaxOps == 0
+	case "MaxBytes":
+		return o.service.MaxBytes == 0
 	case "Suspend":
 		return o.client.Suspend == nil || o.client.Resume == nil
 	case "Expire":

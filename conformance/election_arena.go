@@ -43,6 +43,8 @@ type arena struct {
 	// overruled says that somebody removed a session or an entry by force. The
 	// leader gets to know of that like everybody else, not before.
 	overruled bool
+	// renumbered says that an operator has deleted where the tokens were counted.
+	renumbered bool
 	// gone is closed when the rule is over, failed or not.
 	gone  chan struct{}
 	parts int // of a rule with several states
@@ -176,7 +178,7 @@ func (a *arena) finish() {
 		a.until("the service holds nothing of the candidates any more", func() bool { return len(a.entries()) == 0 })
 	}
 	a.settle()
-	if v := a.hist.tokens(); len(v) > 0 {
+	if v := a.hist.tokens(!a.renumbered); len(v) > 0 {
 		a.failf("%s", strings.Join(v, "\n\t      "))
 	}
 	if !a.overruled {
@@ -233,71 +235,25 @@ func goroutines(rule string) string {
 	return strings.Join(left, "\n\n")
 }
 
-// An operator looks at elections from outside, in a session of its own, and
-// removes what it is told to.
-type operator struct {
-	a       *arena
-	session backend.Session
-}
-
-// look returns a session that lives.
-func (o *operator) look() backend.Session {
-	a := o.a
-	if o.session != nil && o.session.State() != backend.Lost {
-		return o.session
-	}
-	client := a.svc.Client(a.t)
-	a.until("an operator gets a session", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.svc.TTL})
-		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
-			a.failf("open: %v", err)
-		}
-		if err == nil {
-			o.session = s
-			a.t.Cleanup(func() { o.shut(s) })
-		}
-		return err == nil
-	})
-	return o.session
-}
-
-func (o *operator) shut(s backend.Session) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_ = s.Close(ctx) // only the electors are under test
-}
-
-func (o *operator) close() {
-	if o.session != nil {
-		o.shut(o.session)
-	}
-}
-
-// read retries a read of the operator's whose session was lost meanwhile.
-func read[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
-	a.t.Helper()
-	var out T
-	a.until(what+" can be read", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		v, err := get(ctx, a.operator.look())
-		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
-			a.failf("%s: %v", what, err)
-		}
-		out = v
-		return err == nil
-	})
-	return out
-}
-
 // entries returns what the candidates have in the service, the leader's first.
 func (a *arena) entries() []backend.Entry {
 	a.t.Helper()
 	return read(a, "the candidates' entries", func(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
 		return a.cfg.Entries(ctx, s, a.path)
 	})
+}
+
+// seat returns the leader's entry, when it can be seen.
+func (a *arena) seat() (e backend.Entry) {
+	a.t.Helper()
+	a.until("the leader's entry is seen", func() bool {
+		all := a.entries()
+		if len(all) > 0 {
+			e = all[0]
+		}
+		return len(all) > 0
+	})
+	return e
 }
 
 // get reads one entry; none has Rev 0.
@@ -320,10 +276,20 @@ func (a *arena) dir() string {
 	})
 }
 
+// incarnation tells one founding of the election from the next.
+func (a *arena) incarnation() string {
+	a.t.Helper()
+	if isForeign(a.cfg.Strategy) {
+		return fmt.Sprint(a.get(a.path).Rev)
+	}
+	return a.dir()
+}
+
 // delete is an operator who removes key and all below it.
 func (a *arena) delete(key string) {
 	a.t.Helper()
 	a.overruled = true
+	a.renumbered = a.renumbered || a.cfg.Dense && key == a.path
 	a.hist.note("operator deletes %s", key)
 	a.must("delete "+key, a.svc.Delete(key))
 }

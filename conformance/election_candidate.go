@@ -54,6 +54,14 @@ func (a *arena) stand(set ...func(*elector.Config)) *candidate {
 	return a.standIn(a.svc.Client(a.t), set...)
 }
 
+// id names the n-th candidate.
+func (a *arena) id(n int) string {
+	if a.cfg.ID != nil {
+		return a.cfg.ID(n)
+	}
+	return fmt.Sprintf("c%d", n)
+}
+
 // standIn makes a candidate in process at.
 func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 	a.t.Helper()
@@ -62,7 +70,7 @@ func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 		Backend:  c.tap,
 		Strategy: a.cfg.Strategy,
 		Election: a.path,
-		ID:       fmt.Sprintf("c%d", len(a.candidates)+1),
+		ID:       a.id(len(a.candidates) + 1),
 		TTL:      a.svc.TTL,
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.svc.TTL/4, 10*time.Millisecond),
@@ -204,6 +212,15 @@ func (c *candidate) sawState(state backend.State) {
 	c.a.t.Helper()
 	c.a.until(fmt.Sprintf("%s reports that its session is %v", c.id, state), func() bool {
 		return len(c.reports(func(r report) bool { return r.what == isSession && r.state == state })) > 0
+	})
+}
+
+// isIn waits until this is the session's last state that was reported.
+func (c *candidate) isIn(state backend.State) {
+	c.a.t.Helper()
+	c.a.until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
+		all := c.reports(func(r report) bool { return r.what == isSession })
+		return len(all) > 0 && all[len(all)-1].state == state
 	})
 }
 

@@ -31,7 +31,7 @@ var dataRules = []electionRule{
 	{
 		name: "data/foreign-seat",
 		text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
-		need: []string{"Put", "Delete", string(AbilityLayout), needUnordered},
+		need: []string{"Put", "Delete", needKnown, needUnordered},
 		run:  dataForeignSeat,
 	},
 	{
@@ -43,19 +43,19 @@ var dataRules = []electionRule{
 	{
 		name: "data/election-deleted",
 		text: "When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
-		need: []string{"Delete", string(AbilityLayout)},
+		need: []string{"Delete", needKnown},
 		run:  dataElectionDeleted,
 	},
 	{
 		name: "data/deleted-at-enrolment",
 		text: "An election that is deleted while a candidate is about to enrol is founded anew.",
-		need: []string{"Delete", string(AbilityLayout), string(AbilityStages)},
+		need: []string{"Delete", needKnown, string(AbilityStages)},
 		run:  dataDeletedAtEnrolment,
 	},
 	{
 		name: "data/foreign-children",
 		text: "Foreign and malformed children in the election's directory neither block nor mislead anybody.",
-		need: []string{"Put", "Delete", string(AbilityLayout)},
+		need: []string{"Put", "Delete", needKnown},
 		run:  dataForeignChildren,
 	},
 	{
@@ -146,11 +146,13 @@ func dataDeletedAtHandover(a *arena) {
 }
 
 func dataPredecessorGone(a *arena) {
-	stages := []func(elector.StageEvent) bool{
-		completed(elector.StageOffer), begun(elector.StageReady),
+	stages := []func(elector.StageEvent) bool{begun(elector.StageReady)}
+	names := []string{"when it is about to wait"}
+	if !a.cfg.LooksFirst {
+		stages = append(stages, completed(elector.StageOffer))
+		names = append(names, "when it has made its offer")
 	}
-	names := []string{"when it has made its offer", "when it is about to wait"}
-	if a.cfg.Ordered {
+	if a.cfg.Ordered || a.cfg.LooksFirst {
 		stages = append(stages, begun(elector.StageDetermine), completed(elector.StageDetermine))
 		names = append(names, "when it is about to look who stands before it", "when it has seen who stands before it")
 	}
@@ -187,8 +189,17 @@ func dataPredecessorGone(a *arena) {
 	}
 }
 
+// extents are whether all of an election is deleted, or only its directory, which a
+// foreign layout does not have.
+func (a *arena) extents() []bool {
+	if isForeign(a.cfg.Strategy) {
+		return []bool{true}
+	}
+	return []bool{true, false}
+}
+
 func dataElectionDeleted(a *arena) {
-	for _, whole := range []bool{true, false} {
+	for _, whole := range a.extents() {
 		what := "only its directory"
 		if whole {
 			what = "all of it"
@@ -202,17 +213,18 @@ func dataElectionDeleted(a *arena) {
 				rest = append(rest, b)
 			}
 			for len(rest) > 0 {
-				before, terms := a.dir(), a.hist.count()
+				before, terms := a.incarnation(), a.hist.count()
 				if whole {
 					a.delete(a.path)
 				} else {
-					a.delete(before)
+					a.delete(a.dir())
 				}
 				a.ends(t, elector.ErrDeposed)
 				// An operator's tool may delete one entry after the other. Who leads in
 				// between is deposed, too, and campaigns again.
 				var winner *bid
 				a.until("one of those who waited leads in a new directory", func() bool {
+					now := a.incarnation() // before the rest, which may be of a later one
 					l, err := a.leader(viewer)
 					for i, b := range rest {
 						switch {
@@ -221,11 +233,11 @@ func dataElectionDeleted(a *arena) {
 							a.failf("Campaign of %s: %v", b.c.id, b.err)
 						case !b.term.Valid():
 							rest[i] = b.c.campaign()
-						case err == nil && b.term.Token() == l.Token:
+						case err == nil && b.term.Token() == l.Token && b.c.id == l.ID:
 							winner = b
 						}
 					}
-					return winner != nil && winner.term.Valid() && a.dir() != before
+					return winner != nil && winner.term.Valid() && now != before
 				})
 				rest = slices.DeleteFunc(rest, func(b *bid) bool { return b == winner })
 				t = winner.wins()
@@ -251,7 +263,7 @@ func dataElectionDeleted(a *arena) {
 }
 
 func dataDeletedAtEnrolment(a *arena) {
-	for _, whole := range []bool{true, false} {
+	for _, whole := range a.extents() {
 		for _, twice := range []bool{false, true} {
 			a.in(fmt.Sprintf("all of it: %v, twice: %v", whole, twice), func(a *arena) {
 				a.works()

@@ -4,11 +4,13 @@ import (
 	"strings"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 func dataForeignChildren(a *arena) {
-	a.works() // the election is founded
-	dir := a.dir()
+	_, t := a.lead() // the election is founded
+	dir := backend.Parent(a.seat().Key)
+	a.resign(t)
 	names := []string{
 		"foreign", "lock", "_c_6f2b9a-lock-0000000000", "-0000000000", "0000000000", "n_0000000001",
 		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
@@ -141,10 +143,18 @@ func dataForeignPath(a *arena) {
 	})
 }
 
-func dataForeignSeat(a *arena) {
-	a.works() // the election is founded
-	seat := a.dir() + "/seat"
+// blockSeat puts a foreign entry on the seat of an unordered election.
+func (a *arena) blockSeat() (seat string) {
+	a.t.Helper()
+	_, t := a.lead() // the election is founded
+	seat = a.seat().Key
+	a.resign(t)
 	a.put(seat, "foreign")
+	return seat
+}
+
+func dataForeignSeat(a *arena) {
+	seat := a.blockSeat()
 	c := a.stand()
 	c.campaign().fails(elector.ErrStrategyMismatch)
 	a.delete(seat)

@@ -171,15 +171,19 @@ func (h *history) overlaps(contexts bool) verdict {
 	return v
 }
 
-// tokens finds tokens that did not rise from a term to a later one. Of two terms
-// one is the later only if it began after the other was over.
-func (h *history) tokens() verdict {
+// tokens finds readings of terms that contradict each other, and, if tokens rise,
+// those that did not from a term to a later one. Of two terms one is the later only
+// if it began after the other was over.
+func (h *history) tokens(rise bool) verdict {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var v verdict
 	for i, s := range h.terms {
 		if s.token == 0 {
 			v = append(v, fmt.Sprintf("%s has token 0", s))
+		}
+		if !rise {
+			continue
 		}
 		for _, o := range h.terms[:i] {
 			later, sooner := s, o

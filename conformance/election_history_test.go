@@ -98,7 +98,7 @@ func TestHistory(t *testing.T) {
 			h := newHistory()
 			c.play(h, newFakeTerm(c.tokenA), newFakeTerm(c.tokenB))
 			found(t, "overlaps", h.overlaps(true), c.overlaps)
-			found(t, "tokens", h.tokens(), c.tokens)
+			found(t, "tokens", h.tokens(true), c.tokens)
 		})
 	}
 }

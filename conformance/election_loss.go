@@ -208,15 +208,6 @@ func lossShortCutHeld(a *arena) {
 	b.wins()
 }
 
-// isIn waits until this is the session's last state that was reported.
-func (c *candidate) isIn(state backend.State) {
-	c.a.t.Helper()
-	c.a.until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
-		all := c.reports(func(r report) bool { return r.what == isSession })
-		return len(all) > 0 && all[len(all)-1].state == state
-	})
-}
-
 func lossStepsDown(a *arena) {
 	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 	a.in("the link comes back", func(a *arena) {

@@ -212,14 +212,18 @@ func recipeStages(a *arena) {
 	t := first.wins()
 	_, b := a.queue()
 	a.resign(t)
-	if a.cfg.Ordered {
+	switch {
+	case a.cfg.Ordered:
 		expect(first, start, offer, determine, elected, stop)
-	} else {
+	case a.cfg.LooksFirst:
+		expect(first, start, determine, offer, elected, stop)
+	default:
 		expect(first, start, offer, elected, stop)
 	}
 	t = b.wins()
 	a.resign(t)
-	if a.cfg.Ordered {
+	switch {
+	case a.cfg.Ordered:
 		a.until("the second was told or looked", func() bool { return len(stages(b)) >= 12 })
 		got := stages(b)
 		// Where the leader had not announced itself yet, it has to look again.
@@ -229,7 +233,9 @@ func recipeStages(a *arena) {
 		if !slices.Equal(got, want) {
 			a.failf("%s reported stages %q, want %q", b.c.id, got, want)
 		}
-	} else {
+	case a.cfg.LooksFirst:
+		expect(b, start, determine, ready, offer, elected, stop)
+	default:
 		expect(b, start, offer, ready, offer, elected, stop)
 	}
 }

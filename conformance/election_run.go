@@ -41,8 +41,13 @@ var jobRules = []electionRule{
 	{
 		name: "run/fails",
 		text: "Run returns the error of a campaign that it is of no use to repeat.",
-		need: []string{string(AbilityLayout)},
+		need: []string{"Put", "Delete", needKnown},
 		run:  runFails,
+	},
+	{
+		name: "run/failing-candidates",
+		text: "Candidates whose lead functions fail for ever do not keep a good one from leading, and let it go first next time.",
+		run:  runFailing,
 	},
 }
 
@@ -149,7 +154,6 @@ func runError(a *arena) {
 	t := j.term()
 	_, b := a.queue()
 	_, third := a.queue()
-	failed := time.Now()
 	finish.give(errors.New("cannot work"))
 	a.ends(t, elector.ErrResigned)
 	rest := []*bid{b, third}
@@ -158,12 +162,13 @@ func runError(a *arena) {
 		a.resign(t)
 	}
 	j.term()
-	if a.svc.Virtual && time.Since(failed) == 0 {
-		a.failf("Run campaigned again at once after the lead function had failed")
-	}
-	for range 3 { // nobody else is there: still it tries again
+	for range 3 { // nobody else is there: still it tries again, and not at once
+		failed := time.Now()
 		finish.give(errors.New("cannot work"))
 		j.term()
+		if pause := time.Since(failed); pause < 10*time.Millisecond {
+			a.failf("Run led again %v after the lead function had failed", pause)
+		}
 	}
 	finish.give(nil)
 	a.must("Run", j.result())
@@ -295,8 +300,72 @@ func runLost(a *arena) {
 }
 
 func runFails(a *arena) {
-	a.lead()
-	c := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	var c *candidate
+	if isForeign(a.cfg.Strategy) {
+		seat := a.blockSeat()
+		defer a.delete(seat)
+		c = a.stand()
+	} else {
+		a.lead()
+		c = a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	}
 	j := c.work(untilOver)
 	a.refused("Run", j.result(), elector.ErrStrategyMismatch)
+}
+
+func runFailing(a *arena) {
+	tries := 3
+	if a.svc.Virtual {
+		tries = 10
+	}
+	for i := range tries {
+		a.in(fmt.Sprintf("try %d", i+1), func(a *arena) { runAmongFailing(a) })
+	}
+}
+
+// runAmongFailing has one whose work always fails, and one that always panics and is
+// run again at once, stand before a good one.
+func runAmongFailing(a *arena) {
+	_, t := a.lead()
+	broken, wild := a.stand(), a.stand()
+	broken.work(func(context.Context, *elector.Term) error { return errors.New("cannot work") })
+	broken.waits()
+	wild.panics()
+	wild.waits()
+	good, b := a.queue()
+	before := a.hist.count()
+	a.resign(t)
+	t = b.wins()
+	led := a.hist.order()[before:]
+	if want := []string{broken.id, wild.id, good.id}; a.cfg.Ordered && !slices.Equal(led, want) {
+		a.failf("%q led, want %q", led, want)
+	}
+	led = slices.DeleteFunc(led, func(id string) bool { return id != broken.id })
+	if a.svc.Virtual && len(led) > 1 {
+		a.failf("%s led %d times without a pause, though its work had failed", broken.id, len(led))
+	}
+	a.resign(t)
+	a.holds(good.campaign().wins())
+}
+
+// waits waits until the candidate of a job waits for its turn.
+func (c *candidate) waits() {
+	c.a.t.Helper()
+	(&bid{c: c, done: make(chan struct{})}).waits()
+}
+
+// panics is a caller who begins a Run anew at once when its lead function panics.
+func (c *candidate) panics() {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.atEnd(cancel)
+	run := func() (panicked bool) {
+		defer func() { panicked = recover() != nil }()
+		// It returns when the rule is over.
+		_ = elector.Run(ctx, c.e, func(context.Context, *elector.Term) error { panic("boom") })
+		return false
+	}
+	go func() {
+		for run() {
+		}
+	}()
 }

@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -15,6 +17,9 @@ type tap struct {
 	sessions []backend.Session
 	counts   counts
 	deaf     chan struct{} // while not nil: nothing is heard of a session's state
+	frozen   bool          // nor of any entry, and the window does not end
+	overdue  time.Time     // if set: when the window has ended, though nothing was heard of it
+	gates    []*gate       // where commits are stalled
 }
 
 // counts are calls that have returned.
@@ -97,29 +102,95 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 	now, err := s.Session.Await(ctx, known...)
 	if err == nil {
 		s.t.count(&s.t.counts.awaits)
-	} else if !s.t.hears(ctx) {
+	}
+	if (err != nil || s.t.isFrozen()) && !s.t.hears(ctx) {
 		return nil, ctx.Err()
 	}
 	return now, err
 }
 
 func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	s.t.pass(ops, false)
 	out, err := s.Session.Commit(ctx, guards, ops...)
 	s.t.count(&s.t.counts.commits)
+	s.t.pass(ops, true)
 	return out, err
 }
 
 // deafen keeps from the elector what becomes of its sessions, until hear.
-func (t *tap) deafen() (hear func()) {
+func (t *tap) deafen() (hear func()) { return t.silence(false) }
+
+// freeze has the elector believe that all is as it was, until thaw: nothing is heard
+// of its sessions and of any entry, and its trust in them does not end. What it asks
+// for itself is done and answered.
+func (t *tap) freeze() (thaw func()) { return t.silence(true) }
+
+func (t *tap) silence(frozen bool) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.deaf = make(chan struct{})
+	t.deaf, t.frozen = make(chan struct{}), frozen
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		close(t.deaf)
-		t.deaf = nil
+		t.deaf, t.frozen = nil, false
 	})
+}
+
+func (t *tap) isFrozen() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.frozen
+}
+
+// oversleep has the trust window end now, which no timer of the elector's knows of.
+func (t *tap) oversleep() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.overdue = time.Now()
+}
+
+// A gate stalls one commit on its way from the elector to its backend, or its answer
+// on the way back.
+type gate struct {
+	kind     backend.OpKind
+	answer   bool
+	reached  chan struct{}
+	released chan struct{}
+	once     sync.Once
+}
+
+// stall holds the next commit that has an op of this kind until the gate opens.
+func (t *tap) stall(kind backend.OpKind) *gate { return t.gate(kind, false) }
+
+// stallAnswer holds the answer to the next such commit.
+func (t *tap) stallAnswer(kind backend.OpKind) *gate { return t.gate(kind, true) }
+
+func (t *tap) gate(kind backend.OpKind, answer bool) *gate {
+	g := &gate{kind: kind, answer: answer, reached: make(chan struct{}), released: make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gates = append(t.gates, g)
+	return g
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.released) }) }
+
+// pass runs on the goroutine of the commit, and does not heed its ctx.
+func (t *tap) pass(ops []backend.Op, answer bool) {
+	t.mu.Lock()
+	i := slices.IndexFunc(t.gates, func(g *gate) bool {
+		return g.answer == answer && slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == g.kind })
+	})
+	if i < 0 {
+		t.mu.Unlock()
+		return
+	}
+	g := t.gates[i]
+	t.gates = slices.Delete(t.gates, i, i+1)
+	t.mu.Unlock()
+	close(g.reached)
+	<-g.released
 }
 
 // hears blocks while the elector is deaf. It returns false if ctx ended first.
@@ -136,6 +207,18 @@ func (t *tap) hears(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+func (s tapped) Deadline() time.Time {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
+	switch {
+	case !s.t.overdue.IsZero():
+		return s.t.overdue
+	case s.t.frozen:
+		return time.Now().Add(1000 * time.Hour)
+	}
+	return s.Session.Deadline()
 }
 
 func (s tapped) State() backend.State {

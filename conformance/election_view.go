@@ -34,7 +34,7 @@ var viewRules = []electionRule{
 	{
 		name: "view/observe-founded",
 		text: "Observe follows an election that is founded after it began, deleted, and founded anew.",
-		need: []string{"Delete", string(AbilityLayout)},
+		need: []string{"Delete", needKnown},
 		run:  viewObserveFounded,
 	},
 	{
@@ -84,7 +84,9 @@ func viewCandidates(a *arena) {
 	var last *bid
 	for i := range 4 {
 		d := a.stand(func(cfg *elector.Config) {
-			cfg.ID = fmt.Sprintf("Ünïcode %d/%%", i)
+			if a.cfg.ID == nil {
+				cfg.ID = fmt.Sprintf("Ünïcode %d/%%", i)
+			}
 			cfg.Value = []byte{0, 0xff, byte(i)}
 		})
 		last = d.campaign()
@@ -261,7 +263,7 @@ func viewObserveFounded(a *arena) {
 	}
 	_, t := a.lead()
 	d, b := a.queue()
-	before := a.dir()
+	before := a.incarnation()
 	a.delete(a.path)
 	a.ends(t, elector.ErrDeposed)
 	// It may have led in what was still there, and been deposed in its turn.
@@ -270,8 +272,9 @@ func viewObserveFounded(a *arena) {
 		if !t.Valid() {
 			t = d.campaign().wins()
 		}
+		now := a.incarnation() // before the rest, which may be of a later one
 		l, err := a.leader(d.e)
-		return err == nil && l.Token == t.Token() && a.dir() != before && t.Valid()
+		return err == nil && l.Token == t.Token() && now != before && t.Valid()
 	})
 	o.leads(d, t, "value of "+d.id, true)
 }

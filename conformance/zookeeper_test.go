@@ -10,8 +10,9 @@ import (
 
 const zooKeeperTTL = 2 * time.Second
 
-// notOnZooKeeper are the rules that need notices to be held while all else goes on.
-var notOnZooKeeper = []string{"cancel/handover", "data/deleted-at-handover", "loss/expires-at-handover"}
+// notOnZooKeeper are the rules that need notices to be held while all else goes on,
+// and the one about a limit that it does not have.
+var notOnZooKeeper = []string{"cancel/handover", "data/deleted-at-handover", "loss/expires-at-handover", "fence/too-many"}
 
 func TestElectionOnZooKeeper(t *testing.T) {
 	for _, cfg := range strategies {

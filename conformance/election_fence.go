@@ -1,0 +1,357 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+var fenceRules = []electionRule{
+	{
+		name: "fence/commit",
+		text: "A commit does all that it is made of at one instant and returns what there is then; every later leader sees it at once.",
+		need: []string{string(AbilityCommit)},
+		run:  fenceCommit,
+	},
+	{
+		name: "fence/conflict",
+		text: "A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on.",
+		need: []string{string(AbilityCommit)},
+		run:  fenceConflict,
+	},
+	{
+		name: "fence/bad-input",
+		text: "A commit that cannot be right is refused with an error that names the key, before anything is written, and the term goes on.",
+		need: []string{string(AbilityCommit)},
+		run:  fenceBadInput,
+	},
+	{
+		name: "fence/too-large",
+		text: "A commit over the service's limit of bytes is refused with ErrTooLarge, which names it; nothing is written, and the term goes on.",
+		need: []string{"MaxBytes", string(AbilityCommit)},
+		run:  fenceTooLarge,
+	},
+	{
+		name: "fence/too-many",
+		text: "A commit over the service's limit of ops is refused with ErrTooLarge, which names it; nothing is written, and the term goes on.",
+		need: []string{"MaxOps", string(AbilityCommit)},
+		run:  fenceTooMany,
+	},
+	{
+		name: "fence/guard",
+		text: "The conditions of Guard hold in anybody's commit for as long as the term does, and fail with ErrGuard afterwards.",
+		need: []string{"Delete", "Expire", string(AbilityCommit)},
+		run:  fenceGuard,
+	},
+	{
+		name: "fence/ended",
+		text: "A Commit or Proclaim after the term has ended is refused with ErrDeposed and the cause of the end, and writes nothing.",
+		need: []string{"Delete", "Expire", string(AbilityCommit)},
+		run:  fenceEnded,
+	},
+	{
+		name: "fence/frozen",
+		text: "A deposed leader that hears nothing of it cannot write: the first try is refused with ErrDeposed, and ends its term.",
+		need: []string{"Delete", "Expire", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceFrozen,
+	},
+	{
+		name: "fence/queued",
+		text: "Writes that wait for a link while leadership moves are not done when the link is back.",
+		need: []string{"Delete", "Suspend", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceQueued,
+	},
+	{
+		name: "fence/stalled",
+		text: "A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds.",
+		need: []string{"Delete", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceStalled,
+	},
+	{
+		name: "fence/overdue",
+		text: "A leader whose window has passed does not write, though no timer has told it yet and the service would let it.",
+		need: []string{string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceOverdue,
+	},
+	{
+		name: "fence/zombie-resign",
+		text: "The Resign or Close of a deposed leader that hears nothing of it returns, and does not touch its successor.",
+		need: []string{"Delete", "Expire", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceZombieResign,
+	},
+	{
+		name: "fence/race",
+		text: "Of many commits beside the end of their term, those that succeed come before the next term's first.",
+		need: []string{"Delete", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceRace,
+	},
+	{
+		name: "fence/lost-reply",
+		text: "A commit whose request or reply is lost has its one effect, and the caller gets the right answer.",
+		need: []string{"LoseReply", "LoseRequest", string(AbilityCommit)},
+		run:  fenceLostReply,
+	},
+	{
+		name: "fence/lost-and-cut",
+		text: "A commit whose fate is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all.",
+		need: []string{"CutReply", string(AbilityCommit), string(AbilitySuspend)},
+		run:  fenceLostAndCut,
+	},
+	{
+		name: "fence/cancel",
+		text: "A commit whose ctx ends returns ctx's error, or ErrIndeterminate if it may have been done, and the term goes on.",
+		need: []string{"Suspend", "CutReply", string(AbilityCommit)},
+		run:  fenceCancel,
+	},
+}
+
+func fenceCommit(a *arena) {
+	const leaders = 4
+	_, t := a.lead()
+	var rest []*bid
+	for range leaders {
+		_, b := a.queue()
+		rest = append(rest, b)
+	}
+	for len(rest) > 0 {
+		var all shelf
+		for i, w := range writes {
+			s := a.stock(t, fmt.Sprintf("term-%d-%d", len(rest), i))
+			seen := a.observeAll(s)
+			made := a.commit(t, w.ops(s)...)
+			a.effect(w, s, made)
+			if now, ok := <-seen; ok {
+				a.agree("another session that has seen a part of it", w.after(s, made), now)
+			}
+			all = append(all, w.after(s, made)...)
+		}
+		s := a.stock(t, fmt.Sprintf("term-%d-at-once", len(rest)))
+		a.putAtOnce(t, s[0])
+		a.holds(t)
+		all = append(all, a.commit(t, elector.Create(a.own(fmt.Sprintf("last-%d", len(rest))), newValue))...)
+		a.resign(t)
+		t = anyWins(a, &rest)
+		now, err := a.getAll(t.Guard().Session, all)
+		a.must("read by the next leader", err)
+		a.agree("the next leader", all, now)
+	}
+}
+
+// putAtOnce writes one key from several goroutines, of which none has to give way.
+func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
+	a.t.Helper()
+	var all []*committing
+	for range 8 {
+		all = append(all, a.startCommit(t, elector.Put(e.Key, newValue)))
+	}
+	versions := map[uint64]bool{e.Version: true}
+	for _, p := range all {
+		made, err := p.result()
+		a.must("one of several puts of one key at once", err)
+		if versions[made[0].Version] {
+			a.failf("two puts of one key returned version %d", made[0].Version)
+		}
+		versions[made[0].Version] = true
+	}
+}
+
+// observeAll waits in another session for a change of any of the entries, and then
+// reads them all.
+func (a *arena) observeAll(s shelf) <-chan shelf {
+	a.t.Helper()
+	a.seen(s...)
+	session := a.operator.look()
+	ctx, cancel := a.within()
+	seen := make(chan shelf, 1)
+	go func() {
+		defer cancel()
+		defer close(seen)
+		_, err := session.Await(ctx, s...)
+		var now shelf
+		if err == nil {
+			now, err = a.getAll(session, s)
+		}
+		if err == nil { // else the operator's session was lost, which proves nothing
+			seen <- now
+		}
+	}()
+	return seen
+}
+
+// getAll reads what stands under the keys now.
+func (a *arena) getAll(session backend.Session, s shelf) (shelf, error) {
+	ctx, cancel := a.within()
+	defer cancel()
+	now := make(shelf, len(s))
+	for i, e := range s {
+		have, err := session.Get(ctx, e.Key)
+		if errors.Is(err, backend.ErrNoEntry) {
+			have, err = backend.Entry{Key: e.Key}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		now[i] = have
+	}
+	return now, nil
+}
+
+func (a *arena) agree(who string, want, got shelf) {
+	a.t.Helper()
+	for i, e := range want {
+		if !e.Same(got[i]) || string(e.Value) != string(got[i].Value) {
+			a.failf("%s sees %+v, want %+v", who, got[i], e)
+		}
+	}
+}
+
+func fenceConflict(a *arena) {
+	_, t := a.lead()
+	s := a.stock(t, "shelf")
+	below := a.commit(t, elector.Create(a.own("dir"), nil), elector.Create(a.own("dir/below"), nil))
+	alien := a.ephemeral("alien")
+	at := func(key string, version uint64) elector.Op { return elector.CompareAndSet(key, newValue, version) }
+	for _, x := range []struct {
+		what string
+		op   func() elector.Op
+		want error
+	}{
+		{"a create of a key that exists", func() elector.Op { return elector.Create(s[0].Key, newValue) }, elector.ErrConflict},
+		{"a compare-and-set at an old version", func() elector.Op { return at(s[0].Key, s[0].Version-1) }, elector.ErrConflict},
+		{"a compare-and-set at a version to come", func() elector.Op { return at(s[0].Key, s[0].Version+1) }, elector.ErrConflict},
+		{"a compare-and-set of a missing key", func() elector.Op { return at(s[2].Key, 1) }, elector.ErrConflict},
+		{"a delete of a missing key", func() elector.Op { return elector.Delete(s[2].Key) }, backend.ErrNoEntry},
+		{"a delete of a key with others below it", func() elector.Op { return elector.Delete(below[0].Key) }, elector.ErrConflict},
+		{"a put over an ephemeral entry", func() elector.Op { return elector.Put(alien.Key, newValue) }, elector.ErrConflict},
+		{"a delete of an ephemeral entry", func() elector.Op { return elector.Delete(alien.Key) }, elector.ErrConflict},
+	} {
+		first, last := elector.Put(s[1].Key, newValue), elector.Create(s[3].Key, newValue)
+		for _, ops := range [][]elector.Op{{x.op()}, {first, x.op(), last}} {
+			what := fmt.Sprintf("%s, one of %d ops", x.what, len(ops))
+			_, err := a.tryCommit(t, ops...)
+			a.refused(what, err, x.want)
+			a.isNot(what, err, elector.ErrDeposed, elector.ErrIndeterminate)
+			a.holds(t)
+		}
+		all := a.untouched(append(s[:4:4], below...)...)
+		s, below = all[:4], all[4:]
+	}
+	w := writes[0]
+	a.effect(w, s, a.commit(t, w.ops(s)...))
+	a.holds(t)
+}
+
+// ephemeral has the operator make an ephemeral entry.
+func (a *arena) ephemeral(name string) backend.Entry {
+	a.t.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	made, err := a.operator.look().Commit(ctx, nil, backend.Create(a.own(name), nil))
+	a.must("create "+a.own(name), err)
+	return made[0]
+}
+
+func fenceBadInput(a *arena) {
+	_, t := a.lead()
+	a.speak(t)
+	s := a.stock(t, "shelf")
+	refused := func(what, says string, ops ...elector.Op) {
+		a.t.Helper()
+		_, err := a.tryCommit(t, ops...)
+		if err == nil || !strings.Contains(err.Error(), says) {
+			a.failf("a commit with %s: error %s does not say %q", what, text(err), says)
+		}
+		a.isNot("a commit with "+what, err, elector.ErrDeposed, elector.ErrConflict, elector.ErrIndeterminate, backend.ErrNoEntry)
+		a.holds(t)
+	}
+	good := elector.Create(s[2].Key, newValue)
+	refused("nothing", "op")
+	refused("an empty op", "Op", elector.Op{})
+	refused("an empty op beside a good one", "Op", good, elector.Op{})
+	refused("version 0", s[3].Key, good, elector.CompareAndSet(s[3].Key, newValue, 0))
+	refused("two ops on one key", s[2].Key, good, elector.Put(s[2].Key, newValue))
+	refused("two ops on one key", s[0].Key, elector.Delete(s[0].Key), good, elector.Create(s[0].Key, newValue))
+	for key, says := range map[string]string{
+		"": "key", "relative": "relative", "/": `"/"`, "/a//b": "/a//b", "/a/": "/a/", "/a/../b": "/a/../b", "/a\x00": "/a",
+		"/" + strings.Repeat("x", backend.MaxKey): "key",
+	} {
+		for _, op := range []elector.Op{elector.Create(key, newValue), elector.Put(key, newValue), elector.CompareAndSet(key, newValue, 1), elector.Delete(key)} {
+			refused(fmt.Sprintf("key %.20q", key), says, good, op)
+			_, err := a.tryCommit(t, op)
+			a.refused(fmt.Sprintf("a commit with key %.20q", key), err, backend.ErrBadKey)
+		}
+	}
+	reserved := a.reserved(t)
+	before, err := a.getAll(t.Guard().Session, reserved)
+	a.must("read", err)
+	for _, e := range reserved {
+		for _, op := range []elector.Op{
+			elector.Create(e.Key, newValue), elector.Put(e.Key, newValue),
+			elector.CompareAndSet(e.Key, newValue, max(e.Version, 1)), elector.Delete(e.Key),
+		} {
+			refused("a key of the election's own", e.Key, op)
+			refused("a key of the election's own beside a good one", e.Key, good, op)
+		}
+	}
+	after, err := a.getAll(t.Guard().Session, reserved)
+	a.must("read", err)
+	a.agree("the leader", before, after)
+	a.effect(writes[0], s, a.commit(t, writes[0].ops(s)...))
+	a.holds(t)
+}
+
+// reserved are keys of the election's own, as far as they are known.
+func (a *arena) reserved(t *elector.Term) (own shelf) {
+	a.t.Helper()
+	for _, g := range t.Guard().Conditions {
+		own = append(own, g.Entry)
+	}
+	if electorLacks(*a.cfg, electionRule{need: []string{string(AbilityLayout)}}) == "" {
+		own = append(own, a.get(a.path), a.get(a.dir()), backend.Entry{Key: a.dir() + "/new"})
+	}
+	return own
+}
+
+func fenceTooLarge(a *arena) {
+	limit := a.svc.MaxBytes
+	several := make([][]byte, 11)
+	for i := range several {
+		several[i] = make([]byte, limit/10)
+	}
+	a.limited(limit, several[:8], several, [][]byte{make([]byte, limit)})
+}
+
+func fenceTooMany(a *arena) {
+	limit := a.svc.MaxOps
+	// The conditions of the term count, too.
+	a.limited(limit, make([][]byte, limit*9/10), make([][]byte, limit), make([][]byte, 2*limit))
+}
+
+// limited tries commits of so many values: one within the limit, others over it.
+func (a *arena) limited(limit int, within [][]byte, over ...[][]byte) {
+	a.t.Helper()
+	_, t := a.lead()
+	s := a.stock(t, "shelf")
+	ops := func(dir string, values [][]byte) []elector.Op {
+		ops := []elector.Op{elector.Put(s[0].Key, newValue)}
+		for i, value := range values {
+			ops = append(ops, elector.Create(fmt.Sprintf("%s/%d", a.own(dir), i), value))
+		}
+		return ops
+	}
+	for _, values := range over {
+		_, err := a.tryCommit(t, ops("over", values)...)
+		a.refused("a commit over the limit", err, backend.ErrTooLarge)
+		a.isNot("a commit over the limit", err, elector.ErrDeposed, elector.ErrConflict, elector.ErrIndeterminate)
+		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+			a.failf("the limit is %d, and the error does not say so: %q", limit, err)
+		}
+		a.holds(t)
+	}
+	s = a.untouched(append(s, backend.Entry{Key: a.own("over")})...)
+	a.commit(t, ops("within", within)...)
+	a.holds(t)
+}

@@ -1,0 +1,68 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// An operator looks at elections from outside, in a session of its own, and
+// removes what it is told to.
+type operator struct {
+	a       *arena
+	session backend.Session
+}
+
+// look returns a session that lives.
+func (o *operator) look() backend.Session {
+	a := o.a
+	if o.session != nil && o.session.State() != backend.Lost {
+		return o.session
+	}
+	client := a.svc.Client(a.t)
+	a.until("an operator gets a session", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.svc.TTL})
+		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
+			a.failf("open: %v", err)
+		}
+		if err == nil {
+			o.session = s
+			a.t.Cleanup(func() { o.shut(s) })
+		}
+		return err == nil
+	})
+	return o.session
+}
+
+func (o *operator) shut(s backend.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // only the electors are under test
+}
+
+func (o *operator) close() {
+	if o.session != nil {
+		o.shut(o.session)
+	}
+}
+
+// read retries a read of the operator's whose session was lost meanwhile.
+func read[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
+	a.t.Helper()
+	var out T
+	a.until(what+" can be read", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		v, err := get(ctx, a.operator.look())
+		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
+			a.failf("%s: %v", what, err)
+		}
+		out = v
+		return err == nil
+	})
+	return out
+}
