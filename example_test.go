@@ -2,12 +2,14 @@ package elector_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
 )
 
 // A job that must run once in a fleet.
@@ -32,6 +34,38 @@ func ExampleRun() {
 	// Output:
 	// leading; valid: true
 	// done: <nil>
+}
+
+// A leader that keeps its state in the service. Once it is deposed its writes are
+// refused there, in the same step in which they would have been done.
+func ExampleTerm_Commit() {
+	ctx := context.Background()
+	service := memory.New(memory.Options{})
+	e, err := elector.New(elector.Config{Backend: service, Strategy: kafka.New(), Election: "/control", ID: "1"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer e.Close(ctx)
+	term, err := e.Campaign(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	made, err := term.Commit(ctx,
+		elector.Put("/jobs/state", []byte("running")),
+		elector.Create("/jobs/cursor", []byte("0")))
+	if err != nil {
+		log.Fatal(err)
+	}
+	cursor := made[1]
+	_, err = term.Commit(ctx, elector.CompareAndSet(cursor.Key, []byte("1"), cursor.Version))
+	fmt.Println("while it leads:", err)
+
+	service.Delete("/control/controller") // an operator moves leadership
+	_, err = term.Commit(ctx, elector.Put("/jobs/state", []byte("done")))
+	fmt.Println("deposed:", errors.Is(err, elector.ErrDeposed))
+	// Output:
+	// while it leads: <nil>
+	// deposed: true
 }
 
 // By hand: campaign, lead, resign.
