@@ -14,8 +14,10 @@ each = @for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && GOWORK=off $(1)) ||
 
 .PHONY: test lint bench setup quickstart fencing
 
+# Rules on real servers mostly wait, so more of them run side by side than there are
+# processors.
 test: setup
-	$(call each,$(GO) test -race -timeout 20m ./...)
+	$(call each,$(GO) test -race -parallel 4 -timeout 20m ./...)
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -176,7 +176,9 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 		for i, op := range ops {
 			switch op.Kind {
 			case OpCreate, OpEnqueue:
-				h.made[made[i].Key] = made[i]
+				if e := made[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
+					h.made[e.Key] = e
+				}
 			case OpDelete:
 				h.forget(op.Key, op.Rev)
 			}

@@ -127,6 +127,8 @@ func dataForeignPath(a *arena) {
 	for _, value := range values {
 		a.put(a.path, value)
 		a.hist.note("the path holds %q", value)
+		// Another server may be a little behind the one that took the write.
+		a.until("the operator sees it", func() bool { return string(a.get(a.path).Value) == value })
 		a.mismatched(c)
 		if got := string(a.get(a.path).Value); got != value {
 			a.failf("what the path held was %q and is %q", value, got)

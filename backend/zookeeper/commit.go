@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,15 +27,22 @@ type commit struct {
 	nonces []string        // one per op: they tell this commit's entries from all others
 	raised map[string]bool // paths whose version an op raises, be it before or after
 
-	deep  bool // ancestors may be missing
-	doubt bool // an earlier attempt may have been applied
-	anew  bool // proofs are to be learned anew
+	deep bool // ancestors may be missing
+	anew bool // proofs are to be learned anew
+
+	began uint64  // the newest zxid that was seen before the first attempt
+	doubt *flight // an earlier attempt that may have been applied
+	give  func()  // gives the commit's turns back
+	kept  bool    // and is called later
 }
 
 // Commit implements backend.Session: one multi, in one round trip where nothing has
 // to be learned first. See compile for its parts and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: ops}
+	c := &commit{s: s, guards: guards, ops: slices.Clone(ops)}
+	for i := range c.ops {
+		c.ops[i].Value = bytes.Clone(ops[i].Value) // it may be looked at after an abandoned call
+	}
 	label, err := c.check()
 	if err != nil {
 		return nil, opError("commit", label, err)
@@ -42,7 +50,17 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if len(guards)+len(ops) == 0 {
 		return nil, nil
 	}
+	c.give, err = s.turns.take(ctx, s.lost, exclusive(ops))
+	if errors.Is(err, errClosed) {
+		err = s.lostError()
+	}
+	if err != nil {
+		return nil, opError("commit", label, err)
+	}
 	made, err := c.run(ctx)
+	if !c.kept {
+		c.give()
+	}
 	return made, opError("commit", label, err)
 }
 
@@ -92,18 +110,21 @@ func (c *commit) makesAbove(i int) bool {
 // A flight is a multi on its way.
 type flight struct {
 	m       *multi
+	gen     uint64 // the link it was sent on, or an earlier one
 	done    chan struct{}
 	results []zk.MultiResponse // to be read after done
 	err     error
 }
 
-func (c *commit) send(m *multi) (*flight, error) {
+func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	s := c.s
 	if !s.begin() {
 		return nil, s.lostError()
 	}
-	m.began = s.pin.newest()
-	f := &flight{m: m, done: make(chan struct{})}
+	if c.began == 0 {
+		c.began = s.pin.newest()
+	}
+	f := &flight{m: m, gen: gen, done: make(chan struct{})}
 	go func() {
 		defer s.calls.Done()
 		f.results, f.err = s.request(m)
@@ -132,8 +153,8 @@ func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	for {
 		made, done, err := c.attempt(ctx)
-		if err != nil && c.doubt && !errors.Is(err, backend.ErrIndeterminate) {
-			err = unknown(fmt.Errorf("the reply to an earlier attempt was lost; now: %w", err))
+		if err != nil && c.doubt != nil && !errors.Is(err, backend.ErrIndeterminate) {
+			err = c.abandon(c.doubt, fmt.Errorf("the reply to an earlier attempt was lost; now: %w", err))
 		}
 		if done || err != nil {
 			return made, err
@@ -152,16 +173,16 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	f, err := c.send(m)
+	f, err := c.send(m, gen)
 	if err != nil {
 		return nil, false, err
 	}
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		return nil, false, c.abandon(f, gen, ended(ctx))
+		return nil, false, c.abandon(f, ended(ctx))
 	case <-s.lost:
-		return nil, false, c.abandon(f, gen, s.lostError())
+		return nil, false, c.abandon(f, s.lostError())
 	}
 	switch {
 	case f.err == nil:
@@ -171,18 +192,33 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case !transient(f.err):
 		return nil, false, c.refused(ctx, f)
 	}
-	if made, done, err = c.resolve(ctx, m, gen); err != nil {
-		err = c.abandon(f, gen, err)
+	if made, done, err = c.resolve(ctx, f); err != nil {
+		err = c.abandon(f, err)
 	}
 	return made, done, err
 }
 
 // abandon gives up on a multi that may yet be, or have been, applied. What it may
 // have made and nobody knows of is removed in the background.
-func (c *commit) abandon(f *flight, gen uint64, err error) error {
-	// The ephemeral entries of a lost session go with it.
-	if slices.ContainsFunc(c.ops, makesEphemeral) && !errors.Is(err, backend.ErrSessionLost) {
-		c.s.reap(func(ctx context.Context) error { return c.undo(ctx, f, gen) })
+func (c *commit) abandon(f *flight, err error) error {
+	s := c.s
+	c.kept = true
+	switch {
+	case errors.Is(err, backend.ErrSessionLost): // all that is left goes with the session
+	case slices.ContainsFunc(c.ops, makesEphemeral):
+		s.reap(func(ctx context.Context) error {
+			err := c.undo(ctx, f)
+			if err == nil {
+				c.give()
+			}
+			return err
+		})
+	case s.begin():
+		go func() {
+			defer s.calls.Done()
+			<-f.done
+			c.give()
+		}()
 	}
 	return unknown(err)
 }
@@ -205,7 +241,7 @@ func unknown(why error) error {
 
 // undo removes the ephemeral entries of an abandoned multi, once it is known
 // whether there are any.
-func (c *commit) undo(ctx context.Context, f *flight, gen uint64) error {
+func (c *commit) undo(ctx context.Context, f *flight) error {
 	select {
 	case <-f.done:
 	case <-ctx.Done():
@@ -217,7 +253,7 @@ func (c *commit) undo(ctx context.Context, f *flight, gen uint64) error {
 		made = c.made(f)
 	case transient(f.err) && !errors.Is(f.err, zk.ErrNoServer):
 		var err error
-		if made, err = c.left(ctx, f.m, gen); err != nil {
+		if made, err = c.left(ctx, f); err != nil {
 			return err
 		}
 	}
@@ -239,7 +275,6 @@ func (c *commit) made(f *flight) []backend.Entry {
 	var zxid uint64
 	if m.stat >= 0 && m.stat < len(f.results) && f.results[m.stat].Stat != nil {
 		zxid = uint64(f.results[m.stat].Stat.Mzxid)
-		s.memory.take(zxid, c.nonces[0])
 	}
 	for i, r := range f.results {
 		if i >= len(m.parts) || m.parts[i].ref.op < 0 {
@@ -259,7 +294,10 @@ func (c *commit) made(f *flight) []backend.Entry {
 		case ref.role != roleMain:
 			continue
 		case makesEphemeral(op):
-			e.Key, e.Rev, e.Version, e.Session = s.key(r.String), zxid, 1, s.id
+			e.Rev, e.Version, e.Session = zxid, 1, s.id
+			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
+				e.Key = s.key(r.String)
+			}
 		case op.Kind == backend.OpPut && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
 			s.memory.setDir(s.path(op.Key), len(op.Value) == 0)

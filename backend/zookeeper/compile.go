@@ -27,10 +27,9 @@ import (
 // deleted within the same transaction.
 type multi struct {
 	parts      []part
-	conditions int    // how many of parts are conditions
-	stat       int    // a part whose Stat tells the zxid, or -1
-	newest     int    // an op that makes an entry, or -1
-	began      uint64 // the newest zxid that was seen before it was sent
+	conditions int // how many of parts are conditions
+	stat       int // a part whose Stat tells the zxid, or -1
+	newest     int // an op that makes an entry, or -1
 
 	guarded map[int]bool      // ops that stand for a guard, too
 	bumped  map[string]string // parents that are written to, with the mark's nonce if there is a mark

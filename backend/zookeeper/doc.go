@@ -42,7 +42,9 @@
 //     machine is suspended.
 //   - An exclusive entry, one made by Create, is told from its successors by its
 //     parent's version, which every Create of this package raises. Entries that
-//     other tools, or a Put, make under the same key do not raise it.
+//     other tools, or a Put, make under the same key do not raise it, and a parent that
+//     is deleted and made again begins anew: give directories names that are not used
+//     twice.
 //   - A Create directly under the servers' root, where there is no chroot, has no parent
 //     that may be written to. It is told from its successors by its own version only,
 //     read at most one round trip before. Guard by something else there, such as an

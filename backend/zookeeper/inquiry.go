@@ -30,13 +30,12 @@ func (c *commit) inquire(m *multi) *inquiry {
 	return &inquiry{c: c, m: m, made: make([]backend.Entry, len(c.ops))}
 }
 
-// applied tells what the answers amount to. Of two commits of this session that ask
-// for the same, and so leave the same, one takes the transaction for its own.
+// applied tells what the answers amount to.
 func (q *inquiry) applied() bool {
 	if q.zxid == 0 {
 		return q.gone
 	}
-	return q.sure || !slices.Contains(q.others, q.zxid) && q.c.s.memory.take(q.zxid, q.c.nonces[0])
+	return q.sure || !slices.Contains(q.others, q.zxid)
 }
 
 // like notes a transaction that has done what an op asked for. Several for one multi
@@ -54,8 +53,8 @@ func (q *inquiry) like(zxid int64) {
 // is notes the multi's own transaction.
 func (q *inquiry) is(zxid int64) { q.zxid, q.sure = uint64(zxid), true }
 
-// before tells whether a transaction is older than the multi.
-func (q *inquiry) before(zxid int64) bool { return uint64(zxid) <= q.m.began }
+// before tells whether a transaction is older than the commit.
+func (q *inquiry) before(zxid int64) bool { return uint64(zxid) <= q.c.began }
 
 // ask finds out what one op can tell.
 func (q *inquiry) ask(ctx context.Context, i int) error {
@@ -98,13 +97,11 @@ func (q *inquiry) weigh(i int, path string, n node) {
 		switch {
 		case q.before(stat.Czxid):
 			q.never = true
-		case e.Session != s.id, e.Version == 1 && !same: // another commit of this session
+		case e.Session != s.id:
 			q.others = append(q.others, e.Rev)
-		default:
+		default: // nobody else in this session has been creating here: see turns
 			q.made[i] = e
-			if same {
-				q.like(stat.Czxid)
-			}
+			q.is(stat.Czxid)
 		}
 	case backend.OpPut:
 		switch {

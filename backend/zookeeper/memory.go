@@ -18,7 +18,6 @@ type memory struct {
 	proofs map[string]proof    // by key
 	dirs   map[string]struct{} // paths of directories without a value of their own
 	gone   map[string]uint64   // by key, the newest incarnation known to be gone
-	owners map[uint64]string   // by zxid, the commit of this session that it was
 }
 
 // proof is what proves at the instant of a commit that an entry is still the
@@ -36,7 +35,6 @@ func (m *memory) init() {
 	m.proofs = make(map[string]proof)
 	m.dirs = make(map[string]struct{})
 	m.gone = make(map[string]uint64)
-	m.owners = make(map[uint64]string)
 }
 
 func (m *memory) ahead(key string) (ahead, bool) {
@@ -115,21 +113,6 @@ func (m *memory) isBuried(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gone[key] != 0
-}
-
-// take notes whose transaction it is, and returns false if it is another commit's. A
-// commit is named by the nonce of its first op.
-func (m *memory) take(zxid uint64, commit string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if owner, ok := m.owners[zxid]; ok {
-		return owner == commit
-	}
-	if len(m.owners) >= memoryLimit {
-		clear(m.owners)
-	}
-	m.owners[zxid] = commit
-	return true
 }
 
 // forget drops what is known of an entry that is gone.

@@ -35,14 +35,14 @@ import (
 //
 // Set and Delete leave nothing that only they can have done. So a Set is asked only
 // where there is no op of another kind but Delete, and Delete where there is no other.
-func (c *commit) resolve(ctx context.Context, m *multi, gen uint64) (made []backend.Entry, applied bool, err error) {
-	if err := c.s.settle(ctx, gen); err != nil {
+func (c *commit) resolve(ctx context.Context, f *flight) (made []backend.Entry, applied bool, err error) {
+	if err := c.s.settle(ctx, f.gen); err != nil {
 		return nil, false, err
 	}
 	if len(c.ops) == 0 {
 		return nil, false, nil // only guards: ask again
 	}
-	q := c.inquire(m)
+	q := c.inquire(f.m)
 	best := slices.MaxFunc(c.ops, func(a, b backend.Op) int { return cmp.Compare(weight(a), weight(b)) })
 	for i, op := range c.ops {
 		if weight(op) < weight(best) {
@@ -53,7 +53,7 @@ func (c *commit) resolve(ctx context.Context, m *multi, gen uint64) (made []back
 		}
 	}
 	if !q.applied() {
-		c.doubt = true
+		c.doubt = f
 		return nil, false, nil
 	}
 	made, err = q.recover(ctx)
@@ -61,11 +61,11 @@ func (c *commit) resolve(ctx context.Context, m *multi, gen uint64) (made []back
 }
 
 // left returns the ephemeral entries that stand of a multi that was given up, by op.
-func (c *commit) left(ctx context.Context, m *multi, gen uint64) ([]backend.Entry, error) {
-	if err := c.s.settle(ctx, gen); err != nil {
+func (c *commit) left(ctx context.Context, f *flight) ([]backend.Entry, error) {
+	if err := c.s.settle(ctx, f.gen); err != nil {
 		return nil, err
 	}
-	q := c.inquire(m)
+	q := c.inquire(f.m)
 	for i, op := range c.ops {
 		if !leavesTrace(op) {
 			continue
@@ -75,7 +75,7 @@ func (c *commit) left(ctx context.Context, m *multi, gen uint64) ([]backend.Entr
 		}
 	}
 	for i := range q.made {
-		if !q.applied() || q.made[i].Rev != q.zxid {
+		if !q.applied() || q.never && !q.sure || q.made[i].Rev != q.zxid {
 			q.made[i] = backend.Entry{}
 		}
 	}

@@ -66,6 +66,7 @@ type session struct {
 	watches  registry
 	memory   memory
 	reaper   reaper
+	turns    turns
 	confirms bool // the server has confirmed the close
 	oversize atomic.Uint64
 }

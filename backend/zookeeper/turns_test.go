@@ -1,0 +1,75 @@
+package zookeeper_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// The request of a Create is lost, its caller gives up and tries again at once: what
+// the second call made and reported is not taken for the first one's leftover.
+func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
+	f := setUp(t, nil)
+	valued := f.commit(f.s, backend.Put(f.dir+"/valued", []byte("value"), 0))[0].Key
+	for where, prefix := range map[string]string{
+		"a directory":              f.dir + "/seat-",
+		"a directory with a value": valued + "/seat-",
+		"the server's root":        fmt.Sprintf("/seats-%d-", roots.Add(1)),
+	} {
+		t.Run(where, func(t *testing.T) {
+			for i := range 100 {
+				seat := fmt.Sprint(prefix, i)
+				ctx, cancel := context.WithCancel(f.ctx)
+				fired := make(chan struct{})
+				var once sync.Once
+				f.Each((*servertest.Proxy).ClearRules)
+				f.LoseRequest(func(opcode int32, payload []byte) bool {
+					match := zktest.MatchKind(backend.OpCreate)(opcode, payload)
+					if match {
+						once.Do(func() { close(fired) })
+					}
+					return match
+				})
+				first := later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Create(seat, []byte("v"))) })
+				<-fired
+				cancel()
+				_, err := receive(f, first)
+				require.ErrorIs(t, err, backend.ErrIndeterminate)
+				time.Sleep(time.Duration(i%20) * 50 * time.Microsecond) // the undo is at another point each time
+				made, err := f.s.Commit(f.ctx, nil, backend.Create(seat, []byte("v")))
+				require.NoError(t, err)
+				time.Sleep(5 * time.Millisecond)
+				got, err := f.s.Get(f.ctx, seat)
+				require.NoError(t, err)
+				require.True(t, got.Same(made[0]), "%+v was reported, there is %+v", made[0], got)
+			}
+		})
+	}
+}
+
+// Who waits for a turn ends with its ctx or the session, and nothing is sent.
+func TestWaitingForATurnEnds(t *testing.T) {
+	f := setUp(t, nil)
+	key := f.dir + "/record"
+	f.Suspend()
+	first := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) })
+	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
+	defer cancel()
+	_, err := f.s.Commit(ctx, nil, backend.Put(key, nil, 0))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) })
+	_ = f.s.Close(ctx) // out of touch
+	for _, call := range []<-chan result[[]backend.Entry]{first, waiting} {
+		_, err := receive(f, call)
+		require.ErrorIs(t, err, backend.ErrSessionLost)
+	}
+	f.Resume()
+}
