@@ -341,7 +341,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
+	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}, give: func() {}} // it needs no turn
 	_, err := c.run(ctx)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return nil
