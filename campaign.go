@@ -22,7 +22,12 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	panicked := true
 	defer func() {
 		if panicked {
-			e.giveUp() // a hook did; the panic goes on to the caller
+			e.mu.Lock()
+			s := e.sess
+			e.mu.Unlock()
+			if s != nil {
+				e.giveUp(s) // a hook did; the panic goes on to the caller
+			}
 		}
 	}()
 
@@ -44,13 +49,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // giveUp ends the session, and with it whatever entries there may be.
-func (e *elector) giveUp() {
-	e.mu.Lock()
-	s := e.sess
-	e.mu.Unlock()
-	if s == nil {
-		return
-	}
+func (e *elector) giveUp(s backend.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
@@ -166,8 +165,8 @@ func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 		dir, record, err := e.find(ctx, s)
 		if err == nil && dir == "" {
 			dir, err = e.found(ctx, s, record)
-			if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict) {
-				continue // another candidate was faster
+			if overtaken(err) {
+				continue
 			}
 		}
 		return s, dir, err
@@ -204,7 +203,7 @@ func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entr
 func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }
 
 // found writes the record over what the entry holds, and makes the directory, in
-// one step. ErrConflict or ErrGuard says that another candidate was faster.
+// one step; see overtaken.
 func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
 	var guards []backend.Guard
@@ -228,11 +227,15 @@ func (e *elector) refound(ctx context.Context, s backend.Session, gone string) e
 	if err != nil || dir != gone {
 		return err
 	}
-	_, err = e.found(ctx, s, entry)
-	if errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict) {
+	if _, err = e.found(ctx, s, entry); overtaken(err) {
 		return nil
 	}
 	return err
+}
+
+// overtaken tells whether another candidate was faster to found the election.
+func overtaken(err error) bool {
+	return errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict)
 }
 
 // session returns the current session, or opens one.

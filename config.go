@@ -101,13 +101,11 @@ func (c Config) Validate() error {
 	} else if c.Strategy.Name() == "" {
 		bad("Strategy %T has no name", c.Strategy)
 	}
-	foreign, isForeign := c.Strategy.(Foreign)
-	if isForeign && !isNil(c.Strategy) {
-		if _, err := foreign.Identify(c); err != nil {
-			bad("%w", err)
-		}
+	_, foreign, err := c.identify()
+	if err != nil {
+		bad("%w", err)
 	}
-	if isForeign && c.Election == "/" {
+	if foreign && c.Election == "/" {
 		// Its keys are the server's topmost.
 	} else if err := backend.CheckKey(c.Election); err != nil {
 		bad("Election: %w", err)
@@ -138,6 +136,16 @@ func (c Config) Validate() error {
 		bad("RetryMax %v is less than RetryMin %v", hi, lo)
 	}
 	return errors.Join(errs...)
+}
+
+// identify returns the ID by which the election knows the candidate, and whether the
+// strategy is Foreign.
+func (c Config) identify() (id string, foreign bool, err error) {
+	if s, ok := c.Strategy.(Foreign); ok && !isNil(c.Strategy) {
+		id, err = s.Identify(c)
+		return id, true, err
+	}
+	return c.ID, false, nil
 }
 
 // retry returns the bounds of the backoff with defaults filled in.

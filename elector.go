@@ -90,14 +90,11 @@ func New(cfg Config) (Elector, error) {
 		return nil, err
 	}
 	cfg.Value = bytes.Clone(cfg.Value)
-	id, err := cfg.ID, error(nil)
-	foreign, isForeign := cfg.Strategy.(Foreign)
-	if isForeign {
-		if id, err = foreign.Identify(cfg); err != nil {
-			return nil, err // Validate has asked before
-		}
+	id, foreign, _ := cfg.identify() // Validate has looked at the error
+	e := &elector{
+		cfg: cfg, id: id, foreign: foreign, log: cfg.Logger,
+		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 	}
-	e := &elector{cfg: cfg, id: id, foreign: isForeign, log: cfg.Logger, slot: make(chan struct{}, 1), opening: make(chan struct{}, 1)}
 	if err := electors.add(e); err != nil {
 		return nil, err
 	}

@@ -97,11 +97,8 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 	if refutes(err) || unknown && ctx.Err() == nil {
 		// Perhaps by what a successor wrote: then it is not the caller's fault.
 		_, held := t.session.Commit(ctx, t.claim.Guards)
-		switch over := errors.Is(held, backend.ErrGuard) || errors.Is(held, backend.ErrSessionLost); {
-		case over && !unknown:
+		if t.endedBy(held) && !unknown {
 			err = held
-		case errors.Is(held, backend.ErrGuard):
-			t.cancel(ErrDeposed)
 		}
 	}
 	switch {
@@ -113,15 +110,25 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 			err = fmt.Errorf("%w (the term has ended: %v)", err, cause)
 		}
 		return err
-	case errors.Is(err, backend.ErrGuard):
-		t.cancel(ErrDeposed)
-	case errors.Is(err, backend.ErrSessionLost):
-		t.cancel(ErrSessionLost)
 	}
+	t.endedBy(err)
 	if cause := context.Cause(t.ctx); cause != nil {
 		return deposed(cause, err)
 	}
 	return err
+}
+
+// endedBy ends the term if err says that its claim or its session is gone.
+func (t *seat) endedBy(err error) bool {
+	switch {
+	case errors.Is(err, backend.ErrGuard):
+		t.cancel(ErrDeposed)
+	case errors.Is(err, backend.ErrSessionLost):
+		t.cancel(ErrSessionLost)
+	default:
+		return false
+	}
+	return true
 }
 
 // deposed is the error of a write that was not done, as the term has ended with cause.

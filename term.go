@@ -252,11 +252,7 @@ func (t *seat) abandon(why error) {
 		return
 	}
 	t.e.log.Error("seat cannot be watched; session given up", "token", t.claim.Token, "err", why)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), cleanupTimeout)
-	defer cancel()
-	if err := t.session.Close(ctx); err != nil {
-		t.e.log.Warn("session not closed cleanly", "session", t.session.ID(), "err", err)
-	}
+	t.e.giveUp(t.session)
 }
 
 // vacate ends the term for the given cause and releases the seat.

@@ -70,8 +70,9 @@ func Enqueue(dir string, value []byte) Op {
 
 // Put writes a persistent entry by compare-and-set: version is the one that must
 // be there, or 0 for a key that must not exist; ErrConflict otherwise. Missing
-// ancestors of key are made, and stand for the ops after it. Where a lost reply must be told from another's
-// write, the value has to be unique, for example by a random part.
+// ancestors of key are made, and stand for the ops after it. Where a lost reply must
+// be told from another's write, the value has to be unique, for example by a random
+// part.
 func Put(key string, value []byte, version uint64) Op {
 	return Op{Kind: OpPut, Key: key, Value: value, Version: version}
 }

@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ type candidate struct {
 	mu       sync.Mutex
 	log      []report
 	releases []func() // of holds, at the end
-	holds    []*hold
+	holds    stops[elector.StageEvent]
 	atWin    counts // when it took up its last term
 }
 
@@ -155,7 +154,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 				c.atWin = c.tap.seen()
 				c.mu.Unlock()
 			}
-			c.pass(e)
+			c.holds.pass(e)
 			if own.Stage != nil {
 				own.Stage(e)
 			}
@@ -224,40 +223,12 @@ func (c *candidate) isIn(state backend.State) {
 	})
 }
 
-// A hold stops a candidate in its Stage hook.
-type hold struct {
-	at       func(elector.StageEvent) bool
-	reached  chan struct{}
-	released chan struct{}
-	once     sync.Once
-}
-
-// holdAt stops the candidate at the next stage event that at picks, once, until
-// release.
-func (c *candidate) holdAt(at func(elector.StageEvent) bool) *hold {
-	h := &hold{at: at, reached: make(chan struct{}), released: make(chan struct{})}
-	c.mu.Lock()
-	c.holds = append(c.holds, h)
-	c.mu.Unlock()
+// holdAt stops the candidate in its Stage hook at the next event that at picks, once,
+// until release.
+func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop[elector.StageEvent] {
+	h := c.holds.add(at)
 	c.atEnd(h.release)
 	return h
-}
-
-func (h *hold) release() { h.once.Do(func() { close(h.released) }) }
-
-// pass runs on the candidate's goroutine.
-func (c *candidate) pass(e elector.StageEvent) {
-	c.mu.Lock()
-	i := slices.IndexFunc(c.holds, func(h *hold) bool { return h.at(e) })
-	if i < 0 {
-		c.mu.Unlock()
-		return
-	}
-	h := c.holds[i]
-	c.holds = slices.Delete(c.holds, i, i+1)
-	c.mu.Unlock()
-	close(h.reached)
-	<-h.released
 }
 
 // begun and completed pick stage events.

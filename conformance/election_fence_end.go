@@ -249,14 +249,14 @@ func fenceQueued(a *arena) {
 }
 
 // stall has a commit stop on its way to the service.
-func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *gate) {
+func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop[passing]) {
 	a.t.Helper()
 	return a.startStalled(c, t, c.tap.stall(kind), ops...)
 }
 
-func (a *arena) startStalled(c *candidate, t *elector.Term, g *gate, ops ...elector.Op) (*committing, *gate) {
+func (a *arena) startStalled(c *candidate, t *elector.Term, g *stop[passing], ops ...elector.Op) (*committing, *stop[passing]) {
 	a.t.Helper()
-	c.atEnd(g.open)
+	c.atEnd(g.release)
 	p := a.startCommit(t, ops...)
 	arrives(a, "the commit is on its way", g.reached)
 	return p, g
@@ -273,7 +273,7 @@ func fenceStalled(a *arena) {
 			overthrow.end(a, c, t)
 			led := b.wins()
 			a.commit(led, elector.Create(a.own("by-the-successor"), nil))
-			g.open()
+			g.release()
 			_, err := p.result()
 			a.refused(w.name, err, elector.ErrDeposed)
 			a.isNot(w.name, err, elector.ErrIndeterminate, elector.ErrConflict, backend.ErrNoEntry)
@@ -291,7 +291,7 @@ func fenceStalled(a *arena) {
 			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpPut), elector.Create(s[0].Key, newValue))
 			way.end(a, c, t)
 			b.wins()
-			g.open()
+			g.release()
 			_, err := p.result()
 			// ErrConflict would say that the term goes on.
 			a.refused("the commit", err, elector.ErrDeposed, way.cause)
@@ -305,7 +305,7 @@ func fenceStalled(a *arena) {
 		for _, at := range []int{0, 2} { // which exists, and which does not
 			put, g := a.stall(c, t, backend.OpPut, elector.Put(s[at].Key, newValue))
 			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
-			g.open()
+			g.release()
 			made, err := put.result()
 			a.must("a put", err)
 			if made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version {
@@ -315,7 +315,7 @@ func fenceStalled(a *arena) {
 		gone, g := a.stall(c, t, backend.OpDelete, elector.Delete(s[1].Key))
 		a.commit(t, elector.Delete(s[1].Key))
 		a.commit(t, elector.Create(s[1].Key, newValue))
-		g.open()
+		g.release()
 		_, err := gone.result()
 		a.must("a delete", err)
 		a.holds(t)

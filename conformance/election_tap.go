@@ -19,7 +19,7 @@ type tap struct {
 	deaf     chan struct{} // while not nil: nothing is heard of a session's state
 	frozen   bool          // nor of any entry, and the window does not end
 	overdue  time.Time     // if set: when the window has ended, though nothing was heard of it
-	gates    []*gate       // where commits are stalled
+	stalls   stops[passing]
 }
 
 // counts are calls that have returned.
@@ -110,10 +110,10 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 }
 
 func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	s.t.pass(ops, false)
+	s.t.stalls.pass(passing{ops, false})
 	out, err := s.Session.Commit(ctx, guards, ops...)
 	s.t.count(&s.t.counts.commits)
-	s.t.pass(ops, true)
+	s.t.stalls.pass(passing{ops, true})
 	return out, err
 }
 
@@ -150,47 +150,23 @@ func (t *tap) oversleep() {
 	t.overdue = time.Now()
 }
 
-// A gate stalls one commit on its way from the elector to its backend, or its answer
-// on the way back.
-type gate struct {
-	kind     backend.OpKind
-	answer   bool
-	reached  chan struct{}
-	released chan struct{}
-	once     sync.Once
+// A passing is a commit on its way from the elector to its backend, or its answer on
+// the way back.
+type passing struct {
+	ops    []backend.Op
+	answer bool
 }
 
-// stall holds the next commit that has an op of this kind until the gate opens.
-func (t *tap) stall(kind backend.OpKind) *gate { return t.gate(kind, false) }
+// stall holds the next commit that has an op of this kind until release.
+func (t *tap) stall(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, false) }
 
 // stallAnswer holds the answer to the next such commit.
-func (t *tap) stallAnswer(kind backend.OpKind) *gate { return t.gate(kind, true) }
+func (t *tap) stallAnswer(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, true) }
 
-func (t *tap) gate(kind backend.OpKind, answer bool) *gate {
-	g := &gate{kind: kind, answer: answer, reached: make(chan struct{}), released: make(chan struct{})}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.gates = append(t.gates, g)
-	return g
-}
-
-func (g *gate) open() { g.once.Do(func() { close(g.released) }) }
-
-// pass runs on the goroutine of the commit, and does not heed its ctx.
-func (t *tap) pass(ops []backend.Op, answer bool) {
-	t.mu.Lock()
-	i := slices.IndexFunc(t.gates, func(g *gate) bool {
-		return g.answer == answer && slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == g.kind })
+func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {
+	return t.stalls.add(func(p passing) bool {
+		return p.answer == answer && slices.ContainsFunc(p.ops, func(op backend.Op) bool { return op.Kind == kind })
 	})
-	if i < 0 {
-		t.mu.Unlock()
-		return
-	}
-	g := t.gates[i]
-	t.gates = slices.Delete(t.gates, i, i+1)
-	t.mu.Unlock()
-	close(g.reached)
-	<-g.released
 }
 
 // hears blocks while the elector is deaf. It returns false if ctx ended first.

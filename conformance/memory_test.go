@@ -11,67 +11,14 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/memtest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// The limits of a commit. They are those of real services, and in nobody's way.
-const (
-	maxOps   = 128
-	maxBytes = 1 << 20
-)
-
-// memoryService is a memory.Service as the suites see it.
-func memoryService(testing.TB) *conformance.Service {
-	svc := memory.New(memory.Options{MaxOps: maxOps, MaxBytes: maxBytes})
-	clients := 0
-	return &conformance.Service{
-		Name:    "memory",
-		Root:    "/conformance",
-		TTL:     3 * time.Second,
-		Virtual: true,
-		Client: func(testing.TB) *conformance.Client {
-			clients++
-			c := svc.Client(fmt.Sprintf("process %d", clients))
-			return &conformance.Client{
-				Backend:     c,
-				Suspend:     c.Suspend,
-				Resume:      c.Resume,
-				Expire:      c.Expire,
-				LoseReply:   func(kind backend.OpKind) { c.LoseReply(memory.Kind(kind)) },
-				CutReply:    func(kind backend.OpKind) { c.CutReply(memory.Kind(kind)) },
-				LoseRequest: func(kind backend.OpKind) { c.LoseRequest(memory.Kind(kind)) },
-				HoldWakeups: c.HoldWakeups,
-			}
-		},
-		Delete:  func(key string) error { svc.Delete(key); return nil },
-		Put:     svc.Put,
-		Stop:    func() error { svc.Stop(); return nil },
-		Start:   func() error { svc.Start(); return nil },
-		Why:     map[string]string{"StopMember": "the service is one"},
-		Watches: func() (int, error) { return svc.Stats().Watches, nil },
-
-		MaxOps:   maxOps,
-		MaxBytes: maxBytes,
-	}
-}
-
-// sharing has the electors of a process share one session.
-func sharing(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
-	return func(t testing.TB) *conformance.Service {
-		svc := newService(t)
-		own := svc.Client
-		svc.Client = func(t testing.TB) *conformance.Client {
-			c := own(t)
-			c.Backend = backend.Share(c.Backend, svc.TTL)
-			return c
-		}
-		return svc
-	}
-}
+var memoryService = memtest.Service(3 * time.Second)
 
 // strategies are those of an election, with what they promise.
 var strategies = []conformance.ElectionConfig{
@@ -96,7 +43,7 @@ func TestElectionOnMemory(t *testing.T) {
 	for _, cfg := range strategies {
 		for name, newService := range map[string]func(testing.TB) *conformance.Service{
 			"own sessions":    memoryService,
-			"shared sessions": sharing(memoryService),
+			"shared sessions": memtest.Shared(memoryService),
 		} {
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg

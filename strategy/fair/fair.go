@@ -138,13 +138,8 @@ func first(ctx context.Context, s backend.Session, dir string) (backend.Listing,
 	if err != nil {
 		return listing, backend.Entry{}, err
 	}
-	for _, key := range listing.Keys {
-		switch e, err := s.Get(ctx, key); {
-		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
-			// Gone since, or no candidate's.
-		default:
-			return listing, e, err
-		}
+	for e, err := range standing(ctx, s, listing) {
+		return listing, e, err
 	}
 	return listing, backend.Entry{}, nil
 }
@@ -156,14 +151,26 @@ func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) (
 		return nil, err
 	}
 	var all []elector.Candidate
-	for _, key := range listing.Keys {
-		switch e, err := s.Get(ctx, key); {
-		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
-		case err != nil:
+	for e, err := range standing(ctx, s, listing) {
+		if err != nil {
 			return nil, err
-		default:
-			all = append(all, entries.Candidate(e, len(all) == 0))
 		}
+		all = append(all, entries.Candidate(e, len(all) == 0))
 	}
 	return all, nil
+}
+
+// standing reads the candidates' entries of a listing, one after the other.
+func standing(ctx context.Context, s backend.Session, listing backend.Listing) iter.Seq2[backend.Entry, error] {
+	return func(yield func(backend.Entry, error) bool) {
+		for _, key := range listing.Keys {
+			e, err := s.Get(ctx, key)
+			if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
+				continue // gone since, or no candidate's
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
 }

@@ -40,6 +40,12 @@ func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
 	return e
 }
 
+func (c *realCluster) connect(chroot string) backend.Backend {
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second, Chroot: chroot})
+	require.NoError(c.t, err)
+	return b
+}
+
 // campaign has a broker stand for controller.
 func (c *realCluster) campaign(e elector.Elector) <-chan *elector.Term {
 	won := make(chan *elector.Term, 1)
@@ -95,12 +101,7 @@ func TestRepliesToTwoClaimsOfOneSessionAreLost(t *testing.T) {
 func TestChrootDeleted(t *testing.T) {
 	c := newRealCluster(t, "/")
 	operator := zktest.Operator(t, c.server.Addr())
-	connect := func() backend.Backend {
-		b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second, Chroot: "/prod/kafka"})
-		require.NoError(t, err)
-		return b
-	}
-	one, two := c.broker(1, connect()), c.broker(2, connect())
+	one, two := c.broker(1, c.connect("/prod/kafka")), c.broker(2, c.connect("/prod/kafka"))
 	term := <-c.campaign(one)
 	require.NotNil(t, term)
 	next := c.campaign(two)
@@ -125,10 +126,8 @@ func TestNoRightToDelete(t *testing.T) {
 	operator := zktest.Operator(t, c.server.Addr())
 	_, err := operator.Create("/k", nil, 0, zk.WorldACL(zk.PermCreate|zk.PermRead|zk.PermWrite))
 	require.NoError(t, err)
-	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second})
-	require.NoError(t, err)
 	terms := 0
-	err = elector.Run(c.ctx, c.broker(1, b), func(context.Context, *elector.Term) error {
+	err = elector.Run(c.ctx, c.broker(1, c.connect("")), func(context.Context, *elector.Term) error {
 		if terms++; terms < 3 {
 			return errors.New("cannot work")
 		}

@@ -1,8 +1,6 @@
 package kafka_test
 
 import (
-	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -12,25 +10,13 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy/kafka"
 )
 
 // A real server, seen with the client that Kafka's tools would use: any.
 func TestOnZooKeeper(t *testing.T) {
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	conn := zktest.Operator(t, server.Addr())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	broker := func(id int32) elector.Elector {
-		b, err := zookeeper.New(zookeeper.Config{Servers: []string{server.Addr()}, SessionTimeout: 4 * time.Second})
-		require.NoError(t, err)
-		e, err := elector.New(elector.Config{Backend: b, Strategy: kafka.New(), Election: "/", ID: strconv.Itoa(int(id))})
-		require.NoError(t, err)
-		t.Cleanup(func() { assert.NoError(t, e.Close(context.Background())) })
-		return e
-	}
+	c := newRealCluster(t, "/")
+	ctx, conn := c.ctx, zktest.Operator(t, c.server.Addr())
 	lead := func(e elector.Elector) *elector.Term {
 		term, err := e.Campaign(ctx)
 		require.NoError(t, err)
@@ -42,7 +28,7 @@ func TestOnZooKeeper(t *testing.T) {
 		return string(data), stat
 	}
 
-	one, two := broker(1), broker(2)
+	one, two := c.broker(1, c.connect("")), c.broker(2, c.connect(""))
 	term := lead(one)
 	data, controller := read("/controller")
 	assert.Regexp(t, `^\{"version":1,"brokerid":1,"timestamp":"\d{13}"\}$`, data)

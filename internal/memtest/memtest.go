@@ -1,0 +1,75 @@
+// Package memtest makes the memory backend into the service that the suites of
+// package conformance try.
+package memtest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/conformance"
+)
+
+// The limits of a commit. They are those of real services, and in nobody's way.
+const (
+	maxOps   = 128
+	maxBytes = 1 << 20
+)
+
+// Service returns a function that makes an empty service, for sessions of this timeout.
+func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
+	return func(testing.TB) *conformance.Service { return newService(ttl) }
+}
+
+func newService(ttl time.Duration) *conformance.Service {
+	svc := memory.New(memory.Options{MaxOps: maxOps, MaxBytes: maxBytes})
+	clients := 0
+	return &conformance.Service{
+		Name:    "memory",
+		Root:    "/conformance",
+		TTL:     ttl,
+		Virtual: true,
+		Client: func(testing.TB) *conformance.Client {
+			clients++
+			return client(svc.Client(fmt.Sprintf("process %d", clients)))
+		},
+		Delete:  func(key string) error { svc.Delete(key); return nil },
+		Put:     svc.Put,
+		Stop:    func() error { svc.Stop(); return nil },
+		Start:   func() error { svc.Start(); return nil },
+		Why:     map[string]string{"StopMember": "the service is one"},
+		Watches: func() (int, error) { return svc.Stats().Watches, nil },
+
+		MaxOps:   maxOps,
+		MaxBytes: maxBytes,
+	}
+}
+
+func client(c *memory.Client) *conformance.Client {
+	return &conformance.Client{
+		Backend:     c,
+		Suspend:     c.Suspend,
+		Resume:      c.Resume,
+		Expire:      c.Expire,
+		LoseReply:   func(kind backend.OpKind) { c.LoseReply(memory.Kind(kind)) },
+		CutReply:    func(kind backend.OpKind) { c.CutReply(memory.Kind(kind)) },
+		LoseRequest: func(kind backend.OpKind) { c.LoseRequest(memory.Kind(kind)) },
+		HoldWakeups: c.HoldWakeups,
+	}
+}
+
+// Shared has the sessions of each client be shares of one.
+func Shared(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
+	return func(t testing.TB) *conformance.Service {
+		svc := newService(t)
+		own := svc.Client
+		svc.Client = func(t testing.TB) *conformance.Client {
+			c := own(t)
+			c.Backend = backend.Share(c.Backend, svc.TTL)
+			return c
+		}
+		return svc
+	}
+}
