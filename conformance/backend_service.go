@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -277,7 +277,7 @@ func manyGoroutines(r *run) {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
-	before := backendStacks(of.PkgPath())
+	before := r.backendStacks(of.PkgPath())
 	var all []sess
 	for i := range 5 {
 		s := r.open(c)
@@ -292,44 +292,28 @@ func manyGoroutines(r *run) {
 		r.nothing("close", s.Close(r.ctx))
 	}
 	for {
-		left := backendStacks(of.PkgPath())
-		for id := range before {
-			delete(left, id)
-		}
-		if len(left) == 0 {
+		left := r.backendStacks(of.PkgPath())
+		if len(left) <= len(before) {
 			return
 		}
 		if r.ctx.Err() != nil {
-			for _, stack := range left {
-				r.failf("%d goroutines are left, the first of them:\n%s", len(left), stack)
-			}
+			r.failf("%d goroutines are left where there were %d:\n%s", len(left), len(before), strings.Join(slices.Compact(left), "\n\n"))
 		}
 		time.Sleep(r.svc.TTL / 100)
 	}
 }
 
-// backendStacks returns the stacks of the goroutines that run code of the package or
-// of package backend, by their numbers. Those of tests and test servers, which may
-// live as long as the process does, do not count.
-func backendStacks(pkg string) map[string]string {
-	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
+// backendStacks returns the stacks of the goroutines that were started for the rule
+// and run code of the package or of package backend. Those of tests and test
+// servers, which may live as long as the process does, do not count.
+func (r *run) backendStacks(pkg string) []string {
 	shared := reflect.TypeFor[backend.Entry]().PkgPath()
-	out := make(map[string]string)
-	for _, stack := range strings.Split(string(buf), "\n\n") {
-		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared)
-		if !of || strings.Contains(stack, "_test.") || strings.Contains(stack, "testing.tRunner(") {
-			continue
+	var out []string
+	for _, stack := range goroutines(r.t.Name()) {
+		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared+".")
+		if of && !strings.Contains(stack, "_test.") {
+			out = append(out, stack)
 		}
-		id, _, _ := strings.Cut(strings.TrimPrefix(stack, "goroutine "), " ")
-		out[id] = stack
 	}
 	return out
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"runtime/pprof"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -133,49 +131,17 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	}
 	rules := electionRules()
 	checkWhy(t, cfg, rules)
-	var (
-		on     offer
-		report Report
-		mu     sync.Mutex
-	)
+	var on offer
 	if !t.Run("service", func(t *testing.T) { on = seeOffer(t, cfg) }) {
-		return report
+		return Report{}
 	}
-	report.Service = on.service.Name + ", " + cfg.Strategy.Name()
-	// Those that need the service for themselves come first: subtests that call
-	// Parallel wait until the others are done.
-	slices.SortStableFunc(rules, func(x, y electionRule) int {
-		switch {
-		case x.alone == y.alone:
-			return 0
-		case x.alone:
-			return -1
-		}
-		return 1
-	})
-	t.Run("rules", func(t *testing.T) {
-		for _, r := range rules {
-			t.Run(r.name, func(t *testing.T) {
-				result := Result{Rule: r.name, Text: r.text, Outcome: Failed}
-				t.Cleanup(func() {
-					mu.Lock()
-					defer mu.Unlock()
-					report.Results = append(report.Results, result)
-				})
-				result.Reason = tryElectionRule(t, cfg, on, r)
-				switch {
-				case t.Failed():
-				case result.Reason != "":
-					result.Outcome = NotApplicable
-				default:
-					result.Outcome = Passed
-				}
-			})
-		}
-	})
-	slices.SortFunc(report.Results, func(x, y Result) int { return strings.Compare(x.Rule, y.Rule) })
-	t.Log(report)
-	return report
+	var trials []trial
+	for _, r := range rules {
+		trials = append(trials, trial{r.name, r.text, r.alone, func(t *testing.T, join func()) string {
+			return tryElectionRule(t, cfg, on, r, join)
+		}})
+	}
+	return runTrials(t, on.service.Name+", "+cfg.Strategy.Name(), trials)
 }
 
 func electionRules() []electionRule {
@@ -199,7 +165,7 @@ func checkWhy(t *testing.T, cfg ElectionConfig, rules []electionRule) {
 }
 
 // tryElectionRule tries one rule and returns why it is not applicable, if so.
-func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule) (reason string) {
+func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule, join func()) (reason string) {
 	reason = electorLacks(cfg, r)
 	if reason == "" {
 		reason = on.lacks(t, r)
@@ -209,13 +175,11 @@ func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule)
 		return reason
 	}
 	if on.service.Virtual {
-		defer watch(rule{name: r.name, text: r.text}, hangs(&on.service))()
+		defer watch(r.name, r.text, hangs(&on.service))()
 		synctest.Test(t, func(t *testing.T) { runElectionRule(t, cfg, r) })
 		return ""
 	}
-	if !r.alone {
-		t.Parallel()
-	}
+	join()
 	runElectionRule(t, cfg, r)
 	return ""
 }
@@ -225,11 +189,12 @@ func runElectionRule(t *testing.T, cfg ElectionConfig, r electionRule) {
 	// of this rule from those of others.
 	pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
 		svc := cfg.Service(t)
-		defer watch(rule{name: r.name, text: r.text}, 2*electionLimit(svc))()
+		defer watch(r.name, r.text, 2*electionLimit(svc))()
+		closeClients := svc.closing()
 		a := newArena(t, svc, &cfg, &r)
 		r.run(a)
 		a.finish()
-		a.leave()
+		a.leave(closeClients)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -197,29 +198,30 @@ func (a *arena) finish() {
 
 // leave ends what the suite itself has open, and looks for goroutines that the
 // implementation has left behind.
-func (a *arena) leave() {
+func (a *arena) leave(closeClients func()) {
 	if a.t.Failed() {
 		return
 	}
 	a.operator.close()
-	var left string
+	closeClients()
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		a.settle()
-		if left = goroutines(a.t.Name()); left == "" {
+		left := goroutines(a.t.Name())
+		if len(left) == 0 {
 			return
 		}
 		if time.Now().After(end) {
-			a.failf("goroutines are left after all electors were closed:\n%s", left)
+			a.failf("%d goroutines are left after all electors were closed:\n%s", len(left), strings.Join(slices.Compact(left), "\n\n"))
 		}
 	}
 }
 
-// goroutines returns the stacks of those that were started for a rule, but for the
-// test's own and those of the servers' proxies.
-func goroutines(rule string) string {
+// goroutines returns the stack of each goroutine that was started for a rule, but
+// for the test's own and those of the servers' proxies.
+func goroutines(rule string) []string {
 	var all bytes.Buffer
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-		return "" // a bytes.Buffer does not fail
+		return nil // a bytes.Buffer does not fail
 	}
 	var left []string
 	for _, stack := range strings.Split(all.String(), "\n\n") {
@@ -230,9 +232,11 @@ func goroutines(rule string) string {
 			strings.Contains(stack, "conformance.goroutines") {
 			continue
 		}
-		left = append(left, stack)
+		var alike int // those with the same stack are told once, with their number before it
+		_, _ = fmt.Sscan(stack, &alike)
+		left = append(left, slices.Repeat([]string{stack}, alike)...)
 	}
-	return strings.Join(left, "\n\n")
+	return left
 }
 
 // entries returns what the candidates have in the service, the leader's first.

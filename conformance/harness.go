@@ -98,4 +98,35 @@ type Client struct {
 	// HoldWakeups keeps notices of changes from this process, while requests and
 	// replies go on, until release is called.
 	HoldWakeups func() (release func())
+
+	// Close, if it is set, ends what the process itself has open when all sessions of
+	// the backend are closed, such as the native client that the backend was given.
+	// The suites look for goroutines that are left after it. It may be called twice.
+	Close func()
+}
+
+// closing notes the clients that the service makes from now on. The function it
+// returns closes what they have open.
+func (s *Service) closing() func() {
+	var clients []*Client
+	newClient, newClientAt := s.Client, s.ClientAt
+	s.Client = func(t testing.TB) *Client {
+		c := newClient(t)
+		clients = append(clients, c)
+		return c
+	}
+	if newClientAt != nil {
+		s.ClientAt = func(t testing.TB, member int) (*Client, func()) {
+			c, free := newClientAt(t, member)
+			clients = append(clients, c)
+			return c, free
+		}
+	}
+	return func() {
+		for _, c := range clients {
+			if c.Close != nil {
+				c.Close()
+			}
+		}
+	}
 }

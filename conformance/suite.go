@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -36,34 +39,91 @@ type run struct {
 
 // tryRules tries each rule, in a subtest of its own, and reports.
 func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule) Report {
-	probe := newService(t)
-	report := Report{Service: probe.Name}
-	for _, rule := range rules {
-		result := Result{Rule: rule.name, Text: rule.text}
-		ok := t.Run(rule.name, func(t *testing.T) {
-			defer watch(rule, hangs(probe))()
-			if !probe.Virtual {
-				result.Reason = try(t, newService, rule)
-				return
-			}
-			// Subtests are forbidden in a bubble, so it goes inside of one.
-			synctest.Test(t, func(t *testing.T) {
-				// Fake time only gets there if all goroutines are blocked for good, and
-				// says whose fault it is before synctest gives up.
-				defer watch(rule, 2*limit(probe))()
-				result.Reason = try(t, newService, rule)
-			})
-		})
-		switch {
-		case !ok:
-			result.Outcome = Failed
-		case result.Reason != "":
-			result.Outcome = NotApplicable
-		default:
-			result.Outcome = Passed
-		}
-		report.Results = append(report.Results, result)
+	var probe *Service
+	if !t.Run("service", func(t *testing.T) { probe = newService(t) }) {
+		return Report{}
 	}
+	var trials []trial
+	for _, r := range rules {
+		trials = append(trials, trial{r.name, r.text, slices.Contains(r.need, "Stop"), func(t *testing.T, join func()) string {
+			return tryRule(t, newService, probe, r, join)
+		}})
+	}
+	return runTrials(t, probe.Name, trials)
+}
+
+// tryRule returns why the rule is not applicable, if so.
+func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Service, rule rule, join func()) (reason string) {
+	if !probe.Virtual {
+		join()
+		defer watch(rule.name, rule.text, hangs(probe))()
+		// Goroutines bear the labels of the one that started them, which tells those
+		// of this rule from those of others.
+		pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
+			reason = try(t, newService, rule)
+		})
+		return reason
+	}
+	defer watch(rule.name, rule.text, hangs(probe))()
+	// Subtests are forbidden in a bubble, so it goes inside of one.
+	synctest.Test(t, func(t *testing.T) {
+		// Fake time only gets there if all goroutines are blocked for good, and
+		// says whose fault it is before synctest gives up.
+		defer watch(rule.name, rule.text, 2*limit(probe))()
+		pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
+			reason = try(t, newService, rule)
+		})
+	})
+	return reason
+}
+
+// A trial is a rule of either suite about to be tried.
+type trial struct {
+	name, text string
+	// alone says that the rule takes the whole service away, so that no other can
+	// be tried beside it.
+	alone bool
+	// try returns why the rule is not applicable, if so. It calls join, or not, to run
+	// side by side with the others from then on.
+	try func(t *testing.T, join func()) (reason string)
+}
+
+// runTrials runs each in a subtest of its own, and logs and returns the report.
+func runTrials(t *testing.T, service string, trials []trial) Report {
+	report := Report{Service: service}
+	var mu sync.Mutex
+	t.Run("rules", func(t *testing.T) {
+		// Those that need the service for themselves come first: subtests that join
+		// wait until the others are done.
+		for _, alone := range []bool{true, false} {
+			for _, tr := range trials {
+				if tr.alone != alone {
+					continue
+				}
+				t.Run(tr.name, func(t *testing.T) {
+					result := Result{Rule: tr.name, Text: tr.text, Outcome: Failed}
+					t.Cleanup(func() {
+						mu.Lock()
+						defer mu.Unlock()
+						report.Results = append(report.Results, result)
+					})
+					join := t.Parallel
+					if tr.alone {
+						join = func() {}
+					}
+					result.Reason = tr.try(t, join)
+					switch {
+					case t.Failed():
+					case result.Reason != "":
+						result.Outcome = NotApplicable
+					default:
+						result.Outcome = Passed
+					}
+				})
+			}
+		}
+	})
+	slices.SortFunc(report.Results, func(x, y Result) int { return strings.Compare(x.Rule, y.Rule) })
 	t.Log(report)
 	return report
 }
@@ -86,11 +146,11 @@ func hangs(s *Service) time.Duration {
 }
 
 // watch ends the program after d, with the rule's name, unless stop is called.
-func watch(rule rule, d time.Duration) (stop func()) {
+func watch(name, text string, d time.Duration) (stop func()) {
 	timer := time.AfterFunc(d, func() {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s\n\n%s", rule.name, rule.text, stacks))
+		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s\n\n%s", name, text, stacks))
 	})
 	return func() { timer.Stop() }
 }
