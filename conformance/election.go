@@ -141,7 +141,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 			return tryElectionRule(t, cfg, on, r, join)
 		}})
 	}
-	return runTrials(t, on.service.Name+", "+cfg.Strategy.Name(), trials)
+	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials)
 }
 
 func electionRules() []electionRule {

@@ -36,8 +36,10 @@ type Result struct {
 	Reason string
 }
 
-// A Report is what became of all rules on one service.
+// A Report is what became of all rules of a suite on one service.
 type Report struct {
+	// Strategy is the strategy's name, "" in a report of TestBackend.
+	Strategy string
 	// Service is the service's name.
 	Service string
 	Results []Result
@@ -57,6 +59,9 @@ func (p Report) Count(o Outcome) int {
 // String returns a line for the whole, and one for each rule.
 func (p Report) String() string {
 	var b strings.Builder
+	if p.Strategy != "" {
+		fmt.Fprintf(&b, "%s on ", p.Strategy)
+	}
 	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable",
 		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable))
 	for _, r := range p.Results {

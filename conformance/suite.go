@@ -49,7 +49,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 			return tryRule(t, newService, probe, r, join)
 		}})
 	}
-	return runTrials(t, probe.Name, trials)
+	return runTrials(t, Report{Service: probe.Name}, trials)
 }
 
 // tryRule returns why the rule is not applicable, if so.
@@ -89,8 +89,7 @@ type trial struct {
 }
 
 // runTrials runs each in a subtest of its own, and logs and returns the report.
-func runTrials(t *testing.T, service string, trials []trial) Report {
-	report := Report{Service: service}
+func runTrials(t *testing.T, report Report, trials []trial) Report {
 	var mu sync.Mutex
 	t.Run("rules", func(t *testing.T) {
 		// Those that need the service for themselves come first: subtests that join

@@ -64,6 +64,7 @@ func client(c *memory.Client) *conformance.Client {
 func Shared(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
 	return func(t testing.TB) *conformance.Service {
 		svc := newService(t)
+		svc.Name += ", shared session"
 		own := svc.Client
 		svc.Client = func(t testing.TB) *conformance.Client {
 			c := own(t)
