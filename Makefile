@@ -1,7 +1,8 @@
 # make test   does its own set-up and runs everything, with the race detector
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md
-# make setup  installs what the tests need beyond Go: a ZooKeeper server
+# make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
+#             an etcd server and a Consul server
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -10,22 +11,28 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
 MODULES = . examples/fencing
-each = @for m in $(MODULES); do echo "$$m: $(1)"; (cd $$m && GOWORK=off $(1)) || exit 1; done
+
+# Modules without packages, whose go.mod name the servers that the tests build and run.
+# They are not in go.work: one choice of versions for all would then build the library
+# with versions that a server wants, and not with those of its own go.mod.
+SERVERS = internal/servers/etcd internal/servers/consul
+
+each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
 .PHONY: test lint bench setup quickstart fencing
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors.
 test: setup
-	$(call each,$(GO) test -race -parallel 4 -timeout 20m ./...)
+	$(call each,$(MODULES),$(GO) test -race -parallel 4 -timeout 20m ./...)
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet $(MODULES:%=./%/...) # through go.work
-	$(call each,$(GO) run $(STATICCHECK) ./...)
-	$(call each,$(GO) mod tidy -diff)
-	$(call each,$(GO) mod verify)
+	$(call each,$(MODULES),$(GO) run $(STATICCHECK) ./...)
+	$(call each,$(MODULES) $(SERVERS),$(GO) mod tidy -diff)
+	$(call each,$(MODULES) $(SERVERS),$(GO) mod verify)
 
 bench: setup
 	$(GO) run ./internal/bench
@@ -37,4 +44,4 @@ fencing:
 	$(GO) run ./examples/fencing
 
 setup:
-	@sh scripts/setup.sh
+	@GO="$(GO)" sh scripts/setup.sh

@@ -6,7 +6,12 @@
 // in a temporary folder, and are stopped by process id. On Linux the kernel
 // kills them if the test binary dies first, however it dies.
 //
-// A server that is not installed is an error wrapping [ErrNotInstalled]; the
+// ZooKeeper is to be installed. etcd and Consul are built from their sources by
+// the go command, at the versions in internal/servers/*/go.mod, and then found in
+// Go's build cache: the first use on a machine takes minutes, which 'make setup'
+// takes ahead of the tests, and the first use in a process seconds.
+//
+// A server that cannot be had is an error wrapping [ErrNotInstalled]; the
 // ...ForTest helpers turn it into a fatal test failure, never into a skip, so
 // that a missing server cannot make a test run look green.
 //

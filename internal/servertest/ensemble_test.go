@@ -45,8 +45,8 @@ func TestEnsemble(t *testing.T) {
 	}
 
 	var pids []int
-	for _, z := range e.Servers {
-		pids = append(pids, z.Pid())
+	for _, z := range e.Members {
+		pids = append(pids, z.PID())
 	}
 	must(t, e.Close())
 	for _, pid := range pids {

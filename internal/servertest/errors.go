@@ -4,8 +4,8 @@ import "errors"
 
 var (
 	// ErrNotInstalled is wrapped by every error that means a server's
-	// programs are missing from this machine. The message names what to
-	// install.
+	// programs are missing from this machine, or could not be built. The
+	// message names what to install, or has the go command's output.
 	ErrNotInstalled = errors.New("server not installed")
 
 	// ErrClosed is returned by operations on a server or proxy after Close.

@@ -11,10 +11,7 @@ import (
 func ZooKeeperForTest(tb testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	tb.Helper()
 	z, err := StartZooKeeper(cfg)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { closeInTest(tb, z) })
+	closeAfterTest(tb, err, z)
 	return z
 }
 
@@ -25,10 +22,54 @@ func EnsembleForTest(tb testing.TB, n int, cfg ZooKeeperConfig) *Ensemble {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	for _, z := range e.Servers {
-		tb.Cleanup(func() { closeInTest(tb, z) })
-	}
+	closeAfterTest(tb, nil, e.Members...)
 	return e
+}
+
+// EtcdForTest is ZooKeeperForTest for an etcd server.
+func EtcdForTest(tb testing.TB, cfg EtcdConfig) *Etcd {
+	tb.Helper()
+	e, err := StartEtcd(cfg)
+	closeAfterTest(tb, err, e)
+	return e
+}
+
+// EtcdClusterForTest is ZooKeeperForTest for a cluster of n etcd servers.
+func EtcdClusterForTest(tb testing.TB, n int, cfg EtcdConfig) *EtcdCluster {
+	tb.Helper()
+	c, err := StartEtcdCluster(n, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeAfterTest(tb, nil, c.Members...)
+	return c
+}
+
+// ConsulForTest is ZooKeeperForTest for a Consul server.
+func ConsulForTest(tb testing.TB, cfg ConsulConfig) *Consul {
+	tb.Helper()
+	c, err := StartConsul(cfg)
+	closeAfterTest(tb, err, c)
+	return c
+}
+
+// ConsulClusterForTest is ZooKeeperForTest for a cluster of n Consul servers.
+func ConsulClusterForTest(tb testing.TB, n int, cfg ConsulConfig) *ConsulCluster {
+	tb.Helper()
+	c, err := StartConsulCluster(n, cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeAfterTest(tb, nil, c.Members...)
+	return c
+}
+
+// ConsulAgentForTest is ZooKeeperForTest for a Consul client agent.
+func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Consul {
+	tb.Helper()
+	c, err := StartConsulAgent(servers, cfg)
+	closeAfterTest(tb, err, c)
+	return c
 }
 
 // ProxyForTest starts a proxy that is closed when the test ends.
@@ -46,12 +87,23 @@ func ProxyForTest(tb testing.TB, target string) *Proxy {
 	return p
 }
 
-func closeInTest(tb testing.TB, z *ZooKeeper) {
-	if tb.Failed() {
-		tb.Logf("end of the log of %s at %s:\n%s", z.proc.spec.Name, z.Addr(), z.LogTail(4096))
+// closeAfterTest closes the servers when the test ends, if they were started.
+func closeAfterTest[S member](tb testing.TB, err error, servers ...S) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		tb.Errorf("close %s: %v", z.proc.spec.Name, err)
+	for _, s := range servers {
+		tb.Cleanup(func() { closeInTest(tb, s) })
+	}
+}
+
+func closeInTest(tb testing.TB, s member) {
+	if tb.Failed() {
+		tb.Logf("end of the log of %s at %s:\n%s", s.Name(), s.Addr(), s.LogTail(4096))
+	}
+	if err := s.Close(); err != nil {
+		tb.Errorf("close %s: %v", s.Name(), err)
 	}
 }
 

@@ -1,9 +1,49 @@
 package servertest
 
-import "syscall"
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
 
 // childAttr gives the child its own process group, and has the kernel kill it
 // when the thread that started it ends (see process.start for that thread).
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or
+// until it has ended. One thread takes the signal, and while that one waits for a
+// processor the others go on: they may still answer a request.
+func waitStopped(p *os.Process) error {
+	deadline := time.Now().Add(10 * time.Second)
+	for moving(p.Pid) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("process %d still runs after SIGSTOP", p.Pid)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// moving reports whether a thread runs or waits for what a signal interrupts. A
+// thread that waits for something else, a disk or the exec of a child, stops
+// before it is back in the program. (waitid would wait for it, and not return at
+// all if the child was stopped before its exec.)
+func moving(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid)) // the pattern is good
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		_, state, _ := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(" "))
+		if bytes.HasPrefix(state, []byte("R")) || bytes.HasPrefix(state, []byte("S")) {
+			return true
+		}
+	}
+	return false
 }

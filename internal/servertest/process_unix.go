@@ -12,8 +12,14 @@ import (
 
 func killGroup(p *os.Process) error      { return signalGroup(p, syscall.SIGKILL) }
 func terminateGroup(p *os.Process) error { return signalGroup(p, syscall.SIGTERM) }
-func pauseGroup(p *os.Process) error     { return signalGroup(p, syscall.SIGSTOP) }
 func resumeGroup(p *os.Process) error    { return signalGroup(p, syscall.SIGCONT) }
+
+func pauseGroup(p *os.Process) error {
+	if err := signalGroup(p, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return waitStopped(p)
+}
 
 func signalGroup(p *os.Process, sig syscall.Signal) error {
 	err := syscall.Kill(-p.Pid, sig)

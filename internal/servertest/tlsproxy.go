@@ -25,6 +25,7 @@ func NewTLSProxy(target string) (*Proxy, *tls.Config, error) {
 	p, err := newProxy(target, &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		MinVersion:   tls.VersionTLS12,
+		NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
 	})
 	if err != nil {
 		return nil, nil, err

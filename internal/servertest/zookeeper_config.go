@@ -74,7 +74,6 @@ func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
 // peer is an ensemble member's place in the configuration.
 type peer struct {
 	id         int
-	clientPort int
 	quorumPort int
 	electPort  int
 }

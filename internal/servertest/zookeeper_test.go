@@ -72,7 +72,7 @@ func TestZooKeeperLifecycle(t *testing.T) {
 		t.Fatal("started twice")
 	}
 
-	addr, pid := z.Addr(), z.Pid()
+	addr, pid := z.Addr(), z.PID()
 	must(t, z.Kill())
 	if z.Running() || !gone(pid) {
 		t.Fatal("running after Kill")
@@ -81,7 +81,7 @@ func TestZooKeeperLifecycle(t *testing.T) {
 		t.Fatal("a killed server answers")
 	}
 	must(t, z.Start())
-	if z.Addr() != addr || z.Pid() == pid {
+	if z.Addr() != addr || z.PID() == pid {
 		t.Fatal("not the same server again")
 	}
 	if !exists(t, conn, "/kept") {
@@ -103,7 +103,7 @@ func TestZooKeeperLifecycle(t *testing.T) {
 		t.Fatal("data survived Wipe")
 	}
 
-	pid = z.Pid()
+	pid = z.PID()
 	must(t, z.Close())
 	must(t, z.Close())
 	if _, err := os.Stat(z.Dir()); !os.IsNotExist(err) || !gone(pid) {

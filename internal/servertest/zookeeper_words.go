@@ -17,10 +17,6 @@ const (
 	ModeFollower   = "follower"
 )
 
-// wordTimeout bounds a whole exchange of a four-letter word. A frozen server
-// accepts the connection and never answers.
-const wordTimeout = 3 * time.Second
-
 // Command sends a four-letter word such as "ruok", "srvr", "mntr", "wchs" or
 // "cons" and returns the answer. It blocks for at most three seconds.
 func (z *ZooKeeper) Command(word string) (string, error) {
@@ -29,7 +25,7 @@ func (z *ZooKeeper) Command(word string) (string, error) {
 
 // ZooKeeperCommand is ZooKeeper.Command for any server's address.
 func ZooKeeperCommand(addr, word string) (string, error) {
-	return command(addr, word, wordTimeout)
+	return command(addr, word, answerTimeout)
 }
 
 func command(addr, word string, timeout time.Duration) (string, error) {
@@ -55,7 +51,7 @@ func command(addr, word string, timeout time.Duration) (string, error) {
 // serves clients. Otherwise it returns an error, which wraps ErrNotServing if
 // the server answered.
 func (z *ZooKeeper) Mode() (string, error) {
-	info, err := z.info(wordTimeout)
+	info, err := z.info(answerTimeout)
 	if err != nil {
 		return "", err
 	}
@@ -65,7 +61,7 @@ func (z *ZooKeeper) Mode() (string, error) {
 // Zxid returns the id of the latest transaction the server has applied. Its
 // upper 32 bits are the epoch, which grows with every new leader.
 func (z *ZooKeeper) Zxid() (int64, error) {
-	info, err := z.info(wordTimeout)
+	info, err := z.info(answerTimeout)
 	if err != nil {
 		return 0, err
 	}

@@ -41,7 +41,7 @@ func Single(t *testing.T) *Servers {
 // Ensemble starts an ensemble of three for t.
 func Ensemble(t *testing.T) *Servers {
 	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	s := &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Servers, start: ensemble.Start}
+	s := &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Members, start: ensemble.Start}
 	return s
 }
 

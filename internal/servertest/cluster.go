@@ -1,0 +1,156 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// member is what cluster needs of a server.
+type member interface {
+	Name() string
+	Addr() string
+	LogTail(n int64) string
+	Running() bool
+	Paused() bool
+	Launch() error
+	WaitReady(timeout time.Duration) error
+	Close() error
+
+	// leads returns the term in which the server believes to lead, 0 if it
+	// doesn't. Terms grow.
+	leads() (uint64, error)
+}
+
+// cluster is what groups of servers have in common, whatever their kind; they
+// embed it.
+type cluster[S member] struct {
+	// Members are the servers. The slice never changes; members that are down
+	// stay in it.
+	Members []S
+
+	readyTimeout time.Duration
+}
+
+// startCluster makes and starts n servers with portsEach ports of their own.
+func startCluster[S member](n, portsEach int, readyTimeout time.Duration, make func(i int, ports [][]int) (S, error)) (*cluster[S], error) {
+	if n < 1 {
+		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
+	}
+	all, err := FreePorts(n * portsEach)
+	if err != nil {
+		return nil, err
+	}
+	var ports [][]int
+	for i := range n {
+		ports = append(ports, all[i*portsEach:(i+1)*portsEach])
+	}
+	c := &cluster[S]{readyTimeout: readyTimeout}
+	for i := range n {
+		s, err := make(i, ports)
+		if err != nil {
+			ReleasePorts(all[i*portsEach:]...)
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Members = append(c.Members, s)
+	}
+	if err := c.Start(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Addrs returns all members' client addresses, of those that are down too.
+func (c *cluster[S]) Addrs() []string {
+	addrs := make([]string, len(c.Members))
+	for i, s := range c.Members {
+		addrs[i] = s.Addr()
+	}
+	return addrs
+}
+
+// Start starts all members that are not running and blocks until every member
+// serves and one leads. Resume paused members first.
+func (c *cluster[S]) Start() error {
+	// Side by side, for one that has lost its data may need the others before
+	// it can be launched.
+	if err := c.each(func(s S) error {
+		if s.Running() {
+			return nil
+		}
+		return s.Launch()
+	}); err != nil {
+		return err
+	}
+	if err := c.each(func(s S) error { return s.WaitReady(c.readyTimeout) }); err != nil {
+		return err
+	}
+	_, err := c.WaitLeader(c.readyTimeout)
+	return err
+}
+
+// Leader returns the member that leads now, or an error wrapping
+// ErrNotServing. Members that are down or paused are not asked. After a Resume
+// two members can believe that they lead; the one of the later term does.
+func (c *cluster[S]) Leader() (S, error) {
+	terms := make([]uint64, len(c.Members))
+	c.survey(func(i int, s S) {
+		if term, err := s.leads(); err == nil {
+			terms[i] = term
+		}
+	})
+	var leader S
+	var latest uint64
+	for i, term := range terms {
+		if term > latest {
+			leader, latest = c.Members[i], term
+		}
+	}
+	if latest == 0 {
+		return leader, fmt.Errorf("servertest: no leader: %w", ErrNotServing)
+	}
+	return leader, nil
+}
+
+// WaitLeader blocks until there is a leader, and returns it.
+func (c *cluster[S]) WaitLeader(timeout time.Duration) (S, error) {
+	deadline := time.Now().Add(timeout)
+	for {
+		leader, err := c.Leader()
+		if err == nil {
+			return leader, nil
+		}
+		if time.Now().After(deadline) {
+			return leader, fmt.Errorf("after %v: %w", timeout, err)
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+// Close closes all members and blocks until they are gone.
+func (c *cluster[S]) Close() error {
+	return c.each(func(s S) error { return s.Close() })
+}
+
+// survey asks all members that could answer, side by side, and waits.
+func (c *cluster[S]) survey(ask func(i int, s S)) {
+	var wg sync.WaitGroup
+	for i, s := range c.Members {
+		if s.Running() && !s.Paused() {
+			wg.Go(func() { ask(i, s) })
+		}
+	}
+	wg.Wait()
+}
+
+// each does something with all members side by side, and waits.
+func (c *cluster[S]) each(do func(S) error) error {
+	errs := make([]error, len(c.Members))
+	var wg sync.WaitGroup
+	for i, s := range c.Members {
+		wg.Go(func() { errs[i] = do(s) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,126 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Consul is one Consul agent's process: a server, or a client agent made by
+// StartConsulAgent. Its methods may be called from any goroutine; those that
+// start or end the process exclude each other.
+type Consul struct {
+	*server
+	token string // "" without ACLs
+}
+
+// consulBinary finds or builds the server, once per process.
+var consulBinary = sync.OnceValues(func() (string, error) {
+	return buildServer("consul", "github.com/hashicorp/consul")
+})
+
+// StartConsul starts a server of its own and blocks until it serves. Where it
+// was never built on this machine, it builds it first, which takes minutes. The
+// caller closes it.
+func StartConsul(cfg ConsulConfig) (*Consul, error) {
+	c, err := StartConsulCluster(1, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return c.Members[0], nil
+}
+
+// StartConsulAgent starts a client agent that joins the servers, and blocks until
+// it serves and they know its node to be healthy. The caller closes it.
+func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
+	cfg = cfg.withDefaults()
+	ports, err := FreePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	g := new(group)
+	var gossip []string
+	for _, s := range servers {
+		g.members = append(g.members, s.server)
+		gossip = append(gossip, loopback(s.ports[1]))
+	}
+	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].token, ports, 0, gossip)
+	if err != nil {
+		ReleasePorts(ports...)
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// newConsul prepares a member of a group without starting it. On success the
+// agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
+// and gossip see Consul.file.
+func newConsul(cfg ConsulConfig, g *group, node, token string, ports []int, servers int, gossip []string) (*Consul, error) {
+	path, err := consulBinary()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newServer("consul", processSpec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, ports, cfg.ReadyTimeout)
+	if err != nil {
+		return nil, err
+	}
+	c := &Consul{server: s, token: token}
+	c.node = node // in the catalog
+	file, err := c.file(servers, gossip)
+	own, more := filepath.Join(s.dir, "agent.json"), filepath.Join(s.dir, "more.hcl") // JSON is HCL, too
+	err = errors.Join(err, os.WriteFile(own, file, 0o600), os.WriteFile(more, []byte(cfg.Config), 0o600))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))
+	}
+	s.proc.spec.Args = []string{"agent", "-config-file", own, "-config-file", more}
+	g.members = append(g.members, s)
+	s.prepare = func() error { return g.enter(s) }
+	s.forget = c.deregister
+	s.probe = c.healthy
+	if servers > 0 {
+		s.probe = c.votes
+	}
+	return c, nil
+}
+
+// Token returns the token that may do everything, "" without ConsulConfig.ACL.
+func (c *Consul) Token() string { return c.token }
+
+// ask sends a request to the agent's HTTP API.
+func (c *Consul) ask(timeout time.Duration, method, path, body string, result any) error {
+	header := make(http.Header)
+	if c.token != "" {
+		header.Set("X-Consul-Token", c.token)
+	}
+	return ask(timeout, method, "http://"+c.Addr()+path, header, body, result)
+}
+
+// healthy returns nil if there is a leader, confirmed by a quorum, and sessions
+// can be made at this agent, for which its node must be known to be alive.
+func (c *Consul) healthy(timeout time.Duration) error {
+	var leader string
+	if err := c.ask(timeout, http.MethodGet, "/v1/status/leader", "", &leader); err != nil {
+		return err
+	}
+	if leader == "" { // any other request would be held for seconds
+		return fmt.Errorf("servertest: %s knows no leader: %w", c.Name(), ErrNotServing)
+	}
+	var checks []struct{ CheckID, Status string }
+	if err := c.ask(timeout, http.MethodGet, "/v1/health/node/"+c.node+"?consistent", "", &checks); err != nil {
+		return err
+	}
+	for _, check := range checks {
+		if check.CheckID == "serfHealth" && check.Status == "passing" {
+			return nil
+		}
+	}
+	return fmt.Errorf("servertest: %s is not known to be alive: %w", c.Name(), ErrNotServing)
+}

@@ -1,0 +1,63 @@
+//go:build unix
+
+package servertest
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (c *Consul) put(key string) error {
+	return c.ask(10*time.Second, http.MethodPut, "/v1/kv/"+key, "x", nil)
+}
+
+func (c *Consul) has(key string) (bool, error) {
+	err := c.ask(10*time.Second, http.MethodGet, "/v1/kv/"+key+"?consistent", "", nil)
+	if err != nil && strings.Contains(err.Error(), "404 Not Found") {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func TestConsulLifecycle(t *testing.T) {
+	t.Parallel() // it mostly waits
+	begin := time.Now()
+	c := ConsulForTest(t, ConsulConfig{})
+	t.Logf("started in %v", time.Since(begin))
+	checkLifecycle(t, c)
+}
+
+func TestConsulCluster(t *testing.T) {
+	t.Parallel() // it mostly waits
+	begin := time.Now()
+	c := ConsulClusterForTest(t, 3, ConsulConfig{})
+	t.Logf("started in %v", time.Since(begin))
+	checkCluster(t, c.cluster)
+}
+
+func TestConsulAgentAndACL(t *testing.T) {
+	server := ConsulForTest(t, ConsulConfig{ACL: true, Config: `session_ttl_min = "1s"`})
+	agent := ConsulAgentForTest(t, []*Consul{server}, ConsulConfig{})
+	if server.Token() == "" || agent.Token() != server.Token() {
+		t.Fatalf("tokens %q and %q", server.Token(), agent.Token())
+	}
+	must(t, agent.ask(time.Second, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
+	must(t, agent.put("shared"))
+	checkHas(t, server, "shared", true)
+	must(t, agent.Wipe())
+	must(t, agent.Start())
+	checkHas(t, agent, "shared", true)
+
+	stranger := &Consul{server: server.server}
+	if err := stranger.put("secret"); !errors.Is(err, ErrNotServing) || !strings.Contains(err.Error(), "403") {
+		t.Fatalf("without a token: %v", err)
+	}
+}
+
+func TestConsulStartFailureShowsTheLog(t *testing.T) {
+	_, err := StartConsul(ConsulConfig{Config: "no_such_key = 1"})
+	checkStartFailure(t, err, "no_such_key")
+}

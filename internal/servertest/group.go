@@ -1,0 +1,77 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// group is what the members of a cluster know of each other where one that has
+// lost its data must not come back as if it had not: it would not know what it
+// had promised the others.
+type group struct {
+	members []*server // complete before the first is started
+
+	mu sync.Mutex // guards who has data, and the members' replaced
+}
+
+// enter makes the data folder of a member that is about to start, if there is
+// none. While no member has data, all of them found a cluster. Later, a member
+// without has lost it, and enter has the others expect a new one in its place.
+// For that it waits until a quorum of them serves.
+func (g *group) enter(s *server) error {
+	lost, err := g.found(s)
+	if err != nil || !lost {
+		return err
+	}
+	if err := g.replace(s); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.replaced = true
+	return os.Mkdir(s.dataDir, 0o700)
+}
+
+// found makes all members' folders if there are none, and otherwise reports
+// whether that of s is missing.
+func (g *group) found(s *server) (lost bool, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if slices.ContainsFunc(g.members, (*server).hasData) {
+		return !s.hasData(), nil
+	}
+	for _, m := range g.members {
+		m.replaced = false
+		err = errors.Join(err, os.Mkdir(m.dataDir, 0o700))
+	}
+	return false, err
+}
+
+func (s *server) hasData() bool {
+	_, err := os.Stat(s.dataDir)
+	return err == nil
+}
+
+// replace asks the others, one after the other, until one has done it.
+func (g *group) replace(s *server) error {
+	deadline := time.Now().Add(s.readyTimeout)
+	for {
+		err := fmt.Errorf("no other member is up: %w", ErrNotServing)
+		for _, m := range g.members {
+			if m == s || !m.Running() || m.Paused() {
+				continue
+			}
+			if err = m.forget(s); err == nil {
+				return nil
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("has lost its data, and could not be replaced in %v: %w", s.readyTimeout, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

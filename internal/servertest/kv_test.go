@@ -1,0 +1,187 @@
+//go:build unix
+
+package servertest
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// kv is a server as the tests of etcd and Consul use it.
+type kv interface {
+	member
+	Dir() string
+	PID() int
+	Start() error
+	Kill() error
+	Stop() error
+	Restart() error
+	Pause() error
+	Resume() error
+	Wipe() error
+
+	put(key string) error
+	has(key string) (bool, error)
+}
+
+func checkHas(t *testing.T, s kv, key string, want bool) {
+	t.Helper()
+	got, err := s.has(key)
+	must(t, err)
+	if got != want {
+		t.Fatalf("%s has %s: %v", s.Name(), key, got)
+	}
+}
+
+// checkLifecycle takes a server that is alone from one state to the next.
+func checkLifecycle(t *testing.T, s kv) {
+	t.Helper()
+	must(t, s.put("kept"))
+	if s.Start() == nil {
+		t.Fatal("started twice")
+	}
+
+	addr, pid := s.Addr(), s.PID()
+	must(t, s.Kill())
+	if s.Running() || !gone(pid) {
+		t.Fatal("running after Kill")
+	}
+	if err := s.put("lost"); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	begin := time.Now()
+	must(t, s.Start())
+	t.Logf("back %v after a kill", time.Since(begin))
+	if s.Addr() != addr || s.PID() == pid {
+		t.Fatal("not the same server again")
+	}
+	checkHas(t, s, "kept", true)
+	begin = time.Now()
+	must(t, s.Stop())
+	t.Logf("stopped in %v", time.Since(begin))
+	must(t, s.Restart())
+	checkHas(t, s, "kept", true)
+
+	must(t, s.Pause())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.has("kept")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	must(t, s.Resume())
+	must(t, <-answered)
+	must(t, s.Pause())
+	must(t, s.Wipe()) // works on a paused one
+	must(t, s.Start())
+	checkHas(t, s, "kept", false)
+
+	pid = s.PID()
+	must(t, s.Close())
+	must(t, s.Close())
+	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
+		t.Fatalf("Close left something behind: %v", err)
+	}
+	if err := s.Start(); !errors.Is(err, ErrClosed) {
+		t.Fatalf("Start after Close: %v", err)
+	}
+}
+
+// checkCluster takes leader, quorum and data from a cluster of three.
+func checkCluster[S interface {
+	kv
+	comparable
+}](t *testing.T, c *cluster[S]) {
+	t.Helper()
+	old, err := c.Leader()
+	must(t, err)
+	if len(c.Addrs()) != 3 {
+		t.Fatalf("members at %v", c.Addrs())
+	}
+	must(t, old.put("before"))
+
+	begin := time.Now()
+	must(t, old.Kill())
+	leader, err := c.WaitLeader(30 * time.Second)
+	must(t, err)
+	t.Logf("new leader %v after the kill", time.Since(begin))
+	if leader == old {
+		t.Fatal("a dead server leads")
+	}
+	checkHas(t, leader, "before", true)
+
+	begin = time.Now()
+	must(t, leader.Pause())
+	if _, err := c.Leader(); !errors.Is(err, ErrNotServing) {
+		t.Fatalf("one of three servers leads: %v", err)
+	}
+	for _, s := range c.Members {
+		if s == old || s == leader {
+			continue
+		}
+		eventually(t, "the one of three says that it does not serve", func() bool {
+			err := s.WaitReady(time.Second)
+			if err == nil {
+				t.Fatal("one of three servers serves")
+			}
+			return errors.Is(err, ErrNotServing)
+		})
+	}
+	must(t, leader.Resume())
+	t.Logf("without a quorum for %v", time.Since(begin))
+
+	begin = time.Now()
+	must(t, old.Wipe())
+	must(t, c.Start())
+	t.Logf("complete again after %v", time.Since(begin))
+	checkHas(t, old, "before", true)
+	for _, s := range c.Members {
+		must(t, s.Kill())
+	}
+	begin = time.Now()
+	must(t, c.Start())
+	t.Logf("all back after %v", time.Since(begin))
+	checkHas(t, old, "before", true)
+	// The one that came back is a member in full: with it there is a quorum.
+	for _, s := range c.Members {
+		if s != old {
+			must(t, s.Kill())
+			break
+		}
+	}
+	leader, err = c.WaitLeader(30 * time.Second)
+	must(t, err)
+	checkHas(t, leader, "before", true)
+
+	var pids []int
+	for _, s := range c.Members {
+		must(t, s.Wipe())
+	}
+	begin = time.Now()
+	must(t, c.Start())
+	t.Logf("founded again in %v", time.Since(begin))
+	for _, s := range c.Members {
+		checkHas(t, s, "before", false)
+		pids = append(pids, s.PID())
+	}
+	must(t, c.Close())
+	for _, pid := range pids {
+		if pid == 0 || !gone(pid) {
+			t.Errorf("process %d is left after Close", pid)
+		}
+	}
+}
+
+func checkStartFailure(t *testing.T, err error, inLog string) {
+	t.Helper()
+	if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), inLog) {
+		t.Fatalf("error %v", err)
+	}
+}

@@ -1,0 +1,211 @@
+package servertest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+const (
+	// stopGrace is how long a server may take to end after SIGTERM.
+	stopGrace = 10 * time.Second
+
+	// answerTimeout bounds one exchange with a server. A frozen server
+	// accepts the connection and never answers.
+	answerTimeout = 3 * time.Second
+)
+
+// server is what all kinds of servers have in common; they embed it. Its methods
+// may be called from any goroutine; those that start or end the process exclude
+// each other.
+type server struct {
+	addr         string
+	ports        []int  // given back by Close
+	dir          string // removed by Close
+	dataDir      string // removed by Wipe
+	proc         *process
+	readyTimeout time.Duration
+	node         string // its name among the cluster's members, if they have names
+
+	// prepare is called before each start. It makes the data folder if there
+	// is none.
+	prepare func() error
+	// forget has the cluster, by way of this member, forget another that has
+	// lost its data, and expect a new one in its place. It may be repeated,
+	// whatever became of an attempt. Only for members of a group.
+	forget   func(lost *server) error
+	replaced bool // by forget, since the cluster was founded
+
+	// probe returns nil if the server serves clients now.
+	probe func(timeout time.Duration) error
+
+	mu     sync.Mutex // serialises changes of the process and its folder
+	closed bool
+}
+
+// newServer makes the server's folder, in spec.Dir, and its process without
+// starting it. On success the server owns the ports, of which the first is for
+// clients. Who calls it sets prepare and probe.
+func newServer(kind string, spec processSpec, ports []int, readyTimeout time.Duration) (*server, error) {
+	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
+	if err != nil {
+		return nil, fmt.Errorf("servertest: %w", err)
+	}
+	spec.Dir, spec.LogPath = dir, filepath.Join(dir, "server.log")
+	return &server{
+		addr:         loopback(ports[0]),
+		ports:        ports,
+		dir:          dir,
+		dataDir:      filepath.Join(dir, "data"),
+		proc:         newProcess(spec),
+		readyTimeout: readyTimeout,
+	}, nil
+}
+
+// Name says in messages which server this is.
+func (s *server) Name() string { return s.proc.spec.Name }
+
+// Addr returns the client address, "127.0.0.1:port". It never changes.
+func (s *server) Addr() string { return s.addr }
+
+// Dir returns the folder with the server's configuration, data and log.
+func (s *server) Dir() string { return s.dir }
+
+// PID returns the process id, or 0 if the server is not running.
+func (s *server) PID() int { return s.proc.pid() }
+
+// Running reports whether there is a process, be it serving or paused.
+func (s *server) Running() bool { return s.proc.running() }
+
+// Paused reports whether the process is frozen by Pause.
+func (s *server) Paused() bool { return s.proc.isPaused() }
+
+// LogTail returns up to n bytes from the end of the server's log.
+func (s *server) LogTail(n int64) string { return s.proc.logTail(n) }
+
+// Start starts the server again, on the same ports and data, and blocks until
+// it serves. A member of a cluster serves only once there is a quorum: to start
+// several stopped members use the cluster's Start, or Launch on each and then
+// WaitReady. It is an error if the server is running.
+func (s *server) Start() error {
+	if err := s.Launch(); err != nil {
+		return err
+	}
+	return s.WaitReady(s.readyTimeout)
+}
+
+// Launch is Start without waiting: it returns once the process exists.
+func (s *server) Launch() error {
+	return s.exclusive(func() error {
+		if s.proc.running() {
+			return fmt.Errorf("servertest: %s is already running (pid %d)", s.Name(), s.proc.pid())
+		}
+		if err := s.prepare(); err != nil {
+			return fmt.Errorf("servertest: %s: %w", s.Name(), err)
+		}
+		return s.proc.start()
+	})
+}
+
+// Kill ends the server with SIGKILL and blocks until it is gone. It does
+// nothing if the server is not running. Paused servers can be killed.
+func (s *server) Kill() error {
+	return s.exclusive(s.proc.kill)
+}
+
+// Stop ends the server with SIGTERM and blocks until it is gone; one that does
+// not end within ten seconds is killed. A paused server is resumed for it.
+func (s *server) Stop() error {
+	return s.exclusive(func() error { return s.proc.stop(stopGrace) })
+}
+
+// Restart is Kill followed by Start.
+func (s *server) Restart() error {
+	if err := s.Kill(); err != nil {
+		return err
+	}
+	return s.Start()
+}
+
+// Pause freezes the server with SIGSTOP: its connections stay open, the kernel
+// still accepts new ones for it, and nothing is answered until Resume.
+func (s *server) Pause() error { return s.exclusive(s.proc.pause) }
+
+// Resume lets a paused server continue. It does not wait until it serves.
+func (s *server) Resume() error { return s.exclusive(s.proc.resume) }
+
+// Wipe kills the server and removes all its data, so that it has lost
+// everything when it is started again. It keeps its place in the cluster. It
+// does not start the server.
+func (s *server) Wipe() error {
+	return s.exclusive(func() error {
+		if err := s.proc.kill(); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(s.dataDir); err != nil {
+			return fmt.Errorf("servertest: wipe: %w", err)
+		}
+		return nil
+	})
+}
+
+// Close kills the server, waits until it is gone, removes its folder and gives
+// its ports back. Closing twice is fine.
+func (s *server) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	if err := s.proc.kill(); err != nil {
+		return err // still running: keep the folder and the ports
+	}
+	s.closed = true
+	ReleasePorts(s.ports...)
+	return os.RemoveAll(s.dir)
+}
+
+// exclusive runs a change of the process while no other is going on.
+func (s *server) exclusive(change func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fmt.Errorf("servertest: %s %w", s.Name(), ErrClosed)
+	}
+	return change()
+}
+
+// WaitReady blocks until the server serves clients. It fails when the process
+// ends, with the end of its log, or when the timeout has passed.
+func (s *server) WaitReady(timeout time.Duration) error {
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	poll := time.NewTicker(25 * time.Millisecond)
+	defer poll.Stop()
+	exited := s.proc.exited()
+	// A server that is just starting may accept a connection and forget about
+	// it, so the first attempts are short; later ones allow for a busy machine.
+	patience := 100 * time.Millisecond
+	for {
+		err := s.probe(patience)
+		if err == nil {
+			return nil
+		}
+		var late net.Error
+		if errors.As(err, &late) && late.Timeout() {
+			patience = min(2*patience, answerTimeout)
+		}
+		select {
+		case <-exited:
+			return s.proc.exitError()
+		case <-deadline.C:
+			return fmt.Errorf("servertest: %s is not ready after %v: %w; its log ends with:\n%s",
+				s.Name(), timeout, err, s.LogTail(4096))
+		case <-poll.C:
+		}
+	}
+}
