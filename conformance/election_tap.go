@@ -38,7 +38,8 @@ func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session,
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sessions = append(t.sessions, s)
-	return tapped{s, t}, nil
+	closed, ended := context.WithCancel(context.Background())
+	return tapped{s, t, closed, ended}, nil
 }
 
 // session returns the session that was opened last.
@@ -71,7 +72,14 @@ func (t *tap) count(n *int) {
 
 type tapped struct {
 	backend.Session
-	t *tap
+	t      *tap
+	closed context.Context // ends with Close: that, the elector knows of itself
+	ended  context.CancelFunc
+}
+
+func (s tapped) Close(ctx context.Context) error {
+	s.ended()
+	return s.Session.Close(ctx)
 }
 
 func (s tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
@@ -103,7 +111,7 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 	if err == nil {
 		s.t.count(&s.t.counts.awaits)
 	}
-	if (err != nil || s.t.isFrozen()) && !s.t.hears(ctx) {
+	if (err != nil || s.t.isFrozen()) && !s.hears(ctx) {
 		return nil, ctx.Err()
 	}
 	return now, err
@@ -170,15 +178,17 @@ func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {
 }
 
 // hears blocks while the elector is deaf. It returns false if ctx ended first.
-func (t *tap) hears(ctx context.Context) bool {
-	t.mu.Lock()
-	deaf := t.deaf
-	t.mu.Unlock()
+func (s tapped) hears(ctx context.Context) bool {
+	s.t.mu.Lock()
+	deaf := s.t.deaf
+	s.t.mu.Unlock()
 	if deaf == nil {
 		return true
 	}
 	select {
 	case <-deaf:
+		return true
+	case <-s.closed.Done():
 		return true
 	case <-ctx.Done():
 		return false
@@ -200,7 +210,7 @@ func (s tapped) Deadline() time.Time {
 func (s tapped) State() backend.State {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	if s.t.deaf != nil {
+	if s.t.deaf != nil && s.closed.Err() == nil {
 		return backend.Live
 	}
 	return s.Session.State()
@@ -212,7 +222,7 @@ func (s tapped) AwaitState(ctx context.Context, prev backend.State) (backend.Sta
 		if err != nil || s.hearsNow() {
 			return state, err
 		}
-		if !s.t.hears(ctx) {
+		if !s.hears(ctx) {
 			return state, ctx.Err()
 		}
 	}
@@ -221,5 +231,5 @@ func (s tapped) AwaitState(ctx context.Context, prev backend.State) (backend.Sta
 func (s tapped) hearsNow() bool {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
-	return s.t.deaf == nil
+	return s.t.deaf == nil || s.closed.Err() != nil
 }
