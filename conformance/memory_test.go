@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,31 +11,9 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/memtest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 var memoryService = memtest.Service(3 * time.Second)
-
-// strategies are those of an election, with what they promise.
-var strategies = []conformance.ElectionConfig{
-	{Strategy: fair.New(), Ordered: true},
-	{Strategy: unfair.New(), Herd: true},
-	{
-		Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true,
-		ID: strconv.Itoa, Entries: controller,
-	},
-}
-
-// controller reads the only entry that candidates have in Kafka's layout.
-func controller(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
-	e, err := s.Get(ctx, election+"/controller")
-	if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
-		return nil, nil
-	}
-	return []backend.Entry{e}, err
-}
 
 func TestElectionOnMemory(t *testing.T) {
 	for _, cfg := range strategies {
@@ -50,33 +26,6 @@ func TestElectionOnMemory(t *testing.T) {
 				cfg.Service = newService
 				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised[cfg.Strategy.Name()])
 			})
-		}
-	}
-}
-
-// notPromised are the rules about what a strategy does not promise.
-var notPromised = map[string][]string{
-	"fair":   {"data/foreign-seat", "recipe/herd", "epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"},
-	"unfair": append([]string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}, noOrder...),
-	"kafka":  append([]string{"data/foreign-path", "data/mismatch"}, noOrder...),
-}
-
-// noOrder are the rules about an order of succession.
-var noOrder = []string{"data/deleted-at-handover", "data/waiting-deleted", "recipe/one-wake-up", "recipe/withdrawal-wakes-one", "term/order"}
-
-// oneServer are the rules about ensembles.
-var oneServer = []string{"server/member-killed"}
-
-// appliesAll checks that these rules were left out, and no other.
-func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
-	t.Helper()
-	for _, r := range report.Results {
-		listed := slices.Contains(slices.Concat(but...), r.Rule)
-		switch {
-		case r.Outcome == conformance.NotApplicable && !listed:
-			t.Errorf("rule %s was not tried: %s", r.Rule, r.Reason)
-		case r.Outcome != conformance.NotApplicable && listed:
-			t.Errorf("rule %s was tried, and is listed as one that is not", r.Rule)
 		}
 	}
 }
