@@ -21,9 +21,10 @@ type shelf []backend.Entry
 func (a *arena) stock(t *elector.Term, name string) shelf {
 	a.t.Helper()
 	at := func(i int) string { return fmt.Sprintf("%s/%d", a.own(name), i) }
-	made := a.commit(t, elector.Create(at(0), []byte("old")), elector.Create(at(1), []byte("old")))
+	a.commit(t, elector.Create(at(0), []byte("old")))
+	other := a.commit(t, elector.Create(at(1), []byte("old"))) // in between: see effect
 	again := a.commit(t, elector.Put(at(0), []byte("old")))
-	return shelf{again[0], made[1], {Key: at(2)}, {Key: at(3)}}
+	return shelf{again[0], other[0], {Key: at(2)}, {Key: at(3)}}
 }
 
 // A write is a commit that a rule tries on a new shelf.
@@ -96,7 +97,8 @@ func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 	if len(made) != len(w.changes) {
 		a.failf("%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
 	}
-	// Where versions count the writes, a write that was done twice shows.
+	// Where versions count the writes to an entry, and not those to others in between, a
+	// write that was done twice shows.
 	counted := s[0].Version == 2
 	var rev uint64
 	for i, c := range w.changes {
