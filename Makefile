@@ -1,4 +1,5 @@
-# make test   does its own set-up and runs everything, with the race detector
+# make test   does its own set-up and runs everything, with the race detector; then
+#             prints which rule held on which strategy and service
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
@@ -22,9 +23,12 @@ each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 
 .PHONY: test lint bench setup quickstart fencing
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
-# processors.
+# processors. The last thing printed is the matrix of rules and combinations.
+TEST = -race -parallel 8 -timeout 20m ./...
+
 test: setup
-	$(call each,$(MODULES),$(GO) test -race -parallel 4 -timeout 20m ./...)
+	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST))
+	GOWORK=off $(GO) run ./internal/testmatrix $(TEST)
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

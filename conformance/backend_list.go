@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,6 +23,10 @@ func listRules() []rule {
 			name: "list/nothing-missed",
 			text: "No change between a List and the AwaitList that follows is missed.",
 			run:  listNothingMissed,
+		}, {
+			name: "list/while-enqueued",
+			text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
+			run:  listWhileEnqueued,
 		},
 	}
 }
@@ -112,5 +117,58 @@ func listNothingMissed(r *run) {
 	}
 	if want := keys(writer.value()); !slices.Equal(known.Keys, want) {
 		r.failf("the listing is %q, enqueued were %q", known.Keys, want)
+	}
+}
+
+func listWhileEnqueued(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	first := s.enqueue(dir, "first")
+	var entering []*task[[]backend.Entry]
+	var looking []*task[[]string]
+	for i := range 3 {
+		one := r.session()
+		one.sees(first)
+		entering = append(entering, start(r, "enqueue", func(ctx context.Context) (all []backend.Entry, err error) {
+			for j := range 5 {
+				made, err := one.Commit(ctx, nil, backend.Enqueue(dir, fmt.Appendf(nil, "%d of %d", j, i)))
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, made...)
+				if _, err := one.Predecessor(ctx, made[0]); err != nil {
+					return nil, err
+				}
+			}
+			return all, nil
+		}))
+		other := r.session()
+		looking = append(looking, start(r, "list", func(ctx context.Context) ([]string, error) {
+			var all []string
+			for range 20 {
+				l, err := other.List(ctx, dir)
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, l.Keys...)
+			}
+			return all, nil
+		}))
+	}
+	all := []backend.Entry{first}
+	for _, t := range entering {
+		all = append(all, t.value()...)
+	}
+	slices.SortFunc(all, func(a, b backend.Entry) int { return cmp.Compare(a.Rev, b.Rev) })
+	s.lists(dir, all...)
+	for _, e := range all {
+		s.sees(e)
+	}
+	for _, t := range looking {
+		for _, key := range t.value() {
+			if !slices.Contains(keys(all), key) {
+				r.failf("a listing had %s, which none of those enqueued is: %q", key, keys(all))
+			}
+		}
 	}
 }

@@ -214,9 +214,9 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 // sees waits until this session sees e, which another has written.
 func (s sess) sees(e backend.Entry) {
 	s.r.t.Helper()
-	s.r.until(fmt.Sprintf("%s at revision %d, version %d is seen by another session", e.Key, e.Rev, e.Version), func() bool {
+	s.r.until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
 		have, err := s.Get(s.r.ctx, e.Key)
-		return err == nil && have.Same(e)
+		return err == nil && have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
 	})
 }
 
