@@ -1,0 +1,241 @@
+package etcd_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// as makes the client that of a user.
+func as(user string) func(*clientv3.Config) {
+	return func(cfg *clientv3.Config) { cfg.Username, cfg.Password = user, "secret" }
+}
+
+// guarded starts a server with authentication. The users ann and bob may touch
+// nothing but /a and /b, and what is below.
+func guarded(t *testing.T, ctx context.Context) *servertest.Etcd {
+	t.Helper()
+	server := etcdtest.Single(t).Members[0]
+	operator := etcdtest.Operator(t, server.Addr())
+	add := func(user, role string) {
+		_, err := operator.UserAdd(ctx, user, "secret")
+		require.NoError(t, err)
+		_, err = operator.UserGrantRole(ctx, user, role)
+		require.NoError(t, err)
+	}
+	_, err := operator.RoleAdd(ctx, "root")
+	require.NoError(t, err)
+	add("root", "root")
+	for user, top := range map[string]string{"ann": "/a", "bob": "/b"} {
+		_, err := operator.RoleAdd(ctx, user)
+		require.NoError(t, err)
+		_, err = operator.RoleGrantPermission(ctx, user, top, top+"0", clientv3.PermissionType(clientv3.PermReadWrite))
+		require.NoError(t, err)
+		add(user, user)
+	}
+	_, err = operator.AuthEnable(ctx)
+	require.NoError(t, err)
+	return server
+}
+
+// A user that may touch one range of keys alone finds all that it needs there.
+func TestAuthByKeyRanges(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
+	f := &fixture{t: t, ctx: ctx, Process: p, dir: "/a/d"}
+	f.s = f.open(6 * time.Second)
+	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	f.commit(f.s, backend.Put("/a/deep/down/x", nil, 0))
+
+	// Each op, and each with its reply or its request lost.
+	for name, lose := range map[string]func(etcdtest.Match){
+		"no fault": func(etcdtest.Match) {}, "lost reply": f.LoseReply, "lost request": f.LoseRequest,
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.t = t
+			lose(etcdtest.MatchKind(backend.OpEnqueue))
+			first := f.enqueue(f.s)
+			lose(etcdtest.MatchKind(backend.OpEnqueue))
+			second := f.enqueue(f.s)
+			lose(etcdtest.MatchKind(backend.OpCreate))
+			seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+			lose(etcdtest.MatchKind(backend.OpPut))
+			record := f.commit(f.s, backend.Put(f.dir+"/record/"+name, []byte(name), 0))[0]
+			lose(etcdtest.MatchKind(backend.OpSet))
+			seat = f.commit(f.s, backend.Set(seat, []byte(name)))[0]
+			l, err := f.s.List(ctx, f.dir)
+			require.NoError(t, err)
+			assert.Equal(t, []string{first.Key, second.Key}, l.Keys)
+			before, err := f.s.Predecessor(ctx, second)
+			require.NoError(t, err)
+			assert.True(t, before.Same(first))
+			waiting := f.awaits(f.s, first, second)
+			lose(etcdtest.MatchKind(backend.OpDelete))
+			f.commit(f.s, backend.Delete(first))
+			_, err = receive(f, waiting)
+			require.NoError(t, err)
+			_, err = f.s.Commit(ctx, []backend.Guard{backend.Held(second)}, backend.Delete(seat), backend.Delete(record))
+			require.NoError(t, err)
+			require.NoError(t, f.s.Drop(ctx, second))
+		})
+	}
+	f.t = t
+
+	// Elsewhere it is refused, whatever is asked.
+	denied := func(what string, err error) {
+		t.Helper()
+		require.ErrorIs(t, err, backend.ErrDenied, what)
+		require.ErrorIs(t, err, rpctypes.ErrPermissionDenied, what)
+	}
+	_, err := f.s.Get(ctx, "/b")
+	denied("get", err)
+	_, err = f.s.List(ctx, "/b")
+	denied("list", err)
+	_, err = f.s.AwaitList(ctx, backend.Listing{Dir: "/b"})
+	denied("await list", err)
+	_, err = f.s.Await(ctx, backend.Entry{Key: "/b/x"})
+	denied("await", err)
+	for _, op := range []backend.Op{
+		backend.Put("/b/x", nil, 0), backend.Create("/b/x", nil), backend.Enqueue("/b", nil), backend.Put("/c", nil, 0),
+		backend.Set(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
+	} {
+		_, err = f.s.Commit(ctx, nil, op)
+		denied(op.Kind.String(), err)
+	}
+	_, err = f.s.Commit(ctx, []backend.Guard{backend.Held(backend.Entry{Key: "/b", Rev: 1})})
+	denied("guard", err)
+	assert.Equal(t, backend.Live, f.s.State())
+	require.NoError(t, f.s.Close(ctx))
+
+	// Elections, each below its own user's key.
+	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+		e := newElector(f, f.Backend, strategy, "/a/"+strategy.Name(), "1")
+		term, err := e.Campaign(ctx)
+		require.NoError(t, err)
+		_, err = term.Commit(ctx, elector.Put("/a/written-by-"+strategy.Name(), nil))
+		require.NoError(t, err)
+		_, err = term.Commit(ctx, elector.Put("/b/x", nil))
+		require.ErrorIs(t, err, backend.ErrDenied)
+		require.NoError(t, e.Close(ctx))
+		_, err = newElector(f, f.Backend, strategy, "/b/"+strategy.Name(), "1").Campaign(ctx)
+		require.ErrorIs(t, err, backend.ErrDenied)
+	}
+}
+
+// Credentials that the servers don't take are said to be so, and not tried for ever.
+func TestAuthRefused(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	_, err := etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend.Open(ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrDenied, "no user at all")
+
+	// A user that is removed while it has a session.
+	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
+	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
+	_, err = root.RoleRevokePermission(ctx, "ann", "/a", "/a0")
+	require.NoError(t, err)
+	_, err = f.s.Get(ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrDenied)
+}
+
+func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {
+	t.Helper()
+	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server}, as(user)), dir: dir}
+	f.s = f.open(6 * time.Second)
+	f.commit(f.s, backend.Put(dir, nil, 0))
+	return f
+}
+
+const prefix = "some/where"
+
+// namespaced is a process whose client keeps all keys below a prefix.
+func namespaced(t testing.TB, servers []string) *etcdtest.Process {
+	t.Helper()
+	p := etcdtest.NewClient(t, servers, nil)
+	p.Client.KV = namespace.NewKV(p.Client.KV, prefix)
+	p.Client.Watcher = namespace.NewWatcher(p.Client.Watcher, prefix)
+	p.Client.Lease = namespace.NewLease(p.Client.Lease, prefix)
+	p.Backend = etcdtest.NewBackend(t, p.Client)
+	return p
+}
+
+// All rules hold with a client that keeps its keys below a prefix.
+func TestConformanceNamespaced(t *testing.T) {
+	servers := etcdtest.Single(t)
+	conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
+		svc := servers.Service(ttl)(t)
+		svc.Name = "etcd, namespaced"
+		svc.Client = func(t testing.TB) *conformance.Client { return namespaced(t, servers.Addrs()).Conformance() }
+		svc.Delete = func(key string) error { return etcdtest.DeleteAll(servers.Addrs(), prefix+key) }
+		svc.Put = func(key string, value []byte) error { return etcdtest.PutAll(servers.Addrs(), prefix+key, value) }
+		return svc
+	})
+}
+
+// No key is written outside the namespace, and the guard works in it.
+func TestNamespaceIsKept(t *testing.T) {
+	server := etcdtest.Single(t)
+	f := setUpWith(t, 6*time.Second, namespaced(t, server.Addrs()))
+	f.enqueue(f.s)
+	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+	e := f.enqueue(f.s)
+	cmps, err := etcd.Cmps(f.ctx, f.s, backend.Held(e))
+	require.NoError(t, err)
+	answer, err := f.Client.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"/x", "")).Commit()
+	require.NoError(t, err)
+	assert.True(t, answer.Succeeded)
+	all, err := f.operator().Get(f.ctx, "\x00", clientv3.WithFromKey(), clientv3.WithKeysOnly())
+	require.NoError(t, err)
+	assert.NotEmpty(t, all.Kvs)
+	for _, kv := range all.Kvs {
+		assert.Regexp(t, "^"+prefix+"/", string(kv.Key))
+	}
+}
+
+// A client with TLS needs nothing of this package.
+func TestTLS(t *testing.T) {
+	proxy, config, err := servertest.NewTLSProxy(sharedServer(t).Addr())
+	require.NoError(t, err)
+	defer proxy.Close()
+	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
+		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config
+	})
+	e, next := f.enqueue(f.s), f.enqueue(f.s)
+	waiting := f.armed(e, next)
+	proxy.Cut()
+	f.state(backend.Live)
+	require.NoError(t, f.s.Drop(f.ctx, e))
+	_, err = receive(f, waiting)
+	require.NoError(t, err)
+
+	// Strangers are not trusted. (Why, the client keeps to itself.)
+	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
+		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
+		cfg.TLS.RootCAs = nil
+	})
+	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
+	defer cancel()
+	_, err = p.Backend.Open(ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+}

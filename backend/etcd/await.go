@@ -1,0 +1,273 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Await implements backend.Session. Where all keys have the same parent, one watch
+// covers them, and what it tells is returned without any read; it holds no goroutine
+// of its own then, and costs nothing while an earlier call's watch tells what is asked for.
+// Keys in different directories take a read after each change.
+func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+	if len(known) == 0 {
+		return nil, errors.New("etcd: await: no entries given")
+	}
+	keys := make([]string, len(known))
+	for i, e := range known {
+		if err := backend.CheckKey(e.Key); err != nil {
+			return nil, opError("await", e.Key, err)
+		}
+		keys[i] = e.Key
+	}
+	if err := s.over(ctx); err != nil {
+		return nil, opError("await", known[0].Key, err)
+	}
+	slices.Sort(keys)
+	groups := byParent(slices.Compact(keys))
+	var seen []backend.Entry
+	var err error
+	if len(groups) == 1 {
+		seen, err = s.await(ctx, known, groups[0])
+	} else {
+		seen, err = s.awaitApart(ctx, known, groups)
+	}
+	if err == nil && s.hasLost(known, seen) {
+		err = s.checkLease(ctx)
+	}
+	if err != nil {
+		return nil, opError("await", known[0].Key, err)
+	}
+	return seen, nil
+}
+
+// hasLost tells whether entries of this session are gone: perhaps all are, with it.
+func (s *session) hasLost(known, seen []backend.Entry) bool {
+	for i, e := range known {
+		if e.Session == s.id && seen[i].Rev != e.Rev {
+			return true
+		}
+	}
+	return false
+}
+
+// byParent groups sorted keys by their parent.
+func byParent(keys []string) [][]string {
+	at := make(map[string]int)
+	var groups [][]string
+	for _, key := range keys {
+		parent := backend.Parent(key)
+		i, ok := at[parent]
+		if !ok {
+			i = len(groups)
+			at[parent] = i
+			groups = append(groups, nil)
+		}
+		groups[i] = append(groups[i], key)
+	}
+	return groups
+}
+
+// await waits for keys that one watch covers.
+func (s *session) await(ctx context.Context, known []backend.Entry, keys []string) ([]backend.Entry, error) {
+	w := newWaiter(known, s.shown.Load())
+	t := s.watches.join(w, keys)
+	defer s.watches.leave(w, t)
+	for {
+		seen, look := s.watches.look(w, t)
+		switch {
+		case seen != nil:
+			return seen, nil
+		case look:
+			if err := s.refresh(ctx, t); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		select {
+		case seen := <-w.out:
+			return seen, nil
+		case <-t.ctx.Done():
+			return nil, s.watches.reason(ctx, t)
+		case <-ctx.Done():
+			return nil, s.over(ctx)
+		}
+	}
+}
+
+// refresh reads what a watch covers.
+func (s *session) refresh(ctx context.Context, t *watch) error {
+	found, rev, err := s.read(ctx, t.keys)
+	if err == nil {
+		s.watches.merge(t, found, rev)
+	}
+	return err
+}
+
+// read reads keys at one revision.
+func (s *session) read(ctx context.Context, keys []string) (map[string]backend.Entry, int64, error) {
+	gets := make([]clientv3.Op, len(keys))
+	for i, key := range keys {
+		gets[i] = clientv3.OpGet(key)
+	}
+	found, rev, err := s.snapshot(ctx, gets...)
+	if err != nil {
+		return nil, 0, err
+	}
+	entries := make(map[string]backend.Entry, len(keys))
+	for i, key := range keys {
+		entries[key] = toEntry(key, one(found[i]))
+	}
+	return entries, rev, nil
+}
+
+// awaitApart waits for keys that no one watch covers. Two watches do not tell what
+// came first: only a read of all shows what stood at one instant.
+func (s *session) awaitApart(ctx context.Context, known []backend.Entry, groups [][]string) ([]backend.Entry, error) {
+	for {
+		now, rev, err := s.read(ctx, slices.Concat(groups...))
+		if err != nil {
+			return nil, err
+		}
+		if seen, differs := compare(known, now); differs {
+			s.shows(rev)
+			return seen, nil
+		}
+		if err := s.anyOf(ctx, groups, now, rev); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// anyOf blocks until one of several watches tells of a change since rev.
+func (s *session) anyOf(ctx context.Context, groups [][]string, now map[string]backend.Entry, rev int64) error {
+	changed := make(chan []backend.Entry, len(groups))
+	failed := make(chan error, len(groups))
+	for _, keys := range groups {
+		known := make([]backend.Entry, len(keys))
+		for i, key := range keys {
+			known[i] = now[key]
+		}
+		w := newWaiter(known, 0)
+		w.out = changed
+		t := s.watches.join(w, keys)
+		defer s.watches.leave(w, t)
+		s.watches.merge(t, now, rev)
+		if seen, _ := s.watches.look(w, t); seen != nil {
+			return nil
+		}
+		defer context.AfterFunc(t.ctx, func() { failed <- s.watches.reason(ctx, t) })()
+	}
+	select {
+	case <-changed:
+		return nil
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	case <-s.ctx.Done():
+	}
+	return s.over(ctx)
+}
+
+// compare returns what there is now of what was known, and whether it differs.
+func compare(known []backend.Entry, now map[string]backend.Entry) (seen []backend.Entry, differs bool) {
+	seen = make([]backend.Entry, len(known))
+	for i, e := range known {
+		seen[i] = now[e.Key]
+		differs = differs || !seen[i].Same(e)
+	}
+	return seen, differs
+}
+
+// AwaitList implements backend.Session. Each caller has a watch of its own, from the
+// revision of the listing that it knows, and lists when the directory has changed.
+func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	if err := backend.CheckKey(known.Dir); err != nil {
+		return backend.Listing{}, opError("await list", known.Dir, err)
+	}
+	l, err := s.awaitList(ctx, known)
+	if err == nil && s.hasLeft(known, l) {
+		err = s.checkLease(ctx)
+	}
+	if err != nil {
+		return backend.Listing{}, opError("await list", known.Dir, err)
+	}
+	return l, nil
+}
+
+// hasLeft is hasLost for listings.
+func (s *session) hasLeft(known, now backend.Listing) bool {
+	return slices.ContainsFunc(known.Keys, func(key string) bool {
+		n, ok := parseName(key)
+		return ok && n.lease == s.lease && !slices.Contains(now.Keys, key)
+	})
+}
+
+func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	bound, cancel := s.bind(ctx)
+	defer cancel()
+	since, changed := int64(known.Rev), known.Rev == 0
+	for p := newPause(); ; {
+		if err := s.over(ctx); err != nil {
+			return backend.Listing{}, err
+		}
+		if changed {
+			l, rev, err := s.list(ctx, known.Dir)
+			if err != nil || l.Rev != known.Rev && (known.Rev == 0 || !slices.Equal(l.Keys, known.Keys)) {
+				return l, err
+			}
+			since = rev // nothing has changed but the way to it
+		}
+		var err error
+		changed, err = s.listChanges(bound, known.Dir, since)
+		switch {
+		case changed || s.over(ctx) != nil:
+			continue
+		case isDenied(err):
+			return backend.Listing{}, as(backend.ErrDenied, err)
+		}
+		// The watch was lost, or what is behind it compacted: list again.
+		s.poke()
+		p.wait(bound)
+		changed = true
+	}
+}
+
+// listChanges blocks until an entry is enqueued in dir, or goes, after the revision
+// since.
+func (s *session) listChanges(ctx context.Context, dir string, since int64) (bool, error) {
+	key, last := queueRange(dir)
+	answers, end := s.watch(ctx, key, clientv3.WithRange(last), clientv3.WithRev(since+1))
+	defer end()
+	for answer := range answers {
+		if err := watchError(&answer); err != nil {
+			return false, err
+		}
+		s.streams.heard.Add(1)
+		s.saw(answer.Header.GetRevision())
+		for _, event := range answer.Events {
+			if changesList(dir, event) {
+				return true, nil
+			}
+		}
+	}
+	return false, errWatchEnded
+}
+
+func changesList(dir string, event *clientv3.Event) bool {
+	if event.IsModify() || !parentIs(dir, event.Kv) {
+		return false
+	}
+	if event.Type == mvccpb.DELETE { // of which only the key is told
+		_, ok := parseName(string(event.Kv.Key))
+		return ok
+	}
+	_, ok := ticketOf(event.Kv)
+	return ok
+}

@@ -1,0 +1,43 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Cmps returns the guards as conditions for a transaction of the user's own: what is
+// written with them is written only if the guards hold at that instant.
+//
+//	cmps, err := etcd.Cmps(ctx, g.Session, g.Conditions...)
+//	…
+//	answer, err := client.Txn(ctx).If(cmps...).Then(clientv3.OpPut("/jobs/state", …)).Commit()
+//
+// client may be any client of the same cluster and in the same namespace, if it may
+// read the entries. answer.Succeeded is false when a guard does not hold.
+//
+// The session must be of this package (one behind backend.Share is). Cmps takes no
+// round trip and does not block. The conditions stay right for as long as they are kept;
+// ErrGuard says that one of them can never hold.
+func Cmps(ctx context.Context, s backend.Session, guards ...backend.Guard) ([]clientv3.Cmp, error) {
+	own := unwrap(s)
+	if own == nil {
+		return nil, fmt.Errorf("etcd: cmps: the session is not of this package: it is a %T", s)
+	}
+	c := &commit{s: own, guards: guards}
+	key, err := c.check()
+	if err == nil {
+		err = own.over(ctx)
+	}
+	if err != nil {
+		return nil, opError("cmps", key, err)
+	}
+	p, err := c.compile("")
+	if err != nil {
+		return nil, opError("cmps", key, err)
+	}
+	return p.cmps, nil
+}

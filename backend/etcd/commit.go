@@ -1,0 +1,272 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// lastMoment is how long the answer to a commit is waited for after its ctx has ended.
+const lastMoment = 100 * time.Millisecond
+
+// A commit is one call of Commit: the same in all its attempts.
+type commit struct {
+	s      *session
+	guards []backend.Guard
+	ops    []backend.Op
+	keys   []string // that the ops write to: for an Enqueue its key where it is alone
+
+	view     *view         // what stood when an attempt was refused
+	began    int64         // no attempt that is in doubt was applied at this revision or before
+	fence    string        // of the attempt that may yet be, or have been, applied; or ""
+	patience time.Duration // for the next attempt
+	give     func()        // gives the commit's turns back
+	kept     bool          // and is called later
+}
+
+// Commit implements backend.Session: one transaction, in one round trip; two where a
+// Put finds ancestors missing, or an Enqueue others before it. See compile for what
+// is in it and resolve for lost replies.
+func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	c := &commit{s: s, guards: guards, ops: slices.Clone(ops)}
+	for i := range c.ops {
+		c.ops[i].Value = bytes.Clone(ops[i].Value) // it may be looked at after an abandoned call
+	}
+	label, err := c.check()
+	if err == nil {
+		err = s.over(ctx)
+	}
+	if err != nil || len(guards)+len(ops) == 0 {
+		return nil, opError("commit", label, err)
+	}
+	c.give, err = s.turns.take(ctx, s.ctx.Done(), exclusive(ops))
+	if errors.Is(err, errClosed) {
+		err = s.lostError()
+	}
+	if err != nil {
+		return nil, opError("commit", label, err)
+	}
+	made, err := c.run(ctx)
+	if err != nil && c.fence != "" {
+		err = c.abandon(err)
+	}
+	if !c.kept {
+		c.give()
+	}
+	return made, opError("commit", label, err)
+}
+
+// check looks at what was given, and returns the key that stands for it in errors.
+func (c *commit) check() (label string, err error) {
+	for _, g := range c.guards {
+		if label == "" {
+			label = g.Entry.Key
+		}
+		if err := backend.CheckKey(g.Entry.Key); err != nil {
+			return g.Entry.Key, err
+		}
+	}
+	c.keys = make([]string, len(c.ops))
+	for i, op := range c.ops {
+		if i == 0 {
+			label = op.Key
+		}
+		if err := backend.CheckKey(op.Key); err != nil {
+			return op.Key, err
+		}
+		c.keys[i] = op.Key
+		switch op.Kind {
+		case backend.OpEnqueue:
+			c.keys[i] = aloneKey(op.Key, c.s.id, newNonce())
+		case backend.OpCreate, backend.OpPut, backend.OpSet, backend.OpDelete:
+		default:
+			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
+		}
+	}
+	return label, nil
+}
+
+// run tries until there is an outcome.
+func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
+	for p := newPause(); ; {
+		made, done, err := c.attempt(ctx)
+		if done || err != nil {
+			return made, err
+		}
+		if len(c.ops) == 0 {
+			p.wait(ctx) // only guards, and the servers cannot be reached
+		}
+	}
+}
+
+// attempt sends the commit once, and returns whether there is an outcome.
+func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
+	s := c.s
+	if err := s.awaitLive(ctx); err != nil {
+		return nil, false, err
+	}
+	fence := ""
+	if len(c.ops) > 0 {
+		fence = c.newFence()
+	}
+	p, err := c.compile(fence)
+	if err != nil {
+		return nil, false, err
+	}
+	c.began, c.fence = s.newest.Load(), fence
+	c.patience = max(s.patience(), s.longer(c.patience))
+	bound, cancel := s.sending(ctx, c.patience)
+	answer, err := s.client.KV.Txn(bound).If(p.cmps...).Then(p.then...).Else(p.gets()...).Commit()
+	cancel()
+	switch {
+	case err == nil && answer.Succeeded:
+		made, err = c.finish(ctx, p.made(answer))
+		return made, err == nil, err
+	case err == nil:
+		c.fence = ""
+		s.saw(answer.Header.Revision)
+		s.shows(answer.Header.Revision)
+		c.view = p.seen(answer)
+		_, err = c.compile("") // says what does not hold; if nothing, try again
+		if errors.Is(err, backend.ErrGuard) && c.guardsOwn() {
+			if gone := s.checkLease(ctx); errors.Is(gone, backend.ErrSessionLost) {
+				err = gone
+			}
+		}
+		return nil, false, err
+	case is(err, rpctypes.ErrLeaseNotFound):
+		c.fence = ""
+		s.lose(errExpired)
+		return nil, false, s.lostError()
+	case !isTransient(err) && !isUnclear(err):
+		c.fence = ""
+		return nil, false, answerError(err)
+	case fence == "":
+		return nil, false, unanswered(s.over(ctx), err)
+	}
+	s.poke()
+	return c.resolve(ctx, p, err)
+}
+
+// sending returns a context for a request that is better not given up halfway: it ends a
+// moment after ctx or the session does, so that an answer that is on its way is known.
+func (s *session) sending(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	late := func() { time.AfterFunc(lastMoment, cancel) }
+	stopCtx, stopSession := context.AfterFunc(ctx, late), context.AfterFunc(s.ctx, late)
+	return bound, func() { stopCtx(); stopSession(); cancel() }
+}
+
+// guardsOwn tells whether a guard is on an entry of this session.
+func (c *commit) guardsOwn() bool {
+	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id })
+}
+
+// unanswered is why guards without ops were not answered, or nil if they can be asked again.
+func unanswered(over, err error) error {
+	if over == nil && isUnclear(err) {
+		return err
+	}
+	return over
+}
+
+// finish brings the entries of a commit that was done into order.
+func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, error) {
+	c.s.saw(out.rev)
+	for i, op := range c.ops {
+		if op.Kind != backend.OpEnqueue {
+			continue
+		}
+		if err := c.enqueued(ctx, i, &out); err != nil {
+			return nil, err
+		}
+	}
+	c.fence = ""
+	c.s.shows(out.rev)
+	return out.made, nil
+}
+
+// abandon gives up on a commit that may yet be, or have been, applied. What it may
+// have made and nobody knows of is removed in the background.
+func (c *commit) abandon(err error) error {
+	if !errors.Is(err, backend.ErrSessionLost) && slices.ContainsFunc(c.ops, makesEphemeral) {
+		c.kept = true
+		c.s.reap(func(ctx context.Context) error {
+			err := c.undo(ctx)
+			if err == nil {
+				c.give()
+			}
+			return err
+		})
+	}
+	return unknown(err)
+}
+
+func makesEphemeral(op backend.Op) bool {
+	return op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue
+}
+
+// unknown is the error of a commit of which it is not known whether it was applied.
+// Only that ctx has ended, or the session, is still to be found in it: other
+// sentinels say that nothing was written.
+func unknown(why error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+		if errors.Is(why, end) {
+			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
+		}
+	}
+	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
+}
+
+// Drop implements backend.Session.
+func (s *session) Drop(ctx context.Context, e backend.Entry) error {
+	if err := backend.CheckKey(e.Key); err != nil {
+		return opError("drop", e.Key, err)
+	}
+	if err := s.over(ctx); errors.Is(err, backend.ErrSessionLost) {
+		return opError("drop", e.Key, err)
+	}
+	if !e.Exists() {
+		return nil
+	}
+	if e.Session != s.id {
+		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
+	}
+	err := s.drop(ctx, e)
+	if err != nil && ctx.Err() != nil && !errors.Is(err, backend.ErrSessionLost) {
+		s.reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+		err = fmt.Errorf("not confirmed yet: %w", err)
+	}
+	return opError("drop", e.Key, err)
+}
+
+// drop deletes an incarnation and returns nil once it is known to be gone.
+func (s *session) drop(ctx context.Context, e backend.Entry) error {
+	return s.remove(ctx, incarnation(e), e.Key)
+}
+
+// remove deletes keys if the conditions hold. It may be done twice, and late.
+func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...string) error {
+	var deletes []clientv3.Op
+	for _, key := range keys {
+		deletes = append(deletes, clientv3.OpDelete(key))
+	}
+	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		// The get makes it a linearizable request, if the conditions do not hold, too.
+		return s.client.KV.Txn(ctx).If(cmps...).Then(deletes...).Else(clientv3.OpGet(keys[0], clientv3.WithKeysOnly())).Commit()
+	})
+	if err != nil {
+		return err
+	}
+	s.saw(answer.Header.Revision)
+	s.shows(answer.Header.Revision)
+	return nil
+}

@@ -1,0 +1,329 @@
+package etcd
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A view is what stood at the instant at which an attempt was refused.
+type view struct {
+	entries  map[string]*mvccpb.KeyValue // nil: nothing
+	children map[string][]string         // some of the keys below, by parent
+}
+
+// maxChildren is how many keys below one that is deleted are looked at.
+const maxChildren = 64
+
+// opOverhead is more than what an operation or a condition takes, besides its key
+// and value, in a request.
+const opOverhead = 48
+
+// A plan is one attempt's transaction.
+type plan struct {
+	c    *commit
+	view *view
+
+	cmps []clientv3.Cmp
+	then []clientv3.Op
+	at   []int // index in then of what does an op
+	size int
+
+	nested   int                // operations within an operation of then
+	pinned   map[condition]bool // what cmps has
+	reads    []string           // keys to look at if it is refused
+	parents  []string           // and keys to look below
+	state    map[string]int     // what ops before have left under a key
+	children map[string]bool    // keys below which ops before have made something
+}
+
+const (
+	untouched = iota
+	madeDir
+	madeEphemeral
+	written
+	deleted
+)
+
+// compile makes the transaction: each op as a write, and conditions for all that the
+// op and the guards need. What the first attempt needs and cannot know, it takes for granted,
+// such as the ancestors of a Put; where it is refused, it is told what stands, and compile
+// finds out from that which guard or op to blame, each on what the ones before it
+// leave. If it is none, the next attempt makes what is missing.
+func (c *commit) compile(fence string) (*plan, error) {
+	p := &plan{
+		c: c, view: c.view, at: make([]int, len(c.ops)), size: opOverhead,
+		pinned: make(map[condition]bool), state: make(map[string]int), children: make(map[string]bool),
+	}
+	for _, g := range c.guards {
+		if err := p.guard(g); err != nil {
+			return nil, err
+		}
+	}
+	for i, op := range c.ops {
+		if err := p.op(i, op); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.ops) > 0 {
+		p.need(clientv3.Compare(clientv3.CreateRevision(fence), "=", 0))
+	}
+	return p, p.fits()
+}
+
+func (p *plan) guard(g backend.Guard) error {
+	e := g.Entry
+	have, known := p.look(e.Key)
+	if now := toEntry(e.Key, have); !e.Exists() || known && (now.Rev != e.Rev || g.Exact && now.Version != e.Version) {
+		return fmt.Errorf("%s: %w", e.Key, backend.ErrGuard)
+	}
+	for _, cmp := range guardCmps(g) {
+		p.need(cmp)
+	}
+	return nil
+}
+
+func (p *plan) op(i int, op backend.Op) error {
+	key, value := p.c.keys[i], string(op.Value)
+	if p.state[key] != untouched {
+		return fmt.Errorf("%s is written to twice in one commit: etcd does not do that", key)
+	}
+	have, known := p.look(key)
+	now := toEntry(key, have)
+	lease := clientv3.WithLease(p.c.s.lease)
+	switch op.Kind {
+	case backend.OpCreate:
+		if err := p.holds(backend.Parent(key)); err != nil {
+			return err
+		}
+		if known && now.Exists() {
+			return fmt.Errorf("%s: %w", key, backend.ErrExists)
+		}
+		p.absent(key)
+		p.put(i, madeEphemeral, key, value, lease)
+	case backend.OpEnqueue:
+		if err := p.holds(op.Key); err != nil {
+			return err
+		}
+		from, end := queueRange(op.Key)
+		p.then = append(p.then, newQueueEnd(op.Key, maxTicket, "").gets()...) // as it was before
+		p.at[i] = len(p.then)
+		p.then = append(p.then, clientv3.OpTxn(
+			[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(end)},
+			[]clientv3.Op{clientv3.OpPut(key, value, lease)},
+			[]clientv3.Op{clientv3.OpPut(key+transitSuffix, value, lease)}))
+		p.size += 4*len(key) + 2*len(value) + 5*opOverhead
+		p.nested = 1
+		p.children[op.Key] = true
+	case backend.OpPut:
+		if known && now.Version != op.Version {
+			return fmt.Errorf("%s has version %d, not %d: %w", key, now.Version, op.Version, backend.ErrConflict)
+		}
+		if op.Version > 0 {
+			p.need(clientv3.Compare(clientv3.Version(key), "=", int64(op.Version)))
+			p.put(i, written, key, value, clientv3.WithIgnoreLease(), clientv3.WithPrevKV())
+			return nil
+		}
+		if err := p.ancestors(backend.Parent(key)); err != nil {
+			return err
+		}
+		p.absent(key)
+		p.put(i, madeDir, key, value)
+	case backend.OpSet, backend.OpDelete:
+		if op.Rev == 0 || known && now.Rev != op.Rev {
+			return fmt.Errorf("%s with revision %d: %w", key, op.Rev, backend.ErrNoEntry)
+		}
+		for _, cmp := range incarnation(backend.Entry{Key: key, Rev: op.Rev}) {
+			p.need(cmp)
+		}
+		if op.Kind == backend.OpSet {
+			p.put(i, written, key, value, clientv3.WithIgnoreLease(), clientv3.WithPrevKV())
+			return nil
+		}
+		if err := p.childless(key); err != nil {
+			return err
+		}
+		p.at[i], p.state[key] = len(p.then), deleted
+		p.then = append(p.then, clientv3.OpDelete(key))
+		p.size += len(key) + opOverhead
+	}
+	return nil
+}
+
+// put adds the write of an op; i is -1 for an ancestor.
+func (p *plan) put(i, state int, key, value string, opts ...clientv3.OpOption) {
+	if i >= 0 {
+		p.at[i] = len(p.then)
+	}
+	p.then = append(p.then, clientv3.OpPut(key, value, opts...))
+	p.size += len(key) + len(value) + opOverhead
+	p.state[key] = state
+	if state == madeDir || state == madeEphemeral {
+		p.children[backend.Parent(key)] = true
+	}
+}
+
+// need adds a condition, once.
+func (p *plan) need(cmp clientv3.Cmp) {
+	c := cmp.GetCompare()
+	id := condition{c.Target, c.Result, string(c.Key), string(c.RangeEnd), c.GetVersion() + c.GetCreateRevision() + c.GetLease()}
+	if p.pinned[id] {
+		return
+	}
+	p.pinned[id] = true
+	p.cmps = append(p.cmps, cmp)
+	p.size += len(c.Key) + len(c.RangeEnd) + opOverhead
+}
+
+// A condition is what a clientv3.Cmp says.
+type condition struct {
+	target   pb.Compare_CompareTarget
+	result   pb.Compare_CompareResult
+	key, end string
+	value    int64
+}
+
+func (p *plan) absent(key string) { p.need(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)) }
+
+// look returns what stood under a key, if that is known, and has it read if not.
+func (p *plan) look(key string) (kv *mvccpb.KeyValue, known bool) {
+	if !slices.Contains(p.reads, key) {
+		p.reads = append(p.reads, key)
+	}
+	if p.view == nil {
+		return nil, false
+	}
+	kv, known = p.view.entries[key]
+	return kv, known
+}
+
+// holds adds the conditions for an entry that is made in dir.
+func (p *plan) holds(dir string) error {
+	if dir == "/" || p.state[dir] == madeDir {
+		return nil
+	}
+	have, known := p.look(dir)
+	switch {
+	case p.state[dir] == deleted, p.state[dir] == untouched && known && have == nil:
+		return fmt.Errorf("%s: %w", dir, backend.ErrNoParent)
+	case p.state[dir] == madeEphemeral, known && have.GetLease() != 0:
+		return fmt.Errorf("%s is ephemeral and cannot have children: %w", dir, backend.ErrNoParent)
+	}
+	p.need(clientv3.Compare(clientv3.CreateRevision(dir), ">", 0))
+	p.need(clientv3.Compare(clientv3.LeaseValue(dir), "=", 0))
+	return nil
+}
+
+// ancestors makes what is known to be missing above a Put's key.
+func (p *plan) ancestors(dir string) error {
+	if dir == "/" || p.state[dir] != untouched {
+		return p.holds(dir)
+	}
+	if have, known := p.look(dir); known && have == nil {
+		if err := p.ancestors(backend.Parent(dir)); err != nil {
+			return err
+		}
+		p.absent(dir)
+		p.put(-1, madeDir, dir, "")
+		return nil
+	}
+	for above := backend.Parent(dir); above != "/"; above = backend.Parent(above) {
+		p.look(above) // if dir is missing, they may be, too
+	}
+	return p.holds(dir)
+}
+
+// childless adds the conditions for an entry that is deleted: there is nothing below it
+// but what the commit has deleted before, and fences. Those who are enqueued are never
+// parents.
+func (p *plan) childless(key string) error {
+	if _, ok := parseName(key); ok {
+		return nil
+	}
+	if p.children[key] {
+		return fmt.Errorf("%s has children: %w", key, backend.ErrConflict)
+	}
+	from, end := key+"/", key+"0"
+	p.parents = append(p.parents, key)
+	var except []string
+	for k, state := range p.state {
+		if state == deleted && strings.HasPrefix(k, from) {
+			except = append(except, k)
+		}
+	}
+	if p.view != nil {
+		for _, k := range p.view.children[key] {
+			switch {
+			case isFence(k):
+				except = append(except, k)
+			case p.state[k] != deleted:
+				return fmt.Errorf("%s has children, such as %s: %w", key, k, backend.ErrConflict)
+			}
+		}
+	}
+	slices.Sort(except)
+	for _, k := range append(slices.Compact(except), end) {
+		if from < k {
+			p.need(clientv3.Compare(clientv3.CreateRevision(from), "=", 0).WithRange(k))
+		}
+		from = k + "\x00"
+	}
+	return nil
+}
+
+// gets are the reads that tell why it was refused.
+func (p *plan) gets() []clientv3.Op {
+	var gets []clientv3.Op
+	for _, key := range p.reads {
+		gets = append(gets, clientv3.OpGet(key, withoutValue()...))
+	}
+	for _, key := range p.parents {
+		gets = append(gets, clientv3.OpGet(key+"/", clientv3.WithRange(key+"0"), clientv3.WithKeysOnly(), clientv3.WithLimit(maxChildren)))
+	}
+	return gets
+}
+
+// seen is what the reads found.
+func (p *plan) seen(answer *clientv3.TxnResponse) *view {
+	v := &view{entries: make(map[string]*mvccpb.KeyValue), children: make(map[string][]string)}
+	if p.view != nil {
+		maps.Copy(v.entries, p.view.entries)
+	}
+	found := ranges(answer)
+	for i, key := range p.reads {
+		v.entries[key] = one(found[i])
+	}
+	for i, key := range p.parents {
+		for _, kv := range found[len(p.reads)+i] {
+			v.children[key] = append(v.children[key], string(kv.Key))
+		}
+	}
+	return v
+}
+
+// fits checks the limits of one transaction.
+func (p *plan) fits() error {
+	most := p.c.s.cfg
+	for _, read := range p.reads {
+		p.size += len(read) + opOverhead
+	}
+	for _, read := range p.parents {
+		p.size += 2*len(read) + opOverhead
+	}
+	switch n := max(len(p.cmps), len(p.then), len(p.reads)+len(p.parents)) + p.nested; {
+	case n > most.MaxOps:
+		return fmt.Errorf("%w: %d operations or conditions, at most %d (Config.MaxOps, the servers' --max-txn-ops)",
+			backend.ErrTooLarge, n, most.MaxOps)
+	case p.size > most.MaxRequest:
+		return fmt.Errorf("%w: %d bytes, at most %d (Config.MaxRequest, the servers' --max-request-bytes)",
+			backend.ErrTooLarge, p.size, most.MaxRequest)
+	}
+	return nil
+}

@@ -1,0 +1,19 @@
+package etcd_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/etcdtest"
+)
+
+const ttl = 3 * time.Second
+
+func TestConformanceSingle(t *testing.T) {
+	conformance.TestBackend(t, etcdtest.Single(t).Service(ttl))
+}
+
+func TestConformanceCluster(t *testing.T) {
+	conformance.TestBackend(t, etcdtest.Cluster(t).Service(ttl))
+}

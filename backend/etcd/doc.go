@@ -1,0 +1,56 @@
+// Package etcd is the backend for etcd 3.5 and later, on the client library
+// go.etcd.io/etcd/client/v3.
+//
+// # What it guarantees
+//
+// A session of this package is one lease, and its ID is the lease's, in hex. The client
+// is the user's own, with its TLS, credentials and namespace, and many sessions may share
+// it. A key "/a/b" is etcd's key "/a/b". Revisions are etcd's. Creating and guarded
+// writing take one round trip each, enqueuing one where nobody stands in the queue, or else
+// two. An Await that an event ends takes none: all entries that it was asked for and that
+// have the same parent are in the range of one watch, whose events come in order.
+//
+// # The trust window
+//
+// Session.Deadline is the instant at which the newest confirmed heartbeat was sent, plus
+// the timeout that the server granted, minus an eighth of it, for clocks that differ in
+// rate. A renewal of a lease goes through no quorum, and a member that has been deposed, but
+// does not know, answers it. So a heartbeat is a renewal and a linearizable read, whose
+// answers together prove that the lease was renewed by a leader that had no successor
+// when the heartbeat was sent: see the comment on session.beat. A round is sent every quarter
+// of the timeout. The session is suspended when one is not confirmed within that time.
+//
+// Servers grant at least 3/2 of their election timeout, in whole seconds: 2 s by default.
+//
+// # Lost replies
+//
+// A transaction whose reply was lost may be applied late. So each has the condition that a
+// key of its own, the fence, is absent. To find out, the session puts the fence, after
+// which nothing of the transaction can come any more, and reads the history of its keys,
+// which etcd keeps: what was done is known exactly, whatever others have written or deleted
+// since, and what was not done is done then.
+//
+// # What it does not guarantee
+//
+//   - Before version 3.5 servers do not confirm the read of the members by a quorum: then a
+//     deposed leader may hold the window open.
+//   - The window is on Go's monotonic clock. On Linux it stands still while the whole
+//     machine is suspended.
+//   - Where the history has been compacted before it could be read, a commit whose reply
+//     was lost is ErrIndeterminate.
+//   - A Put or Set whose reply was lost is not told from another's of the same value over
+//     the same version, nor a Delete from another's: it counts as done then.
+//   - A commit writes to each key once.
+//   - A fence stays until its session ends, as an empty key beside the one that was to be
+//     written, with a zero byte in its name.
+//   - A client hears of a link that is dead, but not closed, only with DialKeepAliveTime
+//     set. Until then new sessions cannot be opened on it.
+//
+// # Access control
+//
+// With authentication on, a user needs to read and write the ranges "<election>" and
+// "<election>/" to "<election>0", to read the parent of what is made, and what is written by
+// Term.Commit. A range that covers several awaited entries has to be readable as a whole. A
+// session can renew its lease, and end it at once, only while the user may write all
+// keys that are attached to it.
+package etcd

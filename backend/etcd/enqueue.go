@@ -1,0 +1,150 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// enqueued brings an entry that was enqueued into order, unless nobody stood before it.
+// That is a second transaction, since a revision, the ticket, is known only once it is
+// done. Without the order of keys, the range that holds an entry and its predecessor would
+// hold a third of the queue, and every waiter be told of what happens to it.
+//
+// Until then the entry has its place in the queue already. Whoever meets it there does the
+// second step for it, so that nobody sees a key that changes later, and nobody waits
+// for a process that has stopped in between.
+func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
+	s, e, before := c.s, &out.made[i], out.before[i]
+	if e.Key == c.keys[i] {
+		if before.known {
+			s.memory.setStanding(standing{own: *e, rev: out.rev})
+		}
+		return nil
+	}
+	var also []clientv3.Op
+	if before.Exists() {
+		also = append(also, clientv3.OpGet(before.Key))
+	}
+	done, rev, found, err := s.toOrder(ctx, *e, also...)
+	switch {
+	case err != nil && is(err, rpctypes.ErrLeaseNotFound):
+		s.lose(errExpired)
+		return s.lostError()
+	case err != nil:
+		return fmt.Errorf("enqueued, but not in its place: %w", err)
+	}
+	out.rev = rev
+	if !done {
+		return nil // somebody has deleted it: it is as if that had been right after this
+	}
+	e.Key = orderedKey(e.Key, e.Rev)
+	now := before.Entry
+	switch {
+	case !before.known || found == nil:
+		return nil
+	case before.Exists():
+		now = toEntry(before.Key, one(found[0]))
+	}
+	if now.Rev == before.Rev {
+		s.memory.setStanding(standing{own: *e, before: now, rev: rev})
+	}
+	return nil
+}
+
+// toOrder gives an entry that is on its way the ordered form of its key. It may be done
+// several times, and by several. done says that it has that form now; found is what the
+// gets in also have found, if this has done it.
+func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3.Op) (done bool, rev int64, found [][]*mvccpb.KeyValue, err error) {
+	ordered := orderedKey(e.Key, e.Rev)
+	n, _ := parseName(e.Key)
+	then := append([]clientv3.Op{clientv3.OpPut(ordered, string(e.Value), clientv3.WithLease(n.lease)), clientv3.OpDelete(e.Key)}, also...)
+	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
+		return s.client.KV.Txn(ctx).If(incarnation(e)...).Then(then...).Else(clientv3.OpGet(ordered, clientv3.WithKeysOnly())).Commit()
+	})
+	if err != nil {
+		return false, 0, nil, err
+	}
+	s.saw(answer.Header.Revision)
+	found = ranges(answer)
+	if !answer.Succeeded {
+		return one(found[0]) != nil, answer.Header.Revision, nil, nil
+	}
+	return true, answer.Header.Revision, found, nil
+}
+
+// help does the second step for another's entry. It returns false if that is not
+// permitted.
+func (s *session) help(ctx context.Context, e backend.Entry) (bool, error) {
+	_, _, _, err := s.toOrder(ctx, e)
+	switch {
+	case errors.Is(err, backend.ErrDenied):
+		return false, nil
+	case err != nil && is(err, rpctypes.ErrLeaseNotFound):
+		err = nil // it goes with its session
+	}
+	return true, err
+}
+
+// helpAt is help for an entry of which only the key is known.
+func (s *session) helpAt(ctx context.Context, key string) error {
+	found, _, err := s.snapshot(ctx, clientv3.OpGet(key))
+	if err == nil && len(found[0]) > 0 {
+		_, err = s.help(ctx, toEntry(key, found[0][0]))
+	}
+	return err
+}
+
+// isTransit tells whether an entry is on its way.
+func isTransit(e backend.Entry) bool {
+	n, ok := parseName(e.Key)
+	return ok && n.transit
+}
+
+// outcome is what a commit that was done has made.
+type outcome struct {
+	rev    int64
+	made   []backend.Entry
+	before []before // by op
+}
+
+// before is the entry that stood before an enqueued one, if any.
+type before struct {
+	backend.Entry
+	known bool
+}
+
+// made reads the outcome from the answer.
+func (p *plan) made(answer *clientv3.TxnResponse) outcome {
+	c := p.c
+	out := outcome{rev: answer.Header.Revision, made: make([]backend.Entry, len(c.ops)), before: make([]before, len(c.ops))}
+	for i, op := range c.ops {
+		e := backend.Entry{Key: c.keys[i], Value: op.Value, Rev: uint64(out.rev), Version: 1}
+		switch {
+		case op.Kind == backend.OpDelete:
+			e = backend.Entry{Key: op.Key}
+		case makesEphemeral(op):
+			e.Session = c.s.id
+		case op.Kind == backend.OpSet, op.Version > 0:
+			was := toEntry(op.Key, answer.Responses[p.at[i]].GetResponsePut().GetPrevKv())
+			e.Rev, e.Version, e.Session = was.Rev, was.Version+1, was.Session
+		}
+		if op.Kind == backend.OpEnqueue {
+			if !answer.Responses[p.at[i]].GetResponseTxn().GetSucceeded() {
+				e.Key += transitSuffix
+			}
+			ordered := answer.Responses[p.at[i]-2].GetResponseRange().GetKvs()
+			firsts := answer.Responses[p.at[i]-1].GetResponseRange().GetKvs()
+			last, known := newQueueEnd(op.Key, maxTicket, "").last(ordered, firsts)
+			out.before[i] = before{last, known && !isTransit(last)}
+		}
+		out.made[i] = e
+	}
+	return out
+}

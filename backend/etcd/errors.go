@@ -1,0 +1,93 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// opError wraps an error once with backend, operation and key.
+func opError(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("etcd: %s %s: %w", op, key, err)
+}
+
+// as makes an error that is the sentinel and the client's own error.
+func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
+
+// code is the gRPC code of a client's error.
+func code(err error) codes.Code {
+	var server rpctypes.EtcdError
+	if errors.As(err, &server) {
+		return server.Code()
+	}
+	return status.Code(err)
+}
+
+// isTransient tells whether an error says nothing about the request: no server
+// could be reached, or the answer did not come. Whether the server has acted on it
+// is not known.
+func isTransient(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return true
+	}
+	switch code(err) {
+	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
+		return true
+	case codes.ResourceExhausted:
+		return is(err, rpctypes.ErrTooManyRequests)
+	}
+	return false
+}
+
+// isUnclear tells whether an error does not say that nothing was done, and is not
+// sure to pass with time either.
+func isUnclear(err error) bool {
+	c := code(err)
+	return !isTransient(err) && (c == codes.Unknown || c == codes.Internal)
+}
+
+func isDenied(err error) bool {
+	switch code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return true
+	}
+	return is(err, rpctypes.ErrUserEmpty) || is(err, rpctypes.ErrAuthFailed)
+}
+
+// is compares with one of the server's errors, whether or not the client has turned
+// it into its own kind.
+func is(err, target error) bool {
+	return errors.Is(err, target) || errors.Is(rpctypes.Error(err), target)
+}
+
+// answerError maps what the server said to a request.
+func answerError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case isDenied(err):
+		return as(backend.ErrDenied, err)
+	case is(err, rpctypes.ErrRequestTooLarge), is(err, rpctypes.ErrTooManyOps),
+		code(err) == codes.ResourceExhausted && !is(err, rpctypes.ErrNoSpace): // the client's own limit
+		return as(backend.ErrTooLarge, err)
+	}
+	return err
+}
+
+// ended is ctx's error with its cause.
+func ended(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}

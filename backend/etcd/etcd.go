@@ -1,0 +1,171 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
+
+	"github.com/elector-go/elector/backend"
+)
+
+const (
+	// DefaultSessionTimeout is asked for where nothing else is said.
+	DefaultSessionTimeout = 10 * time.Second
+	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. Servers
+	// grant no less than 3/2 of their election timeout, 2 s by default.
+	MinSessionTimeout = 2 * time.Second
+	MaxSessionTimeout = 24 * time.Hour
+	// DefaultMaxOps is the server's own default of --max-txn-ops.
+	DefaultMaxOps = 128
+	// DefaultMaxRequest is the server's own default of --max-request-bytes.
+	DefaultMaxRequest = 3 << 19
+)
+
+var (
+	_ backend.Backend = (*Backend)(nil)
+	_ backend.Session = (*session)(nil)
+)
+
+// Config says what a Backend does. Its zero value is ready.
+type Config struct {
+	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
+	// DefaultSessionTimeout. Leases count in whole seconds: it is rounded up. The
+	// server may grant another one.
+	SessionTimeout time.Duration
+
+	// MaxOps and MaxRequest are what the servers take in one transaction: conditions
+	// or operations, and bytes. Set them where the servers are run with other values
+	// of --max-txn-ops and --max-request-bytes. By default DefaultMaxOps and
+	// DefaultMaxRequest. A client that has MaxCallSendMsgSize below MaxRequest refuses by
+	// itself.
+	MaxOps, MaxRequest int
+
+	// Logger gets what goes on in the background; by default nothing is logged.
+	Logger *slog.Logger
+}
+
+// Validate reports all that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if t := c.SessionTimeout; t != 0 && (t < MinSessionTimeout || t > MaxSessionTimeout) {
+		fault("SessionTimeout: %v is not between %v and %v", t, MinSessionTimeout, MaxSessionTimeout)
+	}
+	if c.MaxOps < 0 {
+		fault("MaxOps: %d is negative", c.MaxOps)
+	}
+	if c.MaxRequest < 0 {
+		fault("MaxRequest: %d is negative", c.MaxRequest)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("etcd: config: %w", errors.Join(errs...))
+}
+
+func (c Config) withDefaults() Config {
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.MaxOps == 0 {
+		c.MaxOps = DefaultMaxOps
+	}
+	if c.MaxRequest == 0 {
+		c.MaxRequest = DefaultMaxRequest
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// A Backend opens sessions with an etcd cluster. Make it with New.
+type Backend struct {
+	client *clientv3.Client
+	cfg    Config
+}
+
+// New returns a Backend on the user's own client, with its TLS, credentials and
+// namespace. The caller closes the client, after the sessions. New does not
+// connect.
+//
+// A client notices by itself that a link is dead only with DialKeepAliveTime and
+// DialKeepAliveTimeout set: set them to a fraction of the session timeout.
+func New(client *clientv3.Client, cfg Config) (*Backend, error) {
+	if client == nil {
+		return nil, errors.New("etcd: new: no client given: make one with clientv3.New")
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return &Backend{client: client, cfg: cfg.withDefaults()}, nil
+}
+
+// String returns "etcd".
+func (b *Backend) String() string { return "etcd" }
+
+// Limits tells which session timeouts may be asked for.
+func (b *Backend) Limits() backend.Limits {
+	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
+}
+
+// Open implements backend.Backend. Servers that do not answer within the timeout
+// asked for are ErrUnavailable.
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	ttl := o.TTL
+	if ttl == 0 {
+		ttl = b.cfg.SessionTimeout
+	}
+	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
+		return nil, fmt.Errorf("etcd: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("etcd: open: %w", ended(ctx))
+	}
+	hurry(b.client)
+	asking, cancel := context.WithTimeout(ctx, ttl)
+	defer cancel()
+	sent := time.Now()
+	// When the reply is lost a lease without keys is left, which ends by itself.
+	lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
+	switch {
+	case err == nil:
+		return b.start(lease, sent), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("etcd: open: %w: %w", ended(ctx), err)
+	case isDenied(err):
+		err = as(backend.ErrDenied, err)
+	case isTransient(err):
+		err = as(backend.ErrUnavailable, err)
+	}
+	return nil, fmt.Errorf("etcd: open: %w", err)
+}
+
+// hurry has the client connect now, where it waits before the next attempt: a
+// session has no time to lose. Only then: ResetConnectBackoff must not run while gRPC
+// makes the connections, as it does right after the start (it reads them unlocked).
+func hurry(client *clientv3.Client) {
+	if conn := client.ActiveConnection(); conn != nil && conn.GetState() == connectivity.TransientFailure {
+		conn.ResetConnectBackoff()
+	}
+}
+
+// unwrap returns the session behind the handles of backend.Share, or nil if it is not
+// of this package.
+func unwrap(s backend.Session) *session {
+	for {
+		switch t := s.(type) {
+		case *session:
+			return t
+		case interface{ Unwrap() backend.Session }:
+			s = t.Unwrap()
+		default:
+			return nil
+		}
+	}
+}

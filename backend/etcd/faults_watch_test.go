@@ -1,0 +1,162 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// armed starts an Await of what none was of before, and returns once the servers
+// have made its watch.
+func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
+	f.t.Helper()
+	before := f.WatchesMade()
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
+	eventually(f.t, "a watch", func() bool { return f.WatchesMade() > before })
+	return waiting
+}
+
+// still checks that a call has not returned.
+func still[T any](f *fixture, answer <-chan result[T]) {
+	f.t.Helper()
+	select {
+	case r := <-answer:
+		f.t.Fatalf("returned %+v, %v", r.v, r.err)
+	default:
+	}
+}
+
+// compact makes the servers forget all that was before now.
+func (f *fixture) compact(operator *clientv3.Client) {
+	f.t.Helper()
+	now, err := operator.Put(f.ctx, f.dir+"-compacted", "")
+	require.NoError(f.t, err)
+	_, err = operator.Compact(f.ctx, now.Header.Revision, clientv3.WithCompactPhysical())
+	require.NoError(f.t, err)
+}
+
+// A change that was made and compacted away while the process was cut off.
+func TestPitfall26CompactionWhileAway(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
+	operator := f.operator()
+	for _, change := range []string{"changed", "deleted", "deleted and made anew", "untouched"} {
+		t.Run(change, func(t *testing.T) {
+			f.t = t
+			key := fmt.Sprintf("%s/seat of %s", f.dir, change)
+			e := f.commit(other.s, backend.Create(key, []byte("old")))[0]
+			own := f.enqueue(f.s)
+			waiting := f.armed(e, own)
+			f.Suspend()
+			switch change {
+			case "changed":
+				f.commit(other.s, backend.Set(e, []byte("new")))
+			case "untouched":
+			default:
+				f.commit(other.s, backend.Delete(e))
+				if change != "deleted" {
+					f.commit(other.s, backend.Create(key, []byte("new")))
+				}
+			}
+			f.compact(operator)
+			f.Resume()
+			if change == "untouched" {
+				// The change comes after it is back, and has read again or not yet.
+				f.state(backend.Live)
+				still(f, waiting)
+				f.commit(other.s, backend.Set(e, []byte("new")))
+			}
+			got, err := receive(f, waiting)
+			require.NoError(t, err)
+			assert.False(t, got[0].Same(e))
+			assert.True(t, got[1].Same(own))
+			if change == "changed" || change == "untouched" {
+				assert.Equal(t, "new", string(got[0].Value))
+			}
+			require.NoError(t, f.s.Drop(f.ctx, own))
+		})
+	}
+}
+
+// A listing that is awaited over a compaction.
+func TestPitfall26CompactionOfAListing(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
+	e := f.enqueue(other.s)
+	known, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	before := f.WatchesMade()
+	waiting := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
+	eventually(t, "a watch", func() bool { return f.WatchesMade() > before })
+	f.Suspend()
+	require.NoError(t, other.s.Drop(f.ctx, e))
+	f.compact(f.operator())
+	f.Resume()
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.Empty(t, now.Keys)
+}
+
+// The stream breaks at about the instant of the change, sooner or later.
+func TestWatchCutWhileItChanges(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
+	for i := range 30 {
+		e, own := f.enqueue(other.s), f.enqueue(f.s)
+		waiting := f.armed(e, own)
+		cut := make(chan struct{})
+		go func() {
+			defer close(cut)
+			time.Sleep(time.Duration(i%10) * 200 * time.Microsecond) // anywhere around the change
+			f.Cut()
+		}()
+		require.NoError(t, other.s.Drop(f.ctx, e))
+		got, err := receive(f, waiting)
+		require.NoError(t, err)
+		assert.False(t, got[1].Exists() && got[0].Exists())
+		assert.True(t, got[1].Same(own))
+		<-cut
+		require.NoError(t, f.s.Drop(f.ctx, own))
+	}
+	assert.NotEqual(t, backend.Lost, f.s.State())
+}
+
+// What is held up on its way does not disturb the order: the own entry's end is
+// never missed.
+func TestHeldWatchesKeepTheirOrder(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
+	e, own := f.enqueue(other.s), f.enqueue(f.s)
+	waiting := f.armed(e, own)
+	release := f.HoldWakeups()
+	f.commit(other.s, backend.Delete(own))
+	require.NoError(t, other.s.Drop(f.ctx, e))
+	got, err := f.s.Get(f.ctx, f.dir)
+	require.NoError(t, err, "calls go on")
+	assert.Equal(t, f.dir, got.Key)
+	release()
+	both, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.False(t, both[1].Exists(), "the own entry's end came first")
+}
+
+// Waits that are given up leave no watches at the server.
+func TestWatchesAreCancelled(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	e, own := f.enqueue(f.s), f.enqueue(f.s)
+	for range 50 {
+		ctx, cancel := context.WithTimeout(f.ctx, 2*time.Millisecond)
+		_, err := f.s.Await(ctx, e, own)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	assert.LessOrEqual(t, f.WatchesMade(), 2, "a subscription is kept for the next call")
+	require.NoError(t, f.s.Close(f.ctx))
+}

@@ -1,0 +1,150 @@
+package etcd
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// An enqueued entry's place in the queue is its ticket, the revision of the transaction
+// that has enqueued it. Its key has one of these forms:
+//
+//	<dir>/1-<ticket>-<lease>-<nonce>   ordered: others stood before it
+//	<dir>/2-<lease>-<nonce>            alone: nobody did; the ticket is its create revision
+//	<dir>/2-<lease>-<nonce>-t          on its way to the ordered form: see enqueued
+//
+// The order of the ordered keys is that of the queue, so that one range holds an entry and
+// its predecessor and nobody else: one watch covers both. The ticket is written as its
+// distance from the highest revision, hence the youngest comes first: the server finds the
+// next key after another by itself, and the one before it only by reading all. Those that
+// were alone come after, so that between a leader that was, and the second in line, there
+// is nobody either.
+//
+// Names are never used twice.
+const (
+	orderedPrefix = "1-"
+	firstPrefix   = "2-"
+	endPrefix     = "3"
+	transitSuffix = "-t"
+
+	hexDigits = 16
+
+	maxTicket = math.MaxInt64
+)
+
+// A name is what the key of an enqueued entry says.
+type name struct {
+	ordered bool
+	transit bool
+	ticket  uint64 // of an ordered one
+	lease   clientv3.LeaseID
+}
+
+// queueRange is the range of the keys of all entries enqueued in dir.
+func queueRange(dir string) (key, end string) {
+	return dir + "/" + orderedPrefix, dir + "/" + endPrefix
+}
+
+// aloneKey is the key that an entry gets where nobody stands before it, and with
+// transitSuffix where somebody does.
+func aloneKey(dir, session, nonce string) string {
+	return dir + "/" + firstPrefix + session + "-" + nonce
+}
+
+// orderedKey is where an entry goes that is on its way.
+func orderedKey(transit string, ticket uint64) string {
+	dir, last := cutLast(transit)
+	return orderedFrom(dir, ticket) + strings.TrimSuffix(strings.TrimPrefix(last, firstPrefix), transitSuffix)
+}
+
+// orderedFrom begins the ordered keys with this ticket; those with a lower one come
+// after them.
+func orderedFrom(dir string, ticket uint64) string {
+	return fmt.Sprintf("%s/%s%016x-", dir, orderedPrefix, math.MaxInt64-ticket)
+}
+
+func cutLast(key string) (dir, last string) {
+	i := strings.LastIndexByte(key, '/')
+	return key[:max(i, 0)], key[i+1:]
+}
+
+// parseName reads the last segment of a key.
+func parseName(key string) (name, bool) {
+	_, last := cutLast(key)
+	var n name
+	switch {
+	case strings.HasPrefix(last, orderedPrefix):
+		ticket, rest, _ := strings.Cut(last[len(orderedPrefix):], "-")
+		from, err := strconv.ParseInt(ticket, 16, 64)
+		if err != nil || len(ticket) != hexDigits || !isHex(ticket) {
+			return name{}, false
+		}
+		n.ordered, n.ticket, last = true, uint64(math.MaxInt64-from), rest
+	case strings.HasPrefix(last, firstPrefix):
+		last, n.transit = strings.CutSuffix(last[len(firstPrefix):], transitSuffix)
+	default:
+		return name{}, false
+	}
+	lease, nonce, _ := strings.Cut(last, "-")
+	id, err := strconv.ParseInt(lease, 16, 64)
+	if err != nil || id <= 0 || formatSession(clientv3.LeaseID(id)) != lease || len(nonce) != hexDigits || !isHex(nonce) {
+		return name{}, false
+	}
+	n.lease = clientv3.LeaseID(id)
+	return n, true
+}
+
+// ticketOf returns the ticket of an enqueued entry. Keys that look like one but
+// are somebody else's make are not.
+func ticketOf(kv *mvccpb.KeyValue) (uint64, bool) {
+	n, ok := parseName(string(kv.Key))
+	switch {
+	case !ok || int64(n.lease) != kv.Lease:
+		return 0, false
+	case !n.ordered:
+		return uint64(kv.CreateRevision), true
+	}
+	return n.ticket, n.ticket > 0 && n.ticket <= uint64(kv.CreateRevision)
+}
+
+// toEntry makes the contract's view of what stands under a key; nil is nothing.
+func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
+	if kv == nil {
+		return backend.Entry{Key: key}
+	}
+	e := backend.Entry{Key: key, Value: kv.Value, Rev: uint64(kv.CreateRevision), Version: uint64(kv.Version)}
+	if kv.Lease != 0 {
+		e.Session = formatSession(clientv3.LeaseID(kv.Lease))
+	}
+	if ticket, ok := ticketOf(kv); ok {
+		e.Rev = ticket
+	}
+	return e
+}
+
+// formatSession is a session's ID: the lease's, in hex, as etcd's own tools have it.
+func formatSession(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// newNonce returns 64 random bits.
+func newNonce() string {
+	var b [hexDigits / 2]byte
+	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
+	return hex.EncodeToString(b[:])
+}

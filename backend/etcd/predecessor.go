@@ -1,0 +1,118 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Predecessor implements backend.Session. It takes no round trip right after
+// Enqueue, which has looked already, and one later.
+func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	if err := backend.CheckKey(e.Key); err != nil {
+		return backend.Entry{}, opError("predecessor", e.Key, err)
+	}
+	if err := s.over(ctx); err != nil {
+		return backend.Entry{}, opError("predecessor", e.Key, err)
+	}
+	if _, ok := parseName(e.Key); !ok {
+		return backend.Entry{}, opError("predecessor", e.Key, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry))
+	}
+	// What was read then is good for as long as nobody was told of anything later.
+	if st := s.memory.last(); st.own.Key == e.Key && st.own.Rev == e.Rev && s.shown.Load() <= st.rev {
+		return st.before, nil
+	}
+	p, err := s.predecessor(ctx, e)
+	return p, opError("predecessor", e.Key, err)
+}
+
+func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	q := newQueueEnd(backend.Parent(e.Key), e.Rev, e.Key)
+	for {
+		found, rev, err := s.snapshot(ctx, append(q.gets(), clientv3.OpGet(e.Key, withoutValue()...))...)
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		if own := toEntry(e.Key, one(found[2])); own.Rev != e.Rev {
+			s.shows(rev)
+			return backend.Entry{}, fmt.Errorf("%w with revision %d", backend.ErrNoEntry, e.Rev)
+		}
+		before, ok := q.last(found[0], found[1])
+		switch {
+		case ok && !isTransit(before):
+			s.shows(rev)
+			return before, nil
+		case ok:
+			helped, err := s.help(ctx, before)
+			if !helped { // wait until it is no longer there
+				_, err = s.await(ctx, []backend.Entry{before}, []string{before.Key})
+			}
+			if err != nil {
+				return backend.Entry{}, err
+			}
+		}
+	}
+}
+
+// A queueEnd looks for the youngest entry in a directory with a ticket up to some other
+// one's. Keys that are none of ours may stand in the way.
+type queueEnd struct {
+	dir    string
+	ticket uint64
+	own    string // the key of the other one, or ""
+	from   string // where ordered keys begin
+	firsts int64  // how many keys to read of the others
+}
+
+func newQueueEnd(dir string, ticket uint64, own string) *queueEnd {
+	q := &queueEnd{dir: dir, ticket: ticket, own: own, from: orderedFrom(dir, ticket), firsts: 2}
+	if n, _ := parseName(own); n.ordered {
+		q.from = own + "\x00"
+	}
+	return q
+}
+
+// gets are the two to make.
+func (q *queueEnd) gets() []clientv3.Op {
+	_, end := queueRange(q.dir)
+	first := q.dir + "/" + firstPrefix
+	return []clientv3.Op{
+		clientv3.OpGet(q.from, clientv3.WithRange(first), clientv3.WithLimit(1)),
+		// There are few of these: the one enqueued where nobody was, and those that are
+		// on their way.
+		clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithMaxCreateRev(int64(q.ticket)),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(q.firsts)),
+	}
+}
+
+// last returns the youngest entry, or the zero Entry, from what the gets found. It
+// returns false if they have to be made again, to look further.
+func (q *queueEnd) last(ordered, firsts []*mvccpb.KeyValue) (backend.Entry, bool) {
+	var youngest backend.Entry
+	more := false
+	if kv := one(ordered); kv != nil {
+		if _, ok := ticketOf(kv); ok && parentIs(q.dir, kv) {
+			youngest = toEntry(string(kv.Key), kv)
+		} else {
+			q.from, more = string(kv.Key)+"\x00", true
+		}
+	}
+	foreign := int64(0)
+	for _, kv := range firsts {
+		ticket, ok := ticketOf(kv)
+		switch {
+		case !ok || !parentIs(q.dir, kv):
+			foreign++
+		case string(kv.Key) != q.own && ticket > youngest.Rev:
+			youngest = toEntry(string(kv.Key), kv)
+		}
+	}
+	if foreign > 0 && int64(len(firsts)) == q.firsts {
+		q.firsts, more = 4*q.firsts, true
+	}
+	return youngest, !more
+}

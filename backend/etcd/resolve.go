@@ -1,0 +1,276 @@
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A transaction whose answer was lost may still be on its way, for as long as any
+// server or link holds it back. So every attempt of a commit has the condition that its
+// fence is absent, a key of its own, and before anything is decided the fence is
+// put, with the session's lease. What was not applied by then never will be.
+//
+// A fence is the key of what the commit writes, a zero byte and a nonce: who may write the
+// one may write the other, CheckKey has no such keys, no listing shows them, and
+// childless does not count them.
+
+const fenceMark = "\x00"
+
+// newFence is a fence for the next attempt, beside the key of the most telling op.
+func (c *commit) newFence() string { return c.keys[c.witness()] + fenceMark + newNonce() }
+
+func isFence(key string) bool { return strings.Contains(key, fenceMark) }
+
+// witness is the op that tells most surely whether the commit was applied: what it
+// leaves is the least like what somebody else may leave.
+func (c *commit) witness() int {
+	best := 0
+	for i, op := range c.ops {
+		if weight(op) > weight(c.ops[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+func weight(op backend.Op) int {
+	switch op.Kind {
+	case backend.OpEnqueue:
+		return 4
+	case backend.OpCreate:
+		return 3
+	case backend.OpPut:
+		return 2
+	case backend.OpSet:
+		return 1
+	}
+	return 0
+}
+
+// resolve finds out whether an attempt whose answer was lost was applied. It puts the
+// fence, and then goes through the history of the witness from before the attempt up to
+// the fence: etcd keeps it, whatever others have written or deleted since. All writes of a
+// transaction bear its revision, so what looks like the witness' is told by the other
+// keys as they were at that revision. If nothing is found, the commit was not
+// applied and never will be: it is tried anew. Where the history is compacted
+// away, the outcome is unknown.
+func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backend.Entry, applied bool, err error) {
+	if _, err := c.seal(ctx); err != nil {
+		return nil, false, err
+	}
+	if errors.Is(lost, context.DeadlineExceeded) {
+		c.s.shift(ctx)
+	}
+	revs, err := c.history(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, rev := range revs {
+		out, mine, err := c.at(ctx, rev)
+		if err != nil {
+			return nil, false, err
+		}
+		if mine {
+			made, err = c.finish(ctx, out)
+			return made, err == nil, err
+		}
+	}
+	c.fence = ""
+	if isUnclear(lost) {
+		return nil, false, lost // not for want of a server: it would be so again
+	}
+	return nil, false, nil
+}
+
+// seal puts the fence, and returns the revision by which it stands.
+func (c *commit) seal(ctx context.Context) (int64, error) {
+	s := c.s
+	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.PutResponse, error) {
+		return s.client.KV.Put(ctx, c.fence, "", clientv3.WithLease(s.lease))
+	})
+	if err != nil {
+		if is(err, rpctypes.ErrLeaseNotFound) {
+			s.lose(errExpired)
+			err = s.lostError()
+		}
+		return 0, err
+	}
+	s.saw(answer.Header.Revision)
+	return answer.Header.Revision, nil
+}
+
+// history returns the revisions, since before the attempt and up to the fence, at which
+// something was done to the witness' key that the attempt would have done.
+func (c *commit) history(ctx context.Context) ([]int64, error) {
+	bound, cancel := c.s.bind(ctx)
+	defer cancel()
+	for p := newPause(); ; {
+		revs, err := c.past(bound)
+		switch over := c.s.over(ctx); {
+		case err == nil:
+			return revs, nil
+		case over != nil:
+			return nil, over
+		case errors.Is(err, rpctypes.ErrCompacted), isDenied(err):
+			return nil, fmt.Errorf("the history that would tell is not to be had: %w", err)
+		}
+		c.s.poke()
+		p.wait(bound)
+	}
+}
+
+func (c *commit) past(ctx context.Context) ([]int64, error) {
+	i := c.witness()
+	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(c.keys[i]+transitSuffix+"\x00"), clientv3.WithRev(c.began+1))
+	defer end()
+	var revs []int64
+	for answer := range answers {
+		if err := watchError(&answer); err != nil {
+			return nil, err
+		}
+		for _, event := range answer.Events {
+			switch string(event.Kv.Key) {
+			case c.fence:
+				return revs, nil
+			case c.keys[i], c.keys[i] + transitSuffix:
+				if event.Type == mvccpb.DELETE && c.ops[i].Kind == backend.OpDelete || c.would(i, event.Kv) {
+					revs = append(revs, event.Kv.ModRevision)
+				}
+			}
+		}
+	}
+	return nil, errWatchEnded
+}
+
+// would tells whether an op would leave this under its key.
+func (c *commit) would(i int, kv *mvccpb.KeyValue) bool {
+	op := c.ops[i]
+	same := bytes.Equal(kv.GetValue(), op.Value)
+	switch op.Kind {
+	case backend.OpCreate, backend.OpEnqueue:
+		return same && kv.GetVersion() == 1 && kv.GetLease() == int64(c.s.lease)
+	case backend.OpPut:
+		return same && uint64(kv.GetVersion()) == op.Version+1
+	case backend.OpSet:
+		return same && kv != nil && toEntry(op.Key, kv).Rev == op.Rev
+	}
+	return kv.GetVersion() == 0
+}
+
+// at tells whether the commit was applied at a revision, and if so what it has made,
+// of which what is ephemeral has to stand yet.
+func (c *commit) at(ctx context.Context, rev int64) (out outcome, mine bool, err error) {
+	then, _, err := c.all(ctx, rev, clientv3.WithRev(rev))
+	if err != nil {
+		return outcome{}, false, err
+	}
+	out = outcome{rev: rev, made: make([]backend.Entry, len(c.ops)), before: make([]before, len(c.ops))}
+	for i, op := range c.ops {
+		kv := then[i]
+		if !c.would(i, kv) || op.Kind != backend.OpDelete && kv.ModRevision != rev {
+			return outcome{}, false, nil
+		}
+		out.made[i] = toEntry(op.Key, kv)
+		if kv != nil {
+			out.made[i].Key = string(kv.Key)
+		}
+	}
+	now, seen, err := c.all(ctx, rev)
+	if err != nil {
+		return outcome{}, false, err
+	}
+	out.rev = seen
+	for i, op := range c.ops {
+		if !makesEphemeral(op) {
+			continue
+		}
+		if toEntry(op.Key, now[i]).Rev != out.made[i].Rev {
+			return outcome{}, false, fmt.Errorf("it was done, and somebody has deleted what the %v of %s made", op.Kind, op.Key)
+		}
+		out.made[i].Key = string(now[i].Key) // somebody may have helped it into order
+	}
+	return out, true, nil
+}
+
+// all reads what stands under the key of each op, in any of the forms of an
+// enqueued one with the ticket rev.
+func (c *commit) all(ctx context.Context, rev int64, opts ...clientv3.OpOption) ([]*mvccpb.KeyValue, int64, error) {
+	var gets []clientv3.Op
+	var of []int
+	for i, op := range c.ops {
+		keys := []string{c.keys[i]}
+		if op.Kind == backend.OpEnqueue {
+			transit := c.keys[i] + transitSuffix
+			keys = append(keys, transit, orderedKey(transit, uint64(rev)))
+		}
+		for _, key := range keys {
+			gets, of = append(gets, clientv3.OpGet(key, opts...)), append(of, i)
+		}
+	}
+	found, seen, err := c.s.snapshot(ctx, gets...)
+	if err != nil {
+		return nil, 0, err
+	}
+	kvs := make([]*mvccpb.KeyValue, len(c.ops))
+	for j, i := range of {
+		if kv := one(found[j]); kv != nil {
+			kvs[i] = kv
+		}
+	}
+	return kvs, seen, nil
+}
+
+// undo removes the ephemeral entries of an abandoned commit, if there are any.
+func (c *commit) undo(ctx context.Context) error {
+	sealed, err := c.seal(ctx)
+	if err != nil {
+		return err
+	}
+	for i, op := range c.ops {
+		switch op.Kind {
+		case backend.OpEnqueue:
+			err = c.unqueue(ctx, op.Key, c.keys[i])
+		case backend.OpCreate: // nobody else in this session has been creating it: see turns
+			key := c.keys[i]
+			err = c.s.remove(ctx, []clientv3.Cmp{
+				clientv3.Compare(clientv3.LeaseValue(key), "=", c.s.lease),
+				clientv3.Compare(clientv3.CreateRevision(key), ">", c.began),
+				clientv3.Compare(clientv3.CreateRevision(key), "<", sealed),
+			}, key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unqueue removes an entry that may be enqueued in dir, in whatever form. After the first
+// step nobody can bring it into order any more.
+func (c *commit) unqueue(ctx context.Context, dir, alone string) error {
+	transit := alone + transitSuffix
+	if err := c.s.remove(ctx, nil, alone, transit); err != nil {
+		return err
+	}
+	from, end := queueRange(dir)
+	found, _, err := c.s.snapshot(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithKeysOnly()))
+	if err != nil {
+		return err
+	}
+	for _, kv := range found[0] {
+		key := string(kv.Key)
+		if n, ok := parseName(key); ok && n.ordered && key == orderedKey(transit, n.ticket) {
+			return c.s.remove(ctx, nil, key)
+		}
+	}
+	return nil
+}

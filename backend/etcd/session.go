@@ -1,0 +1,267 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// closeGrace is how long the end of a session may take to revoke the lease.
+const closeGrace = 3 * time.Second
+
+// marginPart is the part of the granted timeout that the trust window leaves out.
+const marginPart = 8
+
+var (
+	errClosed       = errors.New("closed")
+	errExpired      = errors.New("the lease has expired or was revoked")
+	errWindow       = errors.New("trust window has passed")
+	errNotConfirmed = errors.New("the server did not confirm: entries stay until the lease expires")
+)
+
+// A session is one lease. mu guards the state; whoever waits, waits on changed or
+// on ctx, which ends when the session is lost.
+type session struct {
+	client *clientv3.Client
+	cfg    *Config
+	lease  clientv3.LeaseID
+	id     string
+	ttl    time.Duration
+	window *backend.Window
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	poked  chan struct{} // holds a token if a heartbeat is due now
+	abort  context.Context
+	stop   context.CancelFunc // of abort: nobody waits for the revocation any more
+	done   chan struct{}      // closed when all its goroutines have ended
+
+	mu      sync.Mutex
+	state   backend.State
+	changed chan struct{} // closed and replaced at each change of state
+	cause   error         // why it was lost
+	revoked bool          // the server has confirmed the end
+	calls   sync.WaitGroup
+
+	newest atomic.Int64 // the highest revision in any answer
+	shown  atomic.Int64 // the highest revision of what a caller was told
+	memory memory
+
+	streams streams
+	watches registry
+	reaper  reaper
+	turns   turns
+}
+
+// start makes the session of a lease that was asked for at sent.
+func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
+	s := &session{
+		client: b.client, cfg: &b.cfg,
+		lease: lease.ID, id: formatSession(lease.ID), ttl: time.Duration(lease.TTL) * time.Second,
+		poked: make(chan struct{}, 1), done: make(chan struct{}),
+		state: backend.Live, changed: make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.abort, s.stop = context.WithCancel(context.Background())
+	s.saw(lease.ResponseHeader.GetRevision())
+	s.streams.renew(s.ctx, 0)
+	s.watches.init(s)
+	s.calls.Add(1)
+	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
+	go s.beat()
+	return s
+}
+
+// ID implements backend.Session: the lease's ID in hex, as etcdctl has it.
+func (s *session) ID() string { return s.id }
+
+// TTL implements backend.Session.
+func (s *session) TTL() time.Duration { return s.ttl }
+
+// Deadline implements backend.Session.
+func (s *session) Deadline() time.Time { return s.window.Deadline() }
+
+// State implements backend.Session.
+func (s *session) State() backend.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// AwaitState implements backend.Session.
+func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	for {
+		s.mu.Lock()
+		state, changed := s.state, s.changed
+		s.mu.Unlock()
+		if state != prev || state == backend.Lost {
+			return state, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return state, fmt.Errorf("etcd: await state: %w", ended(ctx))
+		}
+	}
+}
+
+// awaitLive blocks while the session is suspended.
+func (s *session) awaitLive(ctx context.Context) error {
+	if err := s.over(ctx); err != nil {
+		return err
+	}
+	if s.State() == backend.Suspended {
+		_, _ = s.AwaitState(ctx, backend.Suspended) // what has ended is told by over
+	}
+	return s.over(ctx)
+}
+
+// become changes between Live and Suspended.
+func (s *session) become(state backend.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost || s.state == state {
+		return
+	}
+	s.state = state
+	s.broadcast()
+}
+
+// broadcast wakes all who wait for a change. Caller holds mu.
+func (s *session) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// lose ends the session for good. It does not block.
+func (s *session) lose(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return
+	}
+	s.state, s.cause = backend.Lost, cause
+	s.window.Stop()
+	s.broadcast()
+	s.cancel()
+	s.cfg.Logger.Debug("etcd: session over", "session", s.id, "cause", cause)
+	go s.shutdown(cause) // Close waits for it by done
+}
+
+// lostError is what every call returns once the session is lost.
+func (s *session) lostError() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Errorf("%w: %w", backend.ErrSessionLost, s.cause)
+}
+
+// over is the error of a call that cannot go on, because the session is lost or ctx
+// has ended.
+func (s *session) over(ctx context.Context) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return s.lostError()
+	case ctx.Err() != nil:
+		return ended(ctx)
+	}
+	return nil
+}
+
+// bind returns a context that ends with ctx and with the session.
+func (s *session) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.ctx, cancel)
+	return bound, func() { stop(); cancel() }
+}
+
+// begin counts a goroutine of the session's; it returns false once it is over.
+// The goroutine calls s.calls.Done.
+func (s *session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return false
+	}
+	s.calls.Add(1)
+	return true
+}
+
+// saw notes the revision of an answer.
+func (s *session) saw(rev int64) { raise(&s.newest, rev) }
+
+// shows notes the revision of what a caller is told.
+func (s *session) shows(rev int64) { raise(&s.shown, rev) }
+
+func raise(to *atomic.Int64, rev int64) {
+	for {
+		have := to.Load()
+		if rev <= have || to.CompareAndSwap(have, rev) {
+			return
+		}
+	}
+}
+
+// checkLease asks whether the lease is there, so that a session that has ended is told
+// from entries that were deleted.
+func (s *session) checkLease(ctx context.Context) error {
+	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
+		return s.client.Lease.TimeToLive(ctx, s.lease)
+	})
+	if err == nil && answer.TTL < 0 { // 0 is less than a second
+		s.lose(errExpired)
+		err = s.lostError()
+	}
+	return err
+}
+
+// shutdown revokes the lease where that is of use, so that the entries go at once,
+// and ends all goroutines. It is the last goroutine of the session.
+func (s *session) shutdown(cause error) {
+	if cause != errExpired {
+		ctx, cancel := context.WithTimeout(s.abort, closeGrace)
+		for p := newPause(); !s.revoke(ctx) && p.wait(ctx); {
+		}
+		cancel()
+	}
+	s.calls.Wait()
+	s.stop()
+	close(s.done)
+}
+
+// revoke tells whether the lease is known to be gone.
+func (s *session) revoke(ctx context.Context) bool {
+	_, err := s.client.Lease.Revoke(ctx, s.lease)
+	if err != nil && !is(err, rpctypes.ErrLeaseNotFound) {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revoked = true
+	return true
+}
+
+// Close implements backend.Session. Where the server cannot be reached within three
+// seconds, the entries live on until the lease expires, and the error says so.
+func (s *session) Close(ctx context.Context) error {
+	s.lose(errClosed)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.stop()
+		return fmt.Errorf("etcd: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.revoked || s.cause == errExpired {
+		return nil
+	}
+	return fmt.Errorf("etcd: close session %s: %w", s.id, errNotConfirmed)
+}

@@ -1,0 +1,115 @@
+package etcd
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/metadata"
+)
+
+// streams says which stream a session's watches go over. The client has one for all
+// watches whose context bears the same metadata, and stays with it for as long as its
+// link looks well, even if the member at its other end is frozen. So when a heartbeat
+// stays away the stream is asked for its progress, and if that or a new watch is not
+// answered in time, all watches are made anew, on another stream, which goes to the
+// next member.
+type streams struct {
+	mu     sync.Mutex
+	number int
+	ctx    context.Context // ends when there is another stream
+	cancel context.CancelFunc
+
+	heard   atomic.Int64 // counts what has come over any
+	watches atomic.Int64 // that are made
+	asking  atomic.Bool
+}
+
+// renew has all watches go over another stream than this one.
+func (s *streams) renew(session context.Context, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.number != number {
+		return
+	}
+	if s.cancel != nil {
+		s.cancel()
+	}
+	s.number++
+	s.ctx, s.cancel = context.WithCancel(session)
+}
+
+func (s *streams) current() (int, context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.number, s.ctx
+}
+
+// on is a context for what goes over a stream.
+func (s *session) on(ctx context.Context, number int) context.Context {
+	ctx = clientv3.WithRequireLeader(ctx)
+	if number == 1 {
+		return ctx // all sessions of a client share the first
+	}
+	return metadata.AppendToOutgoingContext(ctx, "elector-stream", s.id+"-"+strconv.Itoa(number))
+}
+
+// suspect finds out in the background whether the stream is alive.
+func (s *streams) suspect(of *session) {
+	if s.watches.Load() == 0 || !s.asking.CompareAndSwap(false, true) {
+		return
+	}
+	number, stream := s.current()
+	heard := s.heard.Load()
+	if !of.begin() {
+		return
+	}
+	go func() {
+		defer of.calls.Done()
+		defer s.asking.Store(false)
+		ctx, cancel := context.WithTimeout(stream, of.patience())
+		defer cancel()
+		_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
+		<-ctx.Done()
+		if s.heard.Load() == heard {
+			s.renew(of.ctx, number)
+		}
+	}()
+}
+
+// watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
+// the watch is made. end gives it up.
+func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOption) (answers clientv3.WatchChan, end context.CancelFunc) {
+	number, stream := s.streams.current()
+	ctx, cancel := context.WithCancel(s.on(ctx, number))
+	stop := context.AfterFunc(stream, cancel)
+	late := time.AfterFunc(s.patience(), func() {
+		s.streams.renew(s.ctx, number)
+		cancel()
+	})
+	answers = s.client.Watcher.Watch(ctx, key, opts...)
+	if !late.Stop() {
+		s.shift(s.ctx)
+	}
+	s.streams.watches.Add(1)
+	return answers, func() {
+		s.streams.watches.Add(-1)
+		stop()
+		cancel()
+	}
+}
+
+// shift makes a few requests, by chance, that are good for nothing but that the client's
+// members have their turns. Else what is tried again might meet the same frozen member
+// each time, when as many other requests as there are other members go in between.
+func (s *session) shift(ctx context.Context) {
+	for range rand.N(3) {
+		soon, cancel := context.WithTimeout(ctx, minPause)
+		_, _ = s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
+		cancel()
+	}
+}

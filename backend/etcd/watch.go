@@ -1,0 +1,327 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var errWatchEnded = errors.New("the watch has ended")
+
+// A registry is the watches of a session. One that nobody waits on is kept for the
+// next call, for a time of the session's timeout at most, and until another watch
+// with one of its keys is made.
+type registry struct {
+	s     *session
+	mu    sync.Mutex
+	byKey map[string][]*watch // under each of their keys
+}
+
+func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch) }
+
+// A watch keeps what stands under some keys of one directory, in the order in which
+// the service has changed it: all keys in the range of one watch of etcd's. Events of
+// keys in between are passed over.
+type watch struct {
+	keys   []string // sorted
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	// Guarded by registry.mu.
+	now     map[string]backend.Entry // as of rev; nil before the first read
+	rev     int64
+	running bool
+	err     error // why it has ended
+	waiters []*waiter
+	idle    *time.Timer
+}
+
+// A waiter is one call that waits until something differs from what it knows.
+type waiter struct {
+	known []backend.Entry
+	since int64 // the caller has been told what stood then
+	out   chan []backend.Entry
+}
+
+func newWaiter(known []backend.Entry, since int64) *waiter {
+	return &waiter{known: known, since: since, out: make(chan []backend.Entry, 1)}
+}
+
+// join has a waiter wait on a watch that covers the keys.
+func (r *registry) join(w *waiter, keys []string) *watch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.find(keys)
+	if t == nil {
+		r.retire(keys)
+		t = &watch{keys: keys}
+		t.ctx, t.cancel = context.WithCancel(r.s.ctx)
+		for _, key := range keys {
+			r.byKey[key] = append(r.byKey[key], t)
+		}
+		r.recall(t)
+	}
+	if t.idle != nil {
+		t.idle.Stop()
+		t.idle = nil
+	}
+	t.waiters = append(t.waiters, w)
+	return t
+}
+
+// find returns a watch that covers the keys. Caller holds mu.
+func (r *registry) find(keys []string) *watch {
+	for _, t := range r.byKey[keys[0]] {
+		if !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(t.keys, key) }) {
+			return t
+		}
+	}
+	return nil
+}
+
+// recall takes what Enqueue has read for the first read. Caller holds mu.
+func (r *registry) recall(t *watch) {
+	st := r.s.memory.last()
+	for _, key := range t.keys {
+		if key != st.own.Key && (key != st.before.Key || !st.before.Exists()) {
+			return
+		}
+	}
+	t.now = map[string]backend.Entry{st.own.Key: st.own}
+	if st.before.Exists() {
+		t.now[st.before.Key] = st.before
+	}
+	r.run(t, st.rev)
+}
+
+// leave ends the wait.
+func (r *registry) leave(w *waiter, t *watch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.waiters = slices.DeleteFunc(t.waiters, func(o *waiter) bool { return o == w })
+	if len(t.waiters) > 0 || t.ctx.Err() != nil {
+		return
+	}
+	if !t.running {
+		r.drop(t)
+		return
+	}
+	t.idle = time.AfterFunc(r.s.ttl, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(t.waiters) == 0 {
+			r.drop(t)
+		}
+	})
+}
+
+// retire drops the watches with one of these keys that nobody waits on. Caller holds mu.
+func (r *registry) retire(keys []string) {
+	for _, key := range keys {
+		for _, t := range slices.Clone(r.byKey[key]) {
+			if len(t.waiters) == 0 {
+				r.drop(t)
+			}
+		}
+	}
+}
+
+// drop ends a watch. Caller holds mu.
+func (r *registry) drop(t *watch) {
+	t.cancel()
+	if t.idle != nil {
+		t.idle.Stop()
+	}
+	for _, key := range t.keys {
+		left := slices.DeleteFunc(r.byKey[key], func(o *watch) bool { return o == t })
+		if len(left) == 0 {
+			delete(r.byKey, key)
+		} else {
+			r.byKey[key] = left
+		}
+	}
+}
+
+// look returns what differs from what the waiter knows, or whether that has to be
+// read. What the watch knows may be older than what the caller has been told of
+// elsewhere: what it has not heard of yet, it will.
+func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.now == nil {
+		return nil, true
+	}
+	seen, differs := compare(w.known, t.now)
+	switch {
+	case !differs:
+		w.since = 0 // whatever comes now is news
+		return nil, false
+	case t.rev < w.since:
+		return nil, true
+	}
+	r.s.shows(t.rev)
+	return seen, false
+}
+
+// merge takes what was read at a revision, and begins to watch from there.
+func (r *registry) merge(t *watch, found map[string]backend.Entry, rev int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.now == nil || rev > t.rev {
+		t.now = make(map[string]backend.Entry, len(t.keys))
+		for _, key := range t.keys {
+			t.now[key] = found[key]
+		}
+		t.rev = max(t.rev, rev)
+		t.tell(r.s)
+	}
+	r.run(t, rev)
+}
+
+// run starts the watch after a first read. Caller holds mu.
+func (r *registry) run(t *watch, rev int64) {
+	if t.running || !r.s.begin() {
+		return
+	}
+	t.running, t.rev = true, rev
+	go r.follow(t)
+}
+
+// tell wakes those who know something else. Caller holds registry.mu.
+func (t *watch) tell(s *session) {
+	t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
+		seen, differs := compare(w.known, t.now)
+		if !differs || t.rev < w.since {
+			return false
+		}
+		s.shows(t.rev)
+		w.out <- seen
+		return true
+	})
+}
+
+// follow keeps a watch current until it is dropped. Whatever ends etcd's watch, a
+// compaction or a member without a leader, what stands is read again, and watched
+// from there.
+func (r *registry) follow(t *watch) {
+	defer r.s.calls.Done()
+	last := t.keys[len(t.keys)-1] + "\x00"
+	for p := newPause(); ; {
+		began := time.Now()
+		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithRev(r.position(t)+1))
+		err := r.receive(t, answers)
+		end()
+		if t.ctx.Err() != nil {
+			return
+		}
+		if !isDenied(err) {
+			if time.Since(began) > time.Second {
+				p = newPause()
+			}
+			r.s.poke()
+			p.wait(t.ctx)
+			err = r.s.refresh(t.ctx, t)
+		} else {
+			err = as(backend.ErrDenied, err)
+		}
+		if err != nil {
+			r.mu.Lock()
+			t.err = err
+			r.drop(t)
+			r.mu.Unlock()
+			return
+		}
+	}
+}
+
+func (r *registry) position(t *watch) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.rev
+}
+
+// receive takes events until the watch of etcd's ends.
+func (r *registry) receive(t *watch, answers clientv3.WatchChan) error {
+	for answer := range answers {
+		if err := watchError(&answer); err != nil {
+			return err
+		}
+		r.s.streams.heard.Add(1)
+		r.s.saw(answer.Header.GetRevision())
+		r.apply(t, answer.Events)
+	}
+	return errWatchEnded
+}
+
+// apply takes all events that have come together: whole transactions, the last of
+// which tells what stands.
+func (r *registry) apply(t *watch, events []*clientv3.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	events = slices.DeleteFunc(events, func(e *clientv3.Event) bool { return e.Kv.ModRevision <= t.rev })
+	if len(events) == 0 {
+		return
+	}
+	t.rev = events[len(events)-1].Kv.ModRevision
+	changed, gone := t.take(events)
+	switch {
+	case gone && len(t.waiters) == 0:
+		r.drop(t) // whoever had it is done with it
+	case changed:
+		t.tell(r.s)
+	}
+}
+
+// take notes what has changed, and tells whether something was deleted.
+func (t *watch) take(events []*clientv3.Event) (changed, gone bool) {
+	for _, event := range events {
+		key := string(event.Kv.Key)
+		if _, ok := t.now[key]; !ok {
+			continue
+		}
+		changed = true
+		if event.Type == mvccpb.DELETE {
+			t.now[key], gone = backend.Entry{Key: key}, true
+		} else {
+			t.now[key] = toEntry(key, event.Kv)
+		}
+	}
+	return changed, gone
+}
+
+// reason is why a watch has ended that somebody waits on.
+func (r *registry) reason(ctx context.Context, t *watch) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t.err != nil {
+		return t.err
+	}
+	if err := r.s.over(ctx); err != nil {
+		return err
+	}
+	return errWatchEnded
+}
+
+// watchError is what a watch's answer says about the watch itself.
+func watchError(answer *clientv3.WatchResponse) error {
+	err := answer.Err()
+	if err == nil {
+		return nil
+	}
+	// The client passes a refusal on as text.
+	for _, denied := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty} {
+		if strings.Contains(answer.CancelReason, denied.Error()) {
+			return errors.Join(denied, err)
+		}
+	}
+	return err
+}

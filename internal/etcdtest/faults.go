@@ -1,0 +1,113 @@
+package etcdtest
+
+import (
+	"bytes"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A Match tells whether a transaction is meant.
+type Match func(*etcdserverpb.TxnRequest) bool
+
+// fault is armed until the first transaction that matches.
+type fault struct {
+	resumed int // how often the process had been when it was met
+	match   Match
+	before  bool // the request is lost, and not its reply
+	refuse  bool // no new links until Resume
+}
+
+// LoseReply has the reply to the next transaction that matches lost, and the links
+// break.
+func (p *Process) LoseReply(match Match) { p.arm(&fault{match: match}) }
+
+// CutReply also keeps the process from coming back until Resume.
+func (p *Process) CutReply(match Match) { p.arm(&fault{match: match, refuse: true}) }
+
+// LoseRequest has the next transaction that matches lost, and the links break.
+func (p *Process) LoseRequest(match Match) { p.arm(&fault{match: match, before: true}) }
+
+func (p *Process) arm(f *fault) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.faults = append(p.faults, f)
+}
+
+// meets disarms and returns the fault that a request meets.
+func (p *Process) meets(req any) *fault {
+	txn, ok := req.(*etcdserverpb.TxnRequest)
+	if !ok {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, f := range p.faults {
+		if f.match(txn) {
+			p.faults = append(p.faults[:i:i], p.faults[i+1:]...)
+			f.resumed = p.resumed
+			return f
+		}
+	}
+	return nil
+}
+
+// lose breaks the links and returns what gRPC says of a call that was under way.
+func (p *Process) lose(f *fault) error {
+	p.mu.Lock()
+	if f.refuse && f.resumed == p.resumed { // a reply that was slow may come after Resume
+		p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
+	}
+	p.mu.Unlock()
+	p.Cut()
+	return status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
+}
+
+// MatchKind matches commits that have an op of the kind. A commit can be told from
+// the second step of an Enqueue and from what cleans up: it asks for its fence, a key
+// with a zero byte, to be absent.
+func MatchKind(kind backend.OpKind) Match {
+	return func(txn *etcdserverpb.TxnRequest) bool {
+		fenced := func(c *etcdserverpb.Compare) bool { return bytes.ContainsRune(c.Key, 0) }
+		if !slices.ContainsFunc(txn.Compare, fenced) {
+			return false
+		}
+		for _, op := range txn.Success {
+			switch put := op.GetRequestPut(); {
+			case put != nil:
+				if kindOf(txn, put) == kind {
+					return true
+				}
+			case op.GetRequestTxn() != nil: // of a key or another, as others stand there or not
+				if kind == backend.OpEnqueue {
+					return true
+				}
+			case op.GetRequestDeleteRange() != nil:
+				if kind == backend.OpDelete {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+// kindOf tells what a put is. One over an entry, whose version it expects, leaves the
+// lease alone as a Set does.
+func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.OpKind {
+	overVersion := slices.ContainsFunc(txn.Compare, func(c *etcdserverpb.Compare) bool {
+		return c.Target == etcdserverpb.Compare_VERSION && bytes.Equal(c.Key, put.Key)
+	})
+	switch {
+	case put.IgnoreLease && !overVersion:
+		return backend.OpSet
+	case put.Lease == 0:
+		return backend.OpPut
+	}
+	return backend.OpCreate
+}

@@ -1,0 +1,103 @@
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+const (
+	// patience bounds what an operator does; servers may be starting.
+	patience = 20 * time.Second
+	// attempt bounds one attempt at it.
+	attempt = 3 * time.Second
+)
+
+// Operator is a client of its own of the servers, as another tool would have.
+func Operator(t testing.TB, servers ...string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	return client
+}
+
+// operate does something with a new client, which has no back-off to wait for, and
+// again where no server could do it.
+func operate(servers []string, do func(context.Context, *clientv3.Client) error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := once(servers, do)
+		transient := status.Code(err) == codes.Unavailable || errors.Is(err, context.DeadlineExceeded)
+		var etcd rpctypes.EtcdError
+		if errors.As(err, &etcd) {
+			transient = etcd.Code() == codes.Unavailable
+		}
+		if !transient || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+func once(servers []string, do func(context.Context, *clientv3.Client) error) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	defer cancel()
+	return do(ctx, client)
+}
+
+// Revoke ends a lease; one that is over is fine.
+func Revoke(servers []string, lease clientv3.LeaseID) error {
+	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Revoke(ctx, lease)
+		if errors.Is(err, rpctypes.ErrLeaseNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// DeleteAll removes key and all below it.
+func DeleteAll(servers []string, key string) error {
+	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Txn(ctx).Then(
+			clientv3.OpDelete(key),
+			clientv3.OpDelete(key+"/", clientv3.WithRange(key+"0")),
+		).Commit()
+		return err
+	})
+}
+
+// PutAll puts a persistent key and makes what is missing above it. A key that is
+// there keeps its lease.
+func PutAll(servers []string, key string, value []byte) error {
+	var ops []clientv3.Op
+	unlessThere := func(key string, there []clientv3.Op, missing clientv3.Op) clientv3.Op {
+		missed := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "=", 0)}
+		return clientv3.OpTxn(missed, []clientv3.Op{missing}, there)
+	}
+	for i := 1; i < len(key); i++ {
+		if key[i] == '/' {
+			ops = append(ops, unlessThere(key[:i], nil, clientv3.OpPut(key[:i], "")))
+		}
+	}
+	overwrite := clientv3.OpPut(key, string(value), clientv3.WithIgnoreLease())
+	ops = append(ops, unlessThere(key, []clientv3.Op{overwrite}, clientv3.OpPut(key, string(value))))
+	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
+		_, err := client.Txn(ctx).Then(ops...).Commit()
+		return err
+	})
+}

@@ -1,0 +1,162 @@
+// Package etcdtest shows real etcd servers to the conformance suites: client
+// processes whose links, requests, replies and watches can be broken, and an
+// operator.
+package etcdtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A Process is one client process: a client of its own, whose connections go
+// through proxies of its own, one per server.
+type Process struct {
+	Client  *clientv3.Client
+	Backend *etcd.Backend
+	Proxies []*servertest.Proxy // one per server
+
+	Servers []string // addresses behind the proxies
+
+	t testing.TB
+
+	mu      sync.Mutex
+	resumed int
+	leases  []clientv3.LeaseID // granted, oldest first
+	faults  []*fault           // armed, in this order
+
+	wakeups gate
+	watches atomic.Int64 // made
+}
+
+// NewProcess makes a process. change, if it isn't nil, may alter its client's
+// configuration.
+func NewProcess(t testing.TB, servers []string, change func(*clientv3.Config)) *Process {
+	t.Helper()
+	p := NewClient(t, servers, change)
+	p.Backend = NewBackend(t, p.Client)
+	return p
+}
+
+// NewClient is NewProcess without a Backend.
+func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *Process {
+	t.Helper()
+	p := &Process{t: t, Servers: servers}
+	p.wakeups.changed = make(chan struct{})
+	cfg := clientv3.Config{
+		Logger: zap.NewNop(),
+		// They come after the client's own, so what is lost here is what its
+		// retries see.
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(p.unary), grpc.WithChainStreamInterceptor(p.stream)},
+	}
+	for _, server := range servers {
+		proxy := servertest.ProxyForTest(t, server)
+		p.Proxies = append(p.Proxies, proxy)
+		cfg.Endpoints = append(cfg.Endpoints, proxy.Addr())
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	client, err := clientv3.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Client = client
+	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	return p
+}
+
+// NewBackend makes a backend with a client.
+func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
+	t.Helper()
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// Each does something to the proxy of each server.
+func (p *Process) Each(do func(*servertest.Proxy)) {
+	for _, proxy := range p.Proxies {
+		do(proxy)
+	}
+}
+
+// Suspend cuts the process off until Resume.
+func (p *Process) Suspend() {
+	p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
+	p.Each((*servertest.Proxy).Cut)
+}
+
+// Resume ends what Suspend and CutReply began.
+func (p *Process) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resumed++
+	p.Each(func(x *servertest.Proxy) { x.Refuse(false) })
+}
+
+// Cut breaks the links; they can be made anew at once.
+func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+
+// Leases are those that the process was granted, oldest first.
+func (p *Process) Leases() []clientv3.LeaseID {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.leases)
+}
+
+// WatchesMade is how many watches the servers have made for the process, those that
+// were made anew or are gone included.
+func (p *Process) WatchesMade() int { return int(p.watches.Load()) }
+
+// Expire has the servers end all sessions of the process, whether it is cut off or
+// not. It hears of it as of a real expiry: its entries are gone, and its lease is
+// not found any more.
+func (p *Process) Expire() {
+	p.t.Helper()
+	for _, lease := range p.Leases() {
+		if err := Revoke(p.Servers, lease); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// unary sees every single call, each attempt of the client.
+func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	f := p.meets(req)
+	if f != nil && f.before {
+		return p.lose(f)
+	}
+	err := invoke(ctx, method, req, reply, cc, opts...)
+	if f != nil {
+		return p.lose(f)
+	}
+	if grant, ok := reply.(*etcdserverpb.LeaseGrantResponse); ok && err == nil {
+		p.mu.Lock()
+		p.leases = append(p.leases, clientv3.LeaseID(grant.ID))
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// stream sees every stream when it is opened.
+func (p *Process) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := open(ctx, desc, cc, method, opts...)
+	if err != nil || method != etcdserverpb.Watch_Watch_FullMethodName {
+		return s, err
+	}
+	return &watchStream{ClientStream: s, gate: &p.wakeups, made: &p.watches, news: make(chan struct{}, 1)}, nil
+}
