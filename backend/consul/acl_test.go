@@ -1,0 +1,125 @@
+package consul_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// token makes a token with these rules.
+func token(t *testing.T, server *servertest.Consul, name, rules string) string {
+	t.Helper()
+	user, err := consultest.Operator(server)
+	require.NoError(t, err)
+	_, _, err = user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
+	require.NoError(t, err)
+	made, _, err := user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil)
+	require.NoError(t, err)
+	return made.SecretID
+}
+
+// What an elector needs: its own keys, sessions, and where those keep their keys.
+const (
+	own    = `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } `
+	enough = own + `key_prefix ".elector/" { policy = "write" }`
+)
+
+func TestACL(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{ACL: true})
+	with := func(t *testing.T, token string) *fixture {
+		t.Helper()
+		return processOn(t, consultest.Options{Token: token}, server)
+	}
+	t.Run("enough", func(t *testing.T) {
+		f := with(t, token(t, server, "enough", enough))
+		f.s, f.dir = f.open(), "/a/d"
+		f.commit(f.s, backend.Put(f.dir, nil, 0))
+		e := f.enqueue(f.s)
+		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+		for _, kind := range []backend.OpKind{backend.OpCreate, backend.OpEnqueue, backend.OpPut, backend.OpSet, backend.OpDelete} {
+			for _, lose := range []func(func(*http.Request, []byte) bool){f.LoseReply, f.LoseRequest} {
+				op := map[backend.OpKind]backend.Op{
+					backend.OpCreate:  backend.Create(newChild(f.dir), []byte("x")),
+					backend.OpEnqueue: backend.Enqueue(f.dir, []byte("x")),
+					backend.OpPut:     backend.Put(newChild(f.dir), []byte("x"), 0),
+					backend.OpSet:     backend.Set(e, []byte("x")),
+					backend.OpDelete:  backend.Delete(f.enqueue(f.s)),
+				}[kind]
+				lose(consultest.MatchKind(kind))
+				made := f.commit(f.s, op)
+				if kind == backend.OpDelete {
+					continue
+				}
+				got, err := f.s.Get(f.ctx, made[0].Key)
+				require.NoError(t, err)
+				assert.True(t, got.Same(made[0]))
+			}
+		}
+		waiting := f.await(seat)
+		require.NoError(t, f.s.Drop(f.ctx, seat))
+		_, err := receive(f, waiting)
+		require.NoError(t, err)
+
+		_, err = f.s.Commit(f.ctx, nil, backend.Put("/b/d", nil, 0))
+		require.ErrorIs(t, err, backend.ErrDenied)
+		_, err = f.s.Commit(f.ctx, nil, backend.Create("/b", nil))
+		require.ErrorIs(t, err, backend.ErrDenied)
+		_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Put("/a/ok", nil, 0), backend.Put("/ab", nil, 0))
+		require.ErrorIs(t, err, backend.ErrDenied)
+		_, err = f.s.Get(f.ctx, "/a/ok")
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+		assert.Equal(t, backend.Live, f.s.State())
+		require.NoError(t, f.s.Close(f.ctx))
+	})
+	t.Run("no keys of sessions", func(t *testing.T) {
+		f := with(t, token(t, server, "own", own))
+		f.s = f.open()
+		_, err := f.s.Commit(f.ctx, nil, backend.Put("/a/x", nil, 0))
+		require.ErrorIs(t, err, backend.ErrDenied)
+		require.ErrorContains(t, err, `".elector/"`)
+	})
+	t.Run("no sessions", func(t *testing.T) {
+		f := with(t, token(t, server, "no-sessions", `key_prefix "a/" { policy = "write" }`))
+		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrDenied)
+		var status api.StatusError
+		require.ErrorAs(t, err, &status)
+		assert.Equal(t, http.StatusForbidden, status.Code)
+	})
+	t.Run("unknown token", func(t *testing.T) {
+		_, err := with(t, "00000000-1111-2222-3333-444444444444").Backend.Open(t.Context(), backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrDenied)
+	})
+	t.Run("no token", func(t *testing.T) {
+		_, err := with(t, "").Backend.Open(t.Context(), backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrDenied)
+	})
+	t.Run("read only", func(t *testing.T) {
+		f := with(t, token(t, server, "read-only", `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`))
+		require.NoError(t, consultest.PutAll(f.Servers, "/a/r", []byte("x")))
+		f.s = f.open()
+		got, err := f.s.Get(f.ctx, "/a/r")
+		require.NoError(t, err)
+		assert.Equal(t, "x", string(got.Value))
+		_, err = f.s.Commit(f.ctx, nil, backend.Create("/a/seat", nil))
+		require.ErrorIs(t, err, backend.ErrDenied)
+	})
+	// Without the right to read, Consul hides what there is.
+	t.Run("elsewhere", func(t *testing.T) {
+		require.NoError(t, consultest.PutAll([]*servertest.Consul{server}, "/b/secret", []byte("x")))
+		f := with(t, token(t, server, "elsewhere", enough))
+		f.s = f.open()
+		_, err := f.s.Get(f.ctx, "/b/secret")
+		require.ErrorIs(t, err, backend.ErrDenied)
+	})
+}
+
+func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] }

@@ -1,0 +1,214 @@
+package consul_test
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// What a server answers when it cannot answer is ridden out until the window ends.
+func TestServerErrors(t *testing.T) {
+	for _, answer := range []struct {
+		what   string
+		status int
+		text   string
+	}{
+		{"no leader", http.StatusInternalServerError, "No cluster leader"},
+		{"no leader, over RPC", http.StatusInternalServerError, "rpc error making call: No cluster leader"},
+		{"proxy", http.StatusServiceUnavailable, "upstream connect error"},
+		{"proxy without an upstream", http.StatusBadGateway, ""},
+	} {
+		t.Run(answer.what, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			e := f.enqueue(f.s)
+			remove := f.answering(every, answer.status, answer.text)
+			f.awaitState(backend.Suspended)
+			read := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+			remove()
+			f.awaitState(backend.Live)
+			got, err := receive(f, read)
+			require.NoError(t, err)
+			assert.True(t, got.Same(e))
+
+			f.answering(every, answer.status, answer.text)
+			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+			f.lostAtDeadline()
+			_, err = receive(f, read)
+			require.ErrorIs(t, err, backend.ErrSessionLost)
+		})
+	}
+}
+
+// Open tells a server that cannot answer from one that refuses.
+func TestOpenErrors(t *testing.T) {
+	for _, answer := range []struct {
+		status int
+		text   string
+		want   error
+	}{
+		{http.StatusInternalServerError, "No cluster leader", backend.ErrUnavailable},
+		{http.StatusServiceUnavailable, "", backend.ErrUnavailable},
+		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
+		{http.StatusForbidden, "ACL not found", backend.ErrDenied},
+	} {
+		f := processOn(t, consultest.Options{}, sharedServer(t))
+		f.answering(every, answer.status, answer.text)
+		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+		require.ErrorIs(t, err, answer.want, "%d %s", answer.status, answer.text)
+		var status api.StatusError
+		require.ErrorAs(t, err, &status)
+		assert.Equal(t, answer.status, status.Code)
+	}
+}
+
+// An agent that takes no more connections says so with 429, for which the error has
+// the remedy.
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{Config: `limits { http_max_conns_per_client = 6 }`})
+	f := setUpOn(t, consultest.Options{}, server)
+	e := f.enqueue(f.s)
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	// Each of them needs a connection for as long as it waits.
+	waits := make(chan error)
+	for range 10 {
+		key := newRoot()
+		go func() { _, err := f.s.Await(ctx, backend.Entry{Key: key}); waits <- err }()
+	}
+	// The agent closes at once what it refuses, so that some hear of a reset only, and
+	// try again.
+	require.ErrorContains(t, <-waits, "http_max_conns_per_client")
+	cancel()
+	for range 9 {
+		require.Error(t, <-waits)
+	}
+	eventually(t, "a free connection", func() bool {
+		got, err := f.s.Get(f.ctx, e.Key)
+		require.NotErrorIs(t, err, backend.ErrSessionLost)
+		return err == nil && got.Same(e)
+	})
+	f.renewed()
+}
+
+// The same answer from what stands in front of the agent.
+func TestTooManyRequests(t *testing.T) {
+	f := setUp(t)
+	e := f.enqueue(f.s)
+	f.answering(func(r *http.Request) bool { return !renews(r) }, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
+	for name, call := range map[string]func(context.Context) error{
+		"get": func(ctx context.Context) error { _, err := f.s.Get(ctx, e.Key); return err },
+		"commit": func(ctx context.Context) error {
+			_, err := f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
+			return err
+		},
+		"open": func(ctx context.Context) error { _, err := f.Backend.Open(ctx, backend.OpenOptions{}); return err },
+	} {
+		ctx, cancel := context.WithTimeout(f.ctx, time.Second)
+		err := call(ctx)
+		cancel()
+		require.ErrorContains(t, err, "http_max_conns_per_client", name)
+	}
+	assert.Equal(t, backend.Live, f.s.State())
+}
+
+// The deadline is counted from when a heartbeat was sent, whenever it is answered.
+func TestDelayedAnswers(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	const delay = time.Second
+	var mu sync.Mutex
+	var answered time.Time // when the last one was sent that is answered
+	held := false
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if !renews(request) {
+			return send()
+		}
+		sent := time.Now()
+		response, err := send()
+		mu.Lock()
+		hold := held
+		mu.Unlock()
+		if hold {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		}
+		time.Sleep(delay)
+		mu.Lock()
+		answered = sent
+		mu.Unlock()
+		return response, err
+	})
+	check := func() {
+		t.Helper()
+		mu.Lock()
+		defer mu.Unlock()
+		if !answered.IsZero() {
+			require.LessOrEqual(t, f.s.Deadline().Sub(answered), f.s.TTL())
+		}
+	}
+	f.renewed()
+	check()
+	require.False(t, answered.IsZero())
+	mu.Lock()
+	held = true
+	mu.Unlock()
+	f.awaitState(backend.Suspended)
+	check()
+	f.lostAtDeadline()
+	check()
+	_, err := f.s.Get(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+}
+
+// The server accepts connections and says nothing.
+func TestPausedServer(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	f := setUpOn(t, consultest.Options{}, server)
+	e := f.enqueue(f.s)
+	waiting := f.await(e)
+	require.NoError(t, server.Pause())
+	f.awaitState(backend.Suspended)
+	require.NoError(t, server.Resume())
+	f.awaitState(backend.Live)
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(t, err)
+	assert.True(t, got.Same(e))
+
+	require.NoError(t, server.Pause())
+	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+	listing := later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
+	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Set(e, nil)) })
+	short, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
+	_, err = f.s.Get(short, e.Key)
+	cancel()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	f.lostAtDeadline()
+	_, err = receive(f, reading)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	_, err = receive(f, listing)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	_, err = receive(f, waiting)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	_, err = receive(f, writing)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	short, cancel = context.WithTimeout(f.ctx, 200*time.Millisecond)
+	defer cancel()
+	require.Error(t, f.s.Close(short), "nobody has confirmed it")
+	_, err = f.Backend.Open(short, backend.OpenOptions{})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, server.Resume())
+}

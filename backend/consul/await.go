@@ -1,0 +1,222 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Await implements backend.Session. Each key has a blocking query, which needs a
+// connection for as long as it waits. With several keys, what there is of all of them is
+// read once more when one has changed, as one snapshot: that is rule 4.
+func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+	label := ""
+	for _, e := range known {
+		label = e.Key
+		if err := checkKey(e.Key); err != nil {
+			return nil, opError("await", label, err)
+		}
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("consul: await: no entries were given")
+	}
+	seen, err := s.await(ctx, known)
+	return seen, opError("await", label, err)
+}
+
+func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.Entry, error) {
+	var keys []string // each once
+	at := make([]int, len(known))
+	for i, e := range known {
+		at[i] = slices.Index(keys, e.Key)
+		if at[i] < 0 {
+			at[i] = len(keys)
+			keys = append(keys, e.Key)
+		}
+	}
+	r, w := &s.watches, newWaiter()
+	all := make([]*watch, len(keys))
+	r.mu.Lock()
+	for i, key := range keys {
+		e := known[slices.Index(at, i)]
+		index := indexOf(e)
+		if !s.memory.seen(index) {
+			index = 0
+		}
+		all[i] = r.join(w, watchKey{key: key}, e, backend.Listing{}, index)
+	}
+	r.mu.Unlock()
+	defer func() {
+		for _, t := range all {
+			r.leave(w, t)
+		}
+	}()
+	for {
+		if err := s.alive(ctx); err != nil {
+			return nil, err
+		}
+		seen, changed, index, err := s.look(known, at, all)
+		if err != nil {
+			return nil, err
+		}
+		if changed && len(keys) > 1 {
+			now, err := s.snapshot(ctx, keys, known, seen, index)
+			if err != nil {
+				return nil, err
+			}
+			changed = false
+			for i, k := range at {
+				seen[i] = now[k]
+				changed = changed || !seen[i].Same(known[i])
+			}
+			if changed {
+				s.stands(now)
+			}
+		}
+		if changed {
+			for i, e := range seen {
+				// Gone, and perhaps taken by another since.
+				if known[i].Session == s.id && known[i].Rev != e.Rev && s.over(ctx) {
+					return nil, s.lostError()
+				}
+			}
+			return seen, nil
+		}
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// over looks whether the session has ended, when an entry of its own turns out gone: the
+// servers remove both at once, and tell nobody why.
+func (s *session) over(ctx context.Context) bool {
+	entry, err := s.info(ctx)
+	if err == nil && entry == nil {
+		s.lose(errExpired)
+	}
+	return s.ctx.Err() != nil
+}
+
+// snapshot reads all keys at one moment, which is not before what the watches have
+// shown. Where the answer itself proves that, the leader need not ask the others first
+// whether it still is one: in a handover that is a round trip that everybody waits for.
+func (s *session) snapshot(ctx context.Context, keys []string, known, shown []backend.Entry, index uint64) ([]backend.Entry, error) {
+	if s.memory.shownUpTo(index) {
+		now, err := s.readAll(ctx, keys, new(api.QueryOptions).WithContext)
+		if err != nil {
+			return nil, err
+		}
+		if isAfter(keys, now, known, shown) {
+			s.note(now...)
+			return now, nil
+		}
+	}
+	return s.getAll(ctx, keys)
+}
+
+// isAfter tells whether a snapshot has all changes that were shown: an entry at the
+// same or a later version, or one that was enqueued gone, which never comes back.
+func isAfter(keys []string, now, known, shown []backend.Entry) bool {
+	for i, e := range shown {
+		have := now[slices.Index(keys, e.Key)]
+		switch {
+		case e.Same(known[i]):
+		case e.Exists() && have.Rev == e.Rev && have.Version >= e.Version:
+		case !e.Exists() && isEnqueued(e.Key) && !have.Exists():
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// look returns what the watches show, whether it is something else than known, and the
+// highest index at which it is.
+func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []backend.Entry, changed bool, index uint64, err error) {
+	r := &s.watches
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen = make([]backend.Entry, len(known))
+	for i, e := range known {
+		t := all[at[i]]
+		if t.err != nil {
+			return nil, false, 0, t.err
+		}
+		if t.shows() && !t.entry.Same(e) {
+			seen[i], changed, index = t.entry, true, max(index, t.index)
+			continue
+		}
+		seen[i] = e
+		r.ensure(t)
+	}
+	return seen, changed, index, nil
+}
+
+// stands notes what a snapshot has shown of the entries that were enqueued, when it has
+// shown another to be gone: see Predecessor.
+func (s *session) stands(snapshot []backend.Entry) {
+	gone := slices.ContainsFunc(snapshot, func(e backend.Entry) bool { return !e.Exists() && isEnqueued(e.Key) })
+	for _, e := range snapshot {
+		if gone && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
+			s.memory.stands(e.Key)
+		}
+	}
+}
+
+// AwaitList implements backend.Session.
+func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	if err := checkKey(known.Dir); err != nil {
+		return backend.Listing{}, opError("await list", known.Dir, err)
+	}
+	l, err := s.awaitList(ctx, known)
+	return l, opError("await list", known.Dir, err)
+}
+
+func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+	r, w := &s.watches, newWaiter()
+	index := known.Rev
+	if !s.memory.seen(index) {
+		index = 0
+	}
+	r.mu.Lock()
+	t := r.join(w, watchKey{known.Dir, true}, backend.Entry{}, known, index)
+	r.mu.Unlock()
+	defer r.leave(w, t)
+	for {
+		if err := s.alive(ctx); err != nil {
+			return backend.Listing{}, err
+		}
+		r.mu.Lock()
+		if t.err != nil {
+			defer r.mu.Unlock()
+			return backend.Listing{}, t.err
+		}
+		if t.shows() && !sameKeys(t.listing, known) {
+			now := t.listing
+			r.mu.Unlock()
+			if slices.ContainsFunc(known.Keys, func(key string) bool {
+				return owner(key) == s.id && !slices.Contains(now.Keys, key)
+			}) && s.over(ctx) {
+				return backend.Listing{}, s.lostError()
+			}
+			return now, nil
+		}
+		r.ensure(t)
+		r.mu.Unlock()
+		select {
+		case <-w.wake:
+		case <-ctx.Done():
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// sameKeys tells whether two listings are the same: no name is ever used twice.
+func sameKeys(a, b backend.Listing) bool { return slices.Equal(a.Keys, b.Keys) }

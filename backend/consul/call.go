@@ -1,0 +1,175 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var errSilent = errors.New("no answer in time")
+
+// bounded runs one request with a time limit of its own. The error is ctx's only if
+// ctx has ended.
+func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
+	own, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	v, err := do(own)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		err = ended(ctx)
+	case own.Err() != nil:
+		err = fmt.Errorf("%w (%v)", errSilent, limit)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%w: %v", errSilent, err) // by the client, on its own account
+	}
+	return v, err
+}
+
+// once runs one request of the session, which ends with it. The answer to a request
+// that was in time is returned whatever has happened since.
+func once[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
+	return onceMore(ctx, s, 0, do)
+}
+
+// onceMore is once for a request that is given some time to be answered after the
+// session has ended.
+func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
+	var zero T
+	if err := s.alive(ctx); err != nil {
+		return zero, err
+	}
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, func() {
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			cancel()
+		case <-own.Done():
+		}
+	})()
+	v, err := bounded(own, s.patience, do)
+	switch {
+	case err == nil:
+	case s.ctx.Err() != nil:
+		err = s.lostError()
+	case ctx.Err() != nil:
+		err = ended(ctx)
+	case transient(err):
+		s.trouble()
+	}
+	return v, err
+}
+
+// alive returns why nothing can be done any more.
+func (s *session) alive(ctx context.Context) error {
+	switch {
+	case s.ctx.Err() != nil:
+		return s.lostError()
+	case ctx.Err() != nil:
+		return ended(ctx)
+	}
+	return nil
+}
+
+// awaitLive blocks until the session is in touch: it is for the heartbeat to find out.
+func (s *session) awaitLive(ctx context.Context) error {
+	for {
+		if err := s.alive(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		state, changed := s.state, s.changed
+		s.mu.Unlock()
+		switch state {
+		case backend.Live:
+			return nil
+		case backend.Lost:
+			return s.lostError()
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// ride runs a request that may be repeated, until it is answered.
+func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
+	for pause := newPause(); ; {
+		if err := s.awaitLive(ctx); err != nil {
+			var zero T
+			return zero, err
+		}
+		v, err := once(ctx, s, do)
+		if err == nil && s.ctx.Err() != nil {
+			return v, s.lostError()
+		}
+		if !transient(err) {
+			if err != nil {
+				err = answerError(err)
+			}
+			return v, err
+		}
+		if why := s.wait(ctx, &pause); why != nil {
+			if !errors.Is(why, backend.ErrSessionLost) {
+				why = fmt.Errorf("%w (%v)", why, err)
+			}
+			return v, why
+		}
+	}
+}
+
+// pause is how long to wait between attempts: longer each time, and never the same.
+type pause struct{ next time.Duration }
+
+func newPause() pause { return pause{next: 10 * time.Millisecond} }
+
+const longestPause = 500 * time.Millisecond
+
+func (p *pause) step() time.Duration {
+	d := p.next/2 + rand.N(p.next)
+	p.next = min(2*p.next, longestPause)
+	return d
+}
+
+// wait waits until it is time for the next attempt.
+func (p *pause) wait(ctx context.Context) error {
+	timer := time.NewTimer(p.step())
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ended(ctx)
+	}
+}
+
+// wait is pause.wait, which ends with the session, too.
+func (s *session) wait(ctx context.Context, p *pause) error {
+	own, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	err := p.wait(own)
+	switch {
+	case s.ctx.Err() != nil:
+		return s.lostError()
+	case err != nil && ctx.Err() != nil:
+		return ended(ctx)
+	}
+	return nil
+}
+
+// silent is an error of a request without ctx's own, if that was its time limit.
+func silent(ctx context.Context, err error) error {
+	if ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return errSilent
+	}
+	return err
+}

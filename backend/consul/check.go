@@ -1,0 +1,112 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+const (
+	// checkService is the service whose instances carry the sessions' checks.
+	checkService = "elector"
+	// checkReserve is what a check's TTL at the agent is longer than the session's:
+	// an agent keeps the end of it, over a restart, in whole seconds.
+	checkReserve = time.Second
+	// checkReaped is when the agent removes what a crashed process has left; it does
+	// not take less.
+	checkReaped = time.Minute
+)
+
+var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
+
+// register registers a check and passes it for the first time.
+//
+// A session that is tied to a health check ends as soon as the servers hear that the
+// check is critical. A TTL check becomes that when it was not passed for its TTL; the
+// agent then tells the servers at once. So a crash costs the check's TTL, and not up to
+// twice the session's, of ten seconds or more.
+//
+// It keeps to the trust window because the agent's timer starts anew at the RECEIPT of
+// each pass, and a pass counts only if it was answered before the window's end, when the
+// timer cannot have run out yet. What else may make it critical, and why not too early:
+//
+//   - The agent is restarted. It has written to disk, at each pass, until when the check
+//     is good, and takes it up as it was if that is not over, else as critical. It is in
+//     whole seconds, cut off, hence checkReserve. Before the first pass there is no such
+//     file and a restart makes it critical at once: so the first pass comes before the
+//     session. What is on disk is wall-clock time: a clock that is set forward while the
+//     agent is down ends the session that much earlier. That is not covered.
+//   - "consul reload" takes the checks down and up again as they were, without telling
+//     the servers in between.
+//   - The agent dies, or is cut off from the servers: nobody tells the servers
+//     anything. Renewals of the session fail as they go through the same agent, so that it
+//     is lost at the end of its window, and goes at the servers by its own TTL.
+//   - The agent's data is wiped, or it has none (-dev): the check goes with the restart,
+//     and the session at once. That is not covered, as "consul leave" is not.
+//
+// It is a check of a service, not of the node: a critical check of the node would take
+// all of the node's services out of discovery when a candidate crashes. The instance of a
+// process that has crashed stays for a minute and a half, as critical; the agent removes it.
+func (b *Backend) register(ctx context.Context, ttl time.Duration) (lease, error) {
+	id := fmt.Sprintf("%s-%016x", checkService, newNonce())
+	l := lease{ttl: ttl, timeout: max(b.cfg.SessionTimeout, 2*ttl), check: id, service: id}
+	registration := &api.AgentServiceRegistration{
+		ID:   l.service,
+		Name: checkService,
+		Check: &api.AgentServiceCheck{
+			CheckID:                        l.check,
+			Name:                           "elector session",
+			TTL:                            (ttl + checkReserve).String(),
+			Status:                         api.HealthPassing,
+			DeregisterCriticalServiceAfter: checkReaped.String(),
+		},
+	}
+	_, err := bounded(ctx, l.patience(), func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.client.Agent().ServiceRegisterOpts(registration, api.ServiceRegisterOpts{}.WithContext(ctx))
+	})
+	if err == nil {
+		l.sent = time.Now()
+		_, err = bounded(ctx, l.patience(), func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, b.pass(ctx, l)
+		})
+	}
+	if err != nil {
+		b.abandon(l)
+		return l, openError(ctx, err)
+	}
+	return l, nil
+}
+
+// pass passes the check.
+func (b *Backend) pass(ctx context.Context, l lease) error {
+	err := b.client.Agent().UpdateTTLOpts(l.check, "", api.HealthPassing, new(api.QueryOptions).WithContext(ctx))
+	if code(err) == http.StatusNotFound {
+		return fmt.Errorf("%w: %w", errNoCheck, err)
+	}
+	return err
+}
+
+// deregister removes the check, if there is one.
+func (b *Backend) deregister(ctx context.Context, l lease) error {
+	if l.check == "" {
+		return nil
+	}
+	return b.client.Agent().ServiceDeregisterOpts(l.service, new(api.QueryOptions).WithContext(ctx))
+}
+
+// abandon removes the check of a session that was not opened. If that fails the agent
+// does it later.
+func (b *Backend) abandon(l lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if err := b.deregister(ctx, l); err != nil {
+		b.cfg.Logger.Debug("consul: the health check of a session that was not opened stays until the agent removes it", "error", err)
+	}
+}
+
+// missingCheck tells whether the servers have not heard of a session's check yet.
+func missingCheck(err error) bool { return strings.Contains(err.Error(), "Missing check") }

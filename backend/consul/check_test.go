@@ -1,0 +1,122 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+const check = 3 * time.Second
+
+func setUpChecked(t *testing.T, servers ...*servertest.Consul) *fixture {
+	t.Helper()
+	return setUpOn(t, consultest.Options{Config: consul.Config{Check: check}}, servers...)
+}
+
+// exists asks the servers whether the session lives. It tries until they answer.
+func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
+	t.Helper()
+	var there bool
+	eventually(t, "an answer", func() bool {
+		for _, server := range servers {
+			user, err := consultest.Operator(server)
+			require.NoError(t, err)
+			session, _, err := user.Session().Info(id, &api.QueryOptions{RequireConsistent: true})
+			there = session != nil
+			if err == nil {
+				return true
+			}
+		}
+		return false
+	})
+	return there
+}
+
+// With a check a crash is over in seconds, yet not before the window.
+func TestCheckOfACrashedProcess(t *testing.T) {
+	t.Parallel()
+	f := setUpChecked(t, sharedServer(t))
+	o := f.another()
+	assert.Equal(t, check, f.s.TTL())
+	e := f.enqueue(f.s)
+	for range 3 {
+		f.renewed()
+	}
+	waiting := o.await(e)
+	began := time.Now()
+	f.Suspend()
+	_, err := receive(o, waiting)
+	took := time.Since(began)
+	require.NoError(t, err)
+	assert.Equal(t, backend.Lost, f.s.State())
+	assert.False(t, time.Now().Before(f.s.Deadline()))
+	t.Logf("the entry went %v after the crash, %v after the window", took, time.Since(f.s.Deadline()))
+	assert.Less(t, took, 2*check)
+}
+
+// The agent of a checked session is restarted again and again, at any moment of the
+// check's life. The session may end with it, but never before its window does.
+func TestCheckOverAgentRestarts(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	kept := 0
+	for i := range 6 {
+		f := setUpChecked(t, server)
+		if i > 0 { // the first before there was any update
+			f.renewed()
+			time.Sleep(time.Duration(i) * check / 20)
+		}
+		require.NoError(t, server.Kill())
+		require.NoError(t, server.Launch())
+		for {
+			there := exists(t, f.Servers, f.s.ID())
+			if now := time.Now(); !there {
+				require.False(t, now.Before(f.s.Deadline()), "it ended %v before its window", f.s.Deadline().Sub(now))
+				break
+			}
+			if f.s.State() == backend.Lost || server.WaitReady(time.Minute) == nil && f.s.State() == backend.Live {
+				kept++
+				break
+			}
+		}
+		require.NoError(t, server.WaitReady(time.Minute))
+	}
+	t.Logf("%d of 6 sessions outlived the restart", kept)
+}
+
+// Where the agent is gone for good, the session's own TTL frees the entries.
+func TestCheckOfALostAgent(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{})
+	f := setUpChecked(t, agent)
+	f.renewed()
+	require.NoError(t, agent.Kill())
+	f.lostAtDeadline()
+	assert.True(t, exists(t, []*servertest.Consul{server}, f.s.ID()), "it ended before anybody could know")
+	began := time.Now()
+	eventually(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	t.Logf("the session went %v after its window", time.Since(began))
+}
+
+// Close leaves nothing at the agent.
+func TestCheckIsRemoved(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	f := setUpChecked(t, server)
+	checks, err := f.operator().Agent().Checks()
+	require.NoError(t, err)
+	assert.NotEmpty(t, checks)
+	require.NoError(t, f.s.Close(f.ctx))
+	checks, err = f.operator().Agent().Checks()
+	require.NoError(t, err)
+	assert.Empty(t, checks)
+}

@@ -1,0 +1,51 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Checks returns the guards as operations for a transaction of the user's own: what is
+// written with them is written only if the guards hold at that instant.
+//
+//	checks, err := consul.Checks(ctx, g.Session, g.Conditions...)
+//	…
+//	ok, response, _, err := client.Txn().Txn(append(checks, &api.TxnOp{KV: …}), nil)
+//
+// client may be any of the same datacenter whose token may read the entries. The session
+// must be of this package (one behind backend.Share is).
+//
+// What tells entries from their successors is, but for those that were enqueued, the
+// index of their last write, which is read on each call: ask right before the
+// transaction, for each one anew.
+//
+// ErrGuard says that a guard does not hold now. That a check fails in the transaction
+// says that a guard does not hold, or that the entry was written to meanwhile: ask again,
+// with fresh checks, until Checks or the transaction decides. Checks blocks while the
+// session is suspended, until ctx ends.
+func Checks(ctx context.Context, s backend.Session, guards ...backend.Guard) (api.TxnOps, error) {
+	own := unwrap(s)
+	if own == nil {
+		return nil, fmt.Errorf("consul: checks: the session is not of this package: it is a %T", s)
+	}
+	c := &commit{s: own, guards: guards}
+	key, err := c.check()
+	if err == nil {
+		err = own.alive(ctx)
+	}
+	if err != nil {
+		return nil, opError("checks", key, err)
+	}
+	for _, g := range guards {
+		own.memory.forget(g.Entry.Key)
+	}
+	p, err := c.compile(ctx)
+	if err != nil {
+		return nil, opError("checks", key, err)
+	}
+	return p.all(), nil
+}

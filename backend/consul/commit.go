@@ -1,0 +1,339 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A commit is one call of Commit: a transaction of conditions and writes. A transaction
+// that was refused because what the session knows was outdated is made anew, and so is
+// one that, as the slot says, was not done.
+type commit struct {
+	s      *session
+	guards []backend.Guard
+	ops    []backend.Op
+	nonce  uint64 // of the attempt, and in the names of what it enqueues
+	deep   bool   // ancestors of Puts may be missing
+}
+
+// Commit implements backend.Session.
+func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	c := &commit{s: s, guards: guards, ops: ops}
+	label, err := c.check()
+	if err == nil {
+		err = s.alive(ctx)
+	}
+	if err != nil {
+		return nil, opError("commit", label, err)
+	}
+	made, err := c.run(ctx)
+	if (errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
+		err = fmt.Errorf("%w (%v)", s.lostError(), err)
+	}
+	return made, opError("commit", label, err)
+}
+
+// aboutOwn tells whether an entry of this session is what the commit is about.
+func (c *commit) aboutOwn() bool {
+	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id }) ||
+		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.id })
+}
+
+// check looks at what was given, and returns the key that stands for it in errors.
+func (c *commit) check() (label string, err error) {
+	for _, g := range c.guards {
+		if label == "" {
+			label = g.Entry.Key
+		}
+		if err := checkKey(g.Entry.Key); err != nil {
+			return g.Entry.Key, err
+		}
+	}
+	for i, op := range c.ops {
+		if i == 0 {
+			label = op.Key
+		}
+		if err := checkKey(op.Key); err != nil {
+			return op.Key, err
+		}
+		if op.Kind < backend.OpCreate || op.Kind > backend.OpDelete {
+			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
+		}
+	}
+	return label, nil
+}
+
+// run tries until there is an outcome.
+func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
+	for pause := newPause(); ; {
+		made, done, err := c.attempt(ctx)
+		if done || err != nil {
+			return made, err
+		}
+		if err := c.s.wait(ctx, &pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// attempt sends the commit once, and returns whether there is an outcome.
+func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
+	c.nonce = newNonce()
+	p, err := c.compile(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(c.ops) == 0 {
+		return nil, true, c.ask(ctx, p)
+	}
+	t := c.s.takeSlot()
+	first := t.write(c.s.id, c.nonce)
+	p.shift = len(first)
+	ops := append(first, p.all()...)
+	if err := tooLarge(ops); err != nil {
+		c.s.giveSlot(t)
+		return nil, false, err
+	}
+	if err := c.s.awaitLive(ctx); err != nil {
+		c.s.giveSlot(t)
+		return nil, false, err
+	}
+	response, err := c.s.txnWrite(ctx, ops)
+	switch {
+	case err == nil && len(response.Errors) == 0 && t.written(response) != 0:
+		t.index = t.written(response)
+		c.s.giveSlot(t)
+		return c.made(p, t.index), true, nil
+	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
+		c.s.giveSlot(t)
+		return nil, false, c.refused(p, response.Errors)
+	case err == nil && invalidSession(response.Errors):
+		c.s.lose(errExpired)
+		return nil, false, c.s.lostError()
+	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
+		c.s.giveSlot(t)
+		return nil, false, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
+			refusal(response.Errors[0]), slotDir)
+	case err != nil && unsent(err):
+		c.s.giveSlot(t)
+		return nil, false, nil
+	case err != nil && code(err) != 0 && !transient(err):
+		c.s.giveSlot(t)
+		return nil, false, answerError(err)
+	}
+	// It may have been done: nobody has answered, or what did answer found that the slot
+	// has been written, which nobody but this commit can have done.
+	if made, done, err = c.resolve(ctx, p, t, err); err != nil {
+		return nil, false, err
+	}
+	return made, done, nil
+}
+
+// ask asks whether the guards hold.
+func (c *commit) ask(ctx context.Context, p *plan) error {
+	for {
+		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
+			return c.s.txnRead(ctx, p.all(), consistent)
+		})
+		if err != nil || len(response.Errors) == 0 {
+			return err
+		}
+		if err := c.refused(p, response.Errors); err != nil {
+			return err
+		}
+		if p, err = c.compile(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// resolve finds out about a transaction that may have been done.
+func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made []backend.Entry, done bool, err error) {
+	s := c.s
+	if why != nil && (s.ctx.Err() != nil || ctx.Err() != nil) {
+		return nil, false, c.abandon(p, t, why)
+	}
+	index, err := s.settle(ctx, t, c.nonce)
+	switch {
+	case err == nil:
+	case why == nil && s.ctx.Err() != nil:
+		return nil, false, err // it was refused, as the slot went with the session
+	default:
+		return nil, false, c.abandon(p, t, err)
+	}
+	if index == 0 {
+		s.giveSlot(t)
+		return nil, false, nil // not done, and never will be: once more
+	}
+	made = c.made(p, index)
+	ephemeral := c.ephemeral(made)
+	if len(ephemeral) == 0 {
+		s.giveSlot(t)
+		return made, true, nil
+	}
+	now, err := s.getAll(ctx, keysOf(ephemeral))
+	if err != nil {
+		return nil, false, c.abandon(p, t, err)
+	}
+	s.giveSlot(t)
+	for i, e := range ephemeral {
+		if now[i].Rev != e.Rev {
+			s.reapAllOf(ephemeral)
+			return nil, false, fmt.Errorf("%w: it was done, and somebody has deleted %s since", backend.ErrIndeterminate, e.Key)
+		}
+	}
+	return made, true, nil
+}
+
+// abandon gives up on a transaction that may yet be, or have been, done. What it may
+// have made and nobody knows of is removed in the background.
+func (c *commit) abandon(p *plan, t *slot, why error) error {
+	s, nonce := c.s, c.nonce
+	if !errors.Is(why, backend.ErrSessionLost) {
+		s.reap(func(ctx context.Context) error {
+			index, err := s.settle(ctx, t, nonce)
+			if err != nil {
+				return err
+			}
+			if index != 0 {
+				s.reapAllOf(c.ephemeral(c.made(p, index)))
+			}
+			s.giveSlot(t)
+			return nil
+		})
+	}
+	return unknown(why)
+}
+
+// unknown is the error of a commit of which it is not known whether it was done. Only
+// that ctx has ended, or the session, is still to be found in it: other sentinels say
+// that nothing was written.
+func unknown(why error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+		if errors.Is(why, end) {
+			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
+		}
+	}
+	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
+}
+
+// made is the outcome of a plan that was done at an index.
+func (c *commit) made(p *plan, index uint64) []backend.Entry {
+	made := make([]backend.Entry, len(c.ops))
+	for i, op := range c.ops {
+		e := backend.Entry{Key: op.Key, Value: op.Value, Rev: index, Version: 1}
+		switch {
+		case op.Kind == backend.OpDelete:
+			e = backend.Entry{Key: op.Key}
+		case op.Kind == backend.OpEnqueue:
+			e.Key, e.Session = c.name(i), c.s.id
+		case op.Kind == backend.OpCreate:
+			e.Session = c.s.id
+		case p.was[i].Exists():
+			e.Rev, e.Session = p.was[i].Rev, p.was[i].Session
+			e.Version = index - e.Rev + 1
+		}
+		made[i] = e
+	}
+	c.s.memory.saw(index)
+	c.s.note(made...)
+	return made
+}
+
+// name is the key that an Enqueue gives to its entry.
+func (c *commit) name(op int) string {
+	return c.ops[op].Key + "/" + nameOf(c.s.id, c.nonce, op)
+}
+
+// ephemeral are those of a commit's entries that Create or Enqueue has made.
+func (c *commit) ephemeral(made []backend.Entry) []backend.Entry {
+	var all []backend.Entry
+	for i, e := range made {
+		if k := c.ops[i].Kind; k == backend.OpCreate || k == backend.OpEnqueue {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func keysOf(entries []backend.Entry) []string {
+	keys := make([]string, len(entries))
+	for i, e := range entries {
+		keys[i] = e.Key
+	}
+	return keys
+}
+
+// Drop implements backend.Session.
+func (s *session) Drop(ctx context.Context, e backend.Entry) error {
+	if err := checkKey(e.Key); err != nil {
+		return opError("drop", e.Key, err)
+	}
+	if s.ctx.Err() != nil {
+		return opError("drop", e.Key, s.lostError())
+	}
+	if !e.Exists() {
+		return nil
+	}
+	if e.Session != s.id {
+		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
+	}
+	err := s.drop(ctx, e)
+	if err != nil && !errors.Is(err, backend.ErrSessionLost) {
+		s.reapAllOf([]backend.Entry{e})
+		err = fmt.Errorf("not confirmed yet: %w", err)
+	}
+	return opError("drop", e.Key, err)
+}
+
+// drop deletes an incarnation and returns nil once it is known to be gone. It needs no
+// slot: it may be done twice, and as late as it likes.
+func (s *session) drop(ctx context.Context, e backend.Entry) error {
+	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
+	for pause := newPause(); ; {
+		err := s.awaitLive(ctx)
+		var p *plan
+		if err == nil {
+			p, err = c.compile(ctx)
+		}
+		if err == nil {
+			var response *api.TxnResponse
+			response, err = s.txnWrite(ctx, p.all())
+			switch {
+			case err == nil && len(response.Errors) == 0:
+				s.note(backend.Entry{Key: e.Key})
+				return nil
+			case err == nil:
+				err = c.refused(p, response.Errors)
+			case !transient(err) && code(err) != 0:
+				return answerError(err)
+			case !transient(err):
+				return err
+			default:
+				err = nil
+			}
+		}
+		switch {
+		case errors.Is(err, backend.ErrNoEntry):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := s.wait(ctx, &pause); err != nil {
+			return err
+		}
+	}
+}
+
+// reapAllOf removes entries of the session in the background.
+func (s *session) reapAllOf(entries []backend.Entry) {
+	for _, e := range slices.Clone(entries) {
+		s.reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+	}
+}

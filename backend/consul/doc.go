@@ -1,0 +1,69 @@
+// Package consul is the backend for HashiCorp Consul 1.14 and later, on the client
+// library github.com/hashicorp/consul/api.
+//
+// # What it guarantees
+//
+// A session of this package is one Consul session, and never another. Revisions are
+// creation indexes, which are Raft's: they rise over all keys and survive restarts.
+// Creating, enqueuing and guarded writing are one transaction each. A transaction whose
+// answer was lost is looked up, and it is then known whether it was done: see slot.
+//
+// # The trust window
+//
+// Session.Deadline is the instant at which the newest acknowledged renewal was sent, plus
+// the TTL, minus a twentieth of it. The servers keep a session for twice its TTL: see
+// session.beat for why the window is sound whatever happens to the leader.
+//
+// That makes for a slow failover: Consul takes no TTL below 10 s, so that the entries of
+// a process that crashes go 20 s later (session_ttl_min lets an operator allow less, and
+// this package does not). [Config].Check is the way out: it ties each session to a health
+// check of its own on the agent. With a Check of 2 s they go 3 s later: see
+// Backend.register for what it relies on. A session that is closed goes at once.
+//
+// # What it does not guarantee
+//
+//   - Sessions belong to the node of the agent that the client talks to. They end at once,
+//     and earlier than the window says, when that node leaves the catalog: "consul leave"
+//     on the agent, "consul force-leave -prune", or 72 hours of absence. So they do when
+//     an operator destroys them. With a Check they also do when the agent loses its data,
+//     or its machine's clock is set forward while it is down. Guarded commits are safe all
+//     the same: the servers decide about them.
+//   - The window is on Go's monotonic clock. On Linux it stands still while the whole
+//     machine is suspended.
+//   - A Delete of a persistent entry looks for children right before, as Consul cannot make
+//     that a condition. A child that is made in between is left without its parent.
+//   - Held and Set of an entry that was made by Create or Put compare the index of its last
+//     write, which is learned first. While others write to it faster than that, they are
+//     tried again and again.
+//   - A session of another tool that holds a key may leave a lock-delay on it, 15 s by
+//     default, in which nobody can take it: a Create blocks until it is over. Sessions of
+//     this package have none, as it is the trust window that keeps two leaders apart.
+//   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
+//     indexes: tokens may come twice. Sessions that are live go on with what was restored.
+//   - Namespaces and partitions of Consul Enterprise have not been tried.
+//
+// # What it asks of Consul
+//
+// Each entry that is waited for is a request that is answered late, and has a connection
+// of its own: a waiting candidate of the fair strategy has two, besides the one for all
+// else. An agent takes 200 from one address (limits.http_max_conns_per_client); what is
+// over that is ErrUnavailable and says so.
+//
+// The token needs, with ACLs:
+//
+//	key_prefix "jobs/reindex" { policy = "write" }  # the election
+//	key "jobs"                { policy = "write" }  # each key above it, which is made if it is not there
+//	key_prefix ".elector/"    { policy = "write" }
+//	session_prefix ""         { policy = "write" }
+//	service "elector"         { policy = "write" }  # with Config.Check
+//
+// A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
+// one or two operations, each guard one, each parent one, and the slot two.
+//
+// # Layout
+//
+// The entry "/a/b" is Consul's key "a/b", and its directory the key "a", which has no
+// value. Enqueued entries are named "e-<session>-<random>"; see names.go. Flags are
+// random with each write. A session's slots are ".elector/<session>/<number>", and go with
+// it.
+package consul

@@ -1,0 +1,253 @@
+package consul_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// recordStates notes the states that the session goes through until stop is called.
+func (f *fixture) recordStates() (stop func() []backend.State) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	states := []backend.State{f.s.State()}
+	var recording sync.WaitGroup
+	recording.Go(func() {
+		for {
+			state, err := f.s.AwaitState(ctx, states[len(states)-1])
+			if err != nil {
+				return
+			}
+			states = append(states, state)
+			if state == backend.Lost {
+				return
+			}
+		}
+	})
+	return func() []backend.State { cancel(); recording.Wait(); return states }
+}
+
+// An agent that is restarted within the window keeps the session.
+func TestAgentRestart(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*servertest.Consul) error{
+		"killed":  (*servertest.Consul).Kill,
+		"stopped": (*servertest.Consul).Stop,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+			f := setUpOn(t, consultest.Options{}, server)
+			e, flag := f.enqueue(f.s), f.commit(f.s, backend.Put(f.dir+"/flag", nil, 0))[0]
+			waiting := f.await(e, flag)
+			states := f.recordStates()
+			require.NoError(t, end(server))
+			f.awaitState(backend.Suspended)
+			require.NoError(t, server.Start())
+			f.awaitState(backend.Live)
+			f.renewed()
+			assert.NotContains(t, states(), backend.Lost)
+			got, err := f.s.Get(f.ctx, e.Key)
+			require.NoError(t, err)
+			assert.True(t, got.Same(e))
+			changed := f.commit(f.another().s, backend.Set(flag, []byte("x")))[0]
+			now, err := receive(f, waiting)
+			require.NoError(t, err)
+			assert.True(t, now[0].Same(e))
+			assert.True(t, now[1].Same(changed))
+			f.renewed()
+		})
+	}
+}
+
+// The servers elect another leader while sessions live and wait.
+func TestServerLeaderChange(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]struct {
+		end, back func(*servertest.Consul) error
+	}{
+		"killed": {(*servertest.Consul).Kill, (*servertest.Consul).Start},
+		"paused": {(*servertest.Consul).Pause, (*servertest.Consul).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{})
+			old, err := cluster.Leader()
+			require.NoError(t, err)
+			leader := slices.Index(cluster.Members, old)
+			follower := (leader + 1) % 3
+			at := func(member int) *fixture {
+				f := processOn(t, consultest.Options{}, cluster.Members...)
+				f.Only(member)
+				f.s = f.open()
+				return f
+			}
+			f := at(follower)
+			f.dir = newRoot()
+			f.commit(f.s, backend.Put(f.dir, nil, 0))
+			e, flag := f.enqueue(f.s), f.commit(f.s, backend.Put(f.dir+"/flag", nil, 0))[0]
+			waiting, states := f.await(e, flag), f.recordStates()
+			// This one is with the leader, and goes elsewhere when it ends.
+			g := at(leader)
+			g.dir = f.dir
+			g.Resume()
+			theirs := g.enqueue(g.s)
+			alsoWaiting, theirStates := g.await(flag, theirs), g.recordStates()
+
+			require.NoError(t, end.end(old))
+			if name == "paused" {
+				g.Only(follower) // as a load balancer decides
+				g.Cut()
+			}
+			_, err = cluster.WaitLeader(20 * time.Second)
+			require.NoError(t, err)
+			f.renewed()
+			g.renewed()
+			third := (leader + 2) % 3
+			other := at(third)
+			changed := f.commit(other.s, backend.Set(flag, []byte("x")))[0]
+			now, err := receive(f, waiting)
+			require.NoError(t, err)
+			assert.True(t, now[0].Same(e))
+			assert.True(t, now[1].Same(changed))
+			now, err = receive(g, alsoWaiting)
+			require.NoError(t, err)
+			assert.True(t, now[0].Same(changed))
+			assert.True(t, now[1].Same(theirs))
+			require.NoError(t, end.back(old))
+			f.renewed()
+			g.renewed()
+			assert.NotContains(t, states(), backend.Lost)
+			assert.NotContains(t, theirStates(), backend.Lost)
+		})
+	}
+}
+
+// A session that an operator destroys is lost at the next contact.
+func TestSessionDestroyed(t *testing.T) {
+	t.Parallel()
+	t.Run("while idle", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		f.renewed()
+		began := time.Now()
+		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+		state, err := f.s.AwaitState(f.ctx, backend.Live)
+		require.NoError(t, err)
+		assert.Equal(t, backend.Lost, state, "the service was in touch all the time")
+		assert.Less(t, time.Since(began), f.s.TTL()/2)
+		assert.True(t, time.Now().Before(f.s.Deadline()))
+	})
+	t.Run("told by a commit", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		f.renewed()
+		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+		_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+		require.ErrorIs(t, err, backend.ErrSessionLost)
+		assert.Equal(t, backend.Lost, f.s.State())
+	})
+	t.Run("told by its own entry", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		e := f.enqueue(f.s)
+		waiting := f.await(e)
+		f.renewed()
+		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+		now, err := receive(f, waiting)
+		if err == nil {
+			assert.False(t, now[0].Exists())
+		} else {
+			require.ErrorIs(t, err, backend.ErrSessionLost)
+		}
+	})
+}
+
+// What others lock, and write, in a directory of ours is left alone.
+func TestForeignLocks(t *testing.T) {
+	f := setUp(t)
+	user := f.operator()
+	id, _, err := user.Session().CreateNoChecks(&api.SessionEntry{Behavior: api.SessionBehaviorRelease, TTL: "60s"}, nil)
+	require.NoError(t, err)
+	own := f.enqueue(f.s)
+	name := own.Key[len(f.dir):]
+	lock := func(key string) {
+		got, _, err := user.KV().Acquire(&api.KVPair{Key: key[1:], Session: id, Flags: api.LockFlagValue}, nil)
+		require.NoError(t, err)
+		require.True(t, got)
+	}
+	lock(f.dir + "/.lock")
+	lock(f.dir + "/0")
+	lock(f.dir + name + "x")
+	lock(f.dir + "/deep" + name)
+	// The same pattern, by another session, of which one is the session's own name.
+	if i := strings.Index(name, f.s.ID()); i >= 0 {
+		lock(f.dir + name[:i] + id + name[i+len(f.s.ID()):] + "0")
+	}
+	next := f.enqueue(f.another().s)
+	listing, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Contains(t, listing.Keys, own.Key)
+	assert.Contains(t, listing.Keys, next.Key)
+	for _, key := range listing.Keys {
+		assert.NotContains(t, key, "lock")
+	}
+	before, err := f.s.Predecessor(f.ctx, own)
+	require.NoError(t, err)
+	assert.False(t, before.Exists())
+
+	// A seat that another tool holds is taken, and free when it is released.
+	lock(f.dir + "/seat")
+	_, err = f.s.Commit(f.ctx, nil, backend.Create(f.dir+"/seat", nil))
+	require.ErrorIs(t, err, backend.ErrExists)
+	taken, err := f.s.Get(f.ctx, f.dir+"/seat")
+	require.NoError(t, err)
+	assert.Equal(t, id, taken.Session)
+	waiting := f.await(taken)
+	_, err = user.KV().Delete(f.dir[1:]+"/seat", nil)
+	require.NoError(t, err)
+	_, err = receive(f, waiting)
+	require.NoError(t, err)
+	f.commit(f.s, backend.Create(f.dir+"/seat", nil))
+}
+
+// A key that is unlocked by hand is no longer the session's, and guards say so.
+func TestReleasedByOperator(t *testing.T) {
+	f := setUp(t)
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", []byte("v")))[0]
+	released, _, err := f.operator().KV().Release(&api.KVPair{Key: seat.Key[1:], Session: f.s.ID(), Value: []byte("v")}, nil)
+	require.NoError(t, err)
+	require.True(t, released)
+	got, err := f.s.Get(f.ctx, seat.Key)
+	require.NoError(t, err)
+	assert.Empty(t, got.Session)
+	assert.False(t, got.Same(seat))
+}
+
+// Limits are named before anything is sent.
+func TestTooLarge(t *testing.T) {
+	f := setUp(t)
+	var many []backend.Op
+	for i := range 129 {
+		many = append(many, backend.Put(fmt.Sprintf("%s/%d", f.dir, i), nil, 0))
+	}
+	sent := f.countTxns()
+	_, err := f.s.Commit(f.ctx, nil, many...)
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	require.ErrorContains(t, err, "128")
+	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", make([]byte, 512<<10), 0))
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	assert.Zero(t, sent.Load())
+	f.commit(f.s, many[:100]...)
+}

@@ -1,0 +1,160 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A lease is what a session lives by: its TTL at the servers and, with Config.Check,
+// a health check.
+type lease struct {
+	ttl     time.Duration // how long after the last heartbeat entries are sure to stay
+	timeout time.Duration // of the session at the servers
+	check   string        // the check's ID, or ""
+	service string        // that it is of
+	sent    time.Time     // when the check was first passed
+}
+
+// patience is how long to wait for the answer to a request that is no heartbeat. A write
+// that is given up is kept from being done later, and sent again: too little patience
+// with slow servers, and none would ever succeed.
+func (l lease) patience() time.Duration { return max(l.ttl/3, 5*time.Second) }
+
+// margin is what the trust window is shorter than the TTL: see beat.
+func (l lease) margin() time.Duration { return l.ttl / 20 }
+
+// every is the time between heartbeats.
+func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
+
+// beat renews the session, on a schedule of its own: api.Session.RenewPeriodic retries
+// by rules that know nothing of the window.
+//
+// The window counts from when an acknowledged renewal was SENT. What makes that safe:
+//
+//   - The leader alone keeps the timers, and answers renewals itself. A timer that is
+//     reset at the receipt of a renewal ends the session twice the TTL later
+//     (structs.SessionTTLMultiplier); the TTL is what Consul promises.
+//   - A new leader sets all timers anew, to twice the TTL: only ever later.
+//   - A leader that was paused, or cut off, and does not know yet that there is
+//     another, answers from what it has, and sets its own timers only. Say the session
+//     was last renewed at the right leader by what was sent at p, the other leader took
+//     over at q ≥ p, and the old one answers what was sent at t. The session lives until
+//     q + 2 TTL at least, the window says t + TTL; t is before the end of the window
+//     before, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL ≤
+//     q + 2 TTL. What it answers thereafter, until it steps down, may be later by that
+//     time: some milliseconds where it was paused, as its lease has run out then, and
+//     nothing where it was cut off, as it steps down before another is elected. That, and
+//     the clocks' rates, are what the margin, a twentieth of the TTL, is for.
+//
+// What ends a session at once, whatever its TTL, is not covered by any window: that the
+// agent's node is taken out of the catalog ("consul leave" on the agent, "consul
+// force-leave -prune", or 72 hours of absence), and an operator who destroys it.
+//
+// An answer that there is no such session ends it. A leader that is new may say so of
+// one that was made a moment ago: then the session is given up for nothing, and
+// destroyed. Everything else (no leader, 5xx, a refused token, no answer) says nothing
+// about the session, and is ridden out until the window ends.
+func (s *session) beat(renewed time.Time) {
+	defer s.calls.Done()
+	timer := time.NewTimer(s.lease.every())
+	defer timer.Stop()
+	for pause := newPause(); ; {
+		select {
+		case <-timer.C:
+		case <-s.poked:
+		case <-s.ctx.Done():
+			return
+		}
+		// With a check the session needs it less often.
+		live := s.State() == backend.Live
+		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
+		sent := time.Now()
+		err := s.beatOnce(renew)
+		switch {
+		case err == nil:
+			if renew {
+				renewed = sent
+			}
+			s.window.Extend(sent)
+			if s.resume() {
+				s.watches.restart()
+			}
+			pause = newPause()
+			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
+			continue
+		case errors.Is(err, errExpired), errors.Is(err, errNoCheck):
+			s.lose(err)
+			return
+		}
+		if s.suspend() {
+			s.b.cfg.Logger.Debug("consul: session suspended", "session", s.id, "error", err)
+		}
+		timer.Reset(min(pause.step(), s.lease.every()/4))
+	}
+}
+
+// trouble has the session look at once whether it is still in touch, when a request
+// was not answered.
+func (s *session) trouble() {
+	if s.State() != backend.Live {
+		return
+	}
+	select {
+	case s.poked <- struct{}{}:
+	default:
+	}
+}
+
+// beatOnce sends the heartbeats. It does not rely on the client to heed a time limit.
+func (s *session) beatOnce(renew bool) error {
+	if !s.begin() {
+		return s.lostError()
+	}
+	limit := s.lease.every()
+	answer := make(chan error, 1)
+	go func() {
+		defer s.calls.Done()
+		ctx, cancel := context.WithTimeout(s.ctx, limit)
+		defer cancel()
+		var err error
+		if s.lease.check != "" {
+			err = s.b.pass(ctx, s.lease)
+		}
+		if err == nil && renew {
+			err = s.renew(ctx)
+		}
+		answer <- err
+	}()
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-timer.C:
+		return errSilent
+	case <-s.ctx.Done():
+		return s.lostError()
+	}
+}
+
+func (s *session) renew(ctx context.Context) error {
+	entry, _, err := s.b.client.Session().Renew(s.id, new(api.WriteOptions).WithContext(ctx))
+	if err == nil && entry == nil || code(err) == http.StatusNotFound {
+		return errExpired
+	}
+	return err
+}
+
+// info reads what the servers know of the session: nil if they do not know it.
+func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
+	return ride(ctx, s, func(ctx context.Context) (*api.SessionEntry, error) {
+		entry, _, err := s.b.client.Session().Info(s.id, consistent(ctx))
+		return entry, err
+	})
+}

@@ -1,0 +1,147 @@
+package consul
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// memoryLimit bounds each of memory's maps. What is forgotten is read again.
+const memoryLimit = 4096
+
+// memory is what a session has learned and need not ask again. None of it is trusted
+// in a commit: the servers check what it says.
+type memory struct {
+	mu       sync.Mutex
+	newest   uint64                   // the highest index seen
+	entries  map[string]backend.Entry // as last seen, without values
+	gone     map[string]struct{}      // enqueued keys that are gone: they never come back
+	before   map[string]ahead         // by an enqueued key
+	standing map[string]struct{}      // enqueued keys seen standing after all in gone had gone
+}
+
+// ahead is what stood before an entry when the directory was last listed.
+type ahead struct {
+	keys []string // the nearest, oldest first
+	all  bool     // there were no others
+}
+
+func (m *memory) init() {
+	m.entries = make(map[string]backend.Entry)
+	m.gone = make(map[string]struct{})
+	m.before = make(map[string]ahead)
+	m.standing = make(map[string]struct{})
+}
+
+// put adds to a map that is bounded.
+func put[V any](m map[string]V, key string, v V) {
+	if len(m) >= memoryLimit {
+		clear(m)
+	}
+	m[key] = v
+}
+
+// saw notes an index of the servers.
+func (m *memory) saw(index uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.newest = max(m.newest, index)
+}
+
+// seen tells whether an index can have come from the servers: one that was made up,
+// such as that of backend.Unknown, may be higher than any yet to come.
+func (m *memory) seen(index uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return index != 0 && index <= m.newest
+}
+
+// shownUpTo tells whether nothing later than an index was shown.
+func (m *memory) shownUpTo(index uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.newest <= index
+}
+
+// note notes what stands at one moment under each key, which may be nothing.
+func (m *memory) note(entries ...backend.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range entries {
+		if !e.Exists() {
+			delete(m.entries, e.Key)
+			delete(m.standing, e.Key)
+			if isEnqueued(e.Key) {
+				put(m.gone, e.Key, struct{}{})
+				delete(m.before, e.Key)
+				clear(m.standing)
+			}
+			continue
+		}
+		index := indexOf(e)
+		m.newest = max(m.newest, index)
+		if index >= indexOf(m.entries[e.Key]) { // calls return in any order
+			e.Value = nil
+			put(m.entries, e.Key, e)
+		}
+	}
+}
+
+// entry returns an incarnation as it was last seen; rev 0 is any.
+func (m *memory) entry(key string, rev uint64) (backend.Entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.entries[key]
+	return e, ok && (rev == 0 || e.Rev == rev)
+}
+
+// forget drops what is known of an entry, as it may be outdated.
+func (m *memory) forget(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.entries, key)
+}
+
+func (m *memory) isGone(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.gone[key]
+	return ok
+}
+
+// stands notes that an enqueued entry stood when all that are known to be gone were.
+func (m *memory) stands(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	put(m.standing, key, struct{}{})
+}
+
+// stood tells so, once.
+func (m *memory) stood(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.standing[key]
+	delete(m.standing, key)
+	return ok
+}
+
+func (m *memory) ahead(key string) (ahead, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, ok := m.before[key]
+	a.keys = slices.Clone(a.keys)
+	return a, ok
+}
+
+func (m *memory) setAhead(key string, a ahead) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	put(m.before, key, a)
+}
+
+func (m *memory) dropAhead(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.before, key)
+}

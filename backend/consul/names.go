@@ -1,0 +1,135 @@
+package consul
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// The name of an enqueued entry is
+//
+//	e-<session>-<nonce, 16 hex digits><number of the op in its commit, 2 hex digits>
+//
+// Session and nonce make it unique: it is never used twice, so that the key alone
+// names an incarnation, and the session that holds the key proves that it stands. The
+// order is that of the creation indexes, and within one commit that of the ops.
+const (
+	entryPrefix = "e-"
+	idLength    = 36 // of a session's ID: a UUID
+	nonceLength = 16 + 2
+)
+
+// nameOf makes the name of an enqueued entry.
+func nameOf(session string, nonce uint64, op int) string {
+	return fmt.Sprintf("%s%s-%016x%02x", entryPrefix, session, nonce, op)
+}
+
+// owner returns the session of an enqueued entry, by its key alone, and "" for all
+// others.
+func owner(key string) string {
+	name := key[strings.LastIndexByte(key, '/')+1:]
+	if len(name) != len(entryPrefix)+idLength+1+nonceLength || !strings.HasPrefix(name, entryPrefix) {
+		return ""
+	}
+	id, nonce, _ := name[len(entryPrefix):][:idLength], name[len(name)-nonceLength:], 0
+	if name[len(entryPrefix)+idLength] != '-' || !isHex(nonce) || !isID(id) {
+		return ""
+	}
+	return id
+}
+
+func isEnqueued(key string) bool { return owner(key) != "" }
+
+func isHex(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// isID tells whether s looks like a session's ID, such as
+// 4ca8e74b-6350-7587-addf-a18084928f3c.
+func isID(s string) bool {
+	for i := range len(s) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !isHex(s[i:i+1]) {
+			return false
+		}
+	}
+	return len(s) == idLength
+}
+
+// newNonce returns random bits, and never zero, which is what other tools write.
+func newNonce() uint64 {
+	var b [8]byte
+	for {
+		_, _ = rand.Read(b[:]) // never fails: see crypto/rand
+		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
+			return n
+		}
+	}
+}
+
+// checkKey is backend.CheckKey and what Consul adds: its HTTP interface refuses paths
+// with characters that are not printable.
+func checkKey(key string) error {
+	if err := backend.CheckKey(key); err != nil {
+		return err
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) {
+			return fmt.Errorf("key %q has the character %U, which Consul does not take: %w", key, r, backend.ErrBadKey)
+		}
+	}
+	return nil
+}
+
+// path is Consul's name of a key.
+func path(key string) string { return key[1:] }
+
+// entryOf is what a key's pair is to the contract. Consul's index of a write rises
+// over all its data, so that the difference tells versions of an incarnation apart.
+func entryOf(p *api.KVPair) backend.Entry {
+	return backend.Entry{
+		Key:     "/" + p.Key,
+		Value:   p.Value,
+		Rev:     p.CreateIndex,
+		Version: p.ModifyIndex - p.CreateIndex + 1,
+		Session: p.Session,
+	}
+}
+
+// indexOf is the index of the write that led to e, or 0 if there is no entry.
+func indexOf(e backend.Entry) uint64 {
+	if !e.Exists() {
+		return 0
+	}
+	return e.Rev + e.Version - 1
+}
+
+// enqueued returns the entries enqueued directly in dir, oldest first. Whatever else is
+// below dir is no candidate: what is named otherwise, or is not held by the session in
+// its name.
+func enqueued(dir string, pairs api.KVPairs) []backend.Entry {
+	prefix := path(dir) + "/"
+	var all []backend.Entry
+	for _, p := range pairs {
+		name, ok := strings.CutPrefix(p.Key, prefix)
+		if id := owner(p.Key); ok && id != "" && id == p.Session && !strings.Contains(name, "/") {
+			all = append(all, entryOf(p))
+		}
+	}
+	slices.SortFunc(all, func(a, b backend.Entry) int {
+		return cmp.Or(cmp.Compare(a.Rev, b.Rev), strings.Compare(a.Key, b.Key))
+	})
+	return all
+}

@@ -1,0 +1,338 @@
+package consul_test
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// The tests named TestPitfallNN hold what Consul and its client leave to the user
+// against what this package makes of it.
+
+// rewriteIndex changes the index of all answers to blocking queries, and counts them.
+func (f *fixture) rewriteIndex(to func(n int64, index string) string) (answers *atomic.Int64, remove func()) {
+	answers = new(atomic.Int64)
+	remove = f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if err == nil && request.URL.Query().Has("index") {
+			response.Header.Set("X-Consul-Index", to(answers.Add(1), response.Header.Get("X-Consul-Index")))
+		}
+		return response, err
+	})
+	return answers, remove
+}
+
+// shorten makes blocking queries return without a change after a moment.
+func (f *fixture) shorten() {
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Blocking(request) {
+			query := request.URL.Query()
+			query.Set("wait", "10ms")
+			request.URL.RawQuery = query.Encode()
+		}
+		return send()
+	})
+}
+
+// An index that goes backwards or is 0 neither blocks for ever nor makes it spin.
+func TestPitfall30IndexGoesBackwards(t *testing.T) {
+	for name, to := range map[string]func(int64, string) string{
+		"backwards": func(n int64, index string) string { return strconv.FormatInt(max(1, 1000-n), 10) },
+		"zero":      func(int64, string) string { return "0" },
+		"missing":   func(int64, string) string { return "" },
+		"far ahead": func(n int64, index string) string {
+			if n > 3 {
+				return index
+			}
+			return strconv.FormatInt(1<<40+n, 10)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			o := f.another()
+			f.shorten()
+			flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+			eventually(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
+			var reads atomic.Int64
+			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+				if request.Method == http.MethodGet {
+					reads.Add(1)
+				}
+				return send()
+			})
+			answers, _ := f.rewriteIndex(to)
+			waiting := f.await(flag)
+			began := time.Now()
+			eventually(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
+			changed := f.commit(o.s, backend.Set(flag, []byte("1")))[0]
+			now, err := receive(f, waiting)
+			require.NoError(t, err)
+			assert.True(t, now[0].Same(changed))
+			// Each query takes 10 ms at least where it blocks at all.
+			assert.Less(t, float64(reads.Load()), 10+time.Since(began).Seconds()*250, "it spins")
+			assert.Equal(t, backend.Live, f.s.State())
+		})
+	}
+}
+
+// For real, the index goes backwards when an operator restores a snapshot.
+func TestPitfall30Restore(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	f := setUpOn(t, consultest.Options{}, server)
+	o := f.another()
+	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	kept := f.enqueue(f.s)
+	user := f.operator()
+	snapshot, _, err := user.Snapshot().Save(nil)
+	require.NoError(t, err)
+	var saved bytes.Buffer
+	_, err = saved.ReadFrom(snapshot)
+	require.NoError(t, err)
+	require.NoError(t, snapshot.Close())
+
+	// What has happened since is undone.
+	flag = f.commit(o.s, backend.Set(flag, []byte("1")))[0]
+	after := f.enqueue(o.s)
+	for range 50 {
+		f.commit(o.s, backend.Put(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
+	}
+	waiting, undone := f.await(flag, kept), f.await(after)
+	require.NoError(t, user.Snapshot().Restore(nil, &saved))
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.Equal(t, "0", string(now[0].Value))
+	assert.True(t, now[1].Same(kept))
+	gone, err := receive(f, undone)
+	require.NoError(t, err)
+	assert.False(t, gone[0].Exists())
+	// And what comes is seen.
+	waiting = f.await(now...)
+	changed := f.commit(o.s, backend.Set(now[0], []byte("2")))[0]
+	now, err = receive(f, waiting)
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(changed))
+	f.renewed()
+	assert.Equal(t, backend.Live, f.s.State())
+}
+
+// That a blocking query returns proves no change.
+func TestPitfall30ReturnWithoutChange(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	e := f.enqueue(f.s)
+	f.shorten()
+	answers, _ := f.rewriteIndex(func(_ int64, index string) string { return index })
+	waiting := f.await(e, backend.Entry{Key: f.dir + "/seat"})
+	eventually(t, "20 answers", func() bool { return answers.Load() > 20 })
+	for range 5 {
+		f.enqueue(o.s)
+		f.commit(o.s, backend.Put(newRoot(), nil, 0))
+	}
+	select {
+	case r := <-waiting:
+		t.Fatalf("nothing changed, and await returned %+v", r)
+	default:
+	}
+	seat := f.commit(o.s, backend.Create(f.dir+"/seat", nil))[0]
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(e))
+	assert.True(t, now[1].Same(seat))
+}
+
+// The servers end a session later than its TTL, and never before the window's end.
+func TestPitfall31TTLIsALowerBound(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	f.renewed()
+	e := f.enqueue(f.s)
+	watching := o.await(e)
+	f.Each((*servertest.Proxy).Stall)
+	f.lostAtDeadline()
+	got, err := o.s.Get(o.ctx, e.Key)
+	require.NoError(t, err, "the servers ended the session before the window")
+	require.True(t, got.Same(e))
+	_, err = receive(o, watching)
+	require.NoError(t, err)
+	over := time.Since(f.s.Deadline())
+	t.Logf("the entry went %v after the deadline, with a TTL of %v", over, f.s.TTL())
+	assert.Less(t, over, 2*f.s.TTL())
+}
+
+// The seat of a session that was ended can be taken at once.
+func TestPitfall32LockDelay(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
+	require.NoError(t, err)
+	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
+	waiting := o.await(seat)
+	f.Expire()
+	_, err = receive(o, waiting)
+	require.NoError(t, err)
+	began := time.Now()
+	f.commit(o.s, backend.Create(seat.Key, nil))
+	assert.Less(t, time.Since(began), time.Second)
+}
+
+// A read is never older than what the session has been shown before, even if a
+// server that does not lead any more answers it.
+func TestPitfall33StaleAnswers(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	read := func() string {
+		e, err := f.s.Get(f.ctx, flag.Key)
+		require.NoError(t, err)
+		return string(e.Value)
+	}
+	// An answer of now is given again later, but to requests for the newest.
+	var mu sync.Mutex
+	replay := false
+	recorded := make(map[string]func() *http.Response)
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		query := request.URL.Query()
+		isRead := path(request, "kv/") && request.Method == http.MethodGet || onlyReads(consultest.Txn(request, body))
+		if query.Has("consistent") || consultest.Blocking(request) || !isRead {
+			return send()
+		}
+		name := request.URL.String() + string(body)
+		mu.Lock()
+		defer mu.Unlock()
+		if again := recorded[name]; replay && again != nil {
+			return again(), nil
+		}
+		response, err := send()
+		if err == nil {
+			var text bytes.Buffer
+			_, err = text.ReadFrom(response.Body)
+			recorded[name] = func() *http.Response {
+				old := consultest.Answer(response.StatusCode, text.String())
+				old.Header = response.Header.Clone()
+				return old
+			}
+			response = recorded[name]()
+		}
+		return response, err
+	})
+	require.Equal(t, "0", read())
+	changed := f.commit(f.s, backend.Set(flag, []byte("1")))[0]
+	mu.Lock()
+	replay = true
+	mu.Unlock()
+	assert.Equal(t, "1", read(), "older than what it wrote itself")
+	now, err := f.s.Await(f.ctx, backend.Unknown(flag.Key))
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(changed))
+}
+
+func onlyReads(ops api.TxnOps) bool {
+	for _, op := range ops {
+		if op.KV == nil || op.KV.Verb != api.KVGet && op.KV.Verb != api.KVGetOrEmpty && op.KV.Verb != api.KVGetTree {
+			return false
+		}
+	}
+	return len(ops) > 0
+}
+
+// The agent's health is no condition of a session: one whose node is taken for dead
+// goes on at another.
+func TestPitfall34NoHealthCheck(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{})
+	f := processOn(t, consultest.Options{}, cluster.Members...)
+	f.Only(0)
+	f.s = f.open()
+	f.Resume()
+	f.dir = newRoot()
+	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	e := f.enqueue(f.s)
+	user, err := consultest.Operator(f.Servers[1])
+	require.NoError(t, err)
+	session, _, err := user.Session().Info(f.s.ID(), nil)
+	require.NoError(t, err)
+	assert.Empty(t, session.Checks)
+	assert.Empty(t, session.NodeChecks)
+	assert.Empty(t, session.ServiceChecks)
+	assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
+	states := f.recordStates()
+	require.NoError(t, cluster.Members[0].Kill())
+	eventually(t, "its node is taken for dead", func() bool {
+		checks, _, err := user.Health().Node(session.Node, nil)
+		return err == nil && checks.AggregatedStatus() == api.HealthCritical
+	})
+	f.renewed()
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(t, err)
+	assert.True(t, got.Same(e))
+	assert.NotContains(t, states(), backend.Lost)
+}
+
+// However often a request is tried again, the window's end is heeded. Renewals that
+// fail fast, slowly, and not at all are the same to it.
+func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	f.renewed()
+	var asked atomic.Int64
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if !renews(request) {
+			return send()
+		}
+		if n := asked.Add(1); n%2 == 0 {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		}
+		return consultest.Answer(http.StatusInternalServerError, "rpc error: lead thread didn't get connection"), nil
+	})
+	f.lostAtDeadline()
+	assert.Greater(t, asked.Load(), int64(1), "it gave up at the first failure")
+	assert.Less(t, asked.Load(), int64(100), "it asked too often")
+}
+
+// A renewal that finds no session says that it is lost, however long the window
+// would last.
+func TestPitfall36NotFound(t *testing.T) {
+	f := setUp(t)
+	id := f.s.ID()
+	f.answering(renews, http.StatusNotFound, "Session id '"+id+"' not found")
+	state, err := f.s.AwaitState(f.ctx, backend.Live)
+	require.NoError(t, err)
+	assert.Equal(t, backend.Lost, state)
+	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
+	_, err = f.s.Get(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
+}
+
+// LockIndex starts anew with each key: the revision does not.
+func TestPitfall37LockIndexStartsAnew(t *testing.T) {
+	f := setUp(t)
+	last := uint64(0)
+	for range 5 {
+		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+		pair, _, err := f.operator().KV().Get(seat.Key[1:], nil)
+		require.NoError(t, err)
+		require.EqualValues(t, 1, pair.LockIndex)
+		assert.Greater(t, seat.Rev, last)
+		last = seat.Rev
+		require.NoError(t, f.s.Drop(f.ctx, seat))
+	}
+}

@@ -1,0 +1,99 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+const (
+	// remembered is how many of the keys before an entry are kept. Keeping all would
+	// make the memory of N candidates quadratic in N.
+	remembered = 32
+	// readBack is how many of them are read at a time.
+	readBack = 3
+)
+
+// Predecessor implements backend.Session. It lists the directory the first time, and
+// then goes back through the keys that it remembers, none of which can ever come anew:
+// one request, or none where an Await has just shown that e stands and the last of them
+// is gone.
+func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	err := checkKey(e.Key)
+	if err == nil && !isEnqueued(e.Key) {
+		err = fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
+	}
+	var p backend.Entry
+	if err == nil {
+		p, err = s.predecessor(ctx, e)
+	}
+	if err != nil {
+		return backend.Entry{}, opError("predecessor", e.Key, err)
+	}
+	return p, nil
+}
+
+func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	if err := s.alive(ctx); err != nil {
+		return backend.Entry{}, err
+	}
+	for {
+		before, ok := s.memory.ahead(e.Key)
+		if !ok {
+			return s.listBefore(ctx, e)
+		}
+		// What waiting has shown to be gone: this is what a handover finds.
+		for n := len(before.keys); n > 0 && s.memory.isGone(before.keys[n-1]); n-- {
+			before.keys = before.keys[:n-1]
+		}
+		if len(before.keys) == 0 && before.all && s.memory.stood(e.Key) {
+			return backend.Entry{}, nil
+		}
+		last := before.keys[max(0, len(before.keys)-readBack):]
+		seen, err := s.getAll(ctx, append([]string{e.Key}, last...))
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		if seen[0].Rev != e.Rev {
+			s.memory.dropAhead(e.Key)
+			return backend.Entry{}, backend.ErrNoEntry
+		}
+		for _, p := range slices.Backward(seen[1:]) {
+			if p.Exists() {
+				return p, nil
+			}
+			before.keys = before.keys[:len(before.keys)-1]
+		}
+		switch {
+		case len(before.keys) > 0:
+			s.memory.setAhead(e.Key, before)
+		case before.all:
+			return backend.Entry{}, nil
+		default:
+			s.memory.dropAhead(e.Key)
+		}
+	}
+}
+
+// listBefore lists the directory, and remembers what is before e.
+func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+	entries, _, err := s.list(ctx, backend.Parent(e.Key))
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	i := slices.IndexFunc(entries, func(o backend.Entry) bool { return o.Key == e.Key && o.Rev == e.Rev })
+	if i < 0 {
+		return backend.Entry{}, backend.ErrNoEntry
+	}
+	before := ahead{all: i <= remembered}
+	for _, p := range entries[max(0, i-remembered):i] {
+		before.keys = append(before.keys, p.Key)
+	}
+	s.memory.setAhead(e.Key, before)
+	if i == 0 {
+		return backend.Entry{}, nil
+	}
+	return entries[i-1], nil
+}

@@ -1,0 +1,45 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"net"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func TestTransient(t *testing.T) {
+	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
+	for _, err := range []error{dial, errSilent, errors.New("EOF"), api.StatusError{Code: 500}, api.StatusError{Code: 503},
+		textError(errors.New("Failed request: rpc error making call: No cluster leader"))} {
+		assert.True(t, transient(err), "%v", err)
+	}
+	for _, err := range []error{nil, api.StatusError{Code: 403}, api.StatusError{Code: 429}, context.Canceled,
+		textError(errors.New("Failed request: Permission denied")), as(backend.ErrSessionLost, errClosed)} {
+		assert.False(t, transient(err), "%v", err)
+	}
+	assert.True(t, unsent(dial))
+	assert.False(t, unsent(&net.OpError{Op: "read", Err: errors.New("reset")}))
+	require.ErrorIs(t, answerError(textError(errors.New("Failed request: ACL not found"))), backend.ErrDenied)
+	require.ErrorIs(t, answerError(api.StatusError{Code: 429}), backend.ErrUnavailable)
+	require.ErrorContains(t, answerError(api.StatusError{Code: 429}), "http_max_conns_per_client")
+}
+
+// What an answer to a transaction says is never trusted to be what it should be.
+func TestRolledBack(t *testing.T) {
+	for _, body := range []string{"", "no JSON", "null", "{}", `{"Errors":[]}`, `{"Errors":[null]}`, `{"Errors":"x"}`} {
+		given := api.StatusError{Code: 409, Body: body}
+		response, err := rolledBack(given)
+		assert.Nil(t, response, body)
+		assert.Equal(t, error(given), err, body)
+	}
+	response, err := rolledBack(api.StatusError{Code: 409, Body: `{"Errors":[{"OpIndex":2,"What":"invalid session \"x\""}]}`})
+	require.NoError(t, err)
+	assert.Equal(t, 2, response.Errors[0].OpIndex)
+	assert.True(t, invalidSession(response.Errors))
+}

@@ -1,0 +1,225 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// closeGrace is how long the end of a session may wait for the servers to confirm it.
+const closeGrace = 3 * time.Second
+
+var (
+	errClosed       = errors.New("closed")
+	errExpired      = errors.New("the servers do not know it any more")
+	errWindow       = errors.New("trust window has passed")
+	errTampered     = errors.New("somebody has deleted or changed the keys of the session below " + slotDir)
+	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
+)
+
+// A session is one Consul session. mu guards the state; whoever waits, waits on
+// changed or ctx.
+type session struct {
+	b        *Backend
+	id       string
+	lease    lease
+	window   *backend.Window
+	patience time.Duration // for one request
+
+	ctx    context.Context         // ends when the session is lost
+	cancel context.CancelCauseFunc // with the reason
+	done   chan struct{}           // closed when all its goroutines have ended
+	abort  chan struct{}           // closed when its end is not waited for any more
+	poked  chan struct{}           // asks for a heartbeat
+
+	mu       sync.Mutex
+	state    backend.State
+	changed  chan struct{} // closed and replaced at each change of state
+	cause    error         // why it was lost
+	calls    sync.WaitGroup
+	confirms bool // the servers have confirmed its end
+	aborted  bool
+
+	slots   slots
+	memory  memory
+	watches registry
+	reaper  reaper
+}
+
+func newSession(b *Backend, id string, l lease, sent time.Time) *session {
+	s := &session{
+		b:        b,
+		id:       id,
+		lease:    l,
+		patience: l.patience(),
+		done:     make(chan struct{}),
+		abort:    make(chan struct{}),
+		poked:    make(chan struct{}, 1),
+		state:    backend.Live,
+		changed:  make(chan struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.memory.init()
+	s.watches.init(s)
+	s.window = backend.NewWindow(sent, l.ttl, l.margin(), func() { s.lose(errWindow) })
+	if s.begin() {
+		go s.beat(sent)
+	}
+	return s
+}
+
+// ID implements backend.Session: Consul's name of the session.
+func (s *session) ID() string { return s.id }
+
+// TTL implements backend.Session.
+func (s *session) TTL() time.Duration { return s.lease.ttl }
+
+// Deadline implements backend.Session.
+func (s *session) Deadline() time.Time { return s.window.Deadline() }
+
+// State implements backend.Session.
+func (s *session) State() backend.State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// AwaitState implements backend.Session.
+func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	for {
+		s.mu.Lock()
+		state, changed := s.state, s.changed
+		s.mu.Unlock()
+		if state != prev || state == backend.Lost {
+			return state, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return state, fmt.Errorf("consul: await state: %w", ended(ctx))
+		}
+	}
+}
+
+// resume notes that the session is in touch, and returns whether it was not.
+func (s *session) resume() bool { return s.turn(backend.Suspended, backend.Live) }
+
+// suspend notes that it is out of touch.
+func (s *session) suspend() bool { return s.turn(backend.Live, backend.Suspended) }
+
+func (s *session) turn(from, to backend.State) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state != from {
+		return false
+	}
+	s.state = to
+	s.broadcast()
+	return true
+}
+
+// broadcast wakes all who wait for a change. Caller holds mu.
+func (s *session) broadcast() {
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// lose ends the session for good. It does not block.
+func (s *session) lose(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return
+	}
+	s.state, s.cause = backend.Lost, cause
+	s.broadcast()
+	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
+	s.b.cfg.Logger.Debug("consul: session over", "session", s.id, "cause", cause)
+	go s.shutdown() // Close waits for it by done
+}
+
+// lostError is what every call returns once the session is lost.
+func (s *session) lostError() error { return context.Cause(s.ctx) }
+
+// begin counts a goroutine of the session's; it returns false once it is over. The
+// goroutine calls s.calls.Done.
+func (s *session) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return false
+	}
+	s.calls.Add(1)
+	return true
+}
+
+// shutdown ends the session at the servers, so that its entries go at once, and all
+// its goroutines. It is the last of them.
+func (s *session) shutdown() {
+	s.window.Stop()
+	s.watches.close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	go func() {
+		select {
+		case <-s.abort:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	err := s.destroy(ctx)
+	s.mu.Lock()
+	s.confirms = err == nil
+	s.mu.Unlock()
+	if err := s.b.deregister(ctx, s.lease); err != nil {
+		s.b.cfg.Logger.Debug("consul: the health check of a session stays until the agent removes it", "session", s.id, "error", err)
+	}
+	cancel()
+	s.calls.Wait()
+	close(s.done)
+}
+
+// destroy ends the session at the servers. One that is not there any more is as good.
+func (s *session) destroy(ctx context.Context) error {
+	for pause := newPause(); ; {
+		_, err := bounded(ctx, s.patience, func(ctx context.Context) (*api.WriteMeta, error) {
+			return s.b.client.Session().Destroy(s.id, new(api.WriteOptions).WithContext(ctx))
+		})
+		if !transient(err) {
+			return err
+		}
+		if pause.wait(ctx) != nil {
+			return err
+		}
+	}
+}
+
+// Close implements backend.Session. It tries for a few seconds to end the session at
+// the servers. Where they cannot be reached, or refuse, the error says that the entries
+// live on until the session times out.
+func (s *session) Close(ctx context.Context) error {
+	s.lose(errClosed)
+	select {
+	case <-s.done:
+	case <-ctx.Done():
+		s.mu.Lock()
+		if !s.aborted {
+			s.aborted = true
+			close(s.abort)
+		}
+		s.mu.Unlock()
+		// What is left ends by itself: nothing of it waits for the network now.
+		return fmt.Errorf("consul: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.confirms {
+		return fmt.Errorf("consul: close session %s: %w", s.id, errNotConfirmed)
+	}
+	return nil
+}

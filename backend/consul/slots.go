@@ -1,0 +1,155 @@
+package consul
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// slotDir is where sessions keep the keys that tell which of their commits were done.
+const slotDir = ".elector/"
+
+// A slot is a key of the session's own, .elector/<session>/<number>, that each commit
+// writes, too, in the same transaction: with the commit's random number as its flags,
+// and only if it stands at the index that the commit before has left. One commit at a
+// time has the slot. So, when a reply was lost:
+//
+//   - The slot bears the commit's number: it was done, at the index of the slot.
+//   - The slot stands as it was: it was not done, yet. To make sure that it never is, the
+//     slot is written with another number: what comes late finds another index, and is
+//     rolled back.
+//   - There is no slot: the session is over, for its keys went with it.
+//
+// Nobody else writes to it, so that it does not matter who has overwritten or deleted
+// since what the commit made. The slot also pins commits to the session: without it, one
+// that makes nothing ephemeral would be done after the session's end.
+type slot struct {
+	key   string // Consul's
+	index uint64 // of its last write; 0: it was not made yet
+}
+
+// slots are those that no commit has. There are as many as there were commits at once.
+type slots struct {
+	mu   sync.Mutex
+	free []*slot
+	made int
+}
+
+func (s *session) takeSlot() *slot {
+	p := &s.slots
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.free); n > 0 {
+		t := p.free[n-1]
+		p.free = p.free[:n-1]
+		return t
+	}
+	t := &slot{key: fmt.Sprintf("%s%s/%d", slotDir, s.id, p.made)}
+	p.made++
+	return t
+}
+
+func (s *session) giveSlot(t *slot) {
+	s.slots.mu.Lock()
+	defer s.slots.mu.Unlock()
+	s.slots.free = append(s.slots.free, t)
+}
+
+// write are the operations that write the slot, which come first in a transaction.
+func (t *slot) write(session string, nonce uint64) api.TxnOps {
+	if t.index != 0 {
+		return api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCAS, Key: t.key, Index: t.index, Flags: nonce}}}
+	}
+	return api.TxnOps{
+		{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: t.key}},
+		{KV: &api.KVTxnOp{Verb: api.KVLock, Key: t.key, Session: session, Flags: nonce}},
+	}
+}
+
+// lastWord is how long a write that is on its way when the session ends may take to be
+// answered. Most often that is a refusal, as the session had ended: better than not to
+// know.
+const lastWord = 200 * time.Millisecond
+
+// txnWrite runs a transaction once. One that was rolled back is an answer, too.
+func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
+	return onceMore(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
+		var response api.TxnResponse
+		// The client library's own function for transactions drops the status.
+		_, err := s.b.client.Raw().Write("/v1/txn", ops, &response, new(api.WriteOptions).WithContext(ctx))
+		if code(err) == http.StatusConflict {
+			return rolledBack(err)
+		}
+		return &response, err
+	})
+}
+
+// written returns the index at which a transaction has written the slot, or 0.
+func (t *slot) written(r *api.TxnResponse) uint64 {
+	for _, result := range r.Results {
+		if result.KV != nil && result.KV.Key == t.key {
+			return result.KV.ModifyIndex
+		}
+	}
+	return 0
+}
+
+// settle finds out whether a transaction whose answer was lost was done, and makes sure
+// that it is not done later. It returns the index at which it was, or 0.
+func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
+	fence := newNonce()
+	for pause := newPause(); ; {
+		p, err := s.pair(ctx, t.key)
+		switch {
+		case err != nil:
+			return 0, err
+		case p == nil && t.index == 0: // not made yet
+		case p == nil, p.Session != s.id:
+			s.lose(s.whyGone(ctx))
+			return 0, s.lostError()
+		case p.Flags == nonce:
+			t.index = p.ModifyIndex
+			return t.index, nil
+		case p.Flags == fence:
+			t.index = p.ModifyIndex
+			return 0, nil
+		default:
+			// As it was; or as an earlier look at it, which was given up, has left it;
+			// or, after an operator has restored a snapshot, as it was long before.
+			t.index = p.ModifyIndex
+		}
+		response, err := s.txnWrite(ctx, t.write(s.id, fence))
+		switch {
+		case err == nil && len(response.Errors) == 0:
+			if t.index = t.written(response); t.index != 0 {
+				return 0, nil
+			}
+		case err == nil:
+			if invalidSession(response.Errors) {
+				s.lose(errExpired)
+				return 0, s.lostError()
+			}
+			if err := refusal(response.Errors[0]); denied(err.Error()) {
+				return 0, err
+			}
+		case !transient(err):
+			return 0, answerError(err)
+		}
+		// It may have been written, or not: look again.
+		if err := s.wait(ctx, &pause); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// whyGone tells a session that has ended from one whose slots were deleted.
+func (s *session) whyGone(ctx context.Context) error {
+	if entry, err := s.info(ctx); err == nil && entry != nil {
+		return errTampered
+	}
+	return errExpired
+}

@@ -1,0 +1,311 @@
+package consul
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+const (
+	// longPoll is how long a blocking query may stay unanswered. A request a minute
+	// per watch keeps what is between client and agent from forgetting the connection.
+	longPoll = time.Minute
+	// linger is how long a watch is kept that nobody waits for.
+	linger = time.Second
+)
+
+// The registry holds one watch per key, or directory, that is waited for. A watch is a
+// blocking query: a request that says which index is known, and is answered when there
+// is a later one, or when time is up. It subscribes and reads in one.
+//
+// What a watch shows need not be the present: other calls of this session may have
+// shown later states meanwhile. floor says how late what it shows has to be to be used.
+type registry struct {
+	s *session
+
+	mu      sync.Mutex
+	closed  bool
+	watches map[watchKey]*watch
+}
+
+type watchKey struct {
+	key  string
+	list bool
+}
+
+// A watch is one key's. All but its identity is guarded by registry.mu.
+type watch struct {
+	watchKey
+	running bool               // there is a goroutine, with a query on its way
+	stop    context.CancelFunc // of that query; the goroutine goes on
+	dropped bool               // the goroutine does not go on
+	waiters []*waiter
+	idle    *time.Timer // runs when nobody waits
+
+	known   bool // whether there is anything in the following
+	entry   backend.Entry
+	listing backend.Listing
+	index   uint64 // of what was shown; for what is absent, of all data
+	floor   uint64
+	err     error
+}
+
+// A waiter is one call that waits for watches.
+type waiter struct{ wake chan struct{} }
+
+func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
+
+func (w *waiter) notify() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (r *registry) init(s *session) {
+	r.s = s
+	r.watches = make(map[watchKey]*watch)
+}
+
+// join makes w a waiter of a watch. A new one is taken to show known, at index, unless
+// that is 0. Caller holds mu.
+func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
+	t := r.watches[key]
+	if t == nil {
+		t = &watch{watchKey: key}
+		if index != 0 {
+			t.known, t.entry, t.listing, t.index = true, known, list, index
+		}
+		r.watches[key] = t
+	}
+	if t.idle != nil {
+		t.idle.Stop()
+		t.idle = nil
+	}
+	t.floor = max(t.floor, index)
+	t.waiters = append(t.waiters, w)
+	return t
+}
+
+// leave is the reverse.
+func (r *registry) leave(w *waiter, t *watch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, o := range t.waiters {
+		if o == w {
+			t.waiters = append(t.waiters[:i], t.waiters[i+1:]...)
+			break
+		}
+	}
+	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
+		return
+	}
+	if !t.running || r.closed {
+		r.drop(t)
+		return
+	}
+	t.idle = time.AfterFunc(linger, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(t.waiters) == 0 {
+			r.drop(t)
+		}
+	})
+}
+
+// drop ends a watch. Caller holds mu.
+func (r *registry) drop(t *watch) {
+	t.dropped = true
+	if t.stop != nil {
+		t.stop()
+	}
+	if t.idle != nil {
+		t.idle.Stop()
+	}
+	if r.watches[t.watchKey] == t {
+		delete(r.watches, t.watchKey)
+	}
+}
+
+// close ends all watches.
+func (r *registry) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	for _, t := range r.watches {
+		r.drop(t)
+	}
+}
+
+// restart has all queries sent anew: the link that they were sent on may be broken,
+// which the client would not notice before they time out.
+func (r *registry) restart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.watches {
+		if t.stop != nil {
+			t.stop()
+		}
+	}
+}
+
+// note takes what another call of this session has shown.
+func (r *registry) note(entries ...backend.Entry) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range entries {
+		t := r.watches[watchKey{key: e.Key}]
+		if t == nil || !t.known {
+			continue
+		}
+		if e.Exists() {
+			t.floor = max(t.floor, indexOf(e))
+		} else if t.entry.Exists() {
+			t.floor = max(t.floor, t.index+1)
+		}
+	}
+}
+
+// shows tells whether what the watch shows may be used. Caller holds mu.
+func (t *watch) shows() bool { return t.known && t.index >= t.floor }
+
+// ensure has a watch run. Caller holds mu.
+func (r *registry) ensure(t *watch) {
+	if t.running || t.dropped || !r.s.begin() {
+		return
+	}
+	t.running = true
+	go r.run(t)
+}
+
+func (t *watch) notify() {
+	for _, w := range t.waiters {
+		w.notify()
+	}
+}
+
+// run asks until there is something new to show.
+func (r *registry) run(t *watch) {
+	defer r.s.calls.Done()
+	// Where nothing is there the index is that of all data, and every write of
+	// anybody's makes for an answer.
+	for again := newPause(); ; {
+		r.mu.Lock()
+		if t.dropped || r.s.ctx.Err() != nil {
+			t.running = false
+			r.mu.Unlock()
+			return
+		}
+		ctx, stop := context.WithCancel(r.s.ctx)
+		t.stop = stop
+		since, floor := t.index, t.floor
+		if !t.known {
+			since = 0
+		}
+		r.mu.Unlock()
+		a, err := r.ask(ctx, t, since)
+		interrupted := ctx.Err() != nil
+		stop()
+		r.mu.Lock()
+		t.stop = nil
+		done := r.take(t, a, err, since, floor, interrupted)
+		if done {
+			t.running = false
+		}
+		r.mu.Unlock()
+		if done {
+			return
+		}
+		if interrupted || err == nil && a.late {
+			continue
+		}
+		if r.s.wait(r.s.ctx, &again) != nil {
+			continue // which is noticed above
+		}
+	}
+}
+
+// An answer is what a query has shown.
+type answer struct {
+	entry   backend.Entry
+	listing backend.Listing
+	index   uint64
+	late    bool // time was up
+}
+
+// take takes an answer, and tells whether that is all. Caller holds mu.
+func (r *registry) take(t *watch, a answer, err error, since, floor uint64, interrupted bool) (done bool) {
+	switch {
+	case t.dropped, r.s.ctx.Err() != nil:
+		return true
+	case interrupted || transient(err):
+		return false
+	case err != nil:
+		// To be told to all who wait; who comes later asks again.
+		t.err = answerError(err)
+		delete(r.watches, t.watchKey)
+		t.notify()
+		return true
+	case a.index < since, a.index < t.floor && (since != 0 || t.floor != floor):
+		// A leader that was deposed, or data that was restored: read anew.
+		t.known = false
+		return false
+	}
+	t.floor = min(t.floor, a.index) // a consistent read is right, whatever was before
+	same := t.known && (t.list && sameKeys(t.listing, a.listing) || !t.list && t.entry.Same(a.entry))
+	t.known, t.entry, t.listing, t.index = true, a.entry, a.listing, a.index
+	if same {
+		return false
+	}
+	r.s.memory.saw(a.index)
+	if !t.list {
+		r.s.memory.note(a.entry)
+	}
+	t.notify()
+	if len(t.waiters) == 0 {
+		r.drop(t)
+	}
+	return true
+}
+
+// ask sends one query. The first, which is answered at once, has to be consistent; what
+// the others show is later than that.
+func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, error) {
+	o := consistent(ctx)
+	limit := r.s.patience
+	if since != 0 {
+		o.RequireConsistent, o.WaitIndex, o.WaitTime = false, since, longPoll
+		limit += longPoll + longPoll/16 // the servers add that at random
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	o = o.WithContext(ctx)
+	kv := r.s.b.client.KV()
+	a := answer{entry: backend.Entry{Key: t.key}}
+	var meta *api.QueryMeta
+	var err error
+	if t.list {
+		var pairs api.KVPairs
+		if pairs, meta, err = kv.List(path(t.key)+"/", o); err == nil {
+			a.listing = listing(t.key, enqueued(t.key, pairs), meta.LastIndex)
+		}
+	} else {
+		var p *api.KVPair
+		if p, meta, err = kv.Get(path(t.key), o); err == nil && p != nil {
+			a.entry = entryOf(p)
+		}
+	}
+	if err != nil {
+		if transient(err) {
+			r.s.trouble()
+		}
+		return a, silent(ctx, err)
+	}
+	a.index, a.late = max(meta.LastIndex, 1), time.Since(began) >= longPoll
+	return a, nil
+}

@@ -1,0 +1,144 @@
+package consultest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// What one transaction may have: Consul's own limits, as the backend's errors name
+// them. The bytes are those of a request's body, in which values are base64.
+const (
+	maxOps   = 128
+	maxBytes = 512 << 10 / 4 * 3
+)
+
+// config lets the processes of a test, which all have one address, have as many
+// connections as if each had its own.
+var config = servertest.ConsulConfig{Config: `limits { http_max_conns_per_client = 5000 }`}
+
+// why are the reasons for what a Consul service cannot be made to do.
+var why = map[string]string{
+	"StopMember": "there is one agent only that processes connect to",
+}
+
+// Servers are one Consul server, a cluster, or a cluster behind a client agent.
+type Servers struct {
+	Name    string
+	Members []*servertest.Consul // that processes connect to
+
+	all     []*servertest.Consul
+	start   func() error
+	roots   atomic.Uint64
+	waiting atomic.Int64 // blocking queries of all processes
+}
+
+// Single starts a server of its own for t.
+func Single(t testing.TB) *Servers {
+	t.Helper()
+	server := servertest.ConsulForTest(t, config)
+	members := []*servertest.Consul{server}
+	return &Servers{Name: "consul", Members: members, all: members, start: server.Start}
+}
+
+// Cluster starts a cluster of three for t.
+func Cluster(t testing.TB) *Servers {
+	t.Helper()
+	cluster := servertest.ConsulClusterForTest(t, 3, config)
+	return &Servers{Name: "consul, cluster of 3", Members: cluster.Members, all: cluster.Members, start: cluster.Start}
+}
+
+// Agent starts a cluster of three for t, and a client agent that all processes
+// connect to, as those of one machine do.
+func Agent(t testing.TB) *Servers {
+	t.Helper()
+	cluster := servertest.ConsulClusterForTest(t, 3, config)
+	agent := servertest.ConsulAgentForTest(t, cluster.Members, config)
+	return &Servers{
+		Name: "consul, cluster of 3 and an agent", Members: []*servertest.Consul{agent}, all: append([]*servertest.Consul{agent}, cluster.Members...),
+		start: func() error {
+			if err := cluster.Start(); err != nil {
+				return err
+			}
+			return agent.Start()
+		},
+	}
+}
+
+// Stop kills them all.
+func (s *Servers) Stop() error {
+	var errs []error
+	for _, m := range s.all {
+		errs = append(errs, m.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// Start brings back what is down.
+func (s *Servers) Start() error { return s.start() }
+
+// Root returns a key that nobody used before.
+func (s *Servers) Root() string {
+	return fmt.Sprintf("/conformance/r%d-%d", time.Now().UnixNano(), s.roots.Add(1))
+}
+
+// NewProcess makes a process whose blocking queries are counted as watches.
+func (s *Servers) NewProcess(t testing.TB, cfg consul.Config) *Process {
+	t.Helper()
+	p := NewProcess(t, s.Members, Options{Config: cfg})
+	p.count(&s.waiting)
+	return p
+}
+
+// Service makes services on the servers, each with a root of its own. cfg is the
+// configuration of their processes.
+func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB) *conformance.Service {
+	return func(testing.TB) *conformance.Service {
+		svc := &conformance.Service{
+			Name:     s.Name,
+			Root:     s.Root(),
+			TTL:      ttl,
+			Client:   func(t testing.TB) *conformance.Client { return client(s.NewProcess(t, cfg)) },
+			Delete:   func(key string) error { return DeleteAll(s.Members, key) },
+			Put:      func(key string, value []byte) error { return PutAll(s.Members, key, value) },
+			Stop:     s.Stop,
+			Start:    s.Start,
+			MaxOps:   maxOps,
+			MaxBytes: maxBytes,
+			Watches:  func() (int, error) { return int(s.waiting.Load()), nil },
+			Why:      why,
+		}
+		if len(s.Members) > 1 {
+			svc.Members = len(s.Members)
+			svc.ClientAt = func(t testing.TB, member int) (*conformance.Client, func()) {
+				p := s.NewProcess(t, cfg)
+				p.Only(member)
+				return client(p), p.Resume
+			}
+			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
+			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+		}
+		return svc
+	}
+}
+
+func client(p *Process) *conformance.Client {
+	return &conformance.Client{
+		Backend:     p.Backend,
+		Suspend:     p.Suspend,
+		Resume:      p.Resume,
+		Expire:      p.Expire,
+		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
+		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
+		HoldWakeups: p.HoldWakeups,
+		Close:       p.Close,
+	}
+}

@@ -1,0 +1,109 @@
+package consultest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// Operator is a client of its own, as another tool would have.
+func Operator(server *servertest.Consul) (*api.Client, error) {
+	cfg := api.DefaultConfig()
+	cfg.Address, cfg.Token = server.Addr(), server.Token()
+	// One connection per act: none is left that a restart has broken.
+	cfg.Transport.Proxy, cfg.Transport.DisableKeepAlives = nil, true
+	cfg.HttpClient = &http.Client{Transport: cfg.Transport, Timeout: 20 * time.Second}
+	return api.NewClient(cfg)
+}
+
+// operate does something as an operator, at the first server that can be reached
+// and knows a leader.
+func operate(servers []*servertest.Consul, do func(*api.Client) error) error {
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		var errs []error
+		for _, server := range servers {
+			client, err := Operator(server)
+			if err != nil {
+				return err
+			}
+			if err = do(client); err == nil || !passing(err) {
+				return err
+			}
+			errs = append(errs, err)
+		}
+		if time.Now().After(deadline) {
+			return errors.Join(errs...)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// passing tells whether the failure is that of a server that is down or has no
+// leader. What was asked for may have been done; all that operators do here can be
+// done twice.
+func passing(err error) bool {
+	var status api.StatusError
+	var link net.Error
+	return errors.As(err, &status) && status.Code >= 500 || errors.As(err, &link)
+}
+
+// name is Consul's name of a key.
+func name(key string) string { return strings.TrimPrefix(key, "/") }
+
+// DeleteAll is "rm -r"; a key that is not there is fine.
+func DeleteAll(servers []*servertest.Consul, key string) error {
+	return operate(servers, func(client *api.Client) error {
+		ok, response, _, err := client.Txn().Txn(api.TxnOps{
+			{KV: &api.KVTxnOp{Verb: api.KVDeleteTree, Key: name(key) + "/"}},
+			{KV: &api.KVTxnOp{Verb: api.KVDelete, Key: name(key)}},
+		}, nil)
+		if err == nil && !ok {
+			err = fmt.Errorf("delete %s: %s", key, response.Errors[0].What)
+		}
+		return err
+	})
+}
+
+// PutAll writes a persistent key and makes what is missing above it.
+func PutAll(servers []*servertest.Consul, key string, value []byte) error {
+	return operate(servers, func(client *api.Client) error {
+		full := name(key)
+		for i, c := range full {
+			if c != '/' {
+				continue
+			}
+			// Index 0 writes where there is nothing only.
+			if _, _, err := client.KV().CAS(&api.KVPair{Key: full[:i]}, nil); err != nil {
+				return err
+			}
+		}
+		_, err := client.KV().Put(&api.KVPair{Key: full, Value: value}, nil)
+		return err
+	})
+}
+
+// Destroy ends a session as an operator does, or as the agent does whose check of the
+// session was not updated in time.
+func Destroy(servers []*servertest.Consul, id string) error {
+	return operate(servers, func(client *api.Client) error {
+		session, _, err := client.Session().Info(id, &api.QueryOptions{RequireConsistent: true})
+		if err != nil || session == nil {
+			return err
+		}
+		for _, check := range session.ServiceChecks {
+			if err := client.Agent().UpdateTTL(check.ID, "not updated in time", api.HealthCritical); err != nil {
+				return err
+			}
+		}
+		_, err = client.Session().Destroy(id, nil)
+		return err
+	})
+}

@@ -1,0 +1,202 @@
+// Package consultest shows real Consul servers to the conformance suites: client
+// processes whose links, requests and replies can be broken, and an operator.
+package consultest
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// Options say what kind of process to make.
+type Options struct {
+	Config consul.Config
+	// Token is the ACL token of the process's client.
+	Token string
+}
+
+// A Process is one client process: a backend whose client has connections of its
+// own, through proxies of its own, one per server. The client knows one address, as
+// that of a load balancer: each new connection goes to a server that can be reached.
+type Process struct {
+	Backend *consul.Backend
+	Client  *api.Client
+	Proxies []*servertest.Proxy // one per server
+
+	Servers []*servertest.Consul // behind the proxies
+
+	Close func() // ends the connections that nobody uses
+
+	t testing.TB
+
+	wire
+
+	mu      sync.Mutex
+	at      int    // where the last connection went
+	barred  []bool // by server
+	resumed int    // how often
+}
+
+// NewProcess makes a process.
+func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process {
+	t.Helper()
+	p := &Process{t: t, Servers: servers, barred: make([]bool, len(servers))}
+	for _, server := range servers {
+		p.Proxies = append(p.Proxies, servertest.ProxyForTest(t, server.Addr()))
+	}
+	cfg := api.DefaultConfig() // with the transport that users have
+	cfg.Address, cfg.Token = p.Proxies[0].Addr(), o.Token
+	cfg.Transport.Proxy, cfg.Transport.DialContext = nil, p.dial
+	p.Close = cfg.Transport.CloseIdleConnections
+	t.Cleanup(p.Close)
+	p.wire.to = cfg.Transport
+	cfg.HttpClient = &http.Client{Transport: &p.wire}
+	client, err := api.NewClient(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Client = client
+	p.Backend, err = consul.New(client, o.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// dial connects to the server of the connection before, or to another if that is down.
+func (p *Process) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	i, ok := p.pick()
+	if !ok {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, p.Proxies[i].Addr())
+}
+
+// pick chooses the server for a connection, as a load balancer does that knows who
+// is well. If none is, the connection meets what there is.
+func (p *Process) pick() (server int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.Servers {
+		i = (p.at + i) % len(p.Servers)
+		if p.barred[i] {
+			continue
+		}
+		if p.Servers[i].Running() && !p.Servers[i].Paused() {
+			p.at = i
+			return i, true
+		}
+		if !ok {
+			server, ok = i, true
+		}
+	}
+	return server, ok
+}
+
+// bar decides for each server whether it can be connected to.
+func (p *Process) bar(barred func(server int) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.barLocked(barred)
+}
+
+func (p *Process) barLocked(barred func(server int) bool) {
+	for i, proxy := range p.Proxies {
+		p.barred[i] = barred(i)
+		proxy.Refuse(p.barred[i])
+	}
+}
+
+// Each does something to the proxy of each server.
+func (p *Process) Each(do func(*servertest.Proxy)) {
+	for _, proxy := range p.Proxies {
+		do(proxy)
+	}
+}
+
+// Only keeps the process to one server until Resume.
+func (p *Process) Only(server int) { p.bar(func(i int) bool { return i != server }) }
+
+// Suspend cuts the process off until Resume.
+func (p *Process) Suspend() {
+	p.bar(func(int) bool { return true })
+	p.Cut()
+}
+
+// Resume ends what Suspend, Only and CutReply began.
+func (p *Process) Resume() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resumed++
+	p.barLocked(func(int) bool { return false })
+}
+
+// Cut breaks the links; they can be made anew at once.
+func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+
+// Expire has the servers end all sessions of the process, and the process hear of
+// it when it comes back.
+func (p *Process) Expire() {
+	p.t.Helper()
+	p.Suspend()
+	defer p.Resume()
+	for _, id := range p.Sessions() {
+		if err := Destroy(p.Servers, id); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+// LoseReply has the reply to the next request that matches lost.
+func (p *Process) LoseReply(match func(*http.Request, []byte) bool) {
+	p.once(match, func(send Send) (*http.Response, error) {
+		return p.lose(send, p.Cut)
+	})
+}
+
+// CutReply also keeps the process from coming back until Resume.
+func (p *Process) CutReply(match func(*http.Request, []byte) bool) {
+	p.once(match, func(send Send) (*http.Response, error) {
+		p.mu.Lock()
+		resumed := p.resumed
+		p.mu.Unlock()
+		return p.lose(send, func() {
+			p.mu.Lock()
+			if resumed == p.resumed { // a reply that was slow may come after Resume
+				p.barLocked(func(int) bool { return true })
+			}
+			p.mu.Unlock()
+			p.Cut()
+		})
+	})
+}
+
+// lose sends a request and loses the reply. One that was not sent is no loss.
+func (p *Process) lose(send Send, broken func()) (*http.Response, error) {
+	response, err := send()
+	if err != nil {
+		return nil, err
+	}
+	_ = response.Body.Close()
+	broken()
+	return nil, errReset
+}
+
+// LoseRequest has the next request that matches lost.
+func (p *Process) LoseRequest(match func(*http.Request, []byte) bool) {
+	p.once(match, func(Send) (*http.Response, error) {
+		p.Cut()
+		return nil, errReset
+	})
+}
+
+var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}

@@ -1,0 +1,187 @@
+package consultest
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// Send passes a request on.
+type Send func() (*http.Response, error)
+
+// A Handler stands between the client and its connections. It may send the request,
+// once or not at all, may change it before, and answers what it likes. body is the
+// request's.
+type Handler func(request *http.Request, body []byte, send Send) (*http.Response, error)
+
+// wire is the client's http.RoundTripper: each request goes through the handlers.
+type wire struct {
+	to http.RoundTripper
+
+	mu       sync.Mutex
+	handlers []*Handler
+	sessions []string      // made by the process, newest last
+	held     chan struct{} // closed when answers to blocking queries may pass; nil: they may
+	waiting  *atomic.Int64 // counts blocking queries
+}
+
+func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
+	var body []byte
+	if request.Body != nil {
+		var err error
+		body, err = io.ReadAll(request.Body)
+		_ = request.Body.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	request = request.Clone(request.Context()) // the handlers may change it
+	if request.Body != nil {
+		request.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	send := func() (*http.Response, error) { return w.send(request) }
+	w.mu.Lock()
+	handlers := slices.Clone(w.handlers)
+	w.mu.Unlock()
+	for _, h := range handlers {
+		next := send
+		send = func() (*http.Response, error) { return (*h)(request, body, next) }
+	}
+	return send()
+}
+
+// Blocking tells whether the request waits for a change.
+func Blocking(request *http.Request) bool {
+	index := request.URL.Query().Get("index")
+	return index != "" && index != "0"
+}
+
+func (w *wire) send(request *http.Request) (*http.Response, error) {
+	blocking := Blocking(request)
+	if blocking && w.waiting != nil {
+		w.waiting.Add(1)
+		defer w.waiting.Add(-1)
+	}
+	response, err := w.to.RoundTrip(request)
+	switch {
+	case err != nil:
+	case blocking:
+		err = w.hold(request)
+	case strings.HasSuffix(request.URL.Path, "/v1/session/create"):
+		err = w.note(response)
+	}
+	if err != nil && response != nil {
+		_ = response.Body.Close()
+		response = nil
+	}
+	return response, err
+}
+
+// note remembers the session that was made.
+func (w *wire) note(response *http.Response) error {
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(body))
+	var made struct{ ID string }
+	if response.StatusCode != http.StatusOK || json.Unmarshal(body, &made) != nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sessions = append(w.sessions, made.ID)
+	return nil
+}
+
+// Sessions are those that the servers granted to the process, newest last.
+func (w *wire) Sessions() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.sessions)
+}
+
+func (w *wire) count(waiting *atomic.Int64) { w.waiting = waiting }
+
+// Intercept puts a handler between the client and its connections, before those
+// that are there, until remove is called.
+func (w *wire) Intercept(h Handler) (remove func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.handlers = append(w.handlers, &h)
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.handlers = slices.DeleteFunc(w.handlers, func(o *Handler) bool { return o == &h })
+	}
+}
+
+// once has the next request that matches done by do. If the request could not be
+// sent, the one after counts.
+func (w *wire) once(match func(*http.Request, []byte) bool, do func(Send) (*http.Response, error)) {
+	var fired atomic.Bool
+	w.Intercept(func(request *http.Request, body []byte, send Send) (*http.Response, error) {
+		if fired.Load() || !match(request, body) || !fired.CompareAndSwap(false, true) {
+			return send()
+		}
+		return do(func() (*http.Response, error) {
+			response, err := send()
+			fired.Store(err == nil)
+			return response, err
+		})
+	})
+}
+
+// HoldWakeups keeps the answers to blocking queries until release is called.
+func (w *wire) HoldWakeups() (release func()) {
+	held := make(chan struct{})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = held
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.held = nil
+		close(held)
+	}
+}
+
+func (w *wire) hold(request *http.Request) error {
+	w.mu.Lock()
+	held := w.held
+	w.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-request.Context().Done():
+		return request.Context().Err()
+	}
+}
+
+// Txn returns the operations of a request that is a transaction, nil of others.
+func Txn(request *http.Request, body []byte) api.TxnOps {
+	var ops api.TxnOps
+	if request.Method != http.MethodPut || !strings.HasSuffix(request.URL.Path, "/v1/txn") || json.Unmarshal(body, &ops) != nil {
+		return nil
+	}
+	return ops
+}
+
+// Answer makes an answer that no server gave.
+func Answer(status int, text string) *http.Response {
+	return &http.Response{
+		StatusCode: status, Status: http.StatusText(status), ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header), Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text)),
+	}
+}
