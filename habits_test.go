@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -52,36 +53,116 @@ func standard(path string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// TestImports holds the house rule: arrows point down only. Who uses one backend
-// does not compile another.
+// clients are the modules that backends may import; grpc is how etcd's client says what
+// is wrong.
+var clients = map[string][]string{
+	"backend/zookeeper": {"github.com/go-zookeeper/zk"},
+	"backend/etcd":      {"go.etcd.io/etcd", "google.golang.org/grpc"},
+	"backend/consul":    {"github.com/hashicorp/consul/api"},
+}
+
+// within tells whether a package is in one of the folders.
+func within(path string, folders ...string) bool {
+	return slices.ContainsFunc(folders, func(folder string) bool {
+		return path == folder || strings.HasPrefix(path, folder+"/")
+	})
+}
+
+// mayImport is the house rule: arrows point down only, and who uses one backend does
+// not compile another. It returns why the package at must not import dep, directly or
+// by way of others, or "".
+func mayImport(at, dep string, direct bool) string {
+	to, isOwn := own(dep)
+	switch {
+	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout":
+		return ""
+	case at == "backend/dial":
+		if isOwn && !within(to, "backend") {
+			return "only backends, of which it imports all"
+		}
+	case to == "backend/dial":
+		return "nobody but programs: it brings the clients of all services along"
+	case at == ".":
+		if to != "backend" && to != "internal/layout" {
+			return "only backend and the standard library, for every user compiles it"
+		}
+	case at == "backend", at == "internal/layout":
+		return "only the standard library, for every user compiles it"
+	case within(at, "backend"):
+		// What a client needs in turn is the client's business.
+		if isOwn && to != "backend" || !isOwn && direct && !within(dep, clients[at]...) {
+			return "only backend and its own client; never the root, a strategy or another backend"
+		}
+	case within(at, "strategy"):
+		if !isOwn || within(to, "backend") && to != "backend" || to == "conformance" {
+			return "only the root and backend, for a strategy serves every service"
+		}
+	default:
+		for _, client := range clients {
+			if within(dep, client...) {
+				return "no client of a service: a backend's package does"
+			}
+		}
+	}
+	return ""
+}
+
 func TestImports(t *testing.T) {
-	client := map[string]string{"backend/zookeeper": "github.com/go-zookeeper/zk"}
 	for path, p := range list(t) {
 		at, ok := own(path)
 		if !ok {
 			continue
 		}
 		for _, dep := range p.Deps {
-			to, isOwn := own(dep)
-			if !isOwn && standard(dep) {
-				continue
+			if why := mayImport(at, dep, slices.Contains(p.Imports, dep)); why != "" {
+				t.Errorf("%s imports %s: %s", at, dep, why)
 			}
-			switch {
-			case at == ".":
-				if to != "backend" && !strings.HasPrefix(to, "internal/layout") {
-					t.Errorf("the root imports %s: only backend and the standard library, for every user compiles it", dep)
-				}
-			case at == "backend":
-				t.Errorf("backend imports %s: only the standard library, for it is the contract", dep)
-			case strings.HasPrefix(at, "backend/"):
-				if to != "backend" && !strings.HasPrefix(dep, client[at]+"/") && dep != client[at] {
-					t.Errorf("%s imports %s: only backend and its own client; never the root, a strategy or another backend", at, dep)
-				}
-			case strings.HasPrefix(at, "strategy/"):
-				if isOwn && (strings.HasPrefix(to, "backend/") || to == "conformance") || !isOwn {
-					t.Errorf("%s imports %s: only the root and backend, for a strategy serves every service", at, dep)
-				}
-			}
+		}
+	}
+}
+
+// TestImportRule holds that the rule bites.
+func TestImportRule(t *testing.T) {
+	const etcd, consul, zk = "go.etcd.io/etcd/client/v3", "github.com/hashicorp/consul/api", "github.com/go-zookeeper/zk"
+	for _, c := range []struct {
+		at, dep string
+		allowed bool
+	}{
+		{".", module + "/backend", true},
+		{".", module + "/backend/memory", false},
+		{".", module + "/backend/dial", false},
+		{".", etcd, false},
+		{"backend", module, false},
+		{"backend", consul, false},
+		{"backend/etcd", etcd, true},
+		{"backend/etcd", "google.golang.org/grpc/codes", true},
+		{"backend/etcd", consul, false},
+		{"backend/etcd", module + "/backend/consul", false},
+		{"backend/etcd", module + "/backend/dial", false},
+		{"backend/etcd", module, false},
+		{"backend/zookeeper", zk, true},
+		{"backend/zookeeper", etcd, false},
+		{"backend/consul", consul, true},
+		{"backend/consul", consul + "/watch", true},
+		{"backend/consul", consul + "x", false},
+		{"backend/memory", zk, false},
+		{"backend/dial", etcd, true},
+		{"backend/dial", module + "/backend/etcd", true},
+		{"backend/dial", module, false},
+		{"strategy/fair", module, true},
+		{"strategy/fair", module + "/backend/dial", false},
+		{"strategy/fair", etcd, false},
+		{"conformance", module + "/strategy/fair", true},
+		{"conformance", module + "/backend/dial", false},
+		{"conformance", zk, false},
+		{"internal/layout", module + "/backend/dial", false},
+		{"internal/bench", module + "/backend/dial", true},
+		{"internal/bench", etcd, true},
+		{"cmd/elector", module + "/backend/dial", true},
+		{"examples/singleton", module + "/backend/dial", true},
+	} {
+		if why := mayImport(c.at, c.dep, true); (why == "") != c.allowed {
+			t.Errorf("may %s import %s? %t, %q", c.at, c.dep, why == "", why)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,35 +14,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/elector-go/elector/internal/zktest"
 )
 
 // A fleet is broker processes on a real server, and an operator who looks at what
-// stands there with a connection of another tool.
+// stands there.
 type fleet struct {
 	*testing.T
-	url      string
-	layout   layout
-	server   string
-	operator *zk.Conn
+	operator
+	site   *site
+	url    string
+	layout layout
 }
 
-// unique makes a path that no other run of the test has.
-func unique(path string) string { return path + strconv.FormatInt(time.Now().UnixNano(), 36) }
+// A site is a server that runs, and how to reach it.
+type site struct {
+	url  string // of sessions that time out soon
+	long string // of sessions that outlive a short stop of their process
 
-func newFleet(t *testing.T, server, path string, timeout time.Duration) *fleet {
-	root := layout("/")
-	if path != "" {
-		root = layout(path)
+	server interface {
+		Addr() string
+		Start() error
+		Kill() error
 	}
-	return &fleet{
-		T: t, server: server, layout: root, operator: zktest.Operator(t, server),
-		url: fmt.Sprintf("zk://%s%s?timeout=%v", server, path, timeout),
-	}
+	operator func(t *testing.T, addr string) operator
+}
+
+func (s *site) fleet(t *testing.T, root string) *fleet {
+	return &fleet{T: t, operator: s.operator(t, s.server.Addr()), site: s, url: s.url, layout: layout(root)}
 }
 
 // eventually waits until something is so.
@@ -57,31 +57,27 @@ func (f *fleet) eventually(what string, is func() bool) {
 	}
 }
 
-// read returns what stands under a key; a nil Stat says nothing. It asks again while
-// the link is down.
-func (f *fleet) read(key string) (data []byte, stat *zk.Stat) {
+// read returns what stands under a key. It asks again while the link is down.
+func (f *fleet) read(key string) (s stored) {
 	f.Helper()
 	f.eventually("read "+key, func() bool {
 		var err error
-		data, stat, err = f.operator.Get(key)
-		if errors.Is(err, zk.ErrNoNode) {
-			data, stat, err = nil, nil, nil
-		}
+		s, err = f.get(key)
 		return err == nil
 	})
-	return data, stat
+	return s
 }
 
 // state returns the state of a partition as it is stored, and when it was written; a
 // partition that has none has no replicas.
-func (f *fleet) state(topic string, n int) (p partition, zxid int64) {
+func (f *fleet) state(topic string, n int) (p partition, written uint64) {
 	f.Helper()
-	data, stat := f.read(f.layout.partition(topic, n))
-	if stat == nil {
+	s := f.read(f.layout.partition(topic, n))
+	if !s.is() {
 		return partition{}, 0
 	}
-	require.NoError(f, json.Unmarshal(data, &p))
-	return p, stat.Mzxid
+	require.NoError(f, json.Unmarshal(s.value, &p))
+	return p, s.written
 }
 
 // becomes waits until a partition has this leader and ISR, and returns its state.
@@ -99,14 +95,14 @@ func (f *fleet) becomes(topic string, n, leader int, isr ...int) partition {
 // controller returns who the controller is, and the epoch; false if nobody is.
 func (f *fleet) controller() (id int, epoch uint64, ok bool) {
 	f.Helper()
-	data, stat := f.read(f.layout.key("controller"))
-	text, now := f.read(f.layout.key("controller_epoch"))
-	if stat == nil || now == nil || now.Mzxid != stat.Czxid {
+	seat := f.read(f.layout.key("controller"))
+	claim := f.read(f.layout.key("controller_epoch"))
+	if !seat.is() || !claim.is() || claim.written != seat.made {
 		return 0, 0, false // or it has just changed
 	}
 	var c struct{ BrokerID int }
-	require.NoError(f, json.Unmarshal(data, &c))
-	epoch, err := strconv.ParseUint(string(text), 10, 64)
+	require.NoError(f, json.Unmarshal(seat.value, &c))
+	epoch, err := strconv.ParseUint(string(claim.value), 10, 64)
 	require.NoError(f, err)
 	return c.BrokerID, epoch, true
 }
@@ -117,8 +113,7 @@ func (f *fleet) nextController(after uint64) (id int, epoch uint64) {
 	f.eventually(fmt.Sprintf("a controller with an epoch above %d writes", after), func() bool {
 		var ok bool
 		id, epoch, ok = f.controller()
-		data, _ := f.read(f.layout.heartbeat())
-		beat, isBeat := decode[heartbeat](data)
+		beat, isBeat := decode[heartbeat](f.read(f.layout.heartbeat()).value)
 		return ok && epoch > after && isBeat && beat.ControllerEpoch == epoch
 	})
 	return id, epoch
@@ -127,7 +122,7 @@ func (f *fleet) nextController(after uint64) (id int, epoch uint64) {
 // registrations returns the names of the brokers' entries.
 func (f *fleet) registrations() []string {
 	f.Helper()
-	names, _, err := f.operator.Children(f.layout.brokers())
+	names, err := f.children(f.layout.brokers())
 	require.NoError(f, err)
 	return names
 }
@@ -136,52 +131,42 @@ func (f *fleet) registrations() []string {
 // controller of an epoch below that of the present one, after the present one's claim.
 func (f *fleet) noLateWrites(topic string, partitions int) {
 	f.Helper()
-	_, claim := f.read(f.layout.key("controller_epoch"))
+	claim := f.read(f.layout.key("controller_epoch"))
 	_, epoch, ok := f.controller()
 	require.True(f, ok, "there is a controller")
-	check := func(key string, written uint64, zxid int64) {
+	check := func(key string, by, written uint64) {
 		f.Helper()
-		if written < epoch {
-			assert.Less(f, zxid, claim.Mzxid, "%s was written with controller epoch %d after epoch %d had begun", key, written, epoch)
+		if by < epoch {
+			assert.Less(f, written, claim.written, "%s was written with controller epoch %d after epoch %d had begun", key, by, epoch)
 		} else {
-			assert.Greater(f, zxid, claim.Mzxid, "%s was written with controller epoch %d before that had begun", key, written)
+			assert.Greater(f, written, claim.written, "%s was written with controller epoch %d before that had begun", key, by)
 		}
 	}
-	data, stat := f.read(f.layout.heartbeat())
-	beat, _ := decode[heartbeat](data)
-	check(f.layout.heartbeat(), beat.ControllerEpoch, stat.Mzxid)
+	s := f.read(f.layout.heartbeat())
+	beat, _ := decode[heartbeat](s.value)
+	check(f.layout.heartbeat(), beat.ControllerEpoch, s.written)
 	for n := range partitions {
-		p, zxid := f.state(topic, n)
-		check(f.layout.partition(topic, n), p.ControllerEpoch, zxid)
+		p, written := f.state(topic, n)
+		check(f.layout.partition(topic, n), p.ControllerEpoch, written)
 	}
 }
 
 // recordHeartbeats writes down whose heartbeats stand in the service, and checks in the
 // end that no epoch comes after a later one.
 func (f *fleet) recordHeartbeats() {
-	conn := zktest.Operator(f, f.server)
-	stop, done := make(chan struct{}), make(chan struct{})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
 	var epochs []uint64
 	go func() {
 		defer close(done)
-		for {
-			data, _, changed, err := conn.GetW(f.layout.heartbeat())
-			if beat, ok := decode[heartbeat](data); err == nil && ok {
+		f.follow(ctx, f.layout.heartbeat(), func(value []byte) {
+			if beat, ok := decode[heartbeat](value); ok {
 				epochs = append(epochs, beat.ControllerEpoch)
 			}
-			if err != nil {
-				changed = nil
-			}
-			select {
-			case <-changed:
-			case <-time.After(100 * time.Millisecond):
-			case <-stop:
-				return
-			}
-		}
+		})
 	}()
 	f.Cleanup(func() {
-		close(stop)
+		stop()
 		<-done
 		assert.NotEmpty(f, epochs)
 		assert.IsNonDecreasing(f, epochs, "a heartbeat of an earlier controller came after one of a later")
@@ -191,7 +176,7 @@ func (f *fleet) recordHeartbeats() {
 // create asks for a topic, as a reader would.
 func (f *fleet) create(flags ...string) {
 	f.Helper()
-	out, err := exec.Command(binary, append([]string{"-backend", f.url, "-create"}, flags...)...).CombinedOutput()
+	out, err := exec.Command(binary, append([]string{"-backend", f.url, "-root", string(f.layout), "-create"}, flags...)...).CombinedOutput()
 	require.NoError(f, err, "%s", out)
 	f.Logf("%s", out)
 }
@@ -211,7 +196,7 @@ type process struct {
 func (f *fleet) start(id int, flags ...string) *process {
 	f.Helper()
 	p := &process{f: f, id: id, ended: make(chan struct{})}
-	p.cmd = exec.Command(binary, append([]string{"-backend", f.url, "-broker", strconv.Itoa(id)}, flags...)...)
+	p.cmd = exec.Command(binary, append([]string{"-backend", f.url, "-root", string(f.layout), "-broker", strconv.Itoa(id)}, flags...)...)
 	p.cmd.Stderr = os.Stderr
 	p.cmd.Env = append(os.Environ(), "GORACE=halt_on_error=1")
 	pipe, err := p.cmd.StdoutPipe()

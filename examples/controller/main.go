@@ -6,11 +6,11 @@
 // needs nothing but Go: three brokers in this process, of which one dies, comes back,
 // and then the controller dies.
 //
-//	go run ./examples/controller -backend zk://127.0.0.1:2181/demo -broker 1
-//	go run ./examples/controller -backend zk://127.0.0.1:2181/demo -create orders:3:2
+//	go run ./examples/controller -backend zk://127.0.0.1:2181 -broker 1
+//	go run ./examples/controller -backend zk://127.0.0.1:2181 -create orders:3:2
 //
-// are one broker among processes on a real ZooKeeper, and the request for a topic of
-// 3 partitions with 2 replicas each. README.md tells what to try.
+// are one broker among processes on a real ZooKeeper (or etcd, or Consul), and the request
+// for a topic of 3 partitions with 2 replicas each. README.md tells what to try.
 package main
 
 import (
@@ -18,7 +18,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"math"
 	"os"
 	"os/signal"
@@ -27,7 +26,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/examples/internal/dial"
+	"github.com/elector-go/elector/backend/dial"
 )
 
 func main() {
@@ -42,13 +41,14 @@ func main() {
 // options are the flags.
 type options struct {
 	url      string
+	root     string
 	broker   int
 	create   string
 	unclean  bool
 	stubborn bool
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string) (err error) {
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -57,19 +57,15 @@ func run(ctx context.Context, args []string) error {
 	if o.url == "mem://" {
 		return demo(ctx, say)
 	}
-	b, root, err := dial.Open(o.url, slog.New(slog.DiscardHandler))
+	b, err := dial.Open(ctx, o.url)
 	if err != nil {
 		return err
 	}
-	if root == "" {
-		root = "/" // where Kafka itself has its controller
-	} else if err := backend.CheckKey(root); root != "/" && err != nil {
-		return fmt.Errorf("-backend %q: path: %w", o.url, err)
-	}
+	defer func() { err = errors.Join(err, b.Close()) }()
 	if o.create != "" {
-		return create(ctx, b, root, o, say)
+		return create(ctx, b, o, say)
 	}
-	member := newBroker(o.broker, b, root, say)
+	member := newBroker(o.broker, b, o.root, say)
 	member.stubborn = o.stubborn
 	return member.run(ctx)
 }
@@ -79,6 +75,7 @@ func parse(args []string) (o options, err error) {
 	const noBroker = -1
 	flags := flag.NewFlagSet("controller", flag.ExitOnError)
 	flags.StringVar(&o.url, "backend", "mem://", dial.Usage+"; mem:// is a demonstration of three brokers in this process")
+	flags.StringVar(&o.root, "root", "/", "path of the cluster in the service; / is where Kafka itself has its controller")
 	flags.IntVar(&o.broker, "broker", noBroker, "be the broker of this id, 0 or more")
 	flags.StringVar(&o.create, "create", "", "ask for a topic and end: name:partitions:replicas, such as orders:3:2")
 	flags.BoolVar(&o.unclean, "unclean", false, "with -create: let a replica lead that may lack messages, rather than none")
@@ -90,7 +87,7 @@ func parse(args []string) (o options, err error) {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q: there are flags only", flags.Arg(0))
 	case o.url == "mem://" && len(given) > 1, o.url == "mem://" && len(given) == 1 && !given["backend"]:
-		return o, errors.New("-backend mem:// is a demonstration that takes no other flags: give a server, such as -backend zk://127.0.0.1:2181/demo")
+		return o, errors.New("-backend mem:// is a demonstration that takes no other flags: give a server, such as -backend zk://127.0.0.1:2181")
 	case o.url == "mem://":
 	case given["broker"] == given["create"]:
 		return o, errors.New("give either -broker, to be a broker, or -create, to ask for a topic")
@@ -103,11 +100,16 @@ func parse(args []string) (o options, err error) {
 	case given["create"]:
 		_, _, err = parseTopic(o.create)
 	}
+	if o.root != "/" && err == nil {
+		if err = backend.CheckKey(o.root); err != nil {
+			err = fmt.Errorf("-root: %w", err)
+		}
+	}
 	return o, err
 }
 
 // create asks for a topic.
-func create(ctx context.Context, b backend.Backend, root string, o options, say sayer) error {
+func create(ctx context.Context, b backend.Backend, o options, say sayer) error {
 	name, t, err := parseTopic(o.create)
 	if err != nil {
 		return err
@@ -118,7 +120,7 @@ func create(ctx context.Context, b backend.Backend, root string, o options, say 
 		return err
 	}
 	defer s.Close(context.WithoutCancel(ctx))
-	if err := createTopic(ctx, s, layout(root), name, t); err != nil {
+	if err := createTopic(ctx, s, layout(o.root), name, t); err != nil {
 		return err
 	}
 	say("topic %s is asked for: %s", name, encode(t))

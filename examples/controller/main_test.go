@@ -11,8 +11,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/elector-go/elector/internal/servertest"
 )
 
 // binary is the program that a reader of the README runs.
@@ -41,8 +39,7 @@ func build(m *testing.M) (int, error) {
 	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("go build: %w\n%s", err, out)
 	}
-	code := m.Run()
-	return code, servertest.Shutdown()
+	return m.Run(), nil
 }
 
 // raced tells whether the test was built with the race detector: then the program is,
@@ -95,7 +92,7 @@ func TestDemo(t *testing.T) {
 }
 
 func TestBadFlags(t *testing.T) {
-	const server = "zk://127.0.0.1:1/demo"
+	const server = "zk://127.0.0.1:1"
 	for _, c := range []struct{ args, says string }{
 		{"-broker 1", "mem:// is a demonstration that takes no other flags"},
 		{"-backend mem:// -create a:1:1", "mem:// is a demonstration"},
@@ -112,8 +109,9 @@ func TestBadFlags(t *testing.T) {
 		{"-backend " + server + " -create orders:3:0", "there must be 1 to 100 replicas"},
 		{"-backend " + server + " -create ../x:3:1", "the name must be"},
 		{"-backend " + server + " -broker 1 more", `unexpected argument "more"`},
-		{"-backend zk://127.0.0.1:1/a/../b -broker 1", `segment ".."`},
-		{"-backend zk://127.0.0.1:1/demo/ -broker 1", "empty segment"},
+		{"-backend " + server + " -broker 1 -root /a/../b", `-root: key "/a/../b" has the segment ".."`},
+		{"-backend " + server + " -broker 1 -root demo", "-root: "},
+		{"-root /a", "mem:// is a demonstration"},
 		{"-backend nonsense -broker 1", "not a URL"},
 		{"-backend " + server + " -create a:1:1", "unavailable"},
 	} {

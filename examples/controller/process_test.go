@@ -9,22 +9,57 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/internal/zktest"
 )
 
-// The tests of this file are of real processes on a real server, and look at what is
+// The tests of this file are of real processes on real servers, and look at what is
 // stored there. bound is generous: the service notices a death after the session
 // timeout and a tick or two.
-const (
-	timeout = 2 * time.Second
-	bound   = 10 * time.Second
-)
+const bound = 10 * time.Second
 
-// TestPartitionLeaderDies kills a leader that is not the controller. The cluster is at
-// the root, where Kafka's own controller is.
-func TestPartitionLeaderDies(t *testing.T) {
+func TestZooKeeper(t *testing.T) {
+	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	f := newFleet(t, server.Addr(), "", timeout)
+	url := "zk://" + server.Addr()
+	processes(t, &site{server: server, operator: newZKOperator, url: url + "?timeout=2s", long: url + "?timeout=10s"})
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	url := "etcd://" + server.Addr()
+	processes(t, &site{server: server, operator: newEtcdOperator, url: url + "?timeout=2s", long: url + "?timeout=10s"})
+}
+
+func TestConsul(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	url := "consul://" + server.Addr()
+	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=2s", long: url + "?timeout=10s"})
+}
+
+// processes takes a service through what can happen to processes. Each cluster has a
+// root of its own.
+func processes(t *testing.T, s *site) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *site)
+	}{
+		{"partition leader dies", partitionLeaderDies},
+		{"controller dies", controllerDies},
+		{"zombie", zombie},
+		{"seat given away", seatGivenAway},
+		{"offline", offlinePartition},
+		{"goodbye", goodbye},
+		{"server gone", serverGone},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
+	}
+}
+
+// partitionLeaderDies kills a leader that is not the controller. The cluster is at
+// the root, where Kafka's own controller is.
+func partitionLeaderDies(t *testing.T, s *site) {
+	f := s.fleet(t, "/")
 	_, two, three := f.three()
 	f.create("orders:3:2")
 	for n := range 3 {
@@ -66,9 +101,9 @@ func TestPartitionLeaderDies(t *testing.T) {
 	assert.EqualValues(t, 1, epoch, "the controller has not changed")
 }
 
-// TestControllerDies kills the controller, which leads a partition.
-func TestControllerDies(t *testing.T) {
-	f := newFleet(t, servertest.SharedZooKeeper(t).Addr(), unique("/dies"), timeout)
+// controllerDies kills the controller, which leads a partition.
+func controllerDies(t *testing.T, s *site) {
+	f := s.fleet(t, "/dies")
 	f.recordHeartbeats()
 	one, _, _ := f.three()
 	f.create("orders:3:2")
@@ -90,9 +125,9 @@ func TestControllerDies(t *testing.T) {
 	f.noLateWrites("orders", 3)
 }
 
-// TestZombie stops the controller for longer than its session.
-func TestZombie(t *testing.T) {
-	f := newFleet(t, servertest.SharedZooKeeper(t).Addr(), unique("/zombie"), timeout)
+// zombie stops the controller for longer than its session.
+func zombie(t *testing.T, s *site) {
+	f := s.fleet(t, "/zombie")
 	f.recordHeartbeats()
 	one, _, _ := f.three("-stubborn")
 	f.create("orders:3:2")
@@ -111,10 +146,11 @@ func TestZombie(t *testing.T) {
 	f.noLateWrites("orders", 3)
 }
 
-// TestSeatGivenAway has an operator who deletes the controller's entry while the
+// seatGivenAway has an operator who deletes the controller's entry while the
 // controller is stopped for less than its session.
-func TestSeatGivenAway(t *testing.T) {
-	f := newFleet(t, servertest.SharedZooKeeper(t).Addr(), unique("/given"), 5*timeout)
+func seatGivenAway(t *testing.T, s *site) {
+	f := s.fleet(t, "/given")
+	f.url = s.long
 	f.recordHeartbeats()
 	one, _, _ := f.three("-stubborn")
 	f.create("orders:3:2")
@@ -122,7 +158,7 @@ func TestSeatGivenAway(t *testing.T) {
 	registered := f.registrations()
 
 	one.signal(syscall.SIGSTOP)
-	require.NoError(t, f.operator.Delete(f.layout.key("controller"), -1))
+	require.NoError(t, f.delete(f.layout.key("controller")))
 	_, epoch := f.nextController(1)
 	assert.EqualValues(t, 2, epoch)
 	one.signal(syscall.SIGCONT)
@@ -136,10 +172,10 @@ func TestSeatGivenAway(t *testing.T) {
 	assert.Zero(t, p.LeaderEpoch)
 }
 
-// TestOffline has the last in-sync replica die, with and without unclean elections.
+// offlinePartition has the last in-sync replica die, with and without unclean elections.
 // The topics are asked for while there is no broker.
-func TestOffline(t *testing.T) {
-	f := newFleet(t, servertest.SharedZooKeeper(t).Addr(), unique("/offline"), timeout)
+func offlinePartition(t *testing.T, s *site) {
+	f := s.fleet(t, "/offline")
 	f.create("safe:1:2")
 	f.create("fast:1:2", "-unclean")
 	f.create("safe:1:2") // again, and there is one
@@ -172,9 +208,10 @@ func TestOffline(t *testing.T) {
 	f.becomes("fast", 0, 2, 1, 2)
 }
 
-// TestGoodbye tells the controller to end.
-func TestGoodbye(t *testing.T) {
-	f := newFleet(t, servertest.SharedZooKeeper(t).Addr(), unique("/goodbye"), 5*timeout)
+// goodbye tells the controller to end.
+func goodbye(t *testing.T, s *site) {
+	f := s.fleet(t, "/goodbye")
+	f.url = s.long
 	one, _, _ := f.three()
 	f.create("orders:3:2")
 	f.becomes("orders", 0, 1, 1, 2)
@@ -183,25 +220,24 @@ func TestGoodbye(t *testing.T) {
 	_, epoch := f.nextController(1)
 	assert.EqualValues(t, 2, epoch)
 	f.becomes("orders", 0, 2, 2)
-	assert.Less(t, time.Since(told), 4*timeout, "nobody had to wait for a session to time out")
+	assert.Less(t, time.Since(told), 8*time.Second, "nobody had to wait for a session to time out")
 	<-one.ended
 	assert.NoError(t, one.cmd.Wait(), "it ends with 0")
 }
 
-// TestServerGone has the server go away for longer than all sessions.
-func TestServerGone(t *testing.T) {
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	f := newFleet(t, server.Addr(), "/gone", timeout)
+// serverGone has the server go away for longer than all sessions.
+func serverGone(t *testing.T, s *site) {
+	f := s.fleet(t, "/gone")
 	one, two, three := f.three()
 	f.create("orders:3:2")
 	f.becomes("orders", 0, 1, 1, 2)
-	require.NoError(t, server.Kill())
+	require.NoError(t, s.server.Kill())
 	for _, p := range []*process{one, two, three} {
 		p.says("begins anew: ")
 	}
-	require.NoError(t, server.Start())
+	require.NoError(t, s.server.Start())
 	// An old connection may have been accepted too early, and never be answered.
-	f.operator = zktest.Operator(t, server.Addr())
+	f.operator = s.operator(t, s.server.Addr())
 	_, epoch := f.nextController(1)
 	assert.Greater(t, epoch, uint64(1))
 	f.eventually("all partitions have a leader and all their replicas", func() bool {

@@ -4,13 +4,15 @@
 //
 //	go run ./examples/fencing
 //
-// needs nothing but Go. table.go and files.go are the two stores, unfenced.go is
-// what happens without tokens, and docs/fencing.md is the theory.
+// needs nothing but Go; with -backend zk://127.0.0.1:2181 the tokens are those of a real
+// service. table.go and files.go are the two stores, unfenced.go is what happens without
+// tokens, and docs/fencing.md is the theory.
 package main
 
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -20,46 +22,68 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 func main() {
+	url := flag.String("backend", "mem://", dial.Usage)
+	election := flag.String("election", "/invoices", "path of the election")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := demo(ctx, os.Stdout); err != nil {
+	if err := run(ctx, os.Stdout, *url, *election); err != nil {
 		fmt.Fprintln(os.Stderr, "fencing:", err)
 		os.Exit(1)
 	}
 }
 
-// demo tells the story in a directory of its own.
-func demo(ctx context.Context, out io.Writer) error {
+// run tells the story in a directory of its own.
+func run(ctx context.Context, out io.Writer, url, election string) (err error) {
+	anna, ben, done, err := links(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, done()) }()
 	dir, err := os.MkdirTemp("", "fencing-")
 	if err != nil {
 		return err
 	}
-	return errors.Join(story(ctx, out, dir), os.RemoveAll(dir))
+	return errors.Join(story(ctx, out, dir, election, anna, ben), os.RemoveAll(dir))
 }
 
+// links makes two ways to one service. done is called in the end.
+func links(ctx context.Context, url string) (anna, ben link, done func() error, err error) {
+	if url == "mem://" {
+		service := memory.New(memory.Options{DefaultTTL: time.Second})
+		return service.Client("anna"), service.Client("ben"), func() error { return nil }, nil
+	}
+	b, err := dial.Open(ctx, url)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return &remote{Backend: b}, &remote{Backend: b}, b.Close, nil
+}
+
+// job is what the row and the file are called.
 const job = "invoices"
 
 // story: anna leads, and pauses between a check and the write that follows it. ben
 // takes over, and goes on with the job. Then anna's write arrives.
-func story(ctx context.Context, out io.Writer, dir string) (err error) {
+func story(ctx context.Context, out io.Writer, dir, election string, annas, bens link) (err error) {
 	say := newSayer(out)
-	say("", "the job: send 500 invoices, and note how many are sent; session timeout 1s")
-	service := memory.New(memory.Options{DefaultTTL: time.Second})
+	say("", "the job: send 500 invoices, and note how many are sent; session timeout %v", annas.Limits().DefaultTTL)
 	files, err := OpenFiles(dir)
 	if err != nil {
 		return err
 	}
-	anna, err := newProcess(ctx, service, "anna", dir, files)
+	anna, err := newProcess(ctx, annas, election, "anna", dir, files)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, anna.close()) }()
-	ben, err := newProcess(ctx, service, "ben", dir, files)
+	ben, err := newProcess(ctx, bens, election, "ben", dir, files)
 	if err != nil {
 		return err
 	}
@@ -74,6 +98,9 @@ func story(ctx context.Context, out io.Writer, dir string) (err error) {
 	}
 	say("anna", "asks whether its term holds: %t. Goes on to note %q, and is PAUSED right before", old.Valid(), "101 sent")
 	anna.link.Suspend() // no heartbeats from a paused process
+	if _, is := anna.link.(*remote); is {
+		say("", "  (the wait for the session timeout is left out: its session is ended now)")
+	}
 
 	current, err := ben.lead(ctx, say) // as soon as anna's session has timed out
 	if err != nil {
@@ -97,14 +124,13 @@ func story(ctx context.Context, out io.Writer, dir string) (err error) {
 type process struct {
 	elector.Elector
 	name  string
-	link  *memory.Client
+	link  link
 	table *Table
 	files *Files
 }
 
-func newProcess(ctx context.Context, service *memory.Service, name, dir string, files *Files) (*process, error) {
-	link := service.Client(name)
-	e, err := elector.New(elector.Config{Backend: link, Strategy: fair.New(), Election: "/" + job, ID: name})
+func newProcess(ctx context.Context, link link, election, name, dir string, files *Files) (*process, error) {
+	e, err := elector.New(elector.Config{Backend: link, Strategy: fair.New(), Election: election, ID: name})
 	if err != nil {
 		return nil, err
 	}

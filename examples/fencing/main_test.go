@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // The story is told in fake time: two sessions, one of which times out.
@@ -18,27 +20,45 @@ func TestStory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var out bytes.Buffer
-		require.NoError(t, story(t.Context(), &out, dir))
+		anna, ben, done, err := links(t.Context(), "mem://")
+		require.NoError(t, err)
+		require.NoError(t, story(t.Context(), &out, dir, "/invoices", anna, ben))
+		require.NoError(t, done())
 		require.Less(t, time.Since(began), 2*time.Second)
-		told := out.String()
-		t.Log("\n" + told)
-
-		old, current := token(t, told, "anna"), token(t, told, "ben")
-		require.Greater(t, current, old)
-		before, after, _ := strings.Cut(told, "anna  WAKES UP")
-		late, end, _ := strings.Cut(after, "in the end:")
-
-		require.NotContains(t, before, "REFUSED")
-		require.Contains(t, before, "term holds: true", "the check before the pause")
-		require.Contains(t, late, "term holds: false", "the check that comes too late")
-		for _, place := range []string{"row", "file"} {
-			says(t, before, place+" +written")
-			says(t, late, fmt.Sprintf("%s +REFUSED: .*%d.*%d", place, old, current))
-			says(t, end, fmt.Sprintf(`%s +"250 sent", token %d`, place, current))
-			says(t, late, "unfenced "+place+" +written")
-			says(t, end, "unfenced "+place+` +"101 sent": LOST UPDATE`)
-		}
+		isToldWell(t, out.String())
 	})
+}
+
+// The story with the tokens of real services.
+func TestServices(t *testing.T) {
+	zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	for _, url := range []string{"zk://" + zk.Addr(), "etcd://" + etcd.Addr(), "consul://" + consul.Addr(), "mem://remote"} {
+		var out bytes.Buffer
+		require.NoError(t, run(t.Context(), &out, url, "/jobs/invoices"), url)
+		isToldWell(t, out.String())
+	}
+}
+
+func isToldWell(t *testing.T, told string) {
+	t.Helper()
+	t.Log("\n" + told)
+	old, current := token(t, told, "anna"), token(t, told, "ben")
+	require.Greater(t, current, old)
+	before, after, _ := strings.Cut(told, "anna  WAKES UP")
+	late, end, _ := strings.Cut(after, "in the end:")
+
+	require.NotContains(t, before, "REFUSED")
+	require.Contains(t, before, "term holds: true", "the check before the pause")
+	require.Contains(t, late, "term holds: false", "the check that comes too late")
+	for _, place := range []string{"row", "file"} {
+		says(t, before, place+" +written")
+		says(t, late, fmt.Sprintf("%s +REFUSED: .*%d.*%d", place, old, current))
+		says(t, end, fmt.Sprintf(`%s +"250 sent", token %d`, place, current))
+		says(t, late, "unfenced "+place+" +written")
+		says(t, end, "unfenced "+place+` +"101 sent": LOST UPDATE`)
+	}
 }
 
 // token finds out with which one somebody leads.

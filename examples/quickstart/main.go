@@ -6,10 +6,12 @@
 // memory backend, the leader crashes, and the next one takes over with a higher
 // token.
 //
-//	go run ./examples/quickstart -backend zk://127.0.0.1:2181/quickstart
+//	go run ./examples/quickstart -backend zk://127.0.0.1:2181
+//	go run ./examples/quickstart -backend etcd://127.0.0.1:2379
+//	go run ./examples/quickstart -backend 'consul://127.0.0.1:8500?check=2s'
 //
-// is one candidate among processes on a real ZooKeeper: start it in three
-// terminals, kill -9 the leader, and watch the next one lead.
+// is one candidate among processes on a real service: start it in three terminals,
+// kill -9 the leader, and watch the next one lead.
 package main
 
 import (
@@ -17,7 +19,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"sync"
@@ -26,14 +27,15 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/examples/internal/dial"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
 func main() {
-	url := flag.String("backend", "mem://", dial.Usage)
+	url := flag.String("backend", "mem://", dial.Usage+"; mem:// is a demonstration of three candidates in this process")
+	election := flag.String("election", "/quickstart", "path of the election")
 	id := flag.String("id", fmt.Sprintf("%s-%d", hostname(), os.Getpid()), "name of this candidate; not used with mem://")
 	name := flag.String("strategy", "fair", "fair or unfair")
 	flag.Parse()
@@ -46,20 +48,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if *url == "mem://" {
-		exit(demo(ctx, strategy))
+		exit(demo(ctx, *election, strategy))
 	}
-	exit(candidate(ctx, *url, *id, strategy))
+	exit(candidate(ctx, *url, *election, *id, strategy))
 }
 
 // candidate is one candidate among processes, until the process is told to stop.
-func candidate(ctx context.Context, url, id string, strategy elector.Strategy) error {
-	b, election, err := dial.Open(url, slog.New(slog.DiscardHandler))
+func candidate(ctx context.Context, url, election, id string, strategy elector.Strategy) (err error) {
+	b, err := dial.Open(ctx, url)
 	if err != nil {
 		return err
 	}
-	if election == "" {
-		election = "/quickstart"
-	}
+	defer func() { err = errors.Join(err, b.Close()) }()
 	say := newSayer()
 	e, err := stand(say, b, election, id, strategy)
 	if err != nil {
@@ -78,7 +78,7 @@ func candidate(ctx context.Context, url, id string, strategy elector.Strategy) e
 }
 
 // demo is three candidates in this process, on a service in this process.
-func demo(ctx context.Context, strategy elector.Strategy) error {
+func demo(ctx context.Context, election string, strategy elector.Strategy) error {
 	say := newSayer()
 	say("", "three candidates, one seat; session timeout 1s; strategy %s", strategy.Name())
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
@@ -90,7 +90,7 @@ func demo(ctx context.Context, strategy elector.Strategy) error {
 	defer cancel()
 	for _, id := range []string{"anna", "ben", "cleo"} {
 		process := service.Client(id)
-		e, err := stand(say, process, "/quickstart", id, strategy)
+		e, err := stand(say, process, election, id, strategy)
 		if err != nil {
 			return err
 		}

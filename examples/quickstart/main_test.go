@@ -44,19 +44,19 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestBadURLs(t *testing.T) {
+func TestBadFlags(t *testing.T) {
 	binary := build(t)
-	for url, says := range map[string]string{
-		"nonsense":               "not a URL",
-		"etcd://h:1":             `unknown scheme "etcd"`,
-		"zk://h:1?timeuot=3s":    `unknown parameter "timeuot"`,
-		"zk://h:1?timeout=3":     "timeout",
-		"zk://":                  "Servers[0]",
-		"zk://127.0.0.1:1/a/../": `segment ".."`,
+	for args, says := range map[string]string{
+		"-backend nonsense":                           "not a URL",
+		"-backend redis://h:1":                        `unknown scheme "redis"`,
+		"-backend zk://h:1?timeuot=3s":                `unknown parameter "timeuot"`,
+		"-backend zk://127.0.0.1:1/a/../":             `segment ".."`,
+		"-backend zk://127.0.0.1:1 -election quick":   "is relative",
+		"-backend zk://127.0.0.1:1 -strategy lawless": "neither fair nor unfair",
 	} {
-		out, err := exec.Command(binary, "-backend", url).CombinedOutput()
+		out, err := exec.Command(binary, strings.Fields(args)...).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), says) {
-			t.Errorf("-backend %s: %v, %q; want a failure that says %q", url, err, out, says)
+			t.Errorf("%s: %v, %q; want a failure that says %q", args, err, out, says)
 		}
 	}
 }
@@ -159,6 +159,18 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	}
 }
 
+// stop tells a leader to end, and it says goodbye.
+func (p *process) stop(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	p.says(t, "leads no more")
+	for range p.out {
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Errorf("exit after SIGTERM: %v", err)
+	}
+}
+
 // Real processes elect a leader on a real server, lose it in every ordinary way,
 // and recover.
 func TestProcesses(t *testing.T) {
@@ -196,13 +208,7 @@ func TestProcesses(t *testing.T) {
 	next := firstToLead(t, b, c, d)
 	leads(next)
 
-	next.signal(t, syscall.SIGTERM) // the leader is told to stop, and says goodbye
-	next.says(t, "leads no more")
-	for range next.out {
-	}
-	if err := next.cmd.Wait(); err != nil {
-		t.Errorf("exit after SIGTERM: %v", err)
-	}
+	next.stop(t)
 	var others []*process
 	for _, p := range []*process{b, c, d} {
 		if p != next {
@@ -214,5 +220,30 @@ func TestProcesses(t *testing.T) {
 		if tokens[i] <= tokens[i-1] {
 			t.Errorf("tokens %v do not rise", tokens)
 		}
+	}
+}
+
+// The same program on other services: a win, a handover, and a crash.
+func TestOtherServices(t *testing.T) {
+	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	binary := build(t)
+	for _, url := range []string{
+		"etcd://" + etcd.Addr() + "/demo?timeout=2s",
+		"consul://" + consul.Addr() + "?check=2s",
+	} {
+		a := start(t, binary, url, "a")
+		first := a.leads(t)
+		b := start(t, binary, url, "b")
+		b.says(t, "waits")
+		c := start(t, binary, url, "c")
+		c.says(t, "waits")
+		a.stop(t)
+		second := b.leads(t)
+		b.signal(t, syscall.SIGKILL)
+		if third := c.leads(t); first >= second || second >= third {
+			t.Errorf("%s: tokens %d, %d, %d do not rise", url, first, second, third)
+		}
+		c.stop(t)
 	}
 }

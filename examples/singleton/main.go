@@ -3,6 +3,8 @@
 //
 //	go run ./examples/singleton -backend zk://127.0.0.1:2181 -election /jobs/report
 //
+// or on etcd (etcd://127.0.0.1:2379) or Consul (consul://127.0.0.1:8500).
+//
 // The leader does a step of work every second. SIGTERM makes it finish the step
 // under way, release the seat and exit with 0, so that the next machine takes over
 // at once instead of after the session timeout. A machine that dies, hangs or is
@@ -21,7 +23,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/examples/internal/dial"
+	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -33,7 +35,7 @@ func main() {
 	}
 }
 
-func run(log *slog.Logger) error {
+func run(log *slog.Logger) (err error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("name of this machine, for -id: %w", err)
@@ -43,18 +45,19 @@ func run(log *slog.Logger) error {
 	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
 	flag.Parse()
 
-	b, _, err := dial.Open(*url, log)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	b, err := dial.Open(ctx, *url, dial.WithLogger(log))
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, b.Close()) }() // after the elector
 	e, err := elector.New(elector.Config{
 		Backend: b, Strategy: fair.New(), Election: *election, ID: *id, Logger: log,
 	})
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 
 	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error { return work(ctx, log, t) })
 	log.Info("shutting down", "why", err)

@@ -1,0 +1,38 @@
+package dial
+
+import (
+	"errors"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/consul"
+)
+
+func openConsul(t *target, o options) (*Backend, error) {
+	switch {
+	case t.path != "":
+		return nil, errors.New("takes no path, for Consul has no prefix for a client's keys: put it into the election's name")
+	case len(t.servers) > 1:
+		return nil, errors.New("takes one host: name one agent, such as the one on this machine; it knows the servers")
+	}
+	config := api.DefaultConfig() // with what the environment says
+	config.Address = t.servers[0]
+	if t.tls != nil {
+		config.Scheme = "http"
+		if *t.tls {
+			config.Scheme = "https"
+		}
+	}
+	client, err := api.NewClient(config)
+	if err != nil {
+		return nil, err
+	}
+	b, err := consul.New(client, consul.Config{SessionTimeout: t.timeout, Check: t.check, Logger: o.log})
+	if err != nil {
+		return nil, err
+	}
+	return opened(b, func() error {
+		config.Transport.CloseIdleConnections()
+		return nil
+	}), nil
+}

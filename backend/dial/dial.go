@@ -1,0 +1,76 @@
+package dial
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Usage explains a flag that takes a URL.
+const Usage = "coordination service: zk://host[:port],.../chroot, etcd://host[:port],.../prefix, consul://host[:port], or mem:// (in this process); " +
+	"with ?timeout=10s for the session timeout, &tls=true, and for consul &check=2s"
+
+// A Backend is an opened backend, with what was opened for it. It is a backend.Backend
+// itself. It is safe for concurrent use.
+type Backend struct {
+	backend.Backend
+	close func() error
+}
+
+// Close lets go of what Open made: the client of etcd or Consul, with its connections.
+// Whoever called Open closes, and the electors and sessions first: what they have to
+// tell the service goes through that client. Nothing is to be opened after it. It may be
+// called several times, and on nil. It does not wait for servers.
+func (b *Backend) Close() error {
+	if b == nil {
+		return nil
+	}
+	return b.close()
+}
+
+// opened is a Backend. close may be nil.
+func opened(b backend.Backend, close func() error) *Backend {
+	if close == nil {
+		close = func() error { return nil }
+	}
+	return &Backend{Backend: b, close: sync.OnceValue(close)}
+}
+
+// An Option says what a URL cannot.
+type Option func(*options)
+
+type options struct {
+	log *slog.Logger
+}
+
+// WithLogger has the backend and the service's client log there: the client at debug
+// level. By default nothing is logged.
+func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// Open returns the backend that a URL names; see the package comment. The caller must
+// Close it. Open does not connect and does not block; an ended ctx is an error all the
+// same, and ctx is not kept.
+func Open(ctx context.Context, url string, opts ...Option) (*Backend, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	t, err := parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	o := options{log: slog.New(slog.DiscardHandler)}
+	for _, set := range opts {
+		set(&o)
+	}
+	if o.log == nil {
+		o.log = slog.New(slog.DiscardHandler)
+	}
+	b, err := t.scheme.open(t, o)
+	if err != nil {
+		return nil, fmt.Errorf("dial %s://: %w", t.scheme.name, err)
+	}
+	return b, nil
+}

@@ -1,0 +1,213 @@
+package dial_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+)
+
+// open opens a URL, and closes it with the test.
+func open(t *testing.T, url string, opts ...dial.Option) *dial.Backend {
+	t.Helper()
+	b, err := dial.Open(t.Context(), url, opts...)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, b.Close()) })
+	return b
+}
+
+func TestAccepted(t *testing.T) {
+	for url, name := range map[string]string{
+		"zk://127.0.0.1:1": "zookeeper",
+		"zk://h":           "zookeeper",
+		"zk://h/":          "zookeeper",
+		"zk://h1:2181,h2,[::1]:2181,[fe80::1]/a/b%20%40?timeout=3s&tls=true": "zookeeper",
+		"etcd://127.0.0.1:1":                      "etcd",
+		"etcd://h1:2379,h2/a/b?timeout=3s":        "etcd",
+		"etcd://[::1]?tls=true":                   "etcd",
+		"consul://127.0.0.1":                      "consul",
+		"consul://Node_1.example:80/?timeout=15s": "consul",
+		"consul://h:80?check=2s&tls=false":        "consul",
+		"mem://":                                  "memory",
+		"mem://some-name.1_":                      "memory",
+	} {
+		assert.Equal(t, name, open(t, url).String(), url)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	const nonsense = "there are zk://, etcd://, consul://, mem://"
+	for _, c := range []struct{ url, says string }{
+		{"", nonsense},
+		{"nonsense", `"nonsense" is not a URL: ` + nonsense},
+		{"127.0.0.1:2181?a=b", `"127.0.0.1:2181" is not a URL: ` + nonsense},
+		{"redis://h", `unknown scheme "redis": ` + nonsense},
+		{"ZK://h", `unknown scheme "ZK": ` + nonsense},
+		{"://h", `unknown scheme "": ` + nonsense},
+
+		{"zk://me:secret@h:1", "give them to zookeeper.New in Config.Auth"},
+		{"zk://me:sec/ret@h:1", "Config.Auth"},
+		{"etcd://me:secret@h:1", "give it to etcd.New"},
+		{"consul://secret@h:1", "CONSUL_HTTP_TOKEN"},
+		{"mem://secret@h", "nobody to show them to"},
+		{"redis://secret@h", "leave them out"},
+		{"secret@h", "leave them out"},
+		{"zk://h/a@b", `%40 for "@"`},
+
+		{"zk://", "a host is missing: give host or host:port, such as 127.0.0.1:2181"},
+		{"etcd://", "such as 127.0.0.1:2379"},
+		{"consul://?timeout=10s", "such as 127.0.0.1:8500"},
+		{"zk:///a", "a host is missing"},
+		{"zk://h1,,h2", "a host is missing"},
+		{"zk://h1,", "a host is missing"},
+		{"zk://:2181", `host ":2181": the host is missing before the port`},
+		{"zk://[]:2181", "the host is missing before the port"},
+		{"zk://h:", `port "" is not a number from 1 to 65535`},
+		{"zk://h:0", `port "0"`},
+		{"zk://h1,h2:65536", `host "h2:65536": port "65536"`},
+		{"etcd://h:-1", `port "-1"`},
+		{"consul://h:+80", `port "+80"`},
+		{"etcd://h:http", `port "http"`},
+		{"zk://h:1:2", `host "h:1:2": neither a host name nor an address`},
+		{"zk://a b", "neither a host name nor an address"},
+		{"zk://[h]:1", "neither a host name nor an address"},
+		{"zk://[127.0.0.1]:1", "neither a host name nor an address"},
+		{"zk://[::1", "neither a host name nor an address"},
+		{"zk://hôte", "neither a host name nor an address"},
+		{"zk://::1", "an IPv6 address stands in brackets: [::1]:2181"},
+
+		{"zk://h/a/", "path: " + `key "/a/" has an empty segment`},
+		{"zk://h//a", "has an empty segment"},
+		{"etcd://h/a/../b", `has the segment ".."`},
+		{"etcd://h/%zz", `path: invalid URL escape "%zz"`},
+		{"zk://h/%00", "has the character U+0000"},
+		{"zk://h/a#b", `a path has %23 for it`},
+		{"consul://h/a", "put it into the election's name"},
+		{"consul://h1,h2", "name one agent"},
+		{"mem://a/b", "takes no path"},
+		{"mem:///", "takes no path"},
+		{"mem://a:1", `name "a:1": letters, digits, dots, dashes and underscores only`},
+
+		{"zk://h?timeuot=3s", `unknown parameter "timeuot": there are timeout, tls`},
+		{"etcd://h?check=2s", `unknown parameter "check": there are timeout, tls`},
+		{"consul://h?token=secret", `unknown parameter "token": there are check, timeout, tls`},
+		{"mem://?timeout=3s", `unknown parameter "timeout": there are none`},
+		{"zk://h?timeout=3s&timeout=4s", `parameter "timeout" is given 2 times`},
+		{"zk://h?timeout=3", `parameter "timeout" is "3": give a duration above zero, such as 10s`},
+		{"zk://h?timeout", `parameter "timeout" is ""`},
+		{"zk://h?timeout=-3s", `parameter "timeout" is "-3s"`},
+		{"etcd://h?timeout=0", `parameter "timeout" is "0"`},
+		{"consul://h?check=soon", `parameter "check" is "soon"`},
+		{"zk://h?tls=yes", `parameter "tls" is "yes": give true or false`},
+		{"zk://h?a;b", "invalid semicolon"},
+		{"zk://h?%zz=1", `parameters: invalid URL escape "%zz"`},
+
+		// What a backend refuses is passed on.
+		{"zk://h?timeout=1ms", "SessionTimeout"},
+		{"consul://h?timeout=1s", "SessionTimeout"},
+		{"etcd://h?timeout=999999h", "SessionTimeout"},
+	} {
+		b, err := dial.Open(t.Context(), c.url)
+		assert.Nil(t, b, c.url)
+		assert.ErrorContains(t, err, c.says, c.url)
+		if err != nil {
+			assert.NotContains(t, err.Error(), "secret", c.url)
+			assert.True(t, strings.HasPrefix(err.Error(), "dial"), err)
+		}
+	}
+}
+
+// TestAllAtOnce has several things wrong.
+func TestAllAtOnce(t *testing.T) {
+	_, err := dial.Open(t.Context(), "zk://h:0,:1/a/?timeout=x&tls=x&x=x")
+	for _, says := range []string{`port "0"`, "before the port", "empty segment", `"timeout"`, `"tls"`, `unknown parameter "x"`} {
+		assert.ErrorContains(t, err, says)
+	}
+}
+
+func TestEndedContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b, err := dial.Open(ctx, "mem://")
+	assert.Nil(t, b)
+	assert.ErrorIs(t, err, context.Canceled)
+}
+
+// TestClose closes twice, and nothing.
+func TestClose(t *testing.T) {
+	for _, url := range []string{"zk://h", "etcd://h/a", "consul://h", "mem://"} {
+		b, err := dial.Open(t.Context(), url, dial.WithLogger(slog.Default()))
+		require.NoError(t, err)
+		assert.NoError(t, b.Close(), url)
+		assert.NoError(t, b.Close(), url)
+	}
+	var none *dial.Backend
+	assert.NoError(t, none.Close())
+}
+
+// writer is an io.Writer that is a function.
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
+
+// TestLogger holds that what etcd's client has to say is logged where it was told to.
+func TestLogger(t *testing.T) {
+	said := make(chan string, 100)
+	log := slog.New(slog.NewTextHandler(writer(func(p []byte) {
+		select {
+		case said <- string(p):
+		default:
+		}
+	}), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	b := open(t, "etcd://127.0.0.1:1", dial.WithLogger(log))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, err := b.Open(ctx, backend.OpenOptions{})
+		assert.Error(t, err)
+	}()
+	line := <-said
+	cancel()
+	<-done
+	assert.Contains(t, line, "level=DEBUG")
+	assert.Contains(t, line, `msg="etcd client: retrying`)
+	assert.Contains(t, line, "method=/etcdserverpb.Lease/LeaseGrant")
+}
+
+// TestConsulEnvironment holds that a setting of the environment that is no good is
+// found out about: it is read.
+func TestConsulEnvironment(t *testing.T) {
+	t.Setenv("CONSUL_CACERT", "/no/such/file")
+	_, err := dial.Open(t.Context(), "consul://h")
+	assert.ErrorContains(t, err, "/no/such/file")
+}
+
+// FuzzOpen holds that every URL gets an error or a backend, one of them, without panic
+// and without a goroutine that Close leaves behind.
+func FuzzOpen(f *testing.F) {
+	for _, url := range []string{
+		"mem://name", "zk://h1:2181,h2:2181/chroot?timeout=10s", "etcd://h1:2379,[::1]:2379/prefix?tls=true",
+		"etcd://[fe80::1%25eth0]", "consul://127.0.0.1:8500?check=2s", "zk://me:secret@h", "zk://h/%20?timeout=1s&timeout=2s", "x",
+	} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, url string) {
+		b, err := dial.Open(context.Background(), url, dial.WithLogger(nil))
+		if (err == nil) == (b == nil) {
+			t.Fatalf("%q: %v, %v", url, b, err)
+		}
+		if err == nil && (b.String() == "" || b.Limits().DefaultTTL <= 0) {
+			t.Fatalf("%q: %v, %+v", url, b, b.Limits())
+		}
+		if err := b.Close(); err != nil {
+			t.Fatalf("%q: %v", url, err)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+// Package dial opens a backend by URL, for programs that leave the choice of the
+// coordination service to whoever starts them: a flag, a setting.
+//
+//	zk://h1:2181,h2:2181/chroot?timeout=10s     ZooKeeper
+//	etcd://h1:2379,h2:2379/prefix?timeout=10s   etcd
+//	consul://127.0.0.1:8500?timeout=10s         Consul, through one agent
+//	mem://                                      a new service in this process
+//	mem://name                                  the service of that name in this process
+//
+// What it guarantees: a URL that is wrong is refused with an error that names what
+// is wrong and what there is; nothing is ignored, guessed or rewritten. No part of a
+// URL that may be a secret is repeated in an error.
+//
+// What it does not: it connects to nothing, so that a server which cannot be reached
+// is found out about when a session is opened. It does not offer all that a service's
+// client can do. Who needs more (credentials, certificates, retries) makes the client
+// and calls New of the backend's own package.
+//
+// # Parts of a URL
+//
+// A host without a port is meant at the service's own port: 2181, 2379 or 8500. An
+// IPv6 address stands in brackets.
+//
+// The path is put before all keys: as a chroot (zk) or a prefix (etcd), of which
+// candidates know nothing. All candidates of an election must use the same one. Consul
+// has no such thing: there a path is refused, and belongs into the election's name.
+//
+// Parameters:
+//
+//	timeout   the session timeout for who asks for none, such as 10s; by default the
+//	          backend's own. What the service grants counts.
+//	check     consul only: tie sessions to a health check with this time to live, such
+//	          as 2s, for failover in seconds; see backend/consul for the price. timeout
+//	          is then how long entries stay when the agent is gone, too.
+//	tls       true: TLS, with the system's certificate authorities (on Unix the
+//	          environment variable SSL_CERT_FILE names others); false: none, the
+//	          default.
+//
+// Credentials are refused in URLs, since those are printed and logged. For Consul, what
+// its own tools read from the environment counts here as well: CONSUL_HTTP_TOKEN,
+// CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_NAMESPACE and so on. The URL's host wins
+// over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
+//
+// Importing this package compiles the clients of all services. Libraries, and
+// programs that know their service, import its backend alone.
+package dial

@@ -1,0 +1,48 @@
+package dial
+
+import (
+	"cmp"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/namespace"
+	"go.uber.org/zap"
+
+	"github.com/elector-go/elector/backend/etcd"
+)
+
+// pingAfter is how long nothing has come from a server before its client asks whether it
+// is there: gRPC takes nothing shorter. What was sent and is not acknowledged ends a
+// connection sooner, where the system offers that: see DialKeepAliveTimeout below.
+const pingAfter = 10 * time.Second
+
+func openEtcd(t *target, o options) (*Backend, error) {
+	config := t.tlsConfig()
+	scheme := "http://"
+	if config != nil {
+		scheme = "https://"
+	}
+	var endpoints []string
+	for _, server := range t.servers {
+		endpoints = append(endpoints, scheme+server)
+	}
+	timeout := cmp.Or(t.timeout, etcd.DefaultSessionTimeout)
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{o.log}),
+		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.path != "" {
+		client.KV = namespace.NewKV(client.KV, t.path)
+		client.Watcher = namespace.NewWatcher(client.Watcher, t.path)
+		client.Lease = namespace.NewLease(client.Lease, t.path)
+	}
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: t.timeout, Logger: o.log})
+	if err != nil {
+		_ = client.Close() // it has not been used
+		return nil, err
+	}
+	return opened(b, client.Close), nil
+}

@@ -1,0 +1,141 @@
+package dial_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := servertest.Shutdown(); err != nil && code == 0 {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// win wins an election twice, once in the way of each of two processes.
+func win(t *testing.T, urls ...string) {
+	t.Helper()
+	last := uint64(0)
+	for _, url := range urls {
+		b := open(t, url)
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "me"})
+		require.NoError(t, err)
+		term, err := e.Campaign(t.Context())
+		require.NoError(t, err, url)
+		assert.Greater(t, term.Token(), last, url)
+		last = term.Token()
+		require.NoError(t, e.Close(t.Context()))
+	}
+}
+
+// exists tells what stands under keys, for who opens the URL.
+func exists(t *testing.T, url string, keys ...string) (there []bool) {
+	t.Helper()
+	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close(t.Context())) }()
+	for _, key := range keys {
+		_, err := s.Get(t.Context(), key)
+		if err != nil {
+			require.ErrorIs(t, err, backend.ErrNoEntry)
+		}
+		there = append(there, err == nil)
+	}
+	return there
+}
+
+// granted is the timeout of a session that nobody asked a timeout for.
+func granted(t *testing.T, url string) string {
+	t.Helper()
+	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close(t.Context())) }()
+	return s.TTL().String()
+}
+
+func TestZooKeeper(t *testing.T) {
+	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
+	win(t, url+"/a/chroot", url+"/a/chroot?timeout=3s", url+"/a/chroot?tls=false")
+	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/chroot/jobs/report"))
+	assert.Equal(t, "3s", granted(t, url+"?timeout=3s"))
+}
+
+func TestEtcd(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	url := "etcd://" + server.Addr()
+	win(t, url+"/a/prefix", url+"/a/prefix?timeout=3s", "etcd://127.0.0.1:1,"+server.Addr()+"/a/prefix")
+	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/prefix/jobs/report"))
+	assert.Equal(t, "3s", granted(t, url+"?timeout=3s"))
+}
+
+func TestConsul(t *testing.T) {
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{ACL: true})
+	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the URL wins
+	t.Setenv("CONSUL_HTTP_SSL", "true")         // tls=false wins
+	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
+	url := "consul://" + server.Addr() + "?tls=false"
+	win(t, url, url+"&timeout=12s", url+"&check=2s")
+	assert.Equal(t, "12s", granted(t, url+"&timeout=12s"))
+
+	t.Setenv("CONSUL_HTTP_TOKEN", "")
+	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+	assert.ErrorIs(t, err, backend.ErrDenied)
+}
+
+func TestMemory(t *testing.T) {
+	win(t, "mem://a", "mem://a")
+	win(t, "mem://") // a service of its own
+	assert.Equal(t, []bool{true}, exists(t, "mem://a", "/jobs/report"))
+	assert.Equal(t, []bool{false}, exists(t, "mem://b", "/jobs/report"))
+	assert.Equal(t, []bool{false}, exists(t, "mem://", "/jobs/report"))
+	assert.Same(t, open(t, "mem://a").Backend, open(t, "mem://a").Backend)
+}
+
+// TestTLS opens sessions with a server whose certificate nobody knows: they speak TLS,
+// and refuse it.
+func TestTLS(t *testing.T) {
+	for _, scheme := range []string{"zk", "etcd", "consul"} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer listener.Close()
+		unknown := httptest.NewTLSServer(nil)
+		defer unknown.Close()
+		refused := make(chan error, 1)
+		go func() {
+			conn, err := listener.Accept()
+			if err == nil {
+				defer conn.Close()
+				err = tls.Server(conn, &tls.Config{Certificates: unknown.TLS.Certificates, NextProtos: []string{"h2"}}).Handshake()
+			}
+			refused <- err
+		}()
+		ctx, cancel := context.WithCancel(t.Context())
+		opening := make(chan struct{})
+		b, err := dial.Open(t.Context(), scheme+"://"+listener.Addr().String()+"?tls=true")
+		require.NoError(t, err)
+		go func() {
+			defer close(opening)
+			s, err := b.Open(ctx, backend.OpenOptions{})
+			assert.Nil(t, s)
+			assert.Error(t, err)
+		}()
+		assert.ErrorContains(t, <-refused, "remote error: tls: ", scheme)
+		cancel()
+		<-opening
+		assert.NoError(t, b.Close())
+	}
+}

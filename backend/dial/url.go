@@ -1,0 +1,197 @@
+package dial
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A scheme is one way to begin a URL.
+type scheme struct {
+	name   string
+	port   string   // of a host that is given without
+	params []string // that it takes
+	secret string   // where credentials belong
+	open   func(*target, options) (*Backend, error)
+}
+
+// schemes returns all there are.
+func schemes() []*scheme {
+	return []*scheme{
+		{name: "zk", port: "2181", params: []string{"timeout", "tls"}, open: openZooKeeper,
+			secret: "give them to zookeeper.New in Config.Auth"},
+		{name: "etcd", port: "2379", params: []string{"timeout", "tls"}, open: openEtcd,
+			secret: "make the client with them, and give it to etcd.New"},
+		{name: "consul", port: "8500", params: []string{"check", "timeout", "tls"}, open: openConsul,
+			secret: "set CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH"},
+		{name: "mem", open: openMemory,
+			secret: "there is nobody to show them to"},
+	}
+}
+
+// A target is a URL in its parts.
+type target struct {
+	scheme  *scheme
+	servers []string // host:port
+	name    string   // of a service in this process
+	path    string   // "" or a key
+	timeout time.Duration
+	check   time.Duration
+	tls     *bool // nil: not said
+}
+
+// parse takes a URL to pieces. Package net/url takes no list of hosts with ports, and
+// repeats the URL in its errors.
+func parse(raw string) (*target, error) {
+	name, rest, isURL := strings.Cut(raw, "://")
+	var names []string
+	t := &target{}
+	for _, s := range schemes() {
+		names = append(names, s.name+"://")
+		if s.name == name {
+			t.scheme = s
+		}
+	}
+	there := "there are " + strings.Join(names, ", ")
+	switch {
+	case strings.Contains(raw, "@"):
+		hint := "leave them out"
+		if isURL && t.scheme != nil {
+			hint = t.scheme.secret
+		}
+		return nil, fmt.Errorf(`credentials ("@") don't belong into a URL, which is printed and logged: %s; a path has %%40 for "@"`, hint)
+	case !isURL:
+		name, _, _ = strings.Cut(raw, "?") // parameters may be secrets
+		return nil, fmt.Errorf("%q is not a URL: %s", name, there)
+	case t.scheme == nil:
+		return nil, fmt.Errorf("unknown scheme %q: %s", name, there)
+	}
+	if err := t.parse(rest); err != nil {
+		return nil, fmt.Errorf("%s://: %w", name, err)
+	}
+	return t, nil
+}
+
+// parse reads what comes after the scheme, and reports all that is wrong with it.
+func (t *target) parse(rest string) error {
+	if strings.Contains(rest, "#") {
+		return errors.New(`"#" has no meaning here: a path has %23 for it`)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	hosts, path, slash := strings.Cut(rest, "/")
+	var errs []error
+	if t.scheme.port == "" {
+		if t.name = hosts; hosts != "" && !plain(hosts) {
+			errs = append(errs, fmt.Errorf("name %q: letters, digits, dots, dashes and underscores only", hosts))
+		}
+		if slash {
+			errs = append(errs, errors.New("takes no path: leave out what begins with the third slash"))
+		}
+		return errors.Join(append(errs, t.parseQuery(query))...)
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		server, err := parseHost(host, t.scheme.port)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		t.servers = append(t.servers, server)
+	}
+	path, err := url.PathUnescape(path)
+	if err == nil && path != "" {
+		t.path = "/" + path
+		err = backend.CheckKey(t.path)
+	}
+	if err != nil {
+		errs = append(errs, fmt.Errorf("path: %w", err))
+	}
+	return errors.Join(append(errs, t.parseQuery(query))...)
+}
+
+// parseHost completes a host, with or without a port.
+func parseHost(s, port string) (string, error) {
+	if s == "" {
+		return "", fmt.Errorf("a host is missing: give host or host:port, such as 127.0.0.1:%s", port)
+	}
+	host := s
+	if h, p, err := net.SplitHostPort(s); err == nil {
+		host, port = h, p
+	} else if len(s) > 2 && s[0] == '[' && s[len(s)-1] == ']' {
+		host = s[1 : len(s)-1]
+	}
+	ip, err := netip.ParseAddr(host)
+	switch isIP6 := err == nil && ip.Is6(); {
+	case host == "":
+		return "", fmt.Errorf("host %q: the host is missing before the port", s)
+	case isIP6 && s[0] != '[':
+		return "", fmt.Errorf("host %q: an IPv6 address stands in brackets: [%s]:%s", s, host, port)
+	case !isIP6 && (!plain(host) || s[0] == '['):
+		return "", fmt.Errorf("host %q: neither a host name nor an address, with or without a port", s)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("host %q: port %q is not a number from 1 to 65535", s, port)
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+// plain tells whether s consists of what host names do.
+func plain(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".-_", r)
+	})
+}
+
+func (t *target) parseQuery(query string) error {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return fmt.Errorf("parameters: %w", err)
+	}
+	there := "there are none"
+	if len(t.scheme.params) > 0 {
+		there = "there are " + strings.Join(t.scheme.params, ", ")
+	}
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch value := values[name]; {
+		case !slices.Contains(t.scheme.params, name):
+			err = fmt.Errorf("unknown parameter %q: %s", name, there)
+		case len(value) > 1:
+			err = fmt.Errorf("parameter %q is given %d times: give it once", name, len(value))
+		default:
+			err = t.set(name, value[0])
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+func (t *target) set(name, value string) (err error) {
+	switch name {
+	case "timeout":
+		t.timeout, err = duration(name, value)
+	case "check":
+		t.check, err = duration(name, value)
+	case "tls":
+		on := value == "true"
+		if t.tls = &on; !on && value != "false" {
+			return fmt.Errorf("parameter %q is %q: give true or false", name, value)
+		}
+	}
+	return err
+}
+
+func duration(name, value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("parameter %q is %q: give a duration above zero, such as 10s", name, value)
+	}
+	return d, nil
+}
