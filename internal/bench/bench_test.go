@@ -9,14 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// The same measurements in the form that benchstat reads. On ZooKeeper each
+// The same measurements in the form that benchstat reads. On a real server each
 // operation is preceded by idle time: ns/op is the mean of what is measured, and
 // leaves that time out. Give -benchtime 200x or so, for the default of a second
 // is over after a few operations.
@@ -24,46 +22,45 @@ import (
 const benchIdle = 100 * time.Millisecond
 
 func BenchmarkRaw(b *testing.B) {
-	l := benchLab(b)
-	r, err := l.newRawPair(b.Context(), l.zk.Addr(), l.zk.Addr(), "/bench-raw", l.cfg.ttl)
-	require.NoError(b, err)
-	defer r.close()
-	require.NoError(b, r.warm(b.Context(), warmups))
-	var delays []time.Duration
-	for b.Loop() {
-		d, err := r.sample(b.Context(), func() error { return pause(b.Context(), benchIdle) })
+	onEach(b, func(b *testing.B, l *lab) {
+		r, err := l.newRawPair(b.Context())
 		require.NoError(b, err)
-		delays = append(delays, d)
-	}
-	report(b, delays)
+		defer r.close()
+		var delays []time.Duration
+		for b.Loop() {
+			d, err := r.sample(b.Context(), func() error { return pause(b.Context(), benchIdle) })
+			require.NoError(b, err)
+			delays = append(delays, d)
+		}
+		report(b, delays)
+	})
 }
 
 func BenchmarkHandover(b *testing.B) {
 	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
-		b.Run(s.Name()+"/memory", func(b *testing.B) {
-			for _, n := range []int{3, 50, 500, 5000} {
-				b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-					service := memory.New(memory.Options{})
-					benchHandover(b, s, n, "/bench", 0, nil, func() (backend.Backend, error) { return service, nil })
-				})
-			}
-		})
-		b.Run(s.Name()+"/zookeeper", func(b *testing.B) {
-			l := benchLab(b)
-			for _, n := range []int{3, 50, 500} {
-				b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-					path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
-					benchHandover(b, s, n, path, benchIdle, l, func() (backend.Backend, error) {
-						return l.zkBackend(l.zk.Addr(), l.cfg.ttl)
+		b.Run(s.Name(), func(b *testing.B) {
+			b.Run("memory", func(b *testing.B) {
+				for _, n := range []int{3, 50, 500, 5000} {
+					b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+						service := memory.New(memory.Options{})
+						benchHandover(b, s, n, "/bench", 0, nil, func() (seat, error) { return seat{backend: service}, nil })
 					})
-				})
-			}
+				}
+			})
+			onEach(b, func(b *testing.B, l *lab) {
+				for _, n := range []int{3, 50, 500} {
+					b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+						path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
+						benchHandover(b, s, n, path, benchIdle, l, l.opener())
+					})
+				}
+			})
 		})
 	}
 }
 
-// benchHandover measures handovers, and on a real server counts the packets.
-func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle time.Duration, l *lab, open func() (backend.Backend, error)) {
+// benchHandover measures handovers, and on a real server counts the messages.
+func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle time.Duration, l *lab, open func() (seat, error)) {
 	f, err := newField(b.Context(), n, s, path, open)
 	require.NoError(b, err)
 	defer func() { require.NoError(b, f.close()) }()
@@ -79,9 +76,9 @@ func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle ti
 	}
 	report(b, delays)
 	if l != nil {
-		handover, _, err := l.countPackets(f)
+		handover, _, err := l.countMessages(f)
 		require.NoError(b, err)
-		b.ReportMetric(handover, "packets/op")
+		b.ReportMetric(handover, "messages/op")
 	}
 }
 
@@ -108,8 +105,16 @@ func report(b *testing.B, delays []time.Duration) {
 	b.ReportMetric(float64(d.P99), "p99-ns")
 }
 
-func benchLab(b *testing.B) *lab {
+// onEach runs a benchmark on each service.
+func onEach(b *testing.B, run func(b *testing.B, l *lab)) {
 	cfg, err := parse([]string{"-samples", "50", "-ttl", "30s"}, io.Discard)
 	require.NoError(b, err)
-	return &lab{cfg: cfg, log: io.Discard, zk: servertest.ZooKeeperForTest(b, serverConfig(cfg))}
+	for _, k := range kinds {
+		b.Run(k.name, func(b *testing.B) {
+			l, err := onService(b.Context(), cfg, io.Discard, k.make(cfg))
+			require.NoError(b, err)
+			defer func() { require.NoError(b, l.service.close()) }()
+			run(b, l)
+		})
+	}
 }

@@ -15,14 +15,17 @@ import (
 type config struct {
 	quick, json, fsync bool
 
+	kinds        []kind // of services
 	parts        map[string]bool
-	n, memoryN   []int
+	n            []int // nil for what is usual with the service
+	memoryN      []int
+	dir          string // for the servers' files
 	samples      int
 	crashSamples int
 	join         int           // candidates that enrol at a time
 	idle         time.Duration // before each sample
 	ttl          time.Duration // session timeout, but for the crash part
-	heapMB       int           // of the server
+	heapMB       int           // of ZooKeeper's server
 }
 
 // Limits of what can be asked for.
@@ -36,24 +39,29 @@ const (
 
 func parse(args []string, stderr io.Writer) (config, error) {
 	var cfg config
-	var names []string
+	var names, all []string
 	for _, p := range parts() {
 		names = append(names, p.name)
+	}
+	for _, k := range kinds {
+		all = append(all, k.name)
 	}
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&cfg.quick, "quick", false, "a smoke run in seconds: small N, few samples; the numbers mean nothing")
 	f.BoolVar(&cfg.json, "json", false, "print JSON instead of Markdown")
-	f.BoolVar(&cfg.fsync, "fsync", false, "let the server sync its log to disk before it answers: adds the same time to all and so flatters the ratios")
+	f.BoolVar(&cfg.fsync, "fsync", false, "let the server sync its log to disk before it answers, as Consul always does: adds the same time to all and so flatters the ratios")
+	f.StringVar(&cfg.dir, "dir", "", "where the servers put their files (default the system's folder for temporary ones); in memory, such as /dev/shm, syncing costs nothing")
+	backends := f.String("backend", "zookeeper", "what to measure on: some of "+strings.Join(all, ","))
 	parted := f.String("parts", strings.Join(names, ","), "what to measure")
-	n := f.String("n", "3,50,500,5000", fmt.Sprintf("numbers of candidates on ZooKeeper; unfair and kafka leave out those over %d", herdN))
+	n := f.String("n", "", fmt.Sprintf("numbers of candidates (default 3,50,500, and on ZooKeeper 5000); unfair and kafka leave out those over %d", herdN))
 	memoryN := f.String("memory-n", "1000,5000,10000", "numbers of waiting candidates on memory")
 	f.IntVar(&cfg.samples, "samples", 200, "samples of each delay")
 	f.IntVar(&cfg.crashSamples, "crash-samples", 20, "crashes")
-	f.IntVar(&cfg.join, "join", 500, "candidates that enrol at a time on ZooKeeper")
+	f.IntVar(&cfg.join, "join", 500, "candidates that enrol at a time")
 	f.DurationVar(&cfg.idle, "idle", 100*time.Millisecond, "idle time before each sample")
 	f.DurationVar(&cfg.ttl, "ttl", 60*time.Second, "session timeout, except for the crashes")
-	f.IntVar(&cfg.heapMB, "server-heap", 1024, "the server's Java heap in MiB")
+	f.IntVar(&cfg.heapMB, "server-heap", 1024, "the Java heap of ZooKeeper's server in MiB")
 	if err := f.Parse(args); err != nil {
 		return cfg, err
 	}
@@ -62,7 +70,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		for name, value := range map[string]string{
 			"n": "3,10", "memory-n": "100,1000", "samples": "8", "crash-samples": "1",
-			"idle": "20ms", "ttl": "3s", "server-heap": "256",
+			"idle": "20ms", "ttl": "10s", "server-heap": "256",
 		} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
@@ -77,6 +85,16 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	}
 	if f.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags", f.Arg(0)))
+	}
+	least := time.Second
+	for name := range strings.SplitSeq(*backends, ",") {
+		i := slices.Index(all, strings.TrimSpace(name))
+		if i < 0 {
+			bad("backend", strconv.Quote(name), "there are "+strings.Join(all, ", "))
+			continue
+		}
+		cfg.kinds = append(cfg.kinds, kinds[i])
+		least = max(least, kinds[i].make(cfg).facts().minTTL)
 	}
 	cfg.parts = make(map[string]bool)
 	for name := range strings.SplitSeq(*parted, ",") {
@@ -95,7 +113,9 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		}
 		return all
 	}
-	cfg.n = numbers("n", *n, 2) // one resigns, another takes over
+	if *n != "" {
+		cfg.n = numbers("n", *n, 2) // one resigns, another takes over
+	}
 	cfg.memoryN = numbers("memory-n", *memoryN, 1)
 	within := func(name string, v, least, most int) {
 		if v < least || v > most {
@@ -109,8 +129,16 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	if cfg.idle < 0 || cfg.idle > time.Minute {
 		bad("idle", cfg.idle, "must be from 0 to 1m")
 	}
-	if cfg.ttl < time.Second || cfg.ttl > maxTTL {
-		bad("ttl", cfg.ttl, fmt.Sprintf("must be from 1s to %v", maxTTL))
+	if cfg.ttl < least || cfg.ttl > maxTTL {
+		bad("ttl", cfg.ttl, fmt.Sprintf("must be from %v to %v with these backends", least, maxTTL))
 	}
 	return cfg, errors.Join(errs...)
+}
+
+// numbers are those of candidates on the service.
+func (c config) numbers(f facts) []int {
+	if c.n == nil {
+		return f.n
+	}
+	return c.n
 }

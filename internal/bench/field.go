@@ -18,6 +18,7 @@ type field struct {
 	ctx        context.Context // ends with the cause when a candidate fails
 	fail       context.CancelCauseFunc
 	candidates []elector.Elector
+	seats      []seat
 	leader     win
 	wins       chan win
 	present    int // candidates that campaign or lead
@@ -37,7 +38,7 @@ type win struct {
 }
 
 // newField makes n candidates, each with what open returns. The caller closes it.
-func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (backend.Backend, error)) (*field, error) {
+func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error)) (*field, error) {
 	f := &field{wins: make(chan win, n), changed: make(chan struct{}, 1)}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
 	hooks := elector.Hooks{
@@ -50,12 +51,13 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 		Retry: func(error, int, time.Duration) { f.trouble.Add(1) },
 	}
 	for i := range n {
-		b, err := open()
+		at, err := open()
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
+		f.seats = append(f.seats, at)
 		e, err := elector.New(elector.Config{
-			Backend: b, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
+			Backend: at.backend, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
 		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())
@@ -157,7 +159,7 @@ func (f *field) await(n int64) error {
 // idle blocks until all who have entered but the leader have been waiting, and
 // nothing has moved, for d.
 func (f *field) idle(d time.Duration) error {
-	all := int64(f.present - 1)
+	all := int64(max(f.present-1, 0))
 	for {
 		if err := f.await(all); err != nil {
 			return err
@@ -192,7 +194,8 @@ func (f *field) handover() (time.Duration, elector.Elector, error) {
 	return next.at.Sub(began), old.elector, nil
 }
 
-// close closes all candidates, many at a time, and waits for their campaigns.
+// close closes all candidates, many at a time, waits for their campaigns, and gives
+// their connections up.
 func (f *field) close() error {
 	defer f.fail(nil)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), patience)
@@ -222,6 +225,11 @@ func (f *field) close() error {
 	close(todo)
 	workers.Wait()
 	f.campaigns.Wait()
+	for _, at := range f.seats {
+		if at.release != nil {
+			at.release()
+		}
+	}
 	if len(errs) > 0 {
 		return fmt.Errorf("%d candidates did not close cleanly, the first: %w", len(errs), errs[0])
 	}

@@ -3,20 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"strings"
 	"time"
-
-	"github.com/elector-go/elector/internal/servertest"
 )
 
 const (
-	// tick is the server's: it expires sessions in steps of this.
-	tick = 200 * time.Millisecond
-	// maxTTL is the longest session timeout that the server grants.
+	// maxTTL is the longest session timeout that can be asked for.
 	maxTTL = 10 * time.Minute
 	// patience bounds each single step: what takes longer is stuck.
 	patience = 60 * time.Second
@@ -24,73 +21,46 @@ const (
 
 // lab is what the parts share.
 type lab struct {
-	cfg   config
-	log   io.Writer // progress
-	zk    *servertest.ZooKeeper
-	pings pings
+	cfg     config
+	log     io.Writer // progress
+	service service   // nil for the parts that need none
+	facts   facts
 }
 
-// start starts the server, once.
-func (l *lab) start() error {
-	if l.zk != nil {
-		return nil
+// onService starts a service's server.
+func onService(ctx context.Context, cfg config, log io.Writer, s service) (*lab, error) {
+	l := &lab{cfg: cfg, log: log, service: s, facts: s.facts()}
+	l.say("starting the server")
+	if err := s.start(); err != nil {
+		return nil, err
 	}
-	l.say("starting a ZooKeeper server")
-	zk, err := servertest.StartZooKeeper(serverConfig(l.cfg))
+	if err := found(ctx, s, cfg.ttl); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return l, nil
+}
+
+// found makes what bare clients' transactions write.
+func found(ctx context.Context, s service, ttl time.Duration) error {
+	c, err := s.connect(ctx, s.addr(), ttl)
 	if err != nil {
 		return err
 	}
-	l.zk = zk
-	return nil
-}
-
-func serverConfig(cfg config) servertest.ZooKeeperConfig {
-	return servertest.ZooKeeperConfig{
-		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: cfg.heapMB, NoSync: !cfg.fsync,
-	}
-}
-
-func (l *lab) close() error {
-	if l.zk == nil {
-		return nil
-	}
-	return l.zk.Close()
+	defer c.close()
+	return c.found(ctx)
 }
 
 func (l *lab) say(format string, args ...any) {
-	fmt.Fprintf(l.log, "bench: "+format+"\n", args...)
+	where := "bench: "
+	if l.service != nil {
+		where += l.facts.title + ": "
+	}
+	fmt.Fprintf(l.log, where+format+"\n", args...)
 }
 
-// A meter reads the server's packet counters.
-type meter struct {
-	l        *lab
-	last     int
-	overhead int // of the asking itself
-}
-
-// packets returns how many packets the server has received and sent since the last
-// call, less the pings, their answers, and what the asking costs: the server counts
-// that, too, so it is asked twice in a row each time.
-func (m *meter) packets() (int, error) {
-	first, err := m.read()
-	if err != nil {
-		return 0, err
-	}
-	second, err := m.read()
-	if err != nil {
-		return 0, err
-	}
-	n := first - m.last - m.overhead
-	m.last, m.overhead = second, second-first
-	return n, nil
-}
-
-func (m *meter) read() (int, error) {
-	counters, err := m.l.zk.Metrics()
-	if err != nil {
-		return 0, err
-	}
-	return int(counters["packets_received"]+counters["packets_sent"]) - 2*int(m.l.pings.n.Load()), nil
+// opener opens backends at the server.
+func (l *lab) opener() func() (seat, error) {
+	return func() (seat, error) { return l.service.open(l.service.addr(), l.cfg.ttl) }
 }
 
 // machine is where the numbers come from.
@@ -103,19 +73,23 @@ type machine struct {
 	Idle    string `json:"idle"`
 	TTL     string `json:"ttl"`
 	Fsync   bool   `json:"fsync"`
+	Dir     string `json:"dir"`
 	Quick   bool   `json:"quick"`
 }
 
 func describe(cfg config) machine {
 	return machine{
 		Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), CPUs: runtime.NumCPU(),
-		Samples: cfg.samples, Idle: cfg.idle.String(), TTL: cfg.ttl.String(), Fsync: cfg.fsync, Quick: cfg.quick,
+		Samples: cfg.samples, Idle: cfg.idle.String(), TTL: cfg.ttl.String(), Fsync: cfg.fsync, Dir: cfg.dir, Quick: cfg.quick,
 	}
 }
 
 func (m machine) markdown(w io.Writer) {
 	fmt.Fprintf(w, "# elector: measured\n\n")
-	fmt.Fprintf(w, "%s, %s, %d CPUs (%s). Client and server on this one machine, over loopback.\n\n", m.Go, m.OS, m.CPUs, m.CPU)
+	fmt.Fprintf(w, "%s, %s, %d CPUs (%s). Clients and server on this one machine, over loopback.\n\n", m.Go, m.OS, m.CPUs, m.CPU)
+	if m.Dir != "" {
+		fmt.Fprintf(w, "The servers' files are in %s.\n\n", m.Dir)
+	}
 	if m.Quick {
 		fmt.Fprintf(w, "**A smoke run (-quick): these numbers mean nothing.**\n\n")
 	}

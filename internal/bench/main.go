@@ -1,10 +1,10 @@
 // Command bench measures what docs/performance.md reports, and prints its method
 // and its tables as Markdown:
 //
-//	go run ./internal/bench [-quick] [-parts fair,crash] [-n 3,50] [-samples 200] [-json]
+//	go run ./internal/bench [-backend etcd,consul] [-parts fair,crash] [-n 3,50] [-samples 200] [-quick] [-json]
 //
-// It starts the ZooKeeper server it needs by itself. Everything that is compared
-// is measured in the same run, sample by sample in turn.
+// It starts the servers it needs by itself, one at a time. Everything that is
+// compared is measured in the same run, sample by sample in turn.
 package main
 
 import (
@@ -14,8 +14,10 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -56,44 +58,72 @@ type section interface {
 	markdown(w io.Writer)
 }
 
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	cfg, err := parse(args, stderr)
 	if err != nil {
 		return err
 	}
-	l := &lab{cfg: cfg, log: stderr}
-	defer func() {
-		if cerr := l.close(); err == nil {
-			err = cerr
+	show := func(s section) {
+		if !cfg.json {
+			s.markdown(stdout)
 		}
-	}()
-	about := describe(cfg)
-	if !cfg.json {
-		about.markdown(stdout)
 	}
+	about := describe(cfg)
+	show(about)
 	results := map[string]any{"machine": about}
-	for _, p := range parts() {
-		if !cfg.parts[p.name] {
-			continue
-		}
-		if p.servers {
-			if err := l.start(); err != nil {
-				return err
+	if slices.ContainsFunc(parts(), func(p part) bool { return p.servers && cfg.parts[p.name] }) {
+		var costs steps
+		for _, k := range cfg.kinds {
+			found, err := runService(ctx, cfg, k.make(cfg), stderr, show)
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			results[k.name] = found
+			if w, ok := found["writes"].(writesResult); ok {
+				costs = append(costs, w)
 			}
 		}
-		result, err := p.run(ctx, l)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.name, err)
-		}
-		results[p.name] = result
-		if !cfg.json {
-			result.markdown(stdout)
+		if len(costs) > 0 {
+			show(costs)
 		}
 	}
+	rest, err := runParts(ctx, &lab{cfg: cfg, log: stderr}, show)
+	if err != nil {
+		return err
+	}
+	maps.Copy(results, rest)
 	if !cfg.json {
 		return nil
 	}
 	out := json.NewEncoder(stdout)
 	out.SetIndent("", "  ")
 	return out.Encode(results)
+}
+
+// runService runs the parts that need a server, on one of the services.
+func runService(ctx context.Context, cfg config, s service, log io.Writer, show func(section)) (results map[string]any, err error) {
+	l, err := onService(ctx, cfg, log, s)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.service.close()) }()
+	return runParts(ctx, l, show)
+}
+
+// runParts runs the parts that were asked for: those that need a server if l has one,
+// else the others.
+func runParts(ctx context.Context, l *lab, show func(section)) (map[string]any, error) {
+	results := make(map[string]any)
+	for _, p := range parts() {
+		if !l.cfg.parts[p.name] || p.servers != (l.service != nil) {
+			continue
+		}
+		result, err := p.run(ctx, l)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		results[p.name] = result
+		show(result)
+	}
+	return results, nil
 }

@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
 // A quick run of the part that needs no server, so that the program does not rot.
@@ -34,51 +38,114 @@ func TestQuickMemoryJSON(t *testing.T) {
 	}
 }
 
-// The parts on a real server, smallest.
-func TestQuickServer(t *testing.T) {
-	var out bytes.Buffer
-	args := []string{"-quick", "-parts", "raw,fair,unfair,kafka,writes,crash", "-samples", "3", "-n", "3"}
-	require.NoError(t, run(t.Context(), args, &out, io.Discard))
-	for _, heading := range []string{"## Raw limit", "## Handover, fair", "## Handover, unfair", "## Handover, kafka", "## Claims and fenced writes", "## Crash of the leader, fair"} {
-		assert.Contains(t, out.String(), heading)
+// The parts on real servers, smallest. Consul takes up to 20 s to notice a crash.
+func TestQuickServers(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			parts := "raw,fair,unfair,kafka,writes,crash"
+			if k.name == "consul" {
+				parts = "raw,fair,unfair,kafka,writes"
+			}
+			var out bytes.Buffer
+			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3"}
+			require.NoError(t, run(t.Context(), args, &out, io.Discard))
+			cfg, err := parse(args, io.Discard)
+			require.NoError(t, err)
+			title := k.make(cfg).facts().title
+			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "claims and fenced writes"} {
+				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
+			}
+			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
+		})
 	}
 }
 
 // Pings and the asking itself must not be taken for packets of a handover.
-func TestMeterCountsRequestsOnly(t *testing.T) {
+func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	cfg, err := parse([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
-	l := &lab{cfg: cfg, log: io.Discard}
-	require.NoError(t, l.start())
-	defer func() { require.NoError(t, l.close()) }()
+	z := &zooKeeper{cfg: cfg}
+	require.NoError(t, z.start())
+	defer func() { require.NoError(t, z.close()) }()
 	const timeout = 600 * time.Millisecond // a ping each 200 ms
-	r, err := l.newRawPair(t.Context(), l.zk.Addr(), l.zk.Addr(), "/meter", timeout)
+	c, err := z.dial(t.Context(), z.addr(), timeout)
 	require.NoError(t, err)
-	defer r.close()
-	m := meter{l: l}
-	_, err = m.packets()
+	defer c.close()
+	_, err = z.messages()
 	require.NoError(t, err)
 
-	before := l.pings.n.Load()
-	require.Eventually(t, func() bool { return l.pings.n.Load() >= before+6 }, 10*time.Second, 10*time.Millisecond)
-	n, err := m.packets()
+	before := z.pings.n.Load()
+	require.Eventually(t, func() bool { return z.pings.n.Load() >= before+6 }, 10*time.Second, 10*time.Millisecond)
+	n, err := z.messages()
 	require.NoError(t, err)
 	assert.InDelta(t, 0, n, 2, "a ping may be on its way")
 
 	const reads = 50
 	for range reads {
-		_, _, err := r.owner.Exists("/")
+		_, _, err := c.conn.Exists("/")
 		require.NoError(t, err)
 	}
-	n, err = m.packets()
+	n, err = z.messages()
 	require.NoError(t, err)
 	assert.InDelta(t, 2*reads, n, 4, "a request and an answer each")
 }
 
+func TestEtcdCountsNoKeepAlives(t *testing.T) {
+	s := &etcdService{cfg: config{}}
+	require.NoError(t, s.start())
+	defer func() { require.NoError(t, s.close()) }()
+	client, err := newEtcdClient(s.addr(), &s.rpcs)
+	require.NoError(t, err)
+	defer client.Close()
+	lease, err := client.Grant(t.Context(), 60)
+	require.NoError(t, err)
+	for range 5 {
+		_, err := client.KeepAliveOnce(t.Context(), lease.ID)
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	answers := client.Watch(ctx, "/k", clientv3.WithCreatedNotify())
+	<-answers
+	_, err = client.Put(t.Context(), "/k", "v")
+	require.NoError(t, err)
+	<-answers
+	assert.Equal(t, sent{requests: 2, watches: 1}, s.sent())
+	n, err := s.messages()
+	require.NoError(t, err)
+	assert.Equal(t, 4+3, n, "two calls, and on the watch's stream a request, its answer and an event")
+}
+
+func TestConsulCountsNoRenewals(t *testing.T) {
+	s := &consulService{cfg: config{}}
+	require.NoError(t, s.start())
+	defer func() { require.NoError(t, s.close()) }()
+	client, transport, err := newConsulClient(s.addr(), &s.https)
+	require.NoError(t, err)
+	defer transport.CloseIdleConnections()
+	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)
+	require.NoError(t, err)
+	for range 5 {
+		_, _, err := client.Session().Renew(id, nil)
+		require.NoError(t, err)
+	}
+	_, err = client.KV().Put(&api.KVPair{Key: "k"}, nil)
+	require.NoError(t, err)
+	_, meta, err := client.KV().Get("k", nil)
+	require.NoError(t, err)
+	_, _, err = client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond})
+	require.NoError(t, err)
+	assert.Equal(t, sent{requests: 3, watches: 1}, s.sent())
+	n, err := s.messages()
+	require.NoError(t, err)
+	assert.Equal(t, 2*4, n, "a request and an answer each")
+}
+
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
-	_, err := parse([]string{"-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "more"}, io.Discard)
+	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "more"}, io.Discard)
 	for _, want := range []string{
-		`-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", `"more"`,
+		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", `"more"`,
 	} {
 		assert.ErrorContains(t, err, want)
 	}

@@ -50,7 +50,7 @@ func memoryAt(ctx context.Context, n int, shared bool) (row memoryRow, err error
 	if shared {
 		b = backend.Share(b, 0)
 	}
-	f, err := newField(ctx, n+1, fair.New(), "/bench", func() (backend.Backend, error) { return b, nil })
+	f, err := newField(ctx, n+1, fair.New(), "/bench", func() (seat, error) { return seat{backend: b}, nil })
 	if err != nil {
 		return row, err
 	}
