@@ -189,12 +189,18 @@ func runElectionRule(t *testing.T, cfg ElectionConfig, r electionRule) {
 	// of this rule from those of others.
 	pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
 		svc := cfg.Service(t)
-		defer watch(r.name, r.text, 2*electionLimit(svc))()
 		closeClients := svc.closing()
 		a := newArena(t, svc, &cfg, &r)
-		r.run(a)
-		a.finish()
-		a.leave(closeClients)
+		bounded := func(do func()) {
+			defer watch(r.name, r.text, 2*electionLimit(svc))()
+			do()
+		}
+		bounded(func() { r.run(a) })
+		a.tryStates()
+		bounded(func() {
+			a.finish()
+			a.leave(closeClients)
+		})
 	})
 }
 

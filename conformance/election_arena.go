@@ -49,7 +49,9 @@ type arena struct {
 	// gone is closed when the rule is over, failed or not.
 	gone  chan struct{}
 	parts int // of a rule with several states
-	ended bool
+	// states are those that are tried beside each other.
+	states []electionRule
+	ended  bool
 }
 
 func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
@@ -69,6 +71,37 @@ func (a *arena) in(state string, try func(a *arena)) {
 	sub.operator = a.operator
 	try(sub)
 	sub.finish()
+}
+
+// beside tries one state of the rule beside its others, when the rule's own function
+// has returned, each on a service of its own; on a virtual one it is tried at once,
+// as in does.
+func (a *arena) beside(state string, try func(a *arena)) {
+	if a.svc.Virtual {
+		a.in(state, try)
+		return
+	}
+	a.states = append(a.states, electionRule{name: a.rule.name, text: a.rule.text, run: func(sub *arena) {
+		sub.state = state
+		try(sub)
+	}})
+}
+
+// tryStates tries what beside was given. They are mostly waiting for something to
+// time out.
+func (a *arena) tryStates() {
+	t, ok := a.t.(*testing.T)
+	if !ok || len(a.states) == 0 {
+		return
+	}
+	t.Run("states", func(t *testing.T) {
+		for i, r := range a.states {
+			t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+				t.Parallel()
+				runElectionRule(t, *a.cfg, r)
+			})
+		}
+	})
 }
 
 // failf says which rule is broken and what was seen, and ends the rule.

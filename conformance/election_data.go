@@ -24,9 +24,15 @@ var dataRules = []electionRule{
 	},
 	{
 		name: "data/deleted-at-handover",
-		text: "A candidate whose entry is deleted together with its predecessor's is not elected with the entry it had.",
+		text: "A candidate whose entry is deleted right before its predecessor's is not elected with the entry it had.",
 		need: []string{"Delete", "HoldWakeups", needOrdered},
-		run:  dataDeletedAtHandover,
+		run:  func(a *arena) { dataDeletedAtHandover(a, true) },
+	},
+	{
+		name: "data/deleted-after-handover",
+		text: "A candidate whose entry is deleted right after its predecessor's, before it hears of either, is not elected with it.",
+		need: []string{"Delete", "HoldWakeups", needOrdered},
+		run:  func(a *arena) { dataDeletedAtHandover(a, false) },
 	},
 	{
 		name: "data/foreign-seat",
@@ -117,32 +123,28 @@ func dataWaitingDeleted(a *arena) {
 	a.ownEntry(first, b.wins())
 }
 
-func dataDeletedAtHandover(a *arena) {
-	for _, ownFirst := range []bool{true, false} {
-		a.in(fmt.Sprintf("its own goes first: %v", ownFirst), func(a *arena) {
-			_, t := a.lead()
-			a.settle()
-			c, b := a.queue()
-			thaw := a.freeze(c)
-			all := a.entries()
-			if ownFirst {
-				all[0], all[1] = all[1], all[0]
-			}
-			for _, e := range all {
-				a.delete(e.Key)
-			}
-			a.ends(t, elector.ErrDeposed)
-			a.settle()
-			thaw()
-			t = b.wins()
-			if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
-				a.failf("%s was elected with an entry that was deleted", c.id)
-			}
-			a.settle()
-			a.holds(t)
-			a.only(c, t)
-		})
+func dataDeletedAtHandover(a *arena, ownFirst bool) {
+	_, t := a.lead()
+	a.settle()
+	c, b := a.queue()
+	thaw := a.freeze(c)
+	all := a.entries()
+	if ownFirst {
+		all[0], all[1] = all[1], all[0]
 	}
+	for _, e := range all {
+		a.delete(e.Key)
+	}
+	a.ends(t, elector.ErrDeposed)
+	a.settle()
+	thaw()
+	t = b.wins()
+	if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
+		a.failf("%s was elected with an entry that was deleted", c.id)
+	}
+	a.settle()
+	a.holds(t)
+	a.only(c, t)
 }
 
 func dataPredecessorGone(a *arena) {

@@ -141,7 +141,7 @@ func fenceFrozen(a *arena) {
 	publish := write{name: "a proclaimed value"}
 	for _, way := range []ending{overthrow, expired} {
 		for _, w := range append([]write{publish}, writes...) {
-			a.in(fmt.Sprintf("it %s, and tries %s", way.name, w.name), func(a *arena) {
+			a.beside(fmt.Sprintf("it %s, and tries %s", way.name, w.name), func(a *arena) {
 				z := a.zombie(way)
 				try := func() error {
 					if w.changes == nil {
@@ -158,7 +158,7 @@ func fenceFrozen(a *arena) {
 	}
 	// What its successor has done since is no fault of the caller's.
 	for _, w := range writes {
-		a.in("its successor has done the same before: "+w.name, func(a *arena) {
+		a.beside("its successor has done the same before: "+w.name, func(a *arena) {
 			z := a.zombie(overthrow)
 			ops := w.ops(z.shelf)
 			z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
@@ -193,7 +193,7 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 func fenceZombieResign(a *arena) {
 	for _, way := range []ending{overthrow, expired} {
 		for _, by := range []string{"resigns", "closes"} {
-			a.in(fmt.Sprintf("it %s, and %s", way.name, by), func(a *arena) {
+			a.beside(fmt.Sprintf("it %s, and %s", way.name, by), func(a *arena) {
 				z := a.zombie(way)
 				ctx, cancel := a.within()
 				defer cancel()

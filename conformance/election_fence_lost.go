@@ -46,17 +46,17 @@ func fenceLostReply(a *arena) {
 func fenceLostAndCut(a *arena) {
 	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 	for _, w := range writes {
-		a.in(w.name+", and the link comes back in time", func(a *arena) {
+		a.beside(w.name+", and the link comes back in time", func(a *arena) {
 			c, t, s := a.cutOff(w)
 			p := a.startCommit(t, w.ops(s)...)
-			p.blocked("its reply is lost and the link is cut")
+			a.cutBy(p, w, s)
 			a.resume(c)
 			made, err := p.result()
 			a.must(w.name, err)
 			a.effect(w, s, made)
 			a.holds(t)
 		})
-		a.in(w.name+", and the link stays cut until the session is lost", func(a *arena) {
+		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
 			c, t, s := a.cutOff(w)
 			_, b := a.queue()
 			p := a.startCommit(t, w.ops(s)...)
@@ -67,7 +67,7 @@ func fenceLostAndCut(a *arena) {
 			a.onceOrNever(w, s)
 			a.holds(led)
 		})
-		a.in(w.name+", and the leader steps down", func(a *arena) {
+		a.beside(w.name+", and the leader steps down", func(a *arena) {
 			c, t, s := a.cutOff(w, strict)
 			p := a.startCommit(t, w.ops(s)...)
 			a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
@@ -87,6 +87,14 @@ func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elec
 	c.cut = true
 	c.client.CutReply(w.kind)
 	return c, t, s
+}
+
+// cutBy waits until the commit has been done and has cut the link.
+func (a *arena) cutBy(p *committing, w write, s shelf) {
+	a.t.Helper()
+	at := w.changes[0].at
+	a.until("the commit is done", func() bool { return !a.present(s...)[at].Same(s[at]) })
+	p.blocked("its reply is lost and the link is cut")
 }
 
 // unknown checks that a commit does not say what it cannot know, and gives up when
@@ -166,10 +174,10 @@ func fenceCancel(a *arena) {
 		a.holds(t)
 	})
 	for _, w := range writes {
-		a.in("when it may have been done: "+w.name, func(a *arena) {
+		a.beside("when it may have been done: "+w.name, func(a *arena) {
 			c, t, s := a.cutOff(w)
 			p := a.startCommit(t, w.ops(s)...)
-			p.blocked("its reply is lost and the link is cut")
+			a.cutBy(p, w, s)
 			p.cancel()
 			_, err := p.result()
 			a.refused(w.name, err, elector.ErrIndeterminate)

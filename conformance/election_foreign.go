@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -160,6 +161,16 @@ func dataForeignSeat(a *arena) {
 	c := a.stand()
 	c.campaign().fails(elector.ErrStrategyMismatch)
 	a.delete(seat)
+	a.until("the candidate sees that", func() bool { // it may be a little behind
+		session := c.tap.session()
+		if session == nil {
+			return true
+		}
+		ctx, cancel := a.within()
+		defer cancel()
+		_, err := session.Get(ctx, seat)
+		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
+	})
 	t := c.campaign().wins()
 	_, b := a.queue()
 	a.delete(seat)

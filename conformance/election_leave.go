@@ -219,7 +219,7 @@ func leaveZombie(a *arena) {
 			if late {
 				when = "begun while the link was cut"
 			}
-			a.in(fmt.Sprintf("it %s, %s", act.name, when), func(a *arena) {
+			a.beside(fmt.Sprintf("it %s, %s", act.name, when), func(a *arena) {
 				c, t := a.lead()
 				next, b := a.queue()
 				if c.client.HoldWakeups != nil {

@@ -25,9 +25,15 @@ var lossRules = []electionRule{
 	},
 	{
 		name: "loss/expires-at-handover",
-		text: "A candidate whose session ends together with its predecessor's entry is not elected with the entry it had.",
+		text: "A candidate whose session ends right before its predecessor's entry goes is not elected with the entry it had.",
 		need: []string{"Expire", "HoldWakeups"},
-		run:  lossAtHandover,
+		run:  func(a *arena) { lossAtHandover(a, true) },
+	},
+	{
+		name: "loss/expires-after-handover",
+		text: "A candidate whose session ends right after its predecessor's entry, before it hears of either, is not elected with the entry it had.",
+		need: []string{"Expire", "HoldWakeups"},
+		run:  func(a *arena) { lossAtHandover(a, false) },
 	},
 	{
 		name: "loss/short-cut-held",
@@ -148,42 +154,38 @@ func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 	}
 }
 
-func lossAtHandover(a *arena) {
-	for _, sooner := range []string{"session", "predecessor"} {
-		a.in("the "+sooner+" goes first", func(a *arena) {
-			_, t := a.lead()
-			c, b := a.queue()
-			_, third := a.queue()
-			thaw := a.freeze(c)
-			if sooner == "session" {
-				a.expire(c)
-				a.resign(t)
-			} else {
-				a.resign(t)
-				a.expire(c)
-			}
-			next := third
-			if !a.cfg.Ordered {
-				next = nil
-			}
-			thaw()
-			if next != nil {
-				t = next.wins()
-				a.settle()
-				a.holds(t)
-				b.waits()
-				a.resign(t)
-			}
-			rest := []*bid{b}
-			if next == nil {
-				rest = append(rest, third)
-			}
-			for len(rest) > 0 {
-				t = anyWins(a, &rest)
-				a.holds(t)
-				a.resign(t)
-			}
-		})
+func lossAtHandover(a *arena, sessionFirst bool) {
+	_, t := a.lead()
+	c, b := a.queue()
+	_, third := a.queue()
+	thaw := a.freeze(c)
+	if sessionFirst {
+		a.expire(c)
+		a.resign(t)
+	} else {
+		a.resign(t)
+		a.expire(c)
+	}
+	next := third
+	if !a.cfg.Ordered {
+		next = nil
+	}
+	thaw()
+	if next != nil {
+		t = next.wins()
+		a.settle()
+		a.holds(t)
+		b.waits()
+		a.resign(t)
+	}
+	rest := []*bid{b}
+	if next == nil {
+		rest = append(rest, third)
+	}
+	for len(rest) > 0 {
+		t = anyWins(a, &rest)
+		a.holds(t)
+		a.resign(t)
 	}
 }
 
