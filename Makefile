@@ -1,7 +1,7 @@
 # make test   does its own set-up and runs everything, with the race detector; then
 #             prints which rule held on which strategy and service
 # make lint   gofmt, vet, staticcheck, go mod tidy
-# make bench  prints the benchmarks of docs/performance.md
+# make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
 #             an etcd server and a Consul server
 
@@ -24,7 +24,7 @@ each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
-TEST = -race -parallel 8 -timeout 20m ./...
+TEST = -race -parallel 10 -timeout 20m ./...
 
 test: setup
 	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST))
@@ -39,7 +39,7 @@ lint:
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod verify)
 
 bench: setup
-	$(GO) run ./internal/bench
+	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
 
 quickstart:
 	$(GO) run ./examples/quickstart
