@@ -24,7 +24,7 @@ each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
-TEST = -race -parallel 10 -timeout 20m ./...
+TEST = -race -parallel 12 -timeout 20m ./...
 
 test: setup
 	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST))

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -67,28 +66,25 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 	}
 }
 
-// services makes the service of each rule.
-type services = func(testing.TB) *conformance.Service
-
-// onServers tries every strategy on servers of its own. All rules apply, but those
-// listed.
-func onServers(t *testing.T, start func(t *testing.T) services, but ...[]string) {
-	for _, cfg := range strategies {
-		t.Run(cfg.Strategy.Name(), func(t *testing.T) {
-			t.Parallel()
-			cfg := cfg
-			cfg.Service = start(t)
-			without := slices.Clone(but)
-			if strings.HasPrefix(t.Name(), "TestElectionOnEtcd") && cfg.Ordered {
-				cfg.Why = lateOnEtcd
-				without = append(without, slices.Collect(maps.Keys(lateOnEtcd)))
-			}
-			appliesAll(t, conformance.TestElection(t, cfg), append(without, notPromised[cfg.Strategy.Name()])...)
-		})
-	}
+// A place is a service to try every strategy on.
+type place struct {
+	name string
+	// start starts servers of the test's own.
+	start func(t *testing.T) func(testing.TB) *conformance.Service
+	// lacks are the rules that do not apply; late are those that do not with an order of
+	// succession, and why.
+	lacks []string
+	late  map[string]string
 }
 
-const zooKeeperTTL = 3 * time.Second
+const (
+	zooKeeperTTL = 3 * time.Second
+	etcdTTL      = 3 * time.Second
+	// Consul's own session timeout is ten seconds at least, and twice that until a crash
+	// is noticed. With a health check of its own a session has a short one. The clusters
+	// are tried with plain sessions: a check lives on one agent, and cannot move.
+	consulCheck = 3 * time.Second
+)
 
 // notOnZooKeeper are the rules that need notices to be held while all else goes on,
 // and the one about a limit that it does not have.
@@ -96,16 +92,6 @@ var notOnZooKeeper = []string{
 	"cancel/handover", "data/deleted-after-handover", "data/deleted-at-handover",
 	"loss/expires-after-handover", "loss/expires-at-handover", "fence/too-many",
 }
-
-func TestElectionOnZooKeeper(t *testing.T) {
-	onServers(t, func(t *testing.T) services { return zktest.Single(t).Service(zooKeeperTTL) }, oneServer, notOnZooKeeper)
-}
-
-func TestElectionOnZooKeeperEnsemble(t *testing.T) {
-	onServers(t, func(t *testing.T) services { return zktest.Ensemble(t).Service(zooKeeperTTL) }, notOnZooKeeper)
-}
-
-const etcdTTL = 3 * time.Second
 
 // lateOnEtcd are the rules that take a read after the notice of a change: without one
 // a candidate knows what stood when its predecessor went, and not what stands now. On
@@ -117,27 +103,53 @@ var lateOnEtcd = map[string]string{
 
 const atTheInstant = "a notice shows what stood at the instant of the change, and may be late; a read after it would cost two fifths of a handover"
 
-func TestElectionOnEtcd(t *testing.T) {
-	onServers(t, func(t *testing.T) services { return etcdtest.Single(t).Service(etcdTTL) }, oneServer)
+func TestElectionOnServers(t *testing.T) {
+	tryAll(t,
+		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return zktest.Single(t).Service(zooKeeperTTL)
+		}, slices.Concat(oneServer, notOnZooKeeper), nil},
+		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return etcdtest.Single(t).Service(etcdTTL)
+		}, oneServer, lateOnEtcd},
+		place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
+		}, oneServer, nil},
+	)
 }
 
-func TestElectionOnEtcdCluster(t *testing.T) {
-	onServers(t, func(t *testing.T) services { return etcdtest.Cluster(t).Service(etcdTTL) })
+func TestElectionOnClusters(t *testing.T) {
+	tryAll(t,
+		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return zktest.Ensemble(t).Service(zooKeeperTTL)
+		}, notOnZooKeeper, nil},
+		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return etcdtest.Cluster(t).Service(etcdTTL)
+		}, nil, lateOnEtcd},
+		place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return consultest.Cluster(t).Service(consul.MinSessionTimeout, consul.Config{})
+		}, nil, nil},
+	)
 }
 
-// Consul's own session timeout is ten seconds at least, and twice that until a crash
-// is noticed. With a health check of its own a session has a short one.
-const consulCheck = 3 * time.Second
-
-func TestElectionOnConsul(t *testing.T) {
-	onServers(t, func(t *testing.T) services {
-		return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
-	}, oneServer)
-}
-
-// Plain sessions, and a cluster: a check lives on one agent, and cannot move.
-func TestElectionOnConsulCluster(t *testing.T) {
-	onServers(t, func(t *testing.T) services {
-		return consultest.Cluster(t).Service(consul.MinSessionTimeout, consul.Config{})
-	})
+// tryAll tries every strategy on one place after the other: too many servers at once
+// would slow each other down.
+func tryAll(t *testing.T, places ...place) {
+	t.Parallel()
+	for _, p := range places {
+		t.Run(p.name, func(t *testing.T) {
+			for _, cfg := range strategies {
+				t.Run(cfg.Strategy.Name(), func(t *testing.T) {
+					t.Parallel()
+					cfg := cfg
+					cfg.Service = p.start(t)
+					but := slices.Concat(p.lacks, notPromised[cfg.Strategy.Name()])
+					if cfg.Ordered {
+						cfg.Why = p.late
+						but = slices.AppendSeq(but, maps.Keys(p.late))
+					}
+					appliesAll(t, conformance.TestElection(t, cfg), but)
+				})
+			}
+		})
+	}
 }

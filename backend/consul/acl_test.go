@@ -25,9 +25,10 @@ func token(t *testing.T, server *servertest.Consul, name, rules string) string {
 	return made.SecretID
 }
 
-// What an elector needs: its own keys, sessions, and where those keep their keys.
+// What an elector needs: its own keys and those above, sessions, and where those keep
+// their keys.
 const (
-	own    = `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } `
+	own    = `key "a" { policy = "write" } key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } `
 	enough = own + `key_prefix ".elector/" { policy = "write" }`
 )
 

@@ -41,7 +41,7 @@ type Config struct {
 	// service "elector" in the catalog, and the right to register it.
 	Check time.Duration
 
-	// Logger takes what there is to say; nil means slog.Default.
+	// Logger gets what goes on in the background; by default nothing is logged.
 	Logger *slog.Logger
 }
 
@@ -82,7 +82,7 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 		cfg.SessionTimeout = DefaultSessionTimeout
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Backend{client: client, cfg: cfg}, nil
 }

@@ -67,7 +67,9 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.memory.init()
 	s.watches.init(s)
+	s.mu.Lock() // the window may have passed already
 	s.window = backend.NewWindow(sent, l.ttl, l.margin(), func() { s.lose(errWindow) })
+	s.mu.Unlock()
 	if s.begin() {
 		go s.beat(sent)
 	}

@@ -7,6 +7,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/namespace"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
 )
@@ -30,6 +32,12 @@ func openEtcd(t *target, o options) (*Backend, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{o.log}),
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
+		// gRPC's own pauses between attempts to connect grow to two minutes, and a session
+		// that was cut off would be lost meanwhile.
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
+			MinConnectTimeout: max(timeout/3, time.Second),
+		})},
 	})
 	if err != nil {
 		return nil, err

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"google.golang.org/grpc/connectivity"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -94,8 +93,11 @@ type Backend struct {
 // namespace. The caller closes the client, after the sessions. New does not
 // connect.
 //
-// A client notices by itself that a link is dead only with DialKeepAliveTime and
-// DialKeepAliveTimeout set: set them to a fraction of the session timeout.
+// Two settings of the client matter to sessions. It notices by itself that a link is dead
+// only with DialKeepAliveTime and DialKeepAliveTimeout: set them to a fraction of the
+// session timeout. And it waits longer and longer between attempts to connect, up to two
+// minutes: grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the
+// session timeout, has a session that was cut off come back in time.
 func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if client == nil {
 		return nil, errors.New("etcd: new: no client given: make one with clientv3.New")
@@ -127,7 +129,6 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("etcd: open: %w", ended(ctx))
 	}
-	hurry(b.client)
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
 	sent := time.Now()
@@ -144,15 +145,6 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		err = as(backend.ErrUnavailable, err)
 	}
 	return nil, fmt.Errorf("etcd: open: %w", err)
-}
-
-// hurry has the client connect now, where it waits before the next attempt: a
-// session has no time to lose. Only then: ResetConnectBackoff must not run while gRPC
-// makes the connections, as it does right after the start (it reads them unlocked).
-func hurry(client *clientv3.Client) {
-	if conn := client.ActiveConnection(); conn != nil && conn.GetState() == connectivity.TransientFailure {
-		conn.ResetConnectBackoff()
-	}
 }
 
 // unwrap returns the session behind the handles of backend.Share, or nil if it is not

@@ -44,6 +44,12 @@ func TestLeaseRevokedByAnOperator(t *testing.T) {
 			assert.Less(t, time.Since(began), 3*time.Second)
 		})
 	}
+	// A session without an entry that anybody waits for hears of it by its heartbeat.
+	for state := f.s.State(); state != backend.Lost; {
+		var err error
+		state, err = f.s.AwaitState(f.ctx, state)
+		require.NoError(t, err)
+	}
 	_, err := f.s.Get(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }

@@ -69,7 +69,6 @@ func (s *session) beat() {
 			s.cfg.Logger.Debug("etcd: no heartbeat", "session", s.id, "error", err)
 			s.become(backend.Suspended)
 			s.streams.suspect(s)
-			hurry(s.client)
 			timer.Reset(min(interval/10, time.Second/4))
 		}
 	}

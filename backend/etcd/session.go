@@ -75,7 +75,9 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.streams.renew(s.ctx, 0)
 	s.watches.init(s)
 	s.calls.Add(1)
+	s.mu.Lock() // the window may have passed already
 	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
+	s.mu.Unlock()
 	go s.beat()
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/servertest"
@@ -58,7 +59,10 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 		Logger: zap.NewNop(),
 		// They come after the client's own, so what is lost here is what its
 		// retries see.
-		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(p.unary), grpc.WithChainStreamInterceptor(p.stream)},
+		DialOptions: []grpc.DialOption{
+			grpc.WithChainUnaryInterceptor(p.unary), grpc.WithChainStreamInterceptor(p.stream),
+			grpc.WithConnectParams(connecting),
+		},
 	}
 	for _, server := range servers {
 		proxy := servertest.ProxyForTest(t, server)
@@ -85,6 +89,13 @@ func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// connecting has clients come back in time, as etcd.New asks for: gRPC's own second
+// attempt is a second after the first.
+var connecting = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+	MinConnectTimeout: 20 * time.Second, // gRPC's own
 }
 
 // Each does something to the proxy of each server.
