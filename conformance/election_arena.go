@@ -280,6 +280,14 @@ func (a *arena) entries() []backend.Entry {
 	})
 }
 
+// left is entries as they are now: another member of an ensemble may be a little
+// behind, but not for a session that has just written.
+func (a *arena) left() []backend.Entry {
+	a.t.Helper()
+	a.present()
+	return a.entries()
+}
+
 // seat returns the leader's entry, when it can be seen.
 func (a *arena) seat() (e backend.Entry) {
 	a.t.Helper()

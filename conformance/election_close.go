@@ -97,7 +97,7 @@ func closeAnyTime(a *arena) {
 		c, t := a.lead()
 		a.close(c)
 		a.ends(t, elector.ErrClosed)
-		if left := a.entries(); len(left) > 0 {
+		if left := a.left(); len(left) > 0 {
 			a.failf("entries %v after Close has returned", keys(left))
 		}
 		a.works()
@@ -108,7 +108,7 @@ func closeAnyTime(a *arena) {
 		a.close(c)
 		b.fails(elector.ErrClosed)
 		a.refusesAll(c)
-		if left := a.entries(); len(left) != 1 {
+		if left := a.left(); len(left) != 1 {
 			a.failf("entries %v after Close has returned, want the leader's only", keys(left))
 		}
 		a.holds(t)
@@ -163,7 +163,7 @@ func closeRace(a *arena) {
 				want = 1
 				a.holds(t)
 			}
-			if left := a.entries(); len(left) != want {
+			if left := a.left(); len(left) != want {
 				a.failf("entries %v after Close has returned, want %d", keys(left), want)
 			}
 			a.refusesAll(c)

@@ -42,7 +42,7 @@ func leaveResign(a *arena) {
 	a.in("nobody waits", func(a *arena) {
 		_, t := a.lead()
 		a.resign(t)
-		if left := a.entries(); len(left) > 0 {
+		if left := a.left(); len(left) > 0 {
 			a.failf("entries %v after Resign has returned", keys(left))
 		}
 		a.works()
@@ -152,7 +152,7 @@ func leaveWithdraw(a *arena) {
 					a.close(leaver.c)
 					leaver.fails(elector.ErrClosed)
 				}
-				left := a.entries()
+				left := a.left()
 				want := len(before)
 				if a.cfg.Ordered {
 					want--

@@ -119,7 +119,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 		c, t := a.lead()
 		fault(c.client)(backend.OpDelete)
 		a.resign(t)
-		if left := a.entries(); len(left) > 0 {
+		if left := a.left(); len(left) > 0 {
 			a.failf("entries %v after Resign had returned", keys(left))
 		}
 		a.works()

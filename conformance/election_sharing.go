@@ -129,7 +129,7 @@ func sharingCloseOne(a *arena) {
 	time.Sleep(a.svc.TTL / 2)
 	a.holds(t)
 	a.close(e)
-	if left := a.entries(); len(left) > 0 {
+	if left := a.left(); len(left) > 0 {
 		a.failf("entries %v after all electors were closed", keys(left))
 	}
 	a.holds(a.standIn(client).campaign().wins())
