@@ -107,9 +107,10 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	response, err := c.s.txnWrite(ctx, ops)
 	switch {
 	case err == nil && len(response.Errors) == 0 && t.written(response) != 0:
-		t.index = t.written(response)
-		c.s.giveSlot(t)
-		return c.made(p, t.index), true, nil
+		index := t.written(response)
+		t.index = index
+		c.s.giveSlot(t) // from here on it is another commit's
+		return c.made(p, index), true, nil
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
 		c.s.giveSlot(t)
 		return nil, false, c.refused(p, response.Errors)
