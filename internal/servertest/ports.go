@@ -35,17 +35,25 @@ type portAllocator struct {
 // FreePorts reserves n distinct loopback TCP ports on which nothing listens.
 // No other caller of this package, in this process or another, gets them until
 // ReleasePorts or the end of the process.
+//
+// They are for child processes. A child that this process is starting just now
+// holds a copy of every open socket until it executes its program, and so
+// keeps a port listened on for an instant after FreePorts has tried it. That
+// is over before the next child is started, but this process itself may find
+// the port in use: it takes one by listenLoopback.
 func FreePorts(n int) ([]int, error) {
-	ports.mu.Lock()
-	defer ports.mu.Unlock()
 	got := make([]int, 0, n)
 	for len(got) < n {
-		p, err := ports.next()
+		l, port, err := listenLoopback()
 		if err != nil {
-			ports.freed = append(ports.freed, got...)
+			ReleasePorts(got...)
 			return nil, err
 		}
-		got = append(got, p)
+		got = append(got, port)
+		if err := l.Close(); err != nil {
+			ReleasePorts(got...)
+			return nil, fmt.Errorf("servertest: %w", err)
+		}
 	}
 	return got, nil
 }
@@ -58,27 +66,27 @@ func ReleasePorts(released ...int) {
 	ports.freed = append(ports.freed, released...)
 }
 
-// next returns a port that can be listened on. Caller holds mu.
-func (a *portAllocator) next() (int, error) {
+// listen listens on a port of its own. Caller holds mu.
+func (a *portAllocator) listen() (net.Listener, int, error) {
 	for {
 		if len(a.fresh) == 0 {
 			// Reusing the oldest freed port leaves stragglers of its last
 			// user the most time to notice that it is gone.
 			for len(a.freed) > 0 {
-				p := a.freed[0]
+				port := a.freed[0]
 				a.freed = a.freed[1:]
-				if usable(p) {
-					return p, nil
+				if l, err := net.Listen("tcp4", loopback(port)); err == nil {
+					return l, port, nil
 				}
 			}
 			if err := a.takeBlock(); err != nil {
-				return 0, err
+				return nil, 0, err
 			}
 		}
-		p := a.fresh[0]
+		port := a.fresh[0]
 		a.fresh = a.fresh[1:]
-		if usable(p) {
-			return p, nil
+		if l, err := net.Listen("tcp4", loopback(port)); err == nil {
+			return l, port, nil
 		}
 	}
 }
@@ -102,15 +110,6 @@ func (a *portAllocator) takeBlock() error {
 	return errors.New("servertest: no free block of loopback ports")
 }
 
-// usable reports whether the port can be listened on now.
-func usable(port int) bool {
-	l, err := net.Listen("tcp4", loopback(port))
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
-}
-
 func loopback(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
@@ -118,14 +117,7 @@ func loopback(port int) string {
 // listenLoopback listens on a reserved port and returns it too, so that the
 // caller can release it after closing the listener.
 func listenLoopback() (net.Listener, int, error) {
-	got, err := FreePorts(1)
-	if err != nil {
-		return nil, 0, err
-	}
-	l, err := net.Listen("tcp4", loopback(got[0]))
-	if err != nil {
-		ReleasePorts(got...)
-		return nil, 0, fmt.Errorf("servertest: listen: %w", err)
-	}
-	return l, got[0], nil
+	ports.mu.Lock()
+	defer ports.mu.Unlock()
+	return ports.listen()
 }

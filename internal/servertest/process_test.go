@@ -5,6 +5,7 @@ package servertest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -149,5 +151,29 @@ func TestFreePortsAreDistinctAndLow(t *testing.T) {
 			t.Fatalf("port %d", p)
 		}
 		seen[p] = true
+	}
+}
+
+// A child has a copy of every socket of its parent between its fork and its
+// exec, so a port that was only tried a moment ago may still be in use.
+func TestProxiesWhileChildrenStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var children sync.WaitGroup
+	defer children.Wait()
+	defer cancel()
+	for range 4 {
+		children.Go(func() {
+			for ctx.Err() == nil {
+				if err := exec.Command("true").Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		p, err := NewProxy("127.0.0.1:1")
+		must(t, err)
+		must(t, p.Close())
 	}
 }
