@@ -6,8 +6,9 @@
 // and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
 // write ([Session.Commit]), and [Session.Drop], which removes an entry for good.
 // Every primitive must be native and cheap on the service; what all services
-// share (trust-window arithmetic, sharing a session, checking keys) is written
-// once, beside the interface: [Window], [Share], [CheckKey].
+// share (trust-window arithmetic, sharing a session, checking keys, turns of
+// commits, removing what they left) is written once, beside the interface:
+// [Window], [Share], [CheckKey], [Turns], [Reaper], [Indeterminate].
 //
 // # Rules for implementers
 //

@@ -56,6 +56,9 @@ type Op struct {
 	Version uint64
 }
 
+// Ephemeral tells whether the op makes an entry that dies with the session.
+func (o Op) Ephemeral() bool { return o.Kind == OpCreate || o.Kind == OpEnqueue }
+
 // Create makes an ephemeral entry under key, unless there is one (ErrExists). The
 // parent of key must exist (ErrNoParent).
 func Create(key string, value []byte) Op {

@@ -1,6 +1,10 @@
 package backend
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 // The sentinels of the contract, for errors.Is. Each says in which state the
 // service may be.
@@ -45,3 +49,24 @@ var (
 	// Nothing was sent.
 	ErrTooLarge = errors.New("commit too large")
 )
+
+// Indeterminate is the error of a commit of which it is not known, for this reason,
+// whether it was applied. Only that a context has ended, or the session, is still to be
+// found in it: other sentinels say that nothing was written.
+func Indeterminate(why error) error {
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, ErrSessionLost} {
+		if errors.Is(why, end) {
+			return fmt.Errorf("%w: %w", ErrIndeterminate, why)
+		}
+	}
+	return fmt.Errorf("%w: %v", ErrIndeterminate, why)
+}
+
+// ContextError is the error of a context that has ended, with its cause.
+func ContextError(ctx context.Context) error {
+	err := ctx.Err()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}

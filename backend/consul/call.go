@@ -21,7 +21,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		err = ended(ctx)
+		err = backend.ContextError(ctx)
 	case own.Err() != nil:
 		err = fmt.Errorf("%w (%v)", errSilent, limit)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -60,7 +60,7 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 	case s.ctx.Err() != nil:
 		err = s.lostError()
 	case ctx.Err() != nil:
-		err = ended(ctx)
+		err = backend.ContextError(ctx)
 	case transient(err):
 		s.trouble()
 	}
@@ -73,7 +73,7 @@ func (s *session) alive(ctx context.Context) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	}
 	return nil
 }
@@ -147,7 +147,7 @@ func (p *pause) wait(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *session) wait(ctx context.Context, p *pause) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case err != nil && ctx.Err() != nil:
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	}
 	return nil
 }

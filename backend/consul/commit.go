@@ -197,7 +197,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 func (c *commit) abandon(p *plan, t *slot, why error) error {
 	s, nonce := c.s, c.nonce
 	if !errors.Is(why, backend.ErrSessionLost) {
-		s.reap(func(ctx context.Context) error {
+		s.reaper.Reap(func(ctx context.Context) error {
 			index, err := s.settle(ctx, t, nonce)
 			if err != nil {
 				return err
@@ -209,19 +209,7 @@ func (c *commit) abandon(p *plan, t *slot, why error) error {
 			return nil
 		})
 	}
-	return unknown(why)
-}
-
-// unknown is the error of a commit of which it is not known whether it was done. Only
-// that ctx has ended, or the session, is still to be found in it: other sentinels say
-// that nothing was written.
-func unknown(why error) error {
-	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
-		if errors.Is(why, end) {
-			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
-		}
-	}
-	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
+	return backend.Indeterminate(why)
 }
 
 // made is the outcome of a plan that was done at an index.
@@ -335,6 +323,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 // reapAllOf removes entries of the session in the background.
 func (s *session) reapAllOf(entries []backend.Entry) {
 	for _, e := range slices.Clone(entries) {
-		s.reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+		s.reaper.Reap(func(ctx context.Context) error { return s.drop(ctx, e) })
 	}
 }

@@ -123,7 +123,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		return nil, fmt.Errorf("consul: open: TTL of %v is not between %v and %v", ttl, limits.MinTTL, limits.MaxTTL)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("consul: open: %w", ended(ctx))
+		return nil, fmt.Errorf("consul: open: %w", backend.ContextError(ctx))
 	}
 	s, err := b.open(ctx, ttl)
 	if err != nil {

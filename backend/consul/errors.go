@@ -73,7 +73,7 @@ func answerError(err error) error {
 func openError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	case code(err) == http.StatusBadRequest || errors.Is(err, backend.ErrUnavailable):
 		return err
 	case code(err) != 0 && code(err) < http.StatusInternalServerError:
@@ -97,13 +97,4 @@ func textError(err error) error {
 		status.Code = http.StatusTooManyRequests
 	}
 	return status
-}
-
-// ended is ctx's error with its cause.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }

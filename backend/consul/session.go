@@ -49,7 +49,7 @@ type session struct {
 	slots   slots
 	memory  memory
 	watches registry
-	reaper  reaper
+	reaper  *backend.Reaper
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
@@ -66,6 +66,9 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.memory.init()
+	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+		s.b.cfg.Logger.Warn("consul: an entry could not be removed; trying again", "session", s.id, "error", err)
+	})
 	s.watches.init(s)
 	s.mu.Lock() // the window may have passed already
 	s.window = backend.NewWindow(sent, l.ttl, l.margin(), func() { s.lose(errWindow) })
@@ -104,7 +107,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("consul: await state: %w", ended(ctx))
+			return state, fmt.Errorf("consul: await state: %w", backend.ContextError(ctx))
 		}
 	}
 }
@@ -158,6 +161,18 @@ func (s *session) begin() bool {
 		return false
 	}
 	s.calls.Add(1)
+	return true
+}
+
+// run starts a goroutine of the session's; it returns false once it is over.
+func (s *session) run(do func()) bool {
+	if !s.begin() {
+		return false
+	}
+	go func() {
+		defer s.calls.Done()
+		do()
+	}()
 	return true
 }
 
@@ -216,7 +231,7 @@ func (s *session) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("consul: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+		return fmt.Errorf("consul: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

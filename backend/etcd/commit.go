@@ -47,8 +47,8 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err != nil || len(guards)+len(ops) == 0 {
 		return nil, opError("commit", label, err)
 	}
-	c.give, err = s.turns.take(ctx, s.ctx.Done(), exclusive(ops))
-	if errors.Is(err, errClosed) {
+	c.give, err = s.turns.Take(ctx, s.ctx.Done(), ops)
+	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
@@ -197,9 +197,9 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 // abandon gives up on a commit that may yet be, or have been, applied. What it may
 // have made and nobody knows of is removed in the background.
 func (c *commit) abandon(err error) error {
-	if !errors.Is(err, backend.ErrSessionLost) && slices.ContainsFunc(c.ops, makesEphemeral) {
+	if !errors.Is(err, backend.ErrSessionLost) && slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
 		c.kept = true
-		c.s.reap(func(ctx context.Context) error {
+		c.s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx)
 			if err == nil {
 				c.give()
@@ -207,23 +207,7 @@ func (c *commit) abandon(err error) error {
 			return err
 		})
 	}
-	return unknown(err)
-}
-
-func makesEphemeral(op backend.Op) bool {
-	return op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue
-}
-
-// unknown is the error of a commit of which it is not known whether it was applied.
-// Only that ctx has ended, or the session, is still to be found in it: other
-// sentinels say that nothing was written.
-func unknown(why error) error {
-	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
-		if errors.Is(why, end) {
-			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
-		}
-	}
-	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
+	return backend.Indeterminate(err)
 }
 
 // Drop implements backend.Session.
@@ -242,7 +226,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 	}
 	err := s.drop(ctx, e)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, backend.ErrSessionLost) {
-		s.reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+		s.reaper.Reap(func(ctx context.Context) error { return s.drop(ctx, e) })
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
 	return opError("drop", e.Key, err)

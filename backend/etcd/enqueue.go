@@ -129,7 +129,7 @@ func (p *plan) made(answer *clientv3.TxnResponse) outcome {
 		switch {
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
-		case makesEphemeral(op):
+		case op.Ephemeral():
 			e.Session = c.s.id
 		case op.Kind == backend.OpSet, op.Version > 0:
 			was := toEntry(op.Key, answer.Responses[p.at[i]].GetResponsePut().GetPrevKv())

@@ -82,12 +82,3 @@ func answerError(err error) error {
 	}
 	return err
 }
-
-// ended is ctx's error with its cause.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
-}

@@ -127,7 +127,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		return nil, fmt.Errorf("etcd: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("etcd: open: %w", ended(ctx))
+		return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
@@ -138,7 +138,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	case err == nil:
 		return b.start(lease, sent), nil
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("etcd: open: %w: %w", ended(ctx), err)
+		return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
 	case isDenied(err):
 		err = as(backend.ErrDenied, err)
 	case isTransient(err):

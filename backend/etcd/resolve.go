@@ -190,7 +190,7 @@ func (c *commit) at(ctx context.Context, rev int64) (out outcome, mine bool, err
 	}
 	out.rev = seen
 	for i, op := range c.ops {
-		if !makesEphemeral(op) {
+		if !op.Ephemeral() {
 			continue
 		}
 		if toEntry(op.Key, now[i]).Rev != out.made[i].Rev {

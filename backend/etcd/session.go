@@ -57,8 +57,8 @@ type session struct {
 
 	streams streams
 	watches registry
-	reaper  reaper
-	turns   turns
+	reaper  *backend.Reaper
+	turns   backend.Turns
 }
 
 // start makes the session of a lease that was asked for at sent.
@@ -73,6 +73,9 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.abort, s.stop = context.WithCancel(context.Background())
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.renew(s.ctx, 0)
+	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+		s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.id, "error", err)
+	})
 	s.watches.init(s)
 	s.calls.Add(1)
 	s.mu.Lock() // the window may have passed already
@@ -110,7 +113,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("etcd: await state: %w", ended(ctx))
+			return state, fmt.Errorf("etcd: await state: %w", backend.ContextError(ctx))
 		}
 	}
 }
@@ -172,7 +175,7 @@ func (s *session) over(ctx context.Context) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case ctx.Err() != nil:
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	}
 	return nil
 }
@@ -193,6 +196,18 @@ func (s *session) begin() bool {
 		return false
 	}
 	s.calls.Add(1)
+	return true
+}
+
+// run starts a goroutine of the session's; it returns false once it is over.
+func (s *session) run(do func()) bool {
+	if !s.begin() {
+		return false
+	}
+	go func() {
+		defer s.calls.Done()
+		do()
+	}()
 	return true
 }
 
@@ -258,7 +273,7 @@ func (s *session) Close(ctx context.Context) error {
 	case <-s.done:
 	case <-ctx.Done():
 		s.stop()
-		return fmt.Errorf("etcd: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+		return fmt.Errorf("etcd: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -121,7 +121,7 @@ func (n *session) resolve(req *request, ops []backend.Op) {
 		return
 	}
 	for i, op := range ops {
-		if made := op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue; made && n.svc.lookup(req.out[i].Key).Rev != req.out[i].Rev {
+		if op.Ephemeral() && n.svc.lookup(req.out[i].Key).Rev != req.out[i].Rev {
 			req.key = req.out[i].Key
 			req.err = fmt.Errorf("%w: it was done, and somebody has removed it since", backend.ErrIndeterminate)
 			return
@@ -155,7 +155,7 @@ func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) 
 	defer n.svc.mu.Unlock()
 	if req.done && req.err == nil {
 		for i, op := range ops {
-			if op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue {
+			if op.Ephemeral() {
 				n.discard(req.out[i])
 			}
 		}

@@ -50,7 +50,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 	}()
 	for {
 		if ctx.Err() != nil {
-			return nil, ended(ctx)
+			return nil, backend.ContextError(ctx)
 		}
 		select {
 		case <-s.lost:
@@ -225,7 +225,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return backend.Listing{}, ended(ctx)
+			return backend.Listing{}, backend.ContextError(ctx)
 		case <-s.lost:
 			return backend.Listing{}, s.lostError()
 		}

@@ -12,7 +12,7 @@ import (
 func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, ended(ctx)
+			return 0, backend.ContextError(ctx)
 		}
 		s.mu.Lock()
 		state, gen, changed := s.state, s.gen, s.changed
@@ -36,7 +36,7 @@ func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
 	var zero T
 	if ctx.Err() != nil {
-		return zero, ended(ctx)
+		return zero, backend.ContextError(ctx)
 	}
 	if !s.begin() {
 		return zero, s.lostError()
@@ -55,7 +55,7 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	case r := <-answer:
 		return r.v, r.err
 	case <-ctx.Done():
-		return zero, ended(ctx)
+		return zero, backend.ContextError(ctx)
 	case <-s.lost:
 		return zero, s.lostError()
 	}

@@ -50,8 +50,8 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if len(guards)+len(ops) == 0 {
 		return nil, nil
 	}
-	c.give, err = s.turns.take(ctx, s.lost, exclusive(ops))
-	if errors.Is(err, errClosed) {
+	c.give, err = s.turns.Take(ctx, s.lost, ops)
+	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		return nil, false, c.abandon(f, ended(ctx))
+		return nil, false, c.abandon(f, backend.ContextError(ctx))
 	case <-s.lost:
 		return nil, false, c.abandon(f, s.lostError())
 	}
@@ -205,8 +205,8 @@ func (c *commit) abandon(f *flight, err error) error {
 	c.kept = true
 	switch {
 	case errors.Is(err, backend.ErrSessionLost): // all that is left goes with the session
-	case slices.ContainsFunc(c.ops, makesEphemeral):
-		s.reap(func(ctx context.Context) error {
+	case slices.ContainsFunc(c.ops, backend.Op.Ephemeral):
+		s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx, f)
 			if err == nil {
 				c.give()
@@ -220,23 +220,7 @@ func (c *commit) abandon(f *flight, err error) error {
 			c.give()
 		}()
 	}
-	return unknown(err)
-}
-
-func makesEphemeral(op backend.Op) bool {
-	return op.Kind == backend.OpCreate || op.Kind == backend.OpEnqueue
-}
-
-// unknown is the error of a commit of which it is not known whether it was applied.
-// Only that ctx has ended, or the session, is still to be found in it: other
-// sentinels say that nothing was written.
-func unknown(why error) error {
-	for _, end := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
-		if errors.Is(why, end) {
-			return fmt.Errorf("%w: %w", backend.ErrIndeterminate, why)
-		}
-	}
-	return fmt.Errorf("%w: %v", backend.ErrIndeterminate, why)
+	return backend.Indeterminate(err)
 }
 
 // undo removes the ephemeral entries of an abandoned multi, once it is known
@@ -258,7 +242,7 @@ func (c *commit) undo(ctx context.Context, f *flight) error {
 		}
 	}
 	for i, e := range made {
-		if !makesEphemeral(c.ops[i]) || !e.Exists() {
+		if !c.ops[i].Ephemeral() || !e.Exists() {
 			continue
 		}
 		if err := c.s.drop(ctx, e); err != nil {
@@ -293,7 +277,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			continue
 		case ref.role != roleMain:
 			continue
-		case makesEphemeral(op):
+		case op.Ephemeral():
 			e.Rev, e.Version, e.Session = zxid, 1, s.id
 			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
 				e.Key = s.key(r.String)
@@ -333,7 +317,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 	}
 	err := s.drop(ctx, e)
 	if err != nil && ctx.Err() != nil && !errors.Is(err, backend.ErrSessionLost) {
-		s.reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+		s.reaper.Reap(func(ctx context.Context) error { return s.drop(ctx, e) })
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
 	return opError("drop", e.Key, err)

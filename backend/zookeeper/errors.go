@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -87,13 +86,4 @@ func (u *unavailable) err() error {
 		all = append(all, fmt.Errorf("%s: %w", server, err))
 	}
 	return errors.Join(all...)
-}
-
-// ended is ctx's error with its cause.
-func ended(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
-	}
-	return err
 }

@@ -77,7 +77,7 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, ref ref, err error) er
 		return as(backend.ErrNoParent, err)
 	case op.Kind == backend.OpCreate && errors.Is(err, zk.ErrNodeExists):
 		return as(backend.ErrExists, err)
-	case makesEphemeral(op) && noNode:
+	case op.Ephemeral() && noNode:
 		s.memory.setDir(backend.Parent(s.path(op.Key)), false)
 		return as(backend.ErrNoParent, err)
 	case op.Kind == backend.OpPut && op.Version == 0 && noNode:

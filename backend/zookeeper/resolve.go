@@ -92,7 +92,7 @@ func (s *session) settle(ctx context.Context, gen uint64) error {
 }
 
 // leavesTrace tells whether an op's effect can be told from another's.
-func leavesTrace(op backend.Op) bool { return makesEphemeral(op) || op.Kind == backend.OpPut }
+func leavesTrace(op backend.Op) bool { return op.Ephemeral() || op.Kind == backend.OpPut }
 
 // weight is what an op's word counts.
 func weight(op backend.Op) int {
@@ -118,7 +118,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		case op.Kind == backend.OpPut && op.Version == 0:
 			made[i] = backend.Entry{Key: op.Key, Value: op.Value, Rev: q.zxid, Version: 1}
 			continue
-		case makesEphemeral(op):
+		case op.Ephemeral():
 			if made[i] = q.made[i]; !made[i].Exists() || made[i].Rev != q.zxid {
 				return nil, errGone(op)
 			}

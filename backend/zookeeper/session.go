@@ -65,8 +65,8 @@ type session struct {
 
 	watches  registry
 	memory   memory
-	reaper   reaper
-	turns    turns
+	reaper   *backend.Reaper
+	turns    backend.Turns
 	confirms bool // the server has confirmed the close
 	oversize atomic.Uint64
 }
@@ -94,6 +94,9 @@ func newSession(cfg *Config, ttl time.Duration) *session {
 		maxAnswer: cfg.MaxResponse,
 		acked:     make(chan struct{}),
 	}
+	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+		s.cfg.Logger.Warn("zookeeper: an entry could not be removed; trying again", "session", s.id, "error", err)
+	})
 	s.watches.init(s)
 	s.memory.init()
 	return s
@@ -127,7 +130,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("zookeeper: await state: %w", ended(ctx))
+			return state, fmt.Errorf("zookeeper: await state: %w", backend.ContextError(ctx))
 		}
 	}
 }
@@ -268,6 +271,18 @@ func (s *session) begin() bool {
 	return true
 }
 
+// run starts a goroutine of the session's; it returns false once it is over.
+func (s *session) run(do func()) bool {
+	if !s.begin() {
+		return false
+	}
+	go func() {
+		defer s.calls.Done()
+		do()
+	}()
+	return true
+}
+
 // shutdown closes the session at the server where that is of use, and ends all
 // goroutines. It is the last goroutine of the session.
 func (s *session) shutdown(cause error) {
@@ -320,7 +335,7 @@ func (s *session) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("zookeeper: close session %s: %w: %w", s.id, errNotConfirmed, ended(ctx))
+		return fmt.Errorf("zookeeper: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

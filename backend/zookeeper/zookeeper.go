@@ -91,7 +91,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		return nil, fmt.Errorf("zookeeper: open: TTL of %v leaves no trust window with Config.Margin of %v", ttl, b.cfg.Margin)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("zookeeper: open: %w", ended(ctx))
+		return nil, fmt.Errorf("zookeeper: open: %w", backend.ContextError(ctx))
 	}
 	s, err := b.start(ttl)
 	if err != nil {
@@ -139,9 +139,9 @@ func (s *session) establish(ctx context.Context) error {
 		return s.lostError()
 	case <-ctx.Done():
 		if err := s.hosts.failure(); err != nil {
-			return fmt.Errorf("%w: %w", ended(ctx), err)
+			return fmt.Errorf("%w: %w", backend.ContextError(ctx), err)
 		}
-		return ended(ctx)
+		return backend.ContextError(ctx)
 	}
 	for _, auth := range s.cfg.Auth {
 		// A failing one closes the connection, and would do so again and again. It

@@ -1,24 +1,27 @@
-package etcd
+package backend
 
 import (
 	"context"
 	"slices"
 	"sync"
-
-	"github.com/elector-go/elector/backend"
 )
 
-// turns has the commits of a session that create or put the same entry go one after
+// Turns has the commits of a session that create or put the same entry go one after
 // the other, until their outcome is known or what they may have left is removed. Two
 // that ask for the same leave the same: if the replies to both were lost nothing could
 // tell whose it is, and one would take, or remove, what the other has made.
-type turns struct {
+//
+// Its zero value is ready; a session whose service tells commits apart needs none.
+type Turns struct {
 	mu    sync.Mutex
 	taken map[string]chan struct{} // by key; closed when it is given back
 }
 
-// take blocks until all keys are free. give gives them back, once.
-func (t *turns) take(ctx context.Context, lost <-chan struct{}, keys []string) (give func(), err error) {
+// Take blocks until the ops have all keys that they create or put to themselves. give
+// gives them back, and may be called several times. The error is ErrSessionLost when
+// lost is closed, and ctx's when that ends: then there is nothing to give back.
+func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, ops []Op) (give func(), err error) {
+	keys := exclusive(ops)
 	for i, key := range keys { // in their order, so that nobody waits in a circle
 		if err := t.takeOne(ctx, lost, key); err != nil {
 			t.give(keys[:i])
@@ -28,7 +31,7 @@ func (t *turns) take(ctx context.Context, lost <-chan struct{}, keys []string) (
 	return sync.OnceFunc(func() { t.give(keys) }), nil
 }
 
-func (t *turns) takeOne(ctx context.Context, lost <-chan struct{}, key string) error {
+func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, key string) error {
 	for {
 		t.mu.Lock()
 		given, taken := t.taken[key]
@@ -44,14 +47,14 @@ func (t *turns) takeOne(ctx context.Context, lost <-chan struct{}, key string) e
 		select {
 		case <-given:
 		case <-lost:
-			return errClosed // the caller says why the session is lost
+			return ErrSessionLost
 		case <-ctx.Done():
-			return ended(ctx)
+			return ContextError(ctx)
 		}
 	}
 }
 
-func (t *turns) give(keys []string) {
+func (t *Turns) give(keys []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, key := range keys {
@@ -61,10 +64,10 @@ func (t *turns) give(keys []string) {
 }
 
 // exclusive are the keys that a commit needs for itself, sorted.
-func exclusive(ops []backend.Op) []string {
+func exclusive(ops []Op) []string {
 	var keys []string
 	for _, op := range ops {
-		if op.Kind == backend.OpCreate || op.Kind == backend.OpPut {
+		if op.Kind == OpCreate || op.Kind == OpPut {
 			keys = append(keys, op.Key)
 		}
 	}
