@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hashicorp/consul/api"
-
 	"github.com/elector-go/elector/backend"
 )
 
@@ -59,12 +57,12 @@ func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.E
 		if err := s.alive(ctx); err != nil {
 			return nil, err
 		}
-		seen, changed, index, err := s.look(known, at, all)
+		seen, changed, err := s.look(known, at, all)
 		if err != nil {
 			return nil, err
 		}
 		if changed && len(keys) > 1 {
-			now, err := s.snapshot(ctx, keys, known, seen, index)
+			now, err := s.snapshot(ctx, keys)
 			if err != nil {
 				return nil, err
 			}
@@ -105,41 +103,33 @@ func (s *session) over(ctx context.Context) bool {
 }
 
 // snapshot reads all keys at one moment, which is not before what the watches have
-// shown. Where the answer itself proves that, the leader need not ask the others first
-// whether it still is one: in a handover that is a round trip that everybody waits for.
-func (s *session) snapshot(ctx context.Context, keys []string, known, shown []backend.Entry, index uint64) ([]backend.Entry, error) {
-	if s.memory.shownUpTo(index) {
-		now, err := s.readAll(ctx, keys, new(api.QueryOptions).WithContext)
+// shown. What was enqueued and is gone never comes back, and is not asked for again: in a
+// handover one key is left, and a read of one key is the quickest request there is.
+func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry, error) {
+	now := make([]backend.Entry, len(keys))
+	var rest []int
+	for i, key := range keys {
+		now[i].Key = key
+		if !s.memory.isGone(key) {
+			rest = append(rest, i)
+		}
+	}
+	switch len(rest) {
+	case 0:
+	case 1:
+		e, err := s.get(ctx, keys[rest[0]])
 		if err != nil {
 			return nil, err
 		}
-		if isAfter(keys, now, known, shown) {
-			s.note(now...)
-			return now, nil
-		}
+		now[rest[0]] = e
+	default:
+		return s.getAll(ctx, keys)
 	}
-	return s.getAll(ctx, keys)
+	return now, nil
 }
 
-// isAfter tells whether a snapshot has all changes that were shown: an entry at the
-// same or a later version, or one that was enqueued gone, which never comes back.
-func isAfter(keys []string, now, known, shown []backend.Entry) bool {
-	for i, e := range shown {
-		have := now[slices.Index(keys, e.Key)]
-		switch {
-		case e.Same(known[i]):
-		case e.Exists() && have.Rev == e.Rev && have.Version >= e.Version:
-		case !e.Exists() && isEnqueued(e.Key) && !have.Exists():
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// look returns what the watches show, whether it is something else than known, and the
-// highest index at which it is.
-func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []backend.Entry, changed bool, index uint64, err error) {
+// look returns what the watches show, and whether it is something else than known.
+func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []backend.Entry, changed bool, err error) {
 	r := &s.watches
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,16 +137,16 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 	for i, e := range known {
 		t := all[at[i]]
 		if t.err != nil {
-			return nil, false, 0, t.err
+			return nil, false, t.err
 		}
 		if t.shows() && !t.entry.Same(e) {
-			seen[i], changed, index = t.entry, true, max(index, t.index)
+			seen[i], changed = t.entry, true
 			continue
 		}
 		seen[i] = e
 		r.ensure(t)
 	}
-	return seen, changed, index, nil
+	return seen, changed, nil
 }
 
 // stands notes what a snapshot has shown of the entries that were enqueued, when it has

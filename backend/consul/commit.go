@@ -140,7 +140,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 func (c *commit) ask(ctx context.Context, p *plan) error {
 	for {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
-			return c.s.txnRead(ctx, p.all(), consistent)
+			return c.s.txnRead(ctx, p.all())
 		})
 		if err != nil || len(response.Errors) == 0 {
 			return err

@@ -57,13 +57,6 @@ func (m *memory) seen(index uint64) bool {
 	return index != 0 && index <= m.newest
 }
 
-// shownUpTo tells whether nothing later than an index was shown.
-func (m *memory) shownUpTo(index uint64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.newest <= index
-}
-
 // note notes what stands at one moment under each key, which may be nothing.
 func (m *memory) note(entries ...backend.Entry) {
 	m.mu.Lock()

@@ -62,18 +62,9 @@ func (s *session) note(entries ...backend.Entry) {
 	s.watches.note(entries...)
 }
 
-// getAll reads what stands under several keys at one moment, in the order given.
+// getAll reads what stands under several keys at one moment, in the order given. It
+// takes one request for as many keys as a transaction may have.
 func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, error) {
-	all, err := s.readAll(ctx, keys, consistent)
-	if err == nil {
-		s.note(all...)
-	}
-	return all, err
-}
-
-// readAll is getAll with the consistency asked for. It takes one request for as many keys
-// as a transaction may have.
-func (s *session) readAll(ctx context.Context, keys []string, mode func(context.Context) *api.QueryOptions) ([]backend.Entry, error) {
 	if len(keys) > maxOps {
 		return nil, fmt.Errorf("%w: %d entries, and a transaction of Consul has no more than %d operations", backend.ErrTooLarge, len(keys), maxOps)
 	}
@@ -82,7 +73,7 @@ func (s *session) readAll(ctx context.Context, keys []string, mode func(context.
 		ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: path(key)}}
 	}
 	response, err := ride(ctx, s, func(ctx context.Context) (*api.TxnResponse, error) {
-		return s.txnRead(ctx, ops, mode)
+		return s.txnRead(ctx, ops)
 	})
 	if err != nil {
 		return nil, err
@@ -100,13 +91,14 @@ func (s *session) readAll(ctx context.Context, keys []string, mode func(context.
 			all[i] = entryOf(p)
 		}
 	}
+	s.note(all...)
 	return all, nil
 }
 
 // txnRead runs a transaction that writes nothing. One that was rolled back is an
 // answer, too.
-func (s *session) txnRead(ctx context.Context, ops api.TxnOps, mode func(context.Context) *api.QueryOptions) (*api.TxnResponse, error) {
-	_, response, _, err := s.b.client.Txn().Txn(ops, mode(ctx))
+func (s *session) txnRead(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
+	_, response, _, err := s.b.client.Txn().Txn(ops, consistent(ctx))
 	if err != nil {
 		return nil, textError(err)
 	}
