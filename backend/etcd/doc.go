@@ -40,7 +40,7 @@
 //     was lost is ErrIndeterminate.
 //   - A Put or Set whose reply was lost is not told from another's of the same value over
 //     the same version, nor a Delete from another's: it counts as done then.
-//   - A commit writes to each key once.
+//   - A commit writes to each key once, and enqueues in each directory once.
 //   - A fence stays until its session ends, as an empty key beside the one that was to be
 //     written, with a zero byte in its name.
 //   - A client hears of a link that is dead, but not closed, only with DialKeepAliveTime

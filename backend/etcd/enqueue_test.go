@@ -144,3 +144,17 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{leader.Key}, l.Keys)
 }
+
+// Two entries of one transaction have one ticket. Each would stand before the other.
+func TestTwoEnqueuedInOneCommit(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
+	require.ErrorContains(t, err, "neither would be older")
+	f.commit(f.s, backend.Put(f.dir+"/d", nil, 0))
+	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
+	for i, dir := range []string{f.dir, f.dir + "/d"} {
+		l, err := f.s.List(f.ctx, dir)
+		require.NoError(t, err)
+		assert.Equal(t, []string{made[i].Key}, l.Keys)
+	}
+}
