@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,6 +158,45 @@ func TestAuthRefused(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrDenied)
 	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrDenied)
+}
+
+// Who may only read cannot help an entry into its place. It hears of it when it is there.
+func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
+	_, err := root.UserAdd(ctx, "eve", "secret")
+	require.NoError(t, err)
+	_, err = root.RoleAdd(ctx, "eve")
+	require.NoError(t, err)
+	_, err = root.RoleGrantPermission(ctx, "eve", "/a", "/a0", clientv3.PermissionType(clientv3.PermRead))
+	require.NoError(t, err)
+	_, err = root.UserGrantRole(ctx, "eve", "eve")
+	require.NoError(t, err)
+
+	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
+	slow := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
+	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(6 * time.Second)
+	first := f.enqueue(f.s)
+	reached, release := make(chan struct{}), make(chan struct{})
+	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
+	arriving := later(func() ([]backend.Entry, error) { return slow.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
+	<-reached
+	require.NoError(t, f.s.Drop(ctx, first))
+	l, err := reader.List(ctx, f.dir)
+	require.NoError(t, err)
+	for _, key := range l.Keys {
+		_, err = reader.Get(ctx, key)
+		assert.NoError(t, err, "what is listed is there")
+	}
+	waiting := later(func() (backend.Listing, error) { return reader.AwaitList(ctx, l) })
+	close(release)
+	made, err := receive(f, arriving)
+	require.NoError(t, err)
+	l, err = receiveWithin(f, waiting, 10*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, []string{made[0].Key}, l.Keys)
 }
 
 func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {
