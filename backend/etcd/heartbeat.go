@@ -36,7 +36,8 @@ import (
 // a later term needs the votes of a quorum, hence of one that has confirmed the other
 // after sent: it was elected after sent, and gave the lease the whole timeout then. So
 // whoever counts the lease, counts from sent or later. If the terms are the
-// other way round, there has just been a change of leaders, and the round is repeated.
+// other way round, there has just been a change of leaders, or the member that renewed is
+// behind in what it has applied, and the round is repeated.
 //
 // Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
 // with what was left, are made only of leases that have had no renewal for five minutes. A
@@ -106,7 +107,7 @@ func (k *keeper) close() {
 // time: the client sends the next one to the next member, but for those that follow on
 // a stream that works.
 func (k *keeper) round(patience time.Duration) error {
-	for {
+	for p, began := newPause(), time.Now(); ; {
 		sent := time.Now()
 		term, err := k.confirmed(patience)
 		if err != nil {
@@ -121,6 +122,11 @@ func (k *keeper) round(patience time.Duration) error {
 			k.s.window.Extend(sent)
 			return nil
 		}
+		k.close() // the next renewal goes to the next member: this one may be far behind
+		if time.Since(began) > patience {
+			return errBehind
+		}
+		p.wait(k.s.ctx)
 	}
 }
 

@@ -86,7 +86,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 	}
 	c.fence = ""
 	if isUnclear(lost) {
-		return nil, false, lost // not for want of a server: it would be so again
+		return nil, false, answerError(lost) // not for want of a server: it would be so again
 	}
 	return nil, false, nil
 }
