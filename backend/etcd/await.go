@@ -90,14 +90,25 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 			}
 			continue
 		}
+		return s.told(ctx, w, t)
+	}
+}
+
+// told waits until a waiter is told of a change. The watch may have been dropped right
+// after that, which is no reason to forget it.
+func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entry, error) {
+	select {
+	case seen := <-w.out:
+		return seen, nil
+	case <-t.ctx.Done():
 		select {
 		case seen := <-w.out:
 			return seen, nil
-		case <-t.ctx.Done():
+		default:
 			return nil, s.watches.reason(ctx, t)
-		case <-ctx.Done():
-			return nil, s.over(ctx)
 		}
+	case <-ctx.Done():
+		return nil, s.over(ctx)
 	}
 }
 
@@ -168,7 +179,12 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now map[string]b
 	case <-changed:
 		return nil
 	case err := <-failed:
-		return err
+		select {
+		case <-changed: // as in told
+			return nil
+		default:
+			return err
+		}
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}

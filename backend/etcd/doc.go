@@ -34,6 +34,11 @@
 //
 //   - Before version 3.5 servers do not confirm the read of the members by a quorum: then a
 //     deposed leader may hold the window open.
+//   - A member that led, was paused for longer than the timeout and then goes on may, as
+//     long as it does not know of its successor, ask for an end to leases that the
+//     successor has been renewing, and the cluster does it: seen on 3.7, and likelier
+//     before 3.5.13. Then the entries go while the window is open. The session hears of
+//     that by what it awaits, and by its next heartbeat.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
 //   - Where the history has been compacted before it could be read, a commit whose reply

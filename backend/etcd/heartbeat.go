@@ -44,6 +44,9 @@ import (
 // renewal cancels them, by way of a quorum, before it is answered. One that overtook the
 // renewal would be wrong, hence maxInterval. Servers that restart begin
 // with the whole timeout. What is left to the margin are clocks that differ in rate.
+//
+// What no heartbeat can rule out is in the package's comment: a deposed leader's own
+// requests to end leases, which it passes on to its successor when it wakes.
 func (s *session) beat() {
 	defer s.calls.Done()
 	interval := min(s.ttl/4, maxInterval)
