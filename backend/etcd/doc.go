@@ -53,9 +53,10 @@
 //
 // # Access control
 //
-// With authentication on, a user needs to read and write the ranges "<election>" and
-// "<election>/" to "<election>0", to read the parent of what is made, and what is written by
-// Term.Commit. A range that covers several awaited entries has to be readable as a whole. A
+// With authentication on, a user needs to read and write the range "<election>" to
+// "<election>0", to read the parent of what is made, and to read and write what is written by
+// Term.Commit: the range "<key>" to "<key>." of each, or else a lost reply cannot be
+// resolved and is ErrIndeterminate. A range that covers several awaited entries has to be readable as a whole. A
 // session can renew its lease, and end it at once, only while the user may write all
 // keys that are attached to it.
 package etcd

@@ -45,6 +45,8 @@ func isTransient(err error) bool {
 		return true
 	case codes.ResourceExhausted:
 		return is(err, rpctypes.ErrTooManyRequests)
+	case codes.Unknown: // while a leader hands over; the server has no code for it
+		return strings.Contains(err.Error(), "raft proposal dropped")
 	}
 	return false
 }

@@ -20,7 +20,7 @@ import (
 // put, with the session's lease. What was not applied by then never will be.
 //
 // A fence is the key of what the commit writes, a zero byte and a nonce: who may write the
-// one may write the other, CheckKey has no such keys, no listing shows them, and
+// range from the one may write the other, CheckKey has no such keys, no listing shows them, and
 // childless does not count them.
 
 const fenceMark = "\x00"
