@@ -28,6 +28,9 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		}
 		return nil
 	}
+	if !isTransit(*e) {
+		return nil // somebody has helped it, before it was known that it stands
+	}
 	var also []clientv3.Op
 	if before.Exists() {
 		also = append(also, clientv3.OpGet(before.Key))
