@@ -30,9 +30,9 @@ func as(user string) func(*clientv3.Config) {
 
 // guarded starts a server with authentication. The users ann and bob may touch
 // nothing but /a and /b, and what is below.
-func guarded(t *testing.T, ctx context.Context) *servertest.Etcd {
+func guarded(t *testing.T, ctx context.Context, args ...string) *servertest.Etcd {
 	t.Helper()
-	server := etcdtest.Single(t).Members[0]
+	server := etcdtest.Single(t, args...).Members[0]
 	operator := etcdtest.Operator(t, server.Addr())
 	add := func(user, role string) {
 		_, err := operator.UserAdd(ctx, user, "secret")
@@ -158,6 +158,41 @@ func TestAuthRefused(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrDenied)
 	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrDenied)
+}
+
+// A stream of watches keeps the token with which it was opened. When that has run out no
+// watch can be added to it.
+func TestTokenOfTheWatchesRunsOut(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx, "--auth-token-ttl=2")
+	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
+	other := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
+	first, second := f.enqueue(f.s), other.enqueue(other.s)
+	waiting := f.armed(first)
+	refused := func() bool { // by a watch that is made on the same stream
+		probe, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		defer cancel()
+		answer, made := <-f.Client.Watch(probe, second.Key, clientv3.WithCreatedNotify())
+		return !made || answer.Err() != nil
+	}
+	require.Eventually(t, refused, 30*time.Second, 4*time.Second, "the token runs out while nothing is asked")
+
+	listing, err := f.s.List(ctx, other.dir)
+	require.NoError(t, err)
+	before := f.WatchesMade()
+	gone := f.awaits(f.s, second)
+	listed := later(func() (backend.Listing, error) { return f.s.AwaitList(ctx, listing) })
+	eventually(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
+	still(f, waiting)
+	require.NoError(t, other.s.Drop(ctx, second))
+	_, err = receive(f, gone)
+	require.NoError(t, err)
+	_, err = receive(f, listed)
+	require.NoError(t, err)
+	require.NoError(t, f.s.Drop(ctx, first))
+	_, err = receive(f, waiting)
+	require.NoError(t, err)
 }
 
 // Who may only read cannot help an entry into its place. It hears of it when it is there.

@@ -78,7 +78,7 @@ func byParent(keys []string) [][]string {
 func (s *session) await(ctx context.Context, known []backend.Entry, keys []string) ([]backend.Entry, error) {
 	w := newWaiter(known, s.shown.Load())
 	t := s.watches.join(w, keys)
-	defer s.watches.leave(w, t)
+	defer func() { s.watches.leave(w, t) }()
 	for {
 		seen, look := s.watches.look(w, t)
 		switch {
@@ -90,7 +90,10 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 			}
 			continue
 		}
-		return s.told(ctx, w, t)
+		if seen, err := s.told(ctx, w, t); seen != nil || err != nil {
+			return seen, err
+		}
+		t = s.watches.join(w, keys)
 	}
 }
 
@@ -257,10 +260,10 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 
 // listChanges blocks until an entry is enqueued in dir, or goes, after the revision
 // since.
-func (s *session) listChanges(ctx context.Context, dir string, since int64) (bool, error) {
+func (s *session) listChanges(ctx context.Context, dir string, since int64) (changed bool, err error) {
 	key, last := queueRange(dir)
 	answers, end := s.watch(ctx, key, clientv3.WithRange(last), clientv3.WithRev(since+1))
-	defer end()
+	defer func() { end(err) }()
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {
 			return false, err

@@ -128,11 +128,10 @@ func (c *commit) history(ctx context.Context) ([]int64, error) {
 	}
 }
 
-func (c *commit) past(ctx context.Context) ([]int64, error) {
+func (c *commit) past(ctx context.Context) (revs []int64, err error) {
 	i := c.witness()
 	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(c.keys[i]+transitSuffix+"\x00"), clientv3.WithRev(c.began+1))
-	defer end()
-	var revs []int64
+	defer func() { end(err) }()
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {
 			return nil, err
