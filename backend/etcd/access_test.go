@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,9 +30,9 @@ func as(user string) func(*clientv3.Config) {
 
 // guarded starts a server with authentication. The users ann and bob may touch
 // nothing but /a and /b, and what is below.
-func guarded(t *testing.T, ctx context.Context) *servertest.Etcd {
+func guarded(t *testing.T, ctx context.Context, args ...string) *servertest.Etcd {
 	t.Helper()
-	server := etcdtest.Single(t).Members[0]
+	server := etcdtest.Single(t, args...).Members[0]
 	operator := etcdtest.Operator(t, server.Addr())
 	add := func(user, role string) {
 		_, err := operator.UserAdd(ctx, user, "secret")
@@ -157,6 +158,80 @@ func TestAuthRefused(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrDenied)
 	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrDenied)
+}
+
+// A stream of watches keeps the token with which it was opened. When that has run out no
+// watch can be added to it.
+func TestTokenOfTheWatchesRunsOut(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx, "--auth-token-ttl=2")
+	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
+	other := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
+	first, second := f.enqueue(f.s), other.enqueue(other.s)
+	waiting := f.armed(first)
+	refused := func() bool { // by a watch that is made on the same stream
+		probe, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		defer cancel()
+		answer, made := <-f.Client.Watch(probe, second.Key, clientv3.WithCreatedNotify())
+		return !made || answer.Err() != nil
+	}
+	require.Eventually(t, refused, 30*time.Second, 4*time.Second, "the token runs out while nothing is asked")
+
+	listing, err := f.s.List(ctx, other.dir)
+	require.NoError(t, err)
+	before := f.WatchesMade()
+	gone := f.awaits(f.s, second)
+	listed := later(func() (backend.Listing, error) { return f.s.AwaitList(ctx, listing) })
+	eventually(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
+	still(f, waiting)
+	require.NoError(t, other.s.Drop(ctx, second))
+	_, err = receive(f, gone)
+	require.NoError(t, err)
+	_, err = receive(f, listed)
+	require.NoError(t, err)
+	require.NoError(t, f.s.Drop(ctx, first))
+	_, err = receive(f, waiting)
+	require.NoError(t, err)
+}
+
+// Who may only read cannot help an entry into its place. It hears of it when it is there.
+func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
+	_, err := root.UserAdd(ctx, "eve", "secret")
+	require.NoError(t, err)
+	_, err = root.RoleAdd(ctx, "eve")
+	require.NoError(t, err)
+	_, err = root.RoleGrantPermission(ctx, "eve", "/a", "/a0", clientv3.PermissionType(clientv3.PermRead))
+	require.NoError(t, err)
+	_, err = root.UserGrantRole(ctx, "eve", "eve")
+	require.NoError(t, err)
+
+	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
+	slow := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
+	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(6 * time.Second)
+	first := f.enqueue(f.s)
+	reached, release := make(chan struct{}), make(chan struct{})
+	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
+	arriving := later(func() ([]backend.Entry, error) { return slow.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
+	<-reached
+	require.NoError(t, f.s.Drop(ctx, first))
+	l, err := reader.List(ctx, f.dir)
+	require.NoError(t, err)
+	for _, key := range l.Keys {
+		_, err = reader.Get(ctx, key)
+		assert.NoError(t, err, "what is listed is there")
+	}
+	waiting := later(func() (backend.Listing, error) { return reader.AwaitList(ctx, l) })
+	close(release)
+	made, err := receive(f, arriving)
+	require.NoError(t, err)
+	l, err = receiveWithin(f, waiting, 10*time.Second)
+	require.NoError(t, err)
+	assert.Equal(t, []string{made[0].Key}, l.Keys)
 }
 
 func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {

@@ -78,7 +78,7 @@ func byParent(keys []string) [][]string {
 func (s *session) await(ctx context.Context, known []backend.Entry, keys []string) ([]backend.Entry, error) {
 	w := newWaiter(known, s.shown.Load())
 	t := s.watches.join(w, keys)
-	defer s.watches.leave(w, t)
+	defer func() { s.watches.leave(w, t) }()
 	for {
 		seen, look := s.watches.look(w, t)
 		switch {
@@ -90,14 +90,28 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 			}
 			continue
 		}
+		if seen, err := s.told(ctx, w, t); seen != nil || err != nil {
+			return seen, err
+		}
+		t = s.watches.join(w, keys)
+	}
+}
+
+// told waits until a waiter is told of a change. The watch may have been dropped right
+// after that, which is no reason to forget it.
+func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entry, error) {
+	select {
+	case seen := <-w.out:
+		return seen, nil
+	case <-t.ctx.Done():
 		select {
 		case seen := <-w.out:
 			return seen, nil
-		case <-t.ctx.Done():
+		default:
 			return nil, s.watches.reason(ctx, t)
-		case <-ctx.Done():
-			return nil, s.over(ctx)
 		}
+	case <-ctx.Done():
+		return nil, s.over(ctx)
 	}
 }
 
@@ -168,7 +182,12 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now map[string]b
 	case <-changed:
 		return nil
 	case err := <-failed:
-		return err
+		select {
+		case <-changed: // as in told
+			return nil
+		default:
+			return err
+		}
 	case <-ctx.Done():
 	case <-s.ctx.Done():
 	}
@@ -241,10 +260,10 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 
 // listChanges blocks until an entry is enqueued in dir, or goes, after the revision
 // since.
-func (s *session) listChanges(ctx context.Context, dir string, since int64) (bool, error) {
+func (s *session) listChanges(ctx context.Context, dir string, since int64) (changed bool, err error) {
 	key, last := queueRange(dir)
 	answers, end := s.watch(ctx, key, clientv3.WithRange(last), clientv3.WithRev(since+1))
-	defer end()
+	defer func() { end(err) }()
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {
 			return false, err

@@ -19,9 +19,6 @@ type view struct {
 	children map[string][]string         // some of the keys below, by parent
 }
 
-// maxChildren is how many keys below one that is deleted are looked at.
-const maxChildren = 64
-
 // opOverhead is more than what an operation or a condition takes, besides its key
 // and value, in a request.
 const opOverhead = 48
@@ -42,6 +39,7 @@ type plan struct {
 	parents  []string           // and keys to look below
 	state    map[string]int     // what ops before have left under a key
 	children map[string]bool    // keys below which ops before have made something
+	queued   map[string]bool    // directories in which ops before enqueue
 }
 
 const (
@@ -61,6 +59,7 @@ func (c *commit) compile(fence string) (*plan, error) {
 	p := &plan{
 		c: c, view: c.view, at: make([]int, len(c.ops)), size: opOverhead,
 		pinned: make(map[condition]bool), state: make(map[string]int), children: make(map[string]bool),
+		queued: make(map[string]bool),
 	}
 	for _, g := range c.guards {
 		if err := p.guard(g); err != nil {
@@ -81,7 +80,7 @@ func (c *commit) compile(fence string) (*plan, error) {
 func (p *plan) guard(g backend.Guard) error {
 	e := g.Entry
 	have, known := p.look(e.Key)
-	if now := toEntry(e.Key, have); !e.Exists() || known && (now.Rev != e.Rev || g.Exact && now.Version != e.Version) {
+	if !e.Exists() || known && (!stands(e, have) || g.Exact && uint64(have.GetVersion()) != e.Version) {
 		return fmt.Errorf("%s: %w", e.Key, backend.ErrGuard)
 	}
 	for _, cmp := range guardCmps(g) {
@@ -109,6 +108,10 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.absent(key)
 		p.put(i, madeEphemeral, key, value, lease)
 	case backend.OpEnqueue:
+		if p.queued[op.Key] {
+			return fmt.Errorf("two entries are enqueued in %s in one commit: on etcd neither would be older", op.Key)
+		}
+		p.queued[op.Key] = true
 		if err := p.holds(op.Key); err != nil {
 			return err
 		}
@@ -137,10 +140,11 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.absent(key)
 		p.put(i, madeDir, key, value)
 	case backend.OpSet, backend.OpDelete:
-		if op.Rev == 0 || known && now.Rev != op.Rev {
+		e := backend.Entry{Key: key, Rev: op.Rev}
+		if !e.Exists() || known && !stands(e, have) {
 			return fmt.Errorf("%s with revision %d: %w", key, op.Rev, backend.ErrNoEntry)
 		}
-		for _, cmp := range incarnation(backend.Entry{Key: key, Rev: op.Rev}) {
+		for _, cmp := range incarnation(e) {
 			p.need(cmp)
 		}
 		if op.Kind == backend.OpSet {
@@ -267,6 +271,9 @@ func (p *plan) childless(key string) error {
 				return fmt.Errorf("%s has children, such as %s: %w", key, k, backend.ErrConflict)
 			}
 		}
+		if n := len(p.view.children[key]); n >= p.c.s.cfg.MaxOps { // and there may be more
+			return fmt.Errorf("%w: %d keys below %s would have to be told apart", backend.ErrTooLarge, n, key)
+		}
 	}
 	slices.Sort(except)
 	for _, k := range append(slices.Compact(except), end) {
@@ -285,7 +292,7 @@ func (p *plan) gets() []clientv3.Op {
 		gets = append(gets, clientv3.OpGet(key, withoutValue()...))
 	}
 	for _, key := range p.parents {
-		gets = append(gets, clientv3.OpGet(key+"/", clientv3.WithRange(key+"0"), clientv3.WithKeysOnly(), clientv3.WithLimit(maxChildren)))
+		gets = append(gets, clientv3.OpGet(key+"/", clientv3.WithRange(key+"0"), clientv3.WithKeysOnly(), clientv3.WithLimit(int64(p.c.s.cfg.MaxOps))))
 	}
 	return gets
 }

@@ -34,13 +34,18 @@
 //
 //   - Before version 3.5 servers do not confirm the read of the members by a quorum: then a
 //     deposed leader may hold the window open.
+//   - A member that led, was paused for longer than the timeout and then goes on may, as
+//     long as it does not know of its successor, ask for an end to leases that the
+//     successor has been renewing, and the cluster does it: seen on 3.7, and likelier
+//     before 3.5.13. Then the entries go while the window is open. The session hears of
+//     that by what it awaits, and by its next heartbeat.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
 //   - Where the history has been compacted before it could be read, a commit whose reply
 //     was lost is ErrIndeterminate.
 //   - A Put or Set whose reply was lost is not told from another's of the same value over
 //     the same version, nor a Delete from another's: it counts as done then.
-//   - A commit writes to each key once.
+//   - A commit writes to each key once, and enqueues in each directory once.
 //   - A fence stays until its session ends, as an empty key beside the one that was to be
 //     written, with a zero byte in its name.
 //   - A client hears of a link that is dead, but not closed, only with DialKeepAliveTime
@@ -48,9 +53,10 @@
 //
 // # Access control
 //
-// With authentication on, a user needs to read and write the ranges "<election>" and
-// "<election>/" to "<election>0", to read the parent of what is made, and what is written by
-// Term.Commit. A range that covers several awaited entries has to be readable as a whole. A
+// With authentication on, a user needs to read and write the range "<election>" to
+// "<election>0", to read the parent of what is made, and to read and write what is written by
+// Term.Commit: the range "<key>" to "<key>." of each, or else a lost reply cannot be
+// resolved and is ErrIndeterminate. A range that covers several awaited entries has to be readable as a whole. A
 // session can renew its lease, and end it at once, only while the user may write all
 // keys that are attached to it.
 package etcd

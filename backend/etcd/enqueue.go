@@ -28,6 +28,9 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		}
 		return nil
 	}
+	if !isTransit(*e) {
+		return nil // somebody has helped it, before it was known that it stands
+	}
 	var also []clientv3.Op
 	if before.Exists() {
 		also = append(also, clientv3.OpGet(before.Key))
@@ -93,12 +96,12 @@ func (s *session) help(ctx context.Context, e backend.Entry) (bool, error) {
 }
 
 // helpAt is help for an entry of which only the key is known.
-func (s *session) helpAt(ctx context.Context, key string) error {
+func (s *session) helpAt(ctx context.Context, key string) (bool, error) {
 	found, _, err := s.snapshot(ctx, clientv3.OpGet(key))
-	if err == nil && len(found[0]) > 0 {
-		_, err = s.help(ctx, toEntry(key, found[0][0]))
+	if err != nil || len(found[0]) == 0 {
+		return true, err
 	}
-	return err
+	return s.help(ctx, toEntry(key, found[0][0]))
 }
 
 // isTransit tells whether an entry is on its way.

@@ -144,3 +144,41 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{leader.Key}, l.Keys)
 }
+
+// Two entries of one transaction have one ticket. Each would stand before the other.
+func TestTwoEnqueuedInOneCommit(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
+	require.ErrorContains(t, err, "neither would be older")
+	f.commit(f.s, backend.Put(f.dir+"/d", nil, 0))
+	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
+	for i, dir := range []string{f.dir, f.dir + "/d"} {
+		l, err := f.s.List(f.ctx, dir)
+		require.NoError(t, err)
+		assert.Equal(t, []string{made[i].Key}, l.Keys)
+	}
+}
+
+// Somebody helps an entry into its place before its own process, whose reply was lost,
+// finds out that it stands.
+func TestHelpedBeforeItIsResolved(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	other := f.another(20 * time.Second)
+	first := f.enqueue(other.s)
+	f.CutReply(etcdtest.MatchKind(backend.OpEnqueue))
+	arriving := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) })
+	var l backend.Listing
+	eventually(t, "it is helped", func() bool {
+		var err error
+		l, err = other.s.List(f.ctx, f.dir)
+		require.NoError(t, err)
+		return len(l.Keys) == 2
+	})
+	f.Resume()
+	made, err := receive(f, arriving)
+	require.NoError(t, err)
+	assert.Equal(t, []string{first.Key, made[0].Key}, l.Keys)
+	before, err := f.s.Predecessor(f.ctx, made[0])
+	require.NoError(t, err)
+	assert.True(t, before.Same(first), "%+v", before)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -44,6 +45,8 @@ func isTransient(err error) bool {
 		return true
 	case codes.ResourceExhausted:
 		return is(err, rpctypes.ErrTooManyRequests)
+	case codes.Unknown: // while a leader hands over; the server has no code for it
+		return strings.Contains(err.Error(), "raft proposal dropped")
 	}
 	return false
 }
@@ -51,8 +54,14 @@ func isTransient(err error) bool {
 // isUnclear tells whether an error does not say that nothing was done, and is not
 // sure to pass with time either.
 func isUnclear(err error) bool {
-	c := code(err)
-	return !isTransient(err) && (c == codes.Unknown || c == codes.Internal)
+	switch code(err) {
+	case codes.Unknown, codes.Internal:
+		return !isTransient(err)
+	case codes.ResourceExhausted: // of gRPC, not of etcd: an answer larger than the client takes
+		var server rpctypes.EtcdError
+		return !errors.As(err, &server) && !strings.Contains(err.Error(), "trying to send")
+	}
+	return false
 }
 
 func isDenied(err error) bool {

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -157,6 +158,43 @@ func TestQuorumLost(t *testing.T) {
 		require.NoError(t, err)
 		return len(l.Keys) == 0
 	})
+}
+
+// Writes go on while the leader of the cluster hands over, and drops proposals.
+func TestWritesWhileLeadershipMoves(t *testing.T) {
+	servers := etcdtest.Cluster(t)
+	_, err := servers.WaitLeader(20 * time.Second)
+	require.NoError(t, err)
+	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+				if assert.NoError(t, err) {
+					assert.NoError(t, f.s.Drop(f.ctx, made[0]))
+				}
+			}
+		})
+	}
+	for range 6 {
+		leader, err := servers.WaitLeader(20 * time.Second)
+		require.NoError(t, err)
+		next := servers.Members[(index(servers, leader)+1)%3]
+		operator := etcdtest.Operator(t, leader.Addr())
+		status, err := operator.Status(f.ctx, next.Addr())
+		require.NoError(t, err)
+		_, err = operator.MoveLeader(f.ctx, status.Header.MemberId)
+		require.NoError(t, err)
+	}
+	close(done)
+	wg.Wait()
 }
 
 // The member that a process is connected to freezes: its connections stay open, and

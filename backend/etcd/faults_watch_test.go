@@ -160,3 +160,22 @@ func TestWatchesAreCancelled(t *testing.T) {
 	assert.LessOrEqual(t, f.WatchesMade(), 2, "a subscription is kept for the next call")
 	require.NoError(t, f.s.Close(f.ctx))
 }
+
+// A watch that is behind tells of what the caller knows to be past: it has been shown
+// what its own session has written since.
+func TestWatchBehindItsOwnWrites(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	waiting := f.armed(seat) // it keeps the watch
+	release := f.HoldWakeups()
+	f.commit(f.s, backend.Delete(seat))
+	again := f.commit(f.s, backend.Create(seat.Key, nil))[0]
+	next := f.awaits(f.s, seat)
+	still(f, next)
+	release()
+	_, err := receive(f, waiting)
+	require.NoError(t, err)
+	got, err := receive(f, next)
+	require.NoError(t, err)
+	assert.True(t, got[0].Same(again), "%+v, want %+v", got[0], again)
+}

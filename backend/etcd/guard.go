@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
@@ -14,6 +15,14 @@ func incarnation(e backend.Entry) []clientv3.Cmp {
 		return []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(e.Key), "=", n.lease)}
 	}
 	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev))}
+}
+
+// stands tells whether the conditions of incarnation hold for what stands under the key.
+func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
+	if n, ok := parseName(e.Key); ok && n.ordered && n.ticket == e.Rev {
+		return kv.GetLease() == int64(n.lease)
+	}
+	return kv.GetCreateRevision() == int64(e.Rev)
 }
 
 func guardCmps(g backend.Guard) []clientv3.Cmp {

@@ -36,13 +36,17 @@ import (
 // a later term needs the votes of a quorum, hence of one that has confirmed the other
 // after sent: it was elected after sent, and gave the lease the whole timeout then. So
 // whoever counts the lease, counts from sent or later. If the terms are the
-// other way round, there has just been a change of leaders, and the round is repeated.
+// other way round, there has just been a change of leaders, or the member that renewed is
+// behind in what it has applied, and the round is repeated.
 //
 // Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
 // with what was left, are made only of leases that have had no renewal for five minutes. A
 // renewal cancels them, by way of a quorum, before it is answered. One that overtook the
 // renewal would be wrong, hence maxInterval. Servers that restart begin
 // with the whole timeout. What is left to the margin are clocks that differ in rate.
+//
+// What no heartbeat can rule out is in the package's comment: a deposed leader's own
+// requests to end leases, which it passes on to its successor when it wakes.
 func (s *session) beat() {
 	defer s.calls.Done()
 	interval := min(s.ttl/4, maxInterval)
@@ -106,7 +110,7 @@ func (k *keeper) close() {
 // time: the client sends the next one to the next member, but for those that follow on
 // a stream that works.
 func (k *keeper) round(patience time.Duration) error {
-	for {
+	for p, began := newPause(), time.Now(); ; {
 		sent := time.Now()
 		term, err := k.confirmed(patience)
 		if err != nil {
@@ -121,6 +125,11 @@ func (k *keeper) round(patience time.Duration) error {
 			k.s.window.Extend(sent)
 			return nil
 		}
+		k.close() // the next renewal goes to the next member: this one may be far behind
+		if time.Since(began) > patience {
+			return errBehind
+		}
+		p.wait(k.s.ctx)
 	}
 }
 

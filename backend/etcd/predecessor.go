@@ -59,60 +59,58 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 }
 
 // A queueEnd looks for the youngest entry in a directory with a ticket up to some other
-// one's. Keys that are none of ours may stand in the way.
+// one's. Keys that are none of ours, fences among them, may stand in the way. Each look
+// begins at the start again and goes further: an entry that comes into its place
+// meanwhile may come before the keys that were passed over.
 type queueEnd struct {
 	dir    string
 	ticket uint64
 	own    string // the key of the other one, or ""
-	from   string // where ordered keys begin
-	firsts int64  // how many keys to read of the others
+	limit  int64  // how many ordered keys to read, and twice as many of the others
 }
 
 func newQueueEnd(dir string, ticket uint64, own string) *queueEnd {
-	q := &queueEnd{dir: dir, ticket: ticket, own: own, from: orderedFrom(dir, ticket), firsts: 2}
-	if n, _ := parseName(own); n.ordered {
-		q.from = own + "\x00"
-	}
-	return q
+	return &queueEnd{dir: dir, ticket: ticket, own: own, limit: 1}
 }
 
 // gets are the two to make.
 func (q *queueEnd) gets() []clientv3.Op {
 	_, end := queueRange(q.dir)
-	first := q.dir + "/" + firstPrefix
+	from, first := orderedFrom(q.dir, q.ticket), q.dir+"/"+firstPrefix
+	if n, _ := parseName(q.own); n.ordered {
+		from = q.own + "\x00"
+	}
 	return []clientv3.Op{
-		clientv3.OpGet(q.from, clientv3.WithRange(first), clientv3.WithLimit(1)),
+		clientv3.OpGet(from, clientv3.WithRange(first), clientv3.WithLimit(q.limit)),
 		// There are few of these: the one enqueued where nobody was, and those that are
 		// on their way.
 		clientv3.OpGet(first, clientv3.WithRange(end), clientv3.WithMaxCreateRev(int64(q.ticket)),
-			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(q.firsts)),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(2*q.limit)),
 	}
 }
 
 // last returns the youngest entry, or the zero Entry, from what the gets found. It
 // returns false if they have to be made again, to look further.
 func (q *queueEnd) last(ordered, firsts []*mvccpb.KeyValue) (backend.Entry, bool) {
-	var youngest backend.Entry
-	more := false
-	if kv := one(ordered); kv != nil {
-		if _, ok := ticketOf(kv); ok && parentIs(q.dir, kv) {
-			youngest = toEntry(string(kv.Key), kv)
-		} else {
-			q.from, more = string(kv.Key)+"\x00", true
+	youngest, all := q.first(ordered, q.limit)
+	other, allOther := q.first(firsts, 2*q.limit)
+	if other.Rev > youngest.Rev {
+		youngest = other
+	}
+	if all && allOther {
+		return youngest, true
+	}
+	q.limit *= 4
+	return youngest, false
+}
+
+// first returns the first entry of what a get found, or the zero Entry. It returns false
+// if there may be one behind.
+func (q *queueEnd) first(found []*mvccpb.KeyValue, limit int64) (backend.Entry, bool) {
+	for _, kv := range found {
+		if _, ok := ticketOf(kv); ok && parentIs(q.dir, kv) && string(kv.Key) != q.own {
+			return toEntry(string(kv.Key), kv), true
 		}
 	}
-	foreign := int64(0)
-	for _, kv := range firsts {
-		ticket, ok := ticketOf(kv)
-		switch {
-		case !ok || !parentIs(q.dir, kv):
-			foreign++
-		case string(kv.Key) != q.own && ticket > youngest.Rev:
-			youngest = toEntry(string(kv.Key), kv)
-		}
-	}
-	if foreign > 0 && int64(len(firsts)) == q.firsts {
-		q.firsts, more = 4*q.firsts, true
-	}
-	return youngest, !more
+	return backend.Entry{}, int64(len(found)) < limit
 }

@@ -170,8 +170,12 @@ func (s *session) list(ctx context.Context, dir string) (backend.Listing, int64,
 		}
 		key := string(kv.Key)
 		if isTransit(toEntry(key, kv)) {
-			if err := s.helpAt(ctx, key); err != nil {
+			helped, err := s.helpAt(ctx, key)
+			if err != nil {
 				return backend.Listing{}, 0, err
+			}
+			if !helped { // it is listed when it has a key that stays
+				continue
 			}
 			key = orderedKey(key, ticket)
 		}

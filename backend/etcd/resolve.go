@@ -20,7 +20,7 @@ import (
 // put, with the session's lease. What was not applied by then never will be.
 //
 // A fence is the key of what the commit writes, a zero byte and a nonce: who may write the
-// one may write the other, CheckKey has no such keys, no listing shows them, and
+// range from the one may write the other, CheckKey has no such keys, no listing shows them, and
 // childless does not count them.
 
 const fenceMark = "\x00"
@@ -86,7 +86,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 	}
 	c.fence = ""
 	if isUnclear(lost) {
-		return nil, false, lost // not for want of a server: it would be so again
+		return nil, false, answerError(lost) // not for want of a server: it would be so again
 	}
 	return nil, false, nil
 }
@@ -128,11 +128,10 @@ func (c *commit) history(ctx context.Context) ([]int64, error) {
 	}
 }
 
-func (c *commit) past(ctx context.Context) ([]int64, error) {
+func (c *commit) past(ctx context.Context) (revs []int64, err error) {
 	i := c.witness()
 	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(c.keys[i]+transitSuffix+"\x00"), clientv3.WithRev(c.began+1))
-	defer end()
-	var revs []int64
+	defer func() { end(err) }()
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {
 			return nil, err

@@ -23,6 +23,7 @@ const marginPart = 8
 var (
 	errClosed       = errors.New("closed")
 	errExpired      = errors.New("the lease has expired or was revoked")
+	errBehind       = errors.New("the member that renewed the lease is behind the others")
 	errWindow       = errors.New("trust window has passed")
 	errNotConfirmed = errors.New("the server did not confirm: entries stay until the lease expires")
 )
@@ -149,16 +150,17 @@ func (s *session) broadcast() {
 // lose ends the session for good. It does not block.
 func (s *session) lose(cause error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.state == backend.Lost {
+		s.mu.Unlock()
 		return
 	}
 	s.state, s.cause = backend.Lost, cause
 	s.window.Stop()
 	s.broadcast()
 	s.cancel()
-	s.cfg.Logger.Debug("etcd: session over", "session", s.id, "cause", cause)
 	go s.shutdown(cause) // Close waits for it by done
+	s.mu.Unlock()
+	s.cfg.Logger.Debug("etcd: session over", "session", s.id, "cause", cause)
 }
 
 // lostError is what every call returns once the session is lost.

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -82,8 +83,10 @@ func (s *streams) suspect(of *session) {
 }
 
 // watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
-// the watch is made. end gives it up.
-func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOption) (answers clientv3.WatchChan, end context.CancelFunc) {
+// the watch is made. end gives it up, and is told why: where errWatchEnded is all there is
+// to say, the stream has the blame. It keeps the token with which it was opened, and when
+// that has run out all that is added to it is closed.
+func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOption) (answers clientv3.WatchChan, end func(error)) {
 	number, stream := s.streams.current()
 	ctx, cancel := context.WithCancel(s.on(ctx, number))
 	stop := context.AfterFunc(stream, cancel)
@@ -96,7 +99,10 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 		s.shift(s.ctx)
 	}
 	s.streams.watches.Add(1)
-	return answers, func() {
+	return answers, func(err error) {
+		if ctx.Err() == nil && errors.Is(err, errWatchEnded) {
+			s.streams.renew(s.ctx, number)
+		}
 		s.streams.watches.Add(-1)
 		stop()
 		cancel()

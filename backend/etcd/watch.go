@@ -3,6 +3,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -48,8 +49,8 @@ type watch struct {
 // A waiter is one call that waits until something differs from what it knows.
 type waiter struct {
 	known []backend.Entry
-	since int64 // the caller has been told what stood then
-	out   chan []backend.Entry
+	since int64                // the caller has been told what stood then
+	out   chan []backend.Entry // nil: what stands has to be read
 }
 
 func newWaiter(known []backend.Entry, since int64) *waiter {
@@ -163,7 +164,6 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 	seen, differs := compare(w.known, t.now)
 	switch {
 	case !differs:
-		w.since = 0 // whatever comes now is news
 		return nil, false
 	case t.rev < w.since:
 		return nil, true
@@ -200,10 +200,14 @@ func (r *registry) run(t *watch, rev int64) {
 func (t *watch) tell(s *session) {
 	t.waiters = slices.DeleteFunc(t.waiters, func(w *waiter) bool {
 		seen, differs := compare(w.known, t.now)
-		if !differs || t.rev < w.since {
+		if !differs {
 			return false
 		}
-		s.shows(t.rev)
+		if t.rev < w.since {
+			seen = nil // the caller has been told of something later
+		} else {
+			s.shows(t.rev)
+		}
 		w.out <- seen
 		return true
 	})
@@ -219,7 +223,7 @@ func (r *registry) follow(t *watch) {
 		began := time.Now()
 		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithRev(r.position(t)+1))
 		err := r.receive(t, answers)
-		end()
+		end(err)
 		if t.ctx.Err() != nil {
 			return
 		}
@@ -318,9 +322,15 @@ func watchError(answer *clientv3.WatchResponse) error {
 		return nil
 	}
 	// The client passes a refusal on as text.
-	for _, denied := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrInvalidAuthToken, rpctypes.ErrUserEmpty} {
-		if strings.Contains(answer.CancelReason, denied.Error()) {
+	text := answer.CancelReason + err.Error()
+	for _, denied := range []error{rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty} {
+		if strings.Contains(text, denied.Error()) {
 			return errors.Join(denied, err)
+		}
+	}
+	for _, stale := range []error{rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision} {
+		if strings.Contains(text, stale.Error()) {
+			return fmt.Errorf("%w: %v", errWatchEnded, err) // no ErrDenied: of a new stream it may not be true
 		}
 	}
 	return err

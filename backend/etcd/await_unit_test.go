@@ -1,0 +1,44 @@
+package etcd
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A watch may be dropped, for the sake of another or because what it watched is gone, as
+// soon as it has told who waited. What was told counts.
+func TestToldAndDropped(t *testing.T) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	b, err := New(client, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := b.start(&clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
+	defer func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = s.Close(ctx) // nobody is there to confirm it
+		<-s.done
+	}()
+	e := backend.Entry{Key: "/a", Rev: 1, Version: 1}
+	for range 50 {
+		w, dropped := newWaiter([]backend.Entry{backend.Unknown("/a")}, 0), &watch{}
+		dropped.ctx, dropped.cancel = context.WithCancel(s.ctx)
+		w.out <- []backend.Entry{e}
+		dropped.cancel()
+		seen, err := s.told(t.Context(), w, dropped)
+		if err != nil || !seen[0].Same(e) {
+			t.Fatal(seen, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package etcd_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
+)
+
+// asking is a user's log handler that asks the session.
+type asking struct {
+	slog.Handler
+	s *atomic.Pointer[backend.Session]
+}
+
+func (h asking) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h asking) Handle(context.Context, slog.Record) error {
+	if s := h.s.Load(); s != nil {
+		(*s).State()
+	}
+	return nil
+}
+
+// The user's logger is not called under a lock.
+func TestLoggerMayAskTheSession(t *testing.T) {
+	f := setUp(t, 6*time.Second)
+	var logged atomic.Pointer[backend.Session]
+	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(asking{slog.DiscardHandler, &logged})})
+	require.NoError(t, err)
+	s, err := b.Open(f.ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	logged.Store(&s)
+	closed := later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
+	_, err = receiveWithin(f, closed, 10*time.Second)
+	require.NoError(t, err)
+}
+
+// An answer that is larger than the client takes comes after the commit was done.
+func TestAnswerTooLarge(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	first := f.commit(f.s, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))[0]
+	small := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		cfg.MaxCallRecvMsgSize, cfg.MaxCallSendMsgSize = 10000, 9000
+	}, f.Servers...)
+	e := small.commit(small.s, backend.Enqueue(f.dir, []byte("mine")))[0]
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{first.Key, e.Key}, l.Keys)
+	_, err = small.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte(strings.Repeat("x", 20000))))
+	require.ErrorIs(t, err, backend.ErrTooLarge)
+	require.NotErrorIs(t, err, backend.ErrIndeterminate)
+}
+
+// behind is a stream of renewals by a member that is behind: it has not applied anything
+// of the present term.
+type behind struct{ grpc.ClientStream }
+
+func (s behind) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if answer, ok := m.(*etcdserverpb.LeaseKeepAliveResponse); ok && err == nil {
+		answer.Header.RaftTerm = 1
+	}
+	return err
+}
+
+// A member that is behind cannot confirm a heartbeat. Others can.
+func TestRenewedByAMemberThatIsBehind(t *testing.T) {
+	for name, test := range map[string]struct {
+		behind int64 // how many streams are to such a member
+		want   backend.State
+	}{
+		"one": {1, backend.Live},
+		"all": {1 << 20, backend.Suspended},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var streams, lists atomic.Int64
+			f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
+				cfg.DialOptions = append(cfg.DialOptions,
+					grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+						s, err := open(ctx, desc, cc, method, opts...)
+						if err == nil && method == etcdserverpb.Lease_LeaseKeepAlive_FullMethodName && streams.Add(1) <= test.behind {
+							return behind{s}, nil
+						}
+						return s, err
+					}),
+					grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+						if method == etcdserverpb.Cluster_MemberList_FullMethodName {
+							lists.Add(1)
+						}
+						return invoke(ctx, method, req, reply, cc, opts...)
+					}))
+			}, sharedServer(t).Addr())
+			first := f.s.Deadline()
+			if test.want == backend.Live {
+				eventually(t, "a heartbeat", func() bool { return f.s.Deadline().After(first) })
+				assert.Equal(t, backend.Live, f.s.State())
+				return
+			}
+			f.state(test.want)
+			f.state(backend.Lost)
+			assert.Equal(t, first, f.s.Deadline())
+			assert.Less(t, lists.Load(), int64(300), "it does not spin")
+		})
+	}
+}
