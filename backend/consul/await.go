@@ -122,14 +122,19 @@ func (s *session) snapshot(ctx context.Context, keys []string, known, shown []ba
 }
 
 // isAfter tells whether a snapshot has all changes that were shown: an entry at the
-// same or a later version, or one that was enqueued gone, which never comes back.
+// same or a later version, or one that was enqueued gone, which never comes back. A
+// leader that is new, or was deposed, may answer with what was before: that an entry is
+// not there is no proof, unless another in the snapshot is younger than it.
 func isAfter(keys []string, now, known, shown []backend.Entry) bool {
+	var newest uint64
+	for _, e := range now {
+		newest = max(newest, indexOf(e))
+	}
 	for i, e := range shown {
 		have := now[slices.Index(keys, e.Key)]
 		switch {
-		case e.Same(known[i]):
 		case e.Exists() && have.Rev == e.Rev && have.Version >= e.Version:
-		case !e.Exists() && isEnqueued(e.Key) && !have.Exists():
+		case !e.Exists() && !have.Exists() && (isEnqueued(e.Key) || !known[i].Exists()) && known[i].Rev <= newest:
 		default:
 			return false
 		}
