@@ -44,7 +44,8 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 //     the servers in between.
 //   - The agent dies, or is cut off from the servers: nobody tells the servers
 //     anything. Renewals of the session fail as they go through the same agent, so that it
-//     is lost at the end of its window, and goes at the servers by its own TTL.
+//     is lost when its window ends, which is before its own TTL does, by which it goes at
+//     the servers.
 //   - The agent's data is wiped, or it has none (-dev): the check goes with the restart,
 //     and the session at once. That is not covered, as "consul leave" is not.
 //

@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -119,4 +120,47 @@ func TestCheckIsRemoved(t *testing.T) {
 	checks, err = f.operator().Agent().Checks()
 	require.NoError(t, err)
 	assert.Empty(t, checks)
+}
+
+// While the servers elect a leader nobody can renew the session. That takes longer than
+// a check's TTL, and much less than the session's.
+func TestCheckOverAServerElection(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]consultest.Handler{
+		"refused": func(*http.Request, []byte, consultest.Send) (*http.Response, error) {
+			return consultest.Answer(http.StatusInternalServerError, "No cluster leader"), nil
+		},
+		"held": func(request *http.Request, _ []byte, _ consultest.Send) (*http.Response, error) {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUpChecked(t, sharedServer(t))
+			f.renewed()
+			renewing := func(end consultest.Handler) (remove func()) {
+				return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+					if renews(request) {
+						return end(request, body, send)
+					}
+					return send()
+				})
+			}
+			remove := renewing(answer)
+			f.awaitState(backend.Suspended)
+			for end := f.s.Deadline().Add(check / 2); time.Now().Before(end); {
+				require.NotEqual(t, backend.Lost, f.s.State(), "the check was passed all the time")
+				time.Sleep(10 * time.Millisecond)
+			}
+			remove()
+			f.awaitState(backend.Live)
+
+			// Not for longer than the session's own TTL, all the same.
+			remove = renewing(answer)
+			began := time.Now()
+			f.lostAtDeadline()
+			assert.Less(t, time.Since(began), ttl)
+		})
+	}
 }

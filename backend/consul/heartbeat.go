@@ -29,6 +29,12 @@ func (l lease) patience() time.Duration { return max(l.ttl/3, 5*time.Second) }
 // margin is what the trust window is shorter than the TTL: see beat.
 func (l lease) margin() time.Duration { return l.ttl / 20 }
 
+// covers tells whether a session that was renewed at one time is sure to live for as
+// long as a window counts from another.
+func (l lease) covers(sent, renewed time.Time) bool {
+	return sent.Add(l.ttl).Before(renewed.Add(l.timeout - l.timeout/20))
+}
+
 // every is the time between heartbeats.
 func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 
@@ -75,7 +81,7 @@ func (s *session) beat(renewed time.Time) {
 		live := s.State() == backend.Live
 		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
 		sent := time.Now()
-		err := s.beatOnce(renew)
+		err := s.beatOnce(renew, sent, renewed)
 		switch {
 		case err == nil:
 			if renew {
@@ -112,7 +118,11 @@ func (s *session) trouble() {
 }
 
 // beatOnce sends the heartbeats. It does not rely on the client to heed a time limit.
-func (s *session) beatOnce(renew bool) error {
+//
+// A check that was passed extends the window even where the session cannot be renewed,
+// for as long as the last renewal covers it: nobody can renew while the servers elect a
+// leader, which may take longer than a check's TTL.
+func (s *session) beatOnce(renew bool, sent, renewed time.Time) error {
 	if !s.begin() {
 		return s.lostError()
 	}
@@ -125,6 +135,9 @@ func (s *session) beatOnce(renew bool) error {
 		var err error
 		if s.lease.check != "" {
 			err = s.b.pass(ctx, s.lease)
+			if err == nil && s.lease.covers(sent, renewed) {
+				s.window.Extend(sent)
+			}
 		}
 		if err == nil && renew {
 			err = s.renew(ctx)
