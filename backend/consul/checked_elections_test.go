@@ -27,7 +27,7 @@ func checkedOptions(check time.Duration) consultest.Options {
 // leader's link breaks, or its agent does: the next in line leads, only then, and alone.
 func TestCheckedElections(t *testing.T) {
 	t.Parallel()
-		cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
 	for name, fault := range map[string]struct {
 		begin, end func(*fixture, *servertest.Consul) error
 		within     time.Duration
@@ -114,7 +114,7 @@ func (f *fixture) queue(e elector.Elector, n int) {
 // instance is out of the catalog's healthy ones.
 func TestCheckedLeaderIsKilled(t *testing.T) {
 	t.Parallel()
-		cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
 	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
 	election := newRoot()
 	f := processOn(t, checkedOptions(check), agent)
