@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
@@ -53,4 +54,38 @@ func TestAwaitAnsweredByALaggingLeader(t *testing.T) {
 	// What was once taken to be gone would be so for good.
 	_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(me)})
 	require.NoError(t, err)
+}
+
+// An answer that was on its way for long says that nothing is there. What was made since
+// is shown all the same, and at once.
+func TestAwaitBesideALateAnswer(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	key := f.dir + "/seat"
+	held, release := make(chan struct{}), make(chan struct{})
+	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if path(request, "kv"+key) && !consultest.Blocking(request) {
+			close(held)
+			<-release
+		}
+		return response, err
+	})
+	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
+	<-held
+	remove()
+	seat := f.commit(o.s, backend.Create(key, nil))[0]
+	f.await(seat) // keeps the watch
+	eventually(t, "the watch shows it", func() bool {
+		now, err := f.s.Await(f.ctx, backend.Unknown(key))
+		return err == nil && now[0].Same(seat)
+	})
+	close(release)
+	_, err := receive(f, reading)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+	began := time.Now()
+	now, err := f.s.Await(f.ctx, backend.Unknown(key))
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(seat))
+	assert.Less(t, time.Since(began), 5*time.Second)
 }

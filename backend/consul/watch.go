@@ -42,6 +42,7 @@ type watch struct {
 	watchKey
 	running bool               // there is a goroutine, with a query on its way
 	stop    context.CancelFunc // of that query; the goroutine goes on
+	since   uint64             // what it waits to be over; 0: it does not wait
 	dropped bool               // the goroutine does not go on
 	waiters []*waiter
 	idle    *time.Timer // runs when nobody waits
@@ -165,7 +166,7 @@ func (r *registry) note(entries ...backend.Entry) {
 		if e.Exists() {
 			t.floor = max(t.floor, indexOf(e))
 		} else if t.entry.Exists() {
-			t.floor = max(t.floor, t.index+1)
+			t.known = false // it is gone, or was not there yet: read anew
 		}
 	}
 }
@@ -173,8 +174,12 @@ func (r *registry) note(entries ...backend.Entry) {
 // shows tells whether what the watch shows may be used. Caller holds mu.
 func (t *watch) shows() bool { return t.known && t.index >= t.floor }
 
-// ensure has a watch run. Caller holds mu.
+// ensure has a watch run, and read anew where what it has shown is in doubt. Caller
+// holds mu.
 func (r *registry) ensure(t *watch) {
+	if t.running && !t.known && t.since != 0 && t.stop != nil {
+		t.stop()
+	}
 	if t.running || t.dropped || !r.s.begin() {
 		return
 	}
@@ -206,6 +211,7 @@ func (r *registry) run(t *watch) {
 		if !t.known {
 			since = 0
 		}
+		t.since = since
 		r.mu.Unlock()
 		a, err := r.ask(ctx, t, since)
 		interrupted := ctx.Err() != nil
