@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -163,4 +164,42 @@ func TestCheckOverAServerElection(t *testing.T) {
 			assert.Less(t, time.Since(began), ttl)
 		})
 	}
+}
+
+// Nor where the servers cannot be asked to end the session.
+func TestCheckIsRemovedWithoutServers(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{})
+	f := setUpChecked(t, agent)
+	f.enqueue(f.s)
+	require.NoError(t, server.Kill())
+	require.Error(t, f.s.Close(f.ctx), "nobody has confirmed it")
+	checks, err := f.operator().Agent().Checks()
+	require.NoError(t, err)
+	assert.Empty(t, checks)
+	began := time.Now()
+	require.NoError(t, server.Start())
+	eventually(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	t.Logf("the session went %v after the servers came back", time.Since(began))
+}
+
+// An agent that is being reloaded does not know its checks for a moment, and says so.
+func TestCheckOverAgentReload(t *testing.T) {
+	t.Parallel()
+	f := setUpChecked(t, sharedServer(t))
+	e := f.enqueue(f.s)
+	f.renewed()
+	var answered atomic.Bool
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if path(request, "agent/check/update") && !answered.Swap(true) {
+			return consultest.Answer(http.StatusNotFound, "Unknown check ID"), nil
+		}
+		return send()
+	})
+	eventually(t, "the answer", answered.Load)
+	f.renewed()
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(t, err)
+	assert.True(t, got.Same(e))
 }

@@ -62,6 +62,9 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // agent's node is taken out of the catalog ("consul leave" on the agent, "consul
 // force-leave -prune", or 72 hours of absence), and an operator who destroys it.
 //
+// An agent that does not know the check is being reloaded, or has lost it: then the servers
+// end the session as soon as it tells them, and the renewal says so.
+//
 // An answer that there is no such session ends it. A leader that is new may say so of
 // one that was made a moment ago: then the session is given up for nothing, and
 // destroyed. Everything else (no leader, 5xx, a refused token, no answer) says nothing
@@ -94,7 +97,7 @@ func (s *session) beat(renewed time.Time) {
 			pause = newPause()
 			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
 			continue
-		case errors.Is(err, errExpired), errors.Is(err, errNoCheck):
+		case errors.Is(err, errExpired):
 			s.lose(err)
 			return
 		}
@@ -139,8 +142,10 @@ func (s *session) beatOnce(renew bool, sent, renewed time.Time) error {
 				s.window.Extend(sent)
 			}
 		}
-		if err == nil && renew {
-			err = s.renew(ctx)
+		if renew && (err == nil || errors.Is(err, errNoCheck)) {
+			if why := s.renew(ctx); why != nil {
+				err = why
+			}
 		}
 		answer <- err
 	}()
