@@ -292,7 +292,7 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	defer cancel()
 	o = o.WithContext(ctx)
 	kv := r.s.b.client.KV()
-	a := answer{entry: backend.Entry{Key: t.key}}
+	var a answer
 	var meta *api.QueryMeta
 	var err error
 	if t.list {
@@ -302,8 +302,8 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		}
 	} else {
 		var p *api.KVPair
-		if p, meta, err = kv.Get(path(t.key), o); err == nil && p != nil {
-			a.entry = entryOf(p)
+		if p, meta, err = kv.Get(path(t.key), o); err == nil {
+			a.entry = entryAt(t.key, p)
 		}
 	}
 	if err != nil {
