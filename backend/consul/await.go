@@ -164,13 +164,18 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 	return seen, changed, index, nil
 }
 
-// stands notes what a snapshot has shown of the entries that were enqueued, when it has
-// shown another to be gone: see Predecessor.
+// stands notes what a snapshot has shown of this session's enqueued entries, when it has
+// shown others to be gone: see Predecessor.
 func (s *session) stands(snapshot []backend.Entry) {
-	gone := slices.ContainsFunc(snapshot, func(e backend.Entry) bool { return !e.Exists() && isEnqueued(e.Key) })
+	var gone []string
 	for _, e := range snapshot {
-		if gone && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
-			s.memory.stands(e.Key)
+		if !e.Exists() && isEnqueued(e.Key) {
+			gone = append(gone, e.Key)
+		}
+	}
+	for _, e := range snapshot {
+		if len(gone) > 0 && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
+			s.memory.stands(e.Key, gone)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package consul_test
 import (
 	"encoding/json"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -88,4 +89,41 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(seat))
 	assert.Less(t, time.Since(began), 5*time.Second)
+}
+
+// Two waits of one session each show that one of the predecessors is gone. That the
+// entry stood when the one was gone does not mean that it did when both were.
+func TestPredecessorOfTwoWaits(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	first, second := f.enqueue(o.s), f.enqueue(o.s)
+	me := f.enqueue(f.s)
+	p, err := f.s.Predecessor(f.ctx, me)
+	require.NoError(t, err)
+	require.True(t, p.Same(second))
+	waiting := f.await(me, second)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if onlyReads(consultest.Txn(request, body)) {
+			once.Do(func() { close(held); <-release })
+		}
+		return response, err
+	})
+	require.NoError(t, o.s.Drop(o.ctx, second))
+	<-held // the snapshot of both is on its way
+	pass := f.HoldWakeups()
+	_, err = f.operator().KV().Delete(me.Key[1:], nil)
+	require.NoError(t, err)
+	require.NoError(t, o.s.Drop(o.ctx, first))
+	_, err = f.s.Get(f.ctx, first.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+	close(release)
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	require.True(t, now[0].Same(me), "as it was then")
+	_, err = f.s.Predecessor(f.ctx, me)
+	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
+	pass()
 }
