@@ -73,9 +73,11 @@ func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.E
 				seen[i] = now[k]
 				changed = changed || !seen[i].Same(known[i])
 			}
-			if changed {
-				s.stands(now)
+			if !changed { // an operator has restored what was before
+				r.doubt(all)
+				continue
 			}
+			s.stands(now)
 		}
 		if changed {
 			for i, e := range seen {

@@ -158,7 +158,7 @@ func TestCheckOverAServerElection(t *testing.T) {
 			f.awaitState(backend.Live)
 
 			// Not for longer than the session's own TTL, all the same.
-			remove = renewing(answer)
+			renewing(answer)
 			began := time.Now()
 			f.lostAtDeadline()
 			assert.Less(t, time.Since(began), ttl)

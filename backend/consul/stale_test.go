@@ -1,7 +1,9 @@
 package consul_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // behind has reads that do not ask for the newest answered as by a leader that
@@ -126,4 +129,46 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 	_, err = f.s.Predecessor(f.ctx, me)
 	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
 	pass()
+}
+
+// What a watch has shown is undone, as an operator restores a snapshot, before the rest
+// is read. The wait goes on.
+func TestAwaitOverARestore(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	f := setUpOn(t, consultest.Options{}, server)
+	o := f.another()
+	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	me := f.enqueue(f.s)
+	user := f.operator()
+	snapshot, _, err := user.Snapshot().Save(nil)
+	require.NoError(t, err)
+	saved, err := io.ReadAll(snapshot)
+	require.NoError(t, err)
+	require.NoError(t, snapshot.Close())
+	waiting := f.await(me, flag)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		if onlyReads(consultest.Txn(request, body)) {
+			once.Do(func() { close(held); <-release })
+		}
+		return send()
+	})
+	f.commit(o.s, backend.Set(flag, []byte("1")))
+	<-held
+	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
+	close(release)
+	eventually(t, "a wait for what was restored", func() bool {
+		_, err := o.s.Commit(f.ctx, nil, backend.Set(flag, []byte("2")))
+		require.NoError(t, err)
+		select {
+		case r := <-waiting:
+			require.NoError(t, r.err)
+			assert.Equal(t, "2", string(r.v[1].Value))
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
 }

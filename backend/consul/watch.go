@@ -187,6 +187,15 @@ func (r *registry) ensure(t *watch) {
 	go r.run(t)
 }
 
+// doubt has watches read anew whose answers were not borne out.
+func (r *registry) doubt(all []*watch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range all {
+		t.known = false
+	}
+}
+
 func (t *watch) notify() {
 	for _, w := range t.waiters {
 		w.notify()
