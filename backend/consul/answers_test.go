@@ -212,3 +212,14 @@ func TestPausedServer(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.NoError(t, server.Resume())
 }
+
+// Servers may be told to take longer TTLs only. Trying again would be of no use.
+func TestOpenWithATTLThatServersRefuse(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{Config: `session_ttl_min = "30s"`})
+	f := processOn(t, consultest.Options{}, server)
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.Error(t, err)
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorContains(t, err, "SessionTimeout")
+}

@@ -71,9 +71,11 @@ func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.E
 				seen[i] = now[k]
 				changed = changed || !seen[i].Same(known[i])
 			}
-			if changed {
-				s.stands(now)
+			if !changed { // an operator has restored what was before
+				r.doubt(all)
+				continue
 			}
+			s.stands(now)
 		}
 		if changed {
 			for i, e := range seen {
@@ -149,13 +151,18 @@ func (s *session) look(known []backend.Entry, at []int, all []*watch) (seen []ba
 	return seen, changed, nil
 }
 
-// stands notes what a snapshot has shown of the entries that were enqueued, when it has
-// shown another to be gone: see Predecessor.
+// stands notes what a snapshot has shown of this session's enqueued entries, when it has
+// shown others to be gone: see Predecessor.
 func (s *session) stands(snapshot []backend.Entry) {
-	gone := slices.ContainsFunc(snapshot, func(e backend.Entry) bool { return !e.Exists() && isEnqueued(e.Key) })
+	var gone []string
 	for _, e := range snapshot {
-		if gone && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
-			s.memory.stands(e.Key)
+		if !e.Exists() && isEnqueued(e.Key) {
+			gone = append(gone, e.Key)
+		}
+	}
+	for _, e := range snapshot {
+		if len(gone) > 0 && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
+			s.memory.stands(e.Key, gone)
 		}
 	}
 }

@@ -40,11 +40,13 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 //     file and a restart makes it critical at once: so the first pass comes before the
 //     session. What is on disk is wall-clock time: a clock that is set forward while the
 //     agent is down ends the session that much earlier. That is not covered.
-//   - "consul reload" takes the checks down and up again as they were, without telling
-//     the servers in between.
+//   - "consul reload" takes the checks down and up again as they were, and does not know
+//     them in between: see beat. It tells the servers nothing of that, unless the agent is
+//     just about to bring them up to date: then the session ends. That is not covered.
 //   - The agent dies, or is cut off from the servers: nobody tells the servers
 //     anything. Renewals of the session fail as they go through the same agent, so that it
-//     is lost at the end of its window, and goes at the servers by its own TTL.
+//     is lost when its window ends, which is before its own TTL does, by which it goes at
+//     the servers.
 //   - The agent's data is wiped, or it has none (-dev): the check goes with the restart,
 //     and the session at once. That is not covered, as "consul leave" is not.
 //

@@ -1,6 +1,8 @@
 package consul_test
 
 import (
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -119,4 +121,85 @@ func TestCheckIsRemoved(t *testing.T) {
 	checks, err = f.operator().Agent().Checks()
 	require.NoError(t, err)
 	assert.Empty(t, checks)
+}
+
+// While the servers elect a leader nobody can renew the session. That takes longer than
+// a check's TTL, and much less than the session's.
+func TestCheckOverAServerElection(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]consultest.Handler{
+		"refused": func(*http.Request, []byte, consultest.Send) (*http.Response, error) {
+			return consultest.Answer(http.StatusInternalServerError, "No cluster leader"), nil
+		},
+		"held": func(request *http.Request, _ []byte, _ consultest.Send) (*http.Response, error) {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUpChecked(t, sharedServer(t))
+			f.renewed()
+			renewing := func(end consultest.Handler) (remove func()) {
+				return f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+					if renews(request) {
+						return end(request, body, send)
+					}
+					return send()
+				})
+			}
+			remove := renewing(answer)
+			f.awaitState(backend.Suspended)
+			for end := f.s.Deadline().Add(check / 2); time.Now().Before(end); {
+				require.NotEqual(t, backend.Lost, f.s.State(), "the check was passed all the time")
+				time.Sleep(10 * time.Millisecond)
+			}
+			remove()
+			f.awaitState(backend.Live)
+
+			// Not for longer than the session's own TTL, all the same.
+			renewing(answer)
+			began := time.Now()
+			f.lostAtDeadline()
+			assert.Less(t, time.Since(began), ttl)
+		})
+	}
+}
+
+// Nor where the servers cannot be asked to end the session.
+func TestCheckIsRemovedWithoutServers(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{})
+	f := setUpChecked(t, agent)
+	f.enqueue(f.s)
+	require.NoError(t, server.Kill())
+	require.Error(t, f.s.Close(f.ctx), "nobody has confirmed it")
+	checks, err := f.operator().Agent().Checks()
+	require.NoError(t, err)
+	assert.Empty(t, checks)
+	began := time.Now()
+	require.NoError(t, server.Start())
+	eventually(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	t.Logf("the session went %v after the servers came back", time.Since(began))
+}
+
+// An agent that is being reloaded does not know its checks for a moment, and says so.
+func TestCheckOverAgentReload(t *testing.T) {
+	t.Parallel()
+	f := setUpChecked(t, sharedServer(t))
+	e := f.enqueue(f.s)
+	f.renewed()
+	var answered atomic.Bool
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if path(request, "agent/check/update") && !answered.Swap(true) {
+			return consultest.Answer(http.StatusNotFound, "Unknown check ID"), nil
+		}
+		return send()
+	})
+	eventually(t, "the answer", answered.Load)
+	f.renewed()
+	got, err := f.s.Get(f.ctx, e.Key)
+	require.NoError(t, err)
+	assert.True(t, got.Same(e))
 }

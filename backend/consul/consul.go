@@ -37,8 +37,9 @@ type Config struct {
 	// Check, if not zero, ties each session to a health check of its own on the
 	// agent, with this TTL, from MinCheck: when the process dies, its entries go in
 	// that time. Open's TTL is then that of the check, and SessionTimeout how long the
-	// entries stay when the agent is gone, too. See check.go for what it costs: a
-	// service "elector" in the catalog, and the right to register it.
+	// entries stay when the agent is gone, too. The client has to stay with one agent: any
+	// other behind the same address does not know the check. See check.go for what it
+	// costs: a service "elector" in the catalog, and the right to register it.
 	Check time.Duration
 
 	// Logger gets what goes on in the background; by default nothing is logged.

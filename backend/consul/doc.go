@@ -26,8 +26,14 @@
 //     and earlier than the window says, when that node leaves the catalog: "consul leave"
 //     on the agent, "consul force-leave -prune", or 72 hours of absence. So they do when
 //     an operator destroys them. With a Check they also do when the agent loses its data,
-//     or its machine's clock is set forward while it is down. Guarded commits are safe all
-//     the same: the servers decide about them.
+//     its machine's clock is set forward while it is down, or, rarely, when it is reloaded.
+//     A client agent leaves by default when it is stopped, as by "systemctl restart": set
+//     leave_on_terminate = false and skip_leave_on_interrupt = true for it. Guarded commits
+//     are safe all the same: the servers decide about them.
+//   - So does a session that the servers' leader ends by mistake. One that was paused for
+//     longer than twice the TTL then tries to end what it takes to have run out. It fails,
+//     as another leads by then, but tries again 10, 30, 70, 150 and 310 s later; where it
+//     leads anew by then it ends sessions that were renewed all the time.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
 //   - A Delete of a persistent entry looks for children right before, as Consul cannot make

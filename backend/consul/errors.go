@@ -74,6 +74,8 @@ func openError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return backend.ContextError(ctx)
+	case strings.Contains(err.Error(), "Invalid Session TTL"): // 500, and for good
+		return fmt.Errorf("the servers do not take the session's TTL: choose another SessionTimeout, or change their session_ttl_min: %w", err)
 	case code(err) == http.StatusBadRequest || errors.Is(err, backend.ErrUnavailable):
 		return err
 	case code(err) != 0 && code(err) < http.StatusInternalServerError:

@@ -29,6 +29,12 @@ func (l lease) patience() time.Duration { return max(l.ttl/3, 5*time.Second) }
 // margin is what the trust window is shorter than the TTL: see beat.
 func (l lease) margin() time.Duration { return l.ttl / 20 }
 
+// covers tells whether a session that was renewed at one time is sure to live for as
+// long as a window counts from another.
+func (l lease) covers(sent, renewed time.Time) bool {
+	return sent.Add(l.ttl).Before(renewed.Add(l.timeout - l.timeout/20))
+}
+
 // every is the time between heartbeats.
 func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 
@@ -54,7 +60,12 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 //
 // What ends a session at once, whatever its TTL, is not covered by any window: that the
 // agent's node is taken out of the catalog ("consul leave" on the agent, "consul
-// force-leave -prune", or 72 hours of absence), and an operator who destroys it.
+// force-leave -prune", or 72 hours of absence), an operator who destroys it, and a leader
+// that leads again after a long pause (Server.invalidateSession tries six times, and does
+// not look whether the session was renewed since): see the package's doc.
+//
+// An agent that does not know the check is being reloaded, or has lost it: then the servers
+// end the session as soon as it tells them, and the renewal says so.
 //
 // An answer that there is no such session ends it. A leader that is new may say so of
 // one that was made a moment ago: then the session is given up for nothing, and
@@ -75,7 +86,7 @@ func (s *session) beat(renewed time.Time) {
 		live := s.State() == backend.Live
 		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
 		sent := time.Now()
-		err := s.beatOnce(renew)
+		err := s.beatOnce(renew, sent, renewed)
 		switch {
 		case err == nil:
 			if renew {
@@ -88,7 +99,7 @@ func (s *session) beat(renewed time.Time) {
 			pause = newPause()
 			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
 			continue
-		case errors.Is(err, errExpired), errors.Is(err, errNoCheck):
+		case errors.Is(err, errExpired):
 			s.lose(err)
 			return
 		}
@@ -112,7 +123,11 @@ func (s *session) trouble() {
 }
 
 // beatOnce sends the heartbeats. It does not rely on the client to heed a time limit.
-func (s *session) beatOnce(renew bool) error {
+//
+// A check that was passed extends the window even where the session cannot be renewed,
+// for as long as the last renewal covers it: nobody can renew while the servers elect a
+// leader, which may take longer than a check's TTL.
+func (s *session) beatOnce(renew bool, sent, renewed time.Time) error {
 	if !s.begin() {
 		return s.lostError()
 	}
@@ -125,9 +140,14 @@ func (s *session) beatOnce(renew bool) error {
 		var err error
 		if s.lease.check != "" {
 			err = s.b.pass(ctx, s.lease)
+			if err == nil && s.lease.covers(sent, renewed) {
+				s.window.Extend(sent)
+			}
 		}
-		if err == nil && renew {
-			err = s.renew(ctx)
+		if renew && (err == nil || errors.Is(err, errNoCheck)) {
+			if why := s.renew(ctx); why != nil {
+				err = why
+			}
 		}
 		answer <- err
 	}()

@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -28,6 +29,10 @@ func sharedServer(t *testing.T) *servertest.Consul {
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(candidateAgent) != "" {
+		fmt.Fprintln(os.Stderr, beCandidate())
+		os.Exit(1)
+	}
 	code := m.Run()
 	if closeShared != nil {
 		if err := closeShared.Close(); err != nil && code == 0 {

@@ -18,7 +18,7 @@ type memory struct {
 	entries  map[string]backend.Entry // as last seen, without values
 	gone     map[string]struct{}      // enqueued keys that are gone: they never come back
 	before   map[string]ahead         // by an enqueued key
-	standing map[string]struct{}      // enqueued keys seen standing after all in gone had gone
+	standing map[string][]string      // enqueued keys, with those that were gone when they stood
 }
 
 // ahead is what stood before an entry when the directory was last listed.
@@ -31,7 +31,7 @@ func (m *memory) init() {
 	m.entries = make(map[string]backend.Entry)
 	m.gone = make(map[string]struct{})
 	m.before = make(map[string]ahead)
-	m.standing = make(map[string]struct{})
+	m.standing = make(map[string][]string)
 }
 
 // put adds to a map that is bounded.
@@ -68,7 +68,6 @@ func (m *memory) note(entries ...backend.Entry) {
 			if isEnqueued(e.Key) {
 				put(m.gone, e.Key, struct{}{})
 				delete(m.before, e.Key)
-				clear(m.standing)
 			}
 			continue
 		}
@@ -103,20 +102,20 @@ func (m *memory) isGone(key string) bool {
 	return ok
 }
 
-// stands notes that an enqueued entry stood when all that are known to be gone were.
-func (m *memory) stands(key string) {
+// stands notes that an enqueued entry stood when others were gone.
+func (m *memory) stands(key string, gone []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	put(m.standing, key, struct{}{})
+	put(m.standing, key, gone)
 }
 
-// stood tells so, once.
-func (m *memory) stood(key string) bool {
+// stood tells, once, whether it stood at a moment when all of these were gone.
+func (m *memory) stood(key string, gone []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, ok := m.standing[key]
+	then, ok := m.standing[key]
 	delete(m.standing, key)
-	return ok
+	return ok && !slices.ContainsFunc(gone, func(o string) bool { return !slices.Contains(then, o) })
 }
 
 func (m *memory) ahead(key string) (ahead, bool) {

@@ -108,6 +108,16 @@ func entryOf(p *api.KVPair) backend.Entry {
 	}
 }
 
+// entryAt is what stands under a key, of which there may be no pair. What was enqueued and
+// is not held by the session in its name any more, as an operator has released it, is as
+// good as deleted: it would be in the way for ever.
+func entryAt(key string, p *api.KVPair) backend.Entry {
+	if p == nil || p.CreateIndex == 0 || isEnqueued(key) && p.Session != owner(key) {
+		return backend.Entry{Key: key}
+	}
+	return entryOf(p)
+}
+
 // indexOf is the index of the write that led to e, or 0 if there is no entry.
 func indexOf(e backend.Entry) uint64 {
 	if !e.Exists() {

@@ -18,8 +18,8 @@ const (
 
 // Predecessor implements backend.Session. It lists the directory the first time, and
 // then goes back through the keys that it remembers, none of which can ever come anew:
-// one request, or none where an Await has just shown that e stands and the last of them
-// is gone.
+// one request, or none where an Await has just shown that e stands and all of them are
+// gone, at one moment.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	err := checkKey(e.Key)
 	if err == nil && !isEnqueued(e.Key) {
@@ -45,10 +45,12 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			return s.listBefore(ctx, e)
 		}
 		// What waiting has shown to be gone: this is what a handover finds.
+		var gone []string
 		for n := len(before.keys); n > 0 && s.memory.isGone(before.keys[n-1]); n-- {
+			gone = append(gone, before.keys[n-1])
 			before.keys = before.keys[:n-1]
 		}
-		if len(before.keys) == 0 && before.all && s.memory.stood(e.Key) {
+		if len(before.keys) == 0 && before.all && s.memory.stood(e.Key, gone) {
 			return backend.Entry{}, nil
 		}
 		last := before.keys[max(0, len(before.keys)-readBack):]

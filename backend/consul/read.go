@@ -37,10 +37,7 @@ func (s *session) get(ctx context.Context, key string) (backend.Entry, error) {
 	if err != nil {
 		return backend.Entry{}, err
 	}
-	e := backend.Entry{Key: key}
-	if p != nil {
-		e = entryOf(p)
-	}
+	e := entryAt(key, p)
 	s.note(e)
 	return e, nil
 }
@@ -86,10 +83,7 @@ func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, e
 		if i >= len(response.Results) || response.Results[i].KV == nil || response.Results[i].KV.Key != path(key) {
 			return nil, fmt.Errorf("%w: the answer leaves %s out, which the client's token may not read", backend.ErrDenied, key)
 		}
-		all[i] = backend.Entry{Key: key}
-		if p := response.Results[i].KV; p.CreateIndex != 0 {
-			all[i] = entryOf(p)
-		}
+		all[i] = entryAt(key, response.Results[i].KV)
 	}
 	s.note(all...)
 	return all, nil

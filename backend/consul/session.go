@@ -189,11 +189,13 @@ func (s *session) shutdown() {
 		case <-ctx.Done():
 		}
 	}()
+	removed := make(chan error, 1)
+	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be there without the servers
 	err := s.destroy(ctx)
 	s.mu.Lock()
 	s.confirms = err == nil
 	s.mu.Unlock()
-	if err := s.b.deregister(ctx, s.lease); err != nil {
+	if err := <-removed; err != nil {
 		s.b.cfg.Logger.Debug("consul: the health check of a session stays until the agent removes it", "session", s.id, "error", err)
 	}
 	cancel()

@@ -42,6 +42,7 @@ type watch struct {
 	watchKey
 	running bool               // there is a goroutine, with a query on its way
 	stop    context.CancelFunc // of that query; the goroutine goes on
+	since   uint64             // what it waits to be over; 0: it does not wait
 	dropped bool               // the goroutine does not go on
 	waiters []*waiter
 	idle    *time.Timer // runs when nobody waits
@@ -165,7 +166,7 @@ func (r *registry) note(entries ...backend.Entry) {
 		if e.Exists() {
 			t.floor = max(t.floor, indexOf(e))
 		} else if t.entry.Exists() {
-			t.floor = max(t.floor, t.index+1)
+			t.known = false // it is gone, or was not there yet: read anew
 		}
 	}
 }
@@ -173,13 +174,26 @@ func (r *registry) note(entries ...backend.Entry) {
 // shows tells whether what the watch shows may be used. Caller holds mu.
 func (t *watch) shows() bool { return t.known && t.index >= t.floor }
 
-// ensure has a watch run. Caller holds mu.
+// ensure has a watch run, and read anew where what it has shown is in doubt. Caller
+// holds mu.
 func (r *registry) ensure(t *watch) {
+	if t.running && !t.known && t.since != 0 && t.stop != nil {
+		t.stop()
+	}
 	if t.running || t.dropped || !r.s.begin() {
 		return
 	}
 	t.running = true
 	go r.run(t)
+}
+
+// doubt has watches read anew whose answers were not borne out.
+func (r *registry) doubt(all []*watch) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range all {
+		t.known = false
+	}
 }
 
 func (t *watch) notify() {
@@ -206,6 +220,7 @@ func (r *registry) run(t *watch) {
 		if !t.known {
 			since = 0
 		}
+		t.since = since
 		r.mu.Unlock()
 		a, err := r.ask(ctx, t, since)
 		interrupted := ctx.Err() != nil
@@ -286,7 +301,7 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	defer cancel()
 	o = o.WithContext(ctx)
 	kv := r.s.b.client.KV()
-	a := answer{entry: backend.Entry{Key: t.key}}
+	var a answer
 	var meta *api.QueryMeta
 	var err error
 	if t.list {
@@ -296,8 +311,8 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		}
 	} else {
 		var p *api.KVPair
-		if p, meta, err = kv.Get(path(t.key), o); err == nil && p != nil {
-			a.entry = entryOf(p)
+		if p, meta, err = kv.Get(path(t.key), o); err == nil {
+			a.entry = entryAt(t.key, p)
 		}
 	}
 	if err != nil {

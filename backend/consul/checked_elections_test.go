@@ -1,0 +1,144 @@
+package consul_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// steady has servers keep their leader on a busy machine, as by default.
+var steady = servertest.ConsulConfig{Config: `performance { raft_multiplier = 5 }`}
+
+// checkedOptions are those of a process whose sessions have a health check.
+func checkedOptions(check time.Duration) consultest.Options {
+	return consultest.Options{Config: consul.Config{Check: check}}
+}
+
+// Three candidates with health checks, through client agents beside three servers. The
+// leader's link breaks, or its agent does: the next in line leads, only then, and alone.
+func TestCheckedElections(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	for name, fault := range map[string]struct {
+		begin, end func(*fixture, *servertest.Consul) error
+		within     time.Duration
+	}{
+		"link cut": {
+			begin:  func(f *fixture, _ *servertest.Consul) error { f.Suspend(); return nil },
+			end:    func(f *fixture, _ *servertest.Consul) error { f.Resume(); return nil },
+			within: 3 * check,
+		},
+		"link stalled": {
+			begin:  func(f *fixture, _ *servertest.Consul) error { f.Each((*servertest.Proxy).Stall); return nil },
+			end:    func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*servertest.Proxy).Unstall); return nil },
+			within: 3 * check,
+		},
+		// Nobody tells the servers of a dead agent's checks: its sessions go by their TTL.
+		"agent killed": {
+			begin:  func(_ *fixture, agent *servertest.Consul) error { return agent.Kill() },
+			end:    func(_ *fixture, agent *servertest.Consul) error { return agent.Start() },
+			within: 4 * ttl,
+		},
+		"agent paused": {
+			begin:  func(_ *fixture, agent *servertest.Consul) error { return agent.Pause() },
+			end:    func(_ *fixture, agent *servertest.Consul) error { return agent.Resume() },
+			within: 4 * ttl,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			near := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
+			far := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
+			election := newRoot()
+			var candidates []elector.Elector
+			var processes []*fixture
+			for _, agent := range []*servertest.Consul{near, far, far} {
+				f := processOn(t, checkedOptions(check), agent)
+				processes = append(processes, f)
+				candidates = append(candidates, f.stand(f.Backend, fair.New(), election))
+			}
+			observer := processes[2]
+			first := processes[0].campaign(candidates[0])
+			second := later(func() (*elector.Term, error) { return candidates[1].Campaign(processes[1].ctx) })
+			observer.queue(candidates[2], 2)
+			third := later(func() (*elector.Term, error) { return candidates[2].Campaign(processes[2].ctx) })
+			observer.queue(candidates[2], 3)
+
+			began := time.Now()
+			require.NoError(t, fault.begin(processes[0], near))
+			won, err := receive(processes[1], second)
+			require.NoError(t, err)
+			require.Error(t, first.Context().Err(), "two lead")
+			require.False(t, first.Valid(), "two lead")
+			took := time.Since(began)
+			t.Logf("failover took %v", took)
+			assert.Less(t, took, fault.within)
+			assert.Greater(t, won.Token(), first.Token())
+			processes[0].ends(first, elector.ErrSessionLost)
+
+			// It comes back, at the end of the queue.
+			require.NoError(t, fault.end(processes[0], near))
+			last := later(func() (*elector.Term, error) { return candidates[0].Campaign(processes[0].ctx) })
+			observer.queue(candidates[2], 3)
+			require.True(t, won.Valid())
+			require.NoError(t, won.Resign(processes[1].ctx))
+			won, err = receive(processes[2], third)
+			require.NoError(t, err)
+			require.NoError(t, won.Resign(processes[2].ctx))
+			_, err = receive(processes[0], last)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// queue waits until there are n candidates.
+func (f *fixture) queue(e elector.Elector, n int) {
+	f.t.Helper()
+	eventually(f.t, "the candidates", func() bool {
+		all, err := e.Candidates(f.ctx)
+		require.NoError(f.t, err)
+		return len(all) == n
+	})
+}
+
+// A leader that is killed is followed in little more than its check's TTL, and its
+// instance is out of the catalog's healthy ones.
+func TestCheckedLeaderIsKilled(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, steady)
+	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
+	election := newRoot()
+	f := processOn(t, checkedOptions(check), agent)
+	for range 3 {
+		leader := startCandidate(t, agent.Addr(), election, check)
+		token := leader.leads(f)
+		e := f.stand(f.Backend, fair.New(), election)
+		winning := later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
+		f.queue(e, 2)
+		began := time.Now()
+		require.NoError(t, leader.kill())
+		term, err := receive(f, winning)
+		took := time.Since(began)
+		require.NoError(t, err)
+		t.Logf("failover after a SIGKILL took %v with a check of %v", took, check)
+		assert.Less(t, took, 3*check)
+		assert.Greater(t, term.Token(), token)
+		var instances []*api.ServiceEntry
+		user := f.operator()
+		eventually(t, "an answer", func() bool {
+			instances, _, err = user.Health().Service("elector", "", true, &api.QueryOptions{RequireConsistent: true})
+			return err == nil
+		})
+		assert.Len(t, instances, 1, "the new leader's alone is healthy")
+		require.NoError(t, e.Close(f.ctx))
+	}
+}

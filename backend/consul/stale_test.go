@@ -1,0 +1,154 @@
+package consul_test
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A leader that is new, or was deposed, may not have applied yet what made a candidate's
+// own entry, and says that it is gone: so it is always asked to make sure that it leads.
+func TestAwaitReadsConsistently(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	before, me := f.enqueue(o.s), f.enqueue(f.s)
+	waiting := f.await(me, before)
+	var reads atomic.Int64
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		if read := path(request, "kv") || onlyReads(consultest.Txn(request, body)); read && !consultest.Blocking(request) {
+			reads.Add(1)
+			assert.True(t, request.URL.Query().Has("consistent"), request.URL)
+		}
+		return send()
+	})
+	require.NoError(t, o.s.Drop(o.ctx, before))
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(me))
+	assert.False(t, now[1].Exists())
+	assert.EqualValues(t, 1, reads.Load())
+}
+
+// An answer that was on its way for long says that nothing is there. What was made since
+// is shown all the same, and at once.
+func TestAwaitBesideALateAnswer(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	key := f.dir + "/seat"
+	held, release := make(chan struct{}), make(chan struct{})
+	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if path(request, "kv"+key) && !consultest.Blocking(request) {
+			close(held)
+			<-release
+		}
+		return response, err
+	})
+	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
+	<-held
+	remove()
+	seat := f.commit(o.s, backend.Create(key, nil))[0]
+	f.await(seat) // keeps the watch
+	eventually(t, "the watch shows it", func() bool {
+		now, err := f.s.Await(f.ctx, backend.Unknown(key))
+		return err == nil && now[0].Same(seat)
+	})
+	close(release)
+	_, err := receive(f, reading)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+	began := time.Now()
+	now, err := f.s.Await(f.ctx, backend.Unknown(key))
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(seat))
+	assert.Less(t, time.Since(began), 5*time.Second)
+}
+
+// Two waits of one session each show that one of the predecessors is gone. That the
+// entry stood when the one was gone does not mean that it did when both were.
+func TestPredecessorOfTwoWaits(t *testing.T) {
+	f := setUp(t)
+	o := f.another()
+	first, second := f.enqueue(o.s), f.enqueue(o.s)
+	me := f.enqueue(f.s)
+	p, err := f.s.Predecessor(f.ctx, me)
+	require.NoError(t, err)
+	require.True(t, p.Same(second))
+	waiting := f.await(me, second)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if path(request, "kv"+me.Key) && !consultest.Blocking(request) {
+			once.Do(func() { close(held); <-release })
+		}
+		return response, err
+	})
+	require.NoError(t, o.s.Drop(o.ctx, second))
+	<-held // the read of what is left is on its way
+	pass := f.HoldWakeups()
+	_, err = f.operator().KV().Delete(me.Key[1:], nil)
+	require.NoError(t, err)
+	require.NoError(t, o.s.Drop(o.ctx, first))
+	_, err = f.s.Get(f.ctx, first.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+	close(release)
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	require.True(t, now[0].Same(me), "as it was then")
+	_, err = f.s.Predecessor(f.ctx, me)
+	require.ErrorIs(t, err, backend.ErrNoEntry, "it never was the oldest")
+	pass()
+}
+
+// What a watch has shown is undone, as an operator restores a snapshot, before the rest
+// is read. The wait goes on.
+func TestAwaitOverARestore(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	f := setUpOn(t, consultest.Options{}, server)
+	o := f.another()
+	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	me := f.enqueue(f.s)
+	user := f.operator()
+	snapshot, _, err := user.Snapshot().Save(nil)
+	require.NoError(t, err)
+	saved, err := io.ReadAll(snapshot)
+	require.NoError(t, err)
+	require.NoError(t, snapshot.Close())
+	waiting := f.await(me, flag)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		if onlyReads(consultest.Txn(request, body)) {
+			once.Do(func() { close(held); <-release })
+		}
+		return send()
+	})
+	f.commit(o.s, backend.Set(flag, []byte("1")))
+	<-held
+	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
+	close(release)
+	eventually(t, "a wait for what was restored", func() bool {
+		_, err := o.s.Commit(f.ctx, nil, backend.Set(flag, []byte("2")))
+		require.NoError(t, err)
+		select {
+		case r := <-waiting:
+			require.NoError(t, r.err)
+			assert.Equal(t, "2", string(r.v[1].Value))
+			return true
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	})
+}
