@@ -73,6 +73,21 @@ func FuzzHostileWriter(f *testing.F) {
 			f.Add(uint8(which), script, w)
 			f.Add(uint8(which), script[6:], w)
 		}
+		for _, script := range []string{ // of three bytes each: see step, key and value
+			"\x07\x00\x00\x05\x01\x00\x07\x01\x00\x0a\x00\x00",             // somebody queues between the two, and leaves
+			"\x05\x01\x00\x07\x00\x00\x07\x01\x00\x0a\x00\x00\x09\x00\x00", // or before them
+			"\x07\x00\x00\x09\x00\x00\x00\x09\x02\x07\x01\x00",             // a persistent seat
+			"\x07\x00\x00\x09\x00\x00\x00\x0c\x0c\x07\x01\x00",             // a persistent controller
+			"\x07\x00\x00\x09\x00\x00\x00\x0d\x0e\x07\x01\x00",             // the highest epoch
+			"\x07\x00\x00\x07\x01\x00\x04\x06\x00",                         // the leader's entry is deleted
+			"\x07\x00\x00\x07\x01\x00\x04\x16\x00\x09\x00\x00",             // the other's is
+			"\x07\x00\x00\x07\x01\x00\x04\x01\x00\x00\x01\x02",             // the directory is deleted, and made anew
+			"\x07\x00\x00\x09\x00\x00\x04\x01\x00\x07\x01\x00",             // the directory is deleted, and the record stays
+			"\x00\x0e\x00\x06\x00\x00\x07\x00\x00\x0a\x00\x00",             // the place is an ephemeral entry
+			"\x07\x00\x00\x07\x01\x00\x00\x06\x05\x09\x00\x00",             // the leader's entry says something else
+		} {
+			f.Add(uint8(which), []byte(script), "x|y")
+		}
 	}
 	f.Fuzz(func(t *testing.T, which uint8, script []byte, words string) {
 		if len(script) > 3*60 {
