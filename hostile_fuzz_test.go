@@ -31,10 +31,10 @@ type siege struct {
 	words    []string
 	did      []string // for the report
 
-	torn    bool            // the record was written to while candidates were at work
-	numbers bool            // the epoch was
-	tokens  map[uint64]bool // of all terms
-	last    uint64
+	torn    bool              // the record was written to while candidates were at work
+	numbers bool              // the epoch was
+	tokens  map[uint64]bool   // of all terms
+	last    map[string]uint64 // token of the last term, by directory, and in all
 }
 
 // A player is a candidate with the term that it has won last.
@@ -96,7 +96,8 @@ func FuzzHostileWriter(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &siege{
 				t: t, strategy: strategies[int(which)%len(strategies)], svc: memory.New(memory.Options{}),
-				script: script, words: strings.Split(words, "|"), tokens: make(map[uint64]bool),
+				script: script, words: strings.Split(words, "|"),
+				tokens: make(map[uint64]bool), last: make(map[string]uint64),
 			}
 			s.hostile = s.svc.Client("hostile")
 			s.run()
@@ -216,11 +217,7 @@ func (s *siege) check() {
 				s.clear("Campaign", o.err)
 				continue
 			}
-			if token := o.term.Token(); s.tokens[token] && !s.numbers || token < s.last && s.strategy.Name() != "kafka" {
-				s.t.Errorf("token %d comes after %d", token, s.last)
-			}
-			s.last = o.term.Token()
-			s.tokens[s.last] = true
+			s.rises(o.term)
 		default:
 		}
 	}
@@ -234,11 +231,31 @@ func (s *siege) check() {
 func (s *siege) leaders() (seats []string) {
 	for _, p := range s.players {
 		if p.term != nil && p.term.Valid() {
-			conditions := p.term.Guard().Conditions
-			seats = append(seats, conditions[len(conditions)-1].Entry.Key)
+			seats = append(seats, seatOf(p.term))
 		}
 	}
 	return seats
+}
+
+func seatOf(t *elector.Term) string {
+	conditions := t.Guard().Conditions
+	return conditions[len(conditions)-1].Entry.Key
+}
+
+// rises holds that a term's token is new, and higher than those before it: where the
+// record was written to, than those in its directory.
+func (s *siege) rises(t *elector.Term) {
+	token, dir := t.Token(), backend.Parent(seatOf(t))
+	if s.tokens[token] && !s.numbers {
+		s.t.Errorf("token %d is used twice", token)
+	}
+	if before := s.last[dir]; token <= before && !s.numbers {
+		s.t.Errorf("token %d comes after %d in %s", token, before, dir)
+	}
+	if before := s.last[""]; token <= before && !s.torn && s.strategy.Name() != "kafka" {
+		s.t.Errorf("token %d comes after %d", token, before)
+	}
+	s.tokens[token], s.last[dir], s.last[""] = true, token, max(token, s.last[""])
 }
 
 // look asks for the leader and the candidates, which does not block.

@@ -29,6 +29,9 @@ const (
 	patience = 2 * time.Minute
 )
 
+// patienceFor bounds a step that does n things, and tells of no progress.
+func patienceFor(n int) time.Duration { return patience + time.Duration(n)*20*time.Millisecond }
+
 // A kind of service is one that -backend names.
 type kind struct {
 	name  string

@@ -160,7 +160,7 @@ func (c *crowd) leave(all []*candidate) error {
 		errs    []error
 		todo    = make(chan *candidate)
 	)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), patienceFor(len(all)))
 	defer cancel()
 	for range atATime {
 		workers.Go(func() {

@@ -110,7 +110,7 @@ func (q *queue) join(all []*candidate, most int) (err error) {
 
 // listed holds that the service has each candidate once, in the order of arrival.
 func (q *queue) listed() error {
-	ctx, cancel := context.WithTimeout(q.ctx, patience)
+	ctx, cancel := context.WithTimeout(q.ctx, patienceFor(q.line.len()))
 	defer cancel()
 	all, err := q.viewer.elector.Candidates(ctx)
 	if err != nil {

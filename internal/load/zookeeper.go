@@ -50,13 +50,23 @@ func (z *zooKeeperWorld) open() (process, error) {
 	return process{backend: b, cut: l.cut, mend: l.mend, doomed: new(atomic.Bool)}, err
 }
 
+// metrics asks a server that may be too busy to answer at once.
+func (z *zooKeeperWorld) metrics() (m map[string]float64, err error) {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if m, err = z.server.Metrics(); err == nil {
+			return m, nil
+		}
+	}
+	return nil, err
+}
+
 func (z *zooKeeperWorld) sessions() (int, error) {
-	m, err := z.server.Metrics()
+	m, err := z.metrics()
 	return int(m["global_sessions"]), err
 }
 
 func (z *zooKeeperWorld) figures() (census, error) {
-	m, err := z.server.Metrics()
+	m, err := z.metrics()
 	if err != nil {
 		return nil, err
 	}
