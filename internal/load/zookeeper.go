@@ -99,6 +99,12 @@ type link struct {
 var errCut = errors.New("the link is cut")
 
 func (l *link) dial(network, address string, timeout time.Duration) (net.Conn, error) {
+	l.mu.Lock()
+	down := l.down
+	l.mu.Unlock()
+	if down {
+		return nil, errCut // the server is not to be bothered
+	}
 	conn, err := net.DialTimeout(network, address, timeout)
 	if err != nil {
 		return nil, err
