@@ -57,12 +57,19 @@ type pin struct {
 	acked   chan struct{} // closed when the server has answered a close request
 }
 
-// kill closes all links, and refuses new ones.
-func (p *pin) kill(err error) {
+// stop refuses new links.
+func (p *pin) stop(err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.refuse == nil {
 		p.refuse = err
 	}
+}
+
+// kill closes all links, and refuses new ones.
+func (p *pin) kill(err error) {
+	p.stop(err)
+	p.mu.Lock()
 	links := p.links
 	p.links = nil
 	p.mu.Unlock()
