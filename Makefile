@@ -2,6 +2,9 @@
 #             prints which rule held on which strategy and service
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
+# make fuzz   runs each fuzz target for FUZZTIME, 30s by default
+# make load   thousands of candidates and of elections, on memory and on ZooKeeper; LOAD
+#             has other flags for it
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
 #             an etcd server and a Consul server
 
@@ -20,7 +23,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
-.PHONY: test lint bench setup quickstart fencing
+.PHONY: test lint bench fuzz load setup quickstart fencing
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
@@ -40,6 +43,21 @@ lint:
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
+
+# What a target finds is kept in testdata/fuzz, where go test tries it from then on. Those
+# with goroutines do not cover the same twice, so that to minimize takes all the time there is.
+FUZZTIME ?= 30s
+
+fuzz:
+	@found=$$($(GO) test -list '^Fuzz' ./...) || { echo "$$found"; exit 1; }; \
+	echo "$$found" | awk '/^Fuzz/ { names = names " " $$1 } /^ok/ { n = split(names, name); for (i = 1; i <= n; i++) print $$2, name[i]; names = "" }' | \
+	while read -r package target; do \
+		echo "$$package $$target"; \
+		$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x $$package </dev/null || exit 1; \
+	done
+
+load: setup
+	$(GO) run ./internal/load $(LOAD)
 
 quickstart:
 	$(GO) run ./examples/quickstart

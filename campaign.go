@@ -195,7 +195,7 @@ func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entr
 		return "", entry, fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
 	}
 	if name := e.cfg.Strategy.Name(); record.Strategy != name {
-		return "", entry, fmt.Errorf("%w: it was founded with %q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
+		return "", entry, fmt.Errorf("%w: it was founded with %.100q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
 	}
 	return e.dir(record), entry, nil
 }

@@ -20,12 +20,12 @@ func CheckKey(key string) error {
 	switch {
 	case key == "":
 		return bad(`is empty: give an absolute path such as "/jobs/reindex"`)
+	case len(key) > MaxKey:
+		return fmt.Errorf("key of %d bytes is too long: at most %d: %w", len(key), MaxKey, ErrBadKey)
 	case key[0] != '/':
 		return bad(`is relative: it must begin with "/"`)
 	case key == "/":
 		return bad("is the root: it must have at least one segment")
-	case len(key) > MaxKey:
-		return fmt.Errorf("key of %d bytes is too long: at most %d: %w", len(key), MaxKey, ErrBadKey)
 	case !utf8.ValidString(key):
 		return bad("is not valid UTF-8")
 	}

@@ -144,11 +144,14 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 // granted is called with each connect response that grants or resumes the session.
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
 	s.mu.Lock()
+	first := s.window == nil
 	if s.state == backend.Lost {
 		s.mu.Unlock()
+		if first {
+			return nil // Open was given up: so that it can be closed, see shutdown
+		}
 		return errClosed
 	}
-	first := s.window == nil
 	if first {
 		margin := s.cfg.Margin
 		if margin == 0 {
@@ -289,6 +292,15 @@ func (s *session) shutdown(cause error) {
 	<-s.started
 	if cause == errExpired {
 		s.pin.kill(errExpired) // nothing is left at the server
+	}
+	select {
+	case <-s.opened:
+	default:
+		// Nobody wants it any more. What is granted already is closed below; nothing is
+		// asked for that the server would keep for its whole timeout.
+		s.hosts.close()
+		s.pin.stop(errClosed)
+		s.stopDialing(errClosed)
 	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.

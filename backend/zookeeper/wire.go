@@ -57,12 +57,19 @@ type pin struct {
 	acked   chan struct{} // closed when the server has answered a close request
 }
 
-// kill closes all links, and refuses new ones.
-func (p *pin) kill(err error) {
+// stop refuses new links.
+func (p *pin) stop(err error) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.refuse == nil {
 		p.refuse = err
 	}
+}
+
+// kill closes all links, and refuses new ones.
+func (p *pin) kill(err error) {
+	p.stop(err)
+	p.mu.Lock()
 	links := p.links
 	p.links = nil
 	p.mu.Unlock()
@@ -164,7 +171,13 @@ func (l *link) Write(p []byte) (int, error) {
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
-	return l.Conn.Write(l.withZxid(p))
+	if _, err := l.Conn.Write(l.withZxid(p)); err != nil {
+		// Told of it, the client library would answer the request now, and again when it
+		// clears away what is outstanding. With the answer as the session closes that is
+		// one too many: its loop would block for ever. It finds out by reading.
+		_ = l.Conn.Close()
+	}
+	return len(p), nil
 }
 
 // track notes the requests that begin in a part of the stream.

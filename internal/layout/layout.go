@@ -43,7 +43,7 @@ func (r Record) Encode() []byte {
 func DecodeRecord(b []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
-		return Record{}, fmt.Errorf("not an election record: %w", err)
+		return Record{}, fmt.Errorf("not an election record: %.200s", err.Error()) // which may repeat what stands there
 	}
 	switch {
 	case r.V < 1 || r.Strategy == "":
@@ -51,7 +51,7 @@ func DecodeRecord(b []byte) (Record, error) {
 	case r.V > Version:
 		return Record{}, fmt.Errorf("election record of version %d: this library knows up to %d", r.V, Version)
 	case r.Dir == "" || r.Dir == "." || r.Dir == ".." || strings.Contains(r.Dir, "/"):
-		return Record{}, fmt.Errorf("election record names %q for its directory", r.Dir)
+		return Record{}, fmt.Errorf("election record names %.100q for its directory", r.Dir)
 	}
 	return r, nil
 }

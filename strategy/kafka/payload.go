@@ -16,7 +16,7 @@ import (
 // is Kafka's to the byte; Kafka's readers pass over fields that they do not know.
 type payload struct {
 	Version   int    `json:"version"`
-	BrokerID  *int32 `json:"brokerid"`
+	BrokerID  int32  `json:"brokerid"`
 	Timestamp string `json:"timestamp"` // milliseconds since 1970
 	Value     []byte `json:"value,omitempty"`
 }
@@ -28,7 +28,7 @@ const payloadVersion = 1
 func encodeController(broker int32, elected time.Time, value []byte) []byte {
 	// Numbers, strings and bytes only: Marshal cannot fail.
 	b, _ := json.Marshal(payload{
-		Version: payloadVersion, BrokerID: &broker,
+		Version: payloadVersion, BrokerID: broker,
 		Timestamp: strconv.FormatInt(elected.UnixMilli(), 10), Value: value,
 	})
 	return b
@@ -41,16 +41,24 @@ type controller struct {
 	value   []byte
 }
 
-// decodeController reads the payload of any version; false says that it names no
-// broker.
+// decodeController reads the payload of any version, as Kafka does: by the exact names of
+// its fields, which package json alone would not insist on, and whatever those are that
+// it has no use for. false says that it names no broker.
 func decodeController(b []byte) (controller, bool) {
-	var p payload
-	if err := json.Unmarshal(b, &p); err != nil || p.BrokerID == nil || *p.BrokerID < 0 {
+	var fields map[string]json.RawMessage
+	var broker *int32
+	if json.Unmarshal(b, &fields) != nil || json.Unmarshal(fields["brokerid"], &broker) != nil || broker == nil || *broker < 0 {
 		return controller{}, false
 	}
-	c := controller{broker: *p.BrokerID, value: p.Value}
-	if ms, err := strconv.ParseInt(p.Timestamp, 10, 64); err == nil {
-		c.elected = time.UnixMilli(ms)
+	c := controller{broker: *broker}
+	if json.Unmarshal(fields["value"], &c.value) != nil {
+		c.value = nil // not this library's
+	}
+	var timestamp string
+	if json.Unmarshal(fields["timestamp"], &timestamp) == nil {
+		if ms, err := strconv.ParseInt(timestamp, 10, 64); err == nil {
+			c.elected = time.UnixMilli(ms)
+		}
 	}
 	return c, true
 }

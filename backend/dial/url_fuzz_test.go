@@ -1,0 +1,129 @@
+package dial
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// format writes a target as a URL.
+func format(t *target) string {
+	u := t.scheme.name + "://" + t.name + strings.Join(t.servers, ",")
+	if t.path != "" {
+		u += "/" + url.PathEscape(t.path[1:])
+	}
+	query := make(url.Values)
+	if t.timeout != 0 {
+		query.Set("timeout", t.timeout.String())
+	}
+	if t.check != 0 {
+		query.Set("check", t.check.String())
+	}
+	if t.tls != nil {
+		query.Set("tls", strconv.FormatBool(*t.tls))
+	}
+	if len(query) > 0 {
+		u += "?" + query.Encode()
+	}
+	return strings.ReplaceAll(u, "@", "%40")
+}
+
+// FuzzParse holds that a URL means what it says: written anew from what was understood it
+// means the same; what was understood can be dialled and stored; a scheme that is unknown
+// is refused by its name.
+func FuzzParse(f *testing.F) {
+	for _, url := range []string{
+		"mem://name", "mem://", "zk://h1:2181,h2/chroot?timeout=10s", "etcd://h1:2379,[::1]:2379/a/b%20%40%2f?tls=true", "etcd://[fe80::1%25eth0]",
+		"consul://127.0.0.1:8500?check=2s&tls=false&timeout=1h", "zk://h/%ff", "zk://h/a%2Fb", "zk://h/%2e%2e/x", "zk://h?timeout=0.5us", "redis://h", "://", "x", "zk://h?",
+		"zk://h/?", "zk://[::ffff:1.2.3.4]:1", "zk://[::1%25a,b]:1", "ZK://h", "zk://h:00001", "mem://a?",
+	} {
+		f.Add(url)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		got, err := parse(raw)
+		scheme, _, isURL := strings.Cut(raw, "://")
+		if err != nil {
+			known := slices.ContainsFunc(schemes(), func(s *protocol) bool { return s.name == scheme })
+			if isURL && !known && !strings.Contains(raw, "@") && !strings.Contains(err.Error(), "unknown scheme "+strconv.Quote(scheme)) {
+				t.Errorf("%q: %v", raw, err)
+			}
+			return
+		}
+		if got.scheme.name != scheme {
+			t.Fatalf("%q is taken for %s", raw, got.scheme.name)
+		}
+		for _, server := range got.servers {
+			host, port, err := net.SplitHostPort(server)
+			if n, bad := strconv.Atoi(port); err != nil || bad != nil || host == "" || n < 1 || n > 65535 {
+				t.Errorf("%q: server %q", raw, server)
+			}
+		}
+		if (got.scheme.port == "") != (len(got.servers) == 0) {
+			t.Errorf("%q: servers %q", raw, got.servers)
+		}
+		if err := backend.CheckKey(got.path); got.path != "" && err != nil {
+			t.Errorf("%q: %v", raw, err)
+		}
+		if got.timeout < 0 || got.check < 0 {
+			t.Errorf("%q: timeout %v, check %v", raw, got.timeout, got.check)
+		}
+		again, err := parse(format(got))
+		if err != nil {
+			t.Fatalf("%q means %q: %v", raw, format(got), err)
+		}
+		got.scheme, again.scheme = nil, nil
+		if !reflect.DeepEqual(got, again) {
+			t.Errorf("%q: %+v, and written anew %+v", raw, got, again)
+		}
+	})
+}
+
+type protocol = scheme // which is the name of a variable, too
+
+// FuzzSecret holds that what may be a secret is never in an error: what stands before an
+// "@", what stands after a "#", and the value of a parameter that there is not.
+func FuzzSecret(f *testing.F) {
+	f.Add("zk", "user", "host:1", "/path", "token", "s3cret/?#,:;%")
+	f.Add("redis", "", "h", "", "password", "%zz%zz%zz")
+	f.Add("etcd", "u:", "[::1", "//", "timeuot", "a=b;c=d")
+	f.Add("consul", "", "h,h", "/a", "CHECK", "\x00\x00secret")
+	f.Add("mem", "x/", ":", "", "tls ", "&&&&&&&&secret")
+	f.Fuzz(func(t *testing.T, scheme, user, host, path, param, secret string) {
+		const marker = "s3cr3t" // so that the error cannot have it by chance
+		if slices.Contains([]string{"timeout", "tls", "check"}, param) || strings.Contains(scheme+user+host+path+param, marker) {
+			return
+		}
+		hidden := marker + secret + marker
+		before := scheme + "://"
+		for _, raw := range []string{
+			before + user + hidden + "@" + host + path,
+			before + user + ":" + hidden + "@" + host + path,
+			before + host + path + "?" + url.QueryEscape(param) + "=" + url.QueryEscape(hidden),
+			before + host + path + "?timeout=1s&" + url.QueryEscape(param) + "=" + url.QueryEscape(hidden) + "&tls=true",
+			before + host + path + "?" + url.QueryEscape(param) + "=" + strings.NewReplacer("&", "", "=", "", "+", "").Replace(hidden),
+			before + host + "#" + hidden,
+			"//" + user + hidden + "@" + host,
+			"host:1?" + param + "=" + hidden,
+		} {
+			if strings.Contains(scheme, "@") || strings.HasPrefix(raw, "mem://") && strings.Contains(raw, "?=") {
+				continue
+			}
+			b, err := Open(context.Background(), raw)
+			if err == nil {
+				_ = b.Close()
+				t.Fatalf("%q is accepted", raw)
+			}
+			if strings.Contains(err.Error(), marker) || secret != "" && len(secret) > 3 && strings.Contains(err.Error(), fmt.Sprintf("%q", secret)) {
+				t.Errorf("%q: the secret is in the error: %v", raw, err)
+			}
+		}
+	})
+}

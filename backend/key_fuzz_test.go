@@ -1,0 +1,72 @@
+package backend_test
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// readable tells why a message is no good for a log, or "": it must be one line that can
+// be printed, and not as long as whatever somebody else has made up.
+func readable(message string) string {
+	switch {
+	case message == "":
+		return "says nothing"
+	case len(message) > 4*backend.MaxKey+512: // a quoted key takes up to four bytes for one
+		return fmt.Sprintf("is %d bytes long", len(message))
+	case !utf8.ValidString(message) || strings.ContainsFunc(message, unicode.IsControl):
+		return "is no line of text"
+	}
+	return ""
+}
+
+// storable is the rule of CheckKey in other words.
+func storable(key string) bool {
+	if len(key) < 2 || len(key) > backend.MaxKey || !utf8.ValidString(key) || !path.IsAbs(key) || path.Clean(key) != key {
+		return false
+	}
+	for _, unit := range utf16.Encode([]rune(key)) {
+		if unicode.Is(unicode.Cc, rune(unit)) || unit >= 0xd800 && unit <= 0xf8ff || unit >= 0xfff0 {
+			return false
+		}
+	}
+	return true
+}
+
+// FuzzCheckKey holds that a key is accepted if it can be stored everywhere, that its
+// parents can be stored, too, and that a refusal can be read.
+func FuzzCheckKey(f *testing.F) {
+	for _, key := range []string{
+		"", "/", "/a", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/..", "/...", "/jobs/reindex", "/ä/日本", "/a\x00", "/a\u0085",
+		"/a\ue000", "/a\ufff0", "/a\U0001F986", "/a\xff", "/" + strings.Repeat("x", backend.MaxKey-1), "/" + strings.Repeat("é", 256),
+		strings.Repeat("x", 20000), strings.Repeat("/", 20000), "\n" + strings.Repeat("\x00", 600),
+	} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		err := backend.CheckKey(key)
+		if (err == nil) != storable(key) {
+			t.Fatalf("CheckKey(%q): %v", key, err)
+		}
+		if err != nil {
+			if !errors.Is(err, backend.ErrBadKey) {
+				t.Errorf("CheckKey(%q): %v is not ErrBadKey", key, err)
+			}
+			if why := readable(err.Error()); why != "" {
+				t.Errorf("CheckKey(%q): the message %s: %q", key, why, err)
+			}
+			return
+		}
+		parent := backend.Parent(key)
+		if parent != "/" && (backend.CheckKey(parent) != nil || !strings.HasPrefix(key, parent+"/")) || parent != path.Dir(key) {
+			t.Errorf("Parent(%q) = %q", key, parent)
+		}
+	})
+}

@@ -1,0 +1,147 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// strategies are those that the fuzz targets choose from.
+var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.ForBroker(7)}
+
+// unreadable tells why an error is no good for a log, or "": it must be lines that can be
+// printed, and not as long as whatever somebody else has made up.
+func unreadable(err error) string {
+	text := err.Error()
+	switch {
+	case len(text) > 8<<10:
+		return "too long"
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && unicode.IsControl(r) }):
+		return "no text"
+	}
+	return ""
+}
+
+// FuzzConfig holds that a candidate that New accepts can be elected, and is seen by others
+// as it was given, to the byte; and that a refusal is ErrConfig, and can be read.
+func FuzzConfig(f *testing.F) {
+	for i := range strategies {
+		f.Add(uint8(i), "/jobs/reindex", "host-1", []byte("10.0.0.1:80"))
+		f.Add(uint8(i), "/", "7", []byte(nil))
+		f.Add(uint8(i), "jobs", "", []byte{0, 0xff})
+		f.Add(uint8(i), "/"+strings.Repeat("x", elector.MaxElection-1), strings.Repeat("é", elector.MaxID/2), []byte("\u2028<>&\"\\"))
+		f.Add(uint8(i), "/a\n", "a\x00b", []byte("{}"))
+		f.Add(uint8(i), "/controller", "\xff", bytes.Repeat([]byte{'"'}, 1000))
+		f.Add(uint8(i), strings.Repeat("/..", 5000), strings.Repeat("\x7f", 50_000), make([]byte, elector.MaxValue+1))
+	}
+	f.Fuzz(func(t *testing.T, which uint8, election, id string, value []byte) {
+		s := strategies[int(which)%len(strategies)]
+		service := memory.New(memory.Options{})
+		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: id, Value: value})
+		if err != nil {
+			if !errors.Is(err, elector.ErrConfig) {
+				t.Errorf("%v is not ErrConfig", err)
+			}
+			if why := unreadable(err); why != "" {
+				t.Errorf("the error is %s: %.300q", why, err)
+			}
+			if bad := backend.CheckKey(election); bad != nil && election != "/" && !strings.Contains(err.Error(), "Config.Election") {
+				t.Errorf("election %q: %v, and no word of it in %v", election, bad, err)
+			}
+			return
+		}
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatalf("candidate %q of election %q: %v", id, election, err)
+		}
+		if s.Name() == "kafka" {
+			id = "7"
+		}
+		leader, err := e.Leader(t.Context())
+		if err != nil || leader.ID != id || !bytes.Equal(leader.Value, value) || leader.Token != term.Token() {
+			t.Errorf("candidate %q, %q leads %q as %+v: %v", id, value, election, leader, err)
+		}
+		all, err := e.Candidates(t.Context())
+		if err != nil || len(all) != 1 || all[0].ID != id || !bytes.Equal(all[0].Value, value) || !all[0].Leads {
+			t.Errorf("candidates of %q are %+v: %v", election, all, err)
+		}
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if s := service.Stats(); s.Sessions != 0 || s.Watches != 0 {
+			t.Errorf("%d sessions and %d watches are left", s.Sessions, s.Watches)
+		}
+	})
+}
+
+// FuzzCommit holds that a leader can write any key but the election's own, and that what it
+// writes stands under that very key, or nothing was written.
+func FuzzCommit(f *testing.F) {
+	for i := range strategies {
+		for _, key := range []string{
+			"", "/", "/jobs", "/jobs/e", "/jobs/e/", "/jobs/e/x", "/jobs/e/DIR", "/jobs/e/DIR/x", "/jobs/e/DIRx", "/jobs/e/DIR/seat", "/jobs/e/DIR/seat/x",
+			"/jobs/e/controller", "/jobs/e/controller_epoch", "/jobs/e/controller/x", "/jobs/e/controller_epoch/x", "/jobs/ee", "/x/y/z", "/x\x00", "x",
+		} {
+			for op := range uint8(4) {
+				f.Add(uint8(i), key, op, []byte("v"), uint64(op))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, key string, op uint8, value []byte, version uint64) {
+		const election = "/jobs/e"
+		s := strategies[int(which)%len(strategies)]
+		service := memory.New(memory.Options{})
+		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := e.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := term.Proclaim(t.Context(), []byte("mine")); err != nil { // after which no write of the elector's own comes
+			t.Fatal(err)
+		}
+		seat := term.Guard().Conditions[len(term.Guard().Conditions)-1].Entry.Key
+		key = strings.Replace(key, "DIR", strings.TrimPrefix(backend.Parent(seat), election+"/"), 1)
+		own := append(service.Entries(backend.Parent(seat)), service.Entry(election))
+		was := service.Dump()
+
+		do := []elector.Op{elector.Create(key, value), elector.Put(key, value), elector.CompareAndSet(key, value, version), elector.Delete(key)}[op%4]
+		made, err := term.Commit(t.Context(), do)
+		if err != nil && service.Dump() != was {
+			t.Errorf("%v, and yet there is now\n%s\nand there was\n%s", err, service.Dump(), was)
+		}
+		if err != nil && len(key) < 1000 && unreadable(err) != "" && backend.CheckKey(key) == nil {
+			t.Errorf("the error is %s: %q", unreadable(err), err)
+		}
+		if now := service.Entry(key); err == nil && op%4 != 3 && (!bytes.Equal(now.Value, value) || now.Session != "" || !now.Same(made[0])) {
+			t.Errorf("%+v was written, and %+v is there", made, now)
+		}
+		for _, e := range own {
+			// What was put below the election is the user's own; its parent stays what it was.
+			if now := service.Entry(e.Key); !now.Same(e) {
+				t.Errorf("%s was the election's own, %+v, and is %+v", e.Key, e, now)
+			}
+		}
+		if leader, err := e.Leader(t.Context()); !term.Valid() || err != nil || string(leader.Value) != "mine" {
+			t.Errorf("the leader is %+v, %v; valid: %t", leader, err, term.Valid())
+		}
+	})
+}

@@ -1,0 +1,320 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+const besieged = "/jobs/e"
+
+// A siege is an election of two candidates and one who looks on, in whose directory
+// somebody else writes what he likes, as the bytes of a script say.
+type siege struct {
+	t        *testing.T
+	strategy elector.Strategy
+	svc      *memory.Service
+	players  []*player
+	hostile  *memory.Client
+	session  backend.Session // the hostile one's, or nil
+	script   []byte
+	words    []string
+	did      []string // for the report
+
+	torn    bool              // the record was written to while candidates were at work
+	numbers bool              // the epoch was
+	tokens  map[uint64]bool   // of all terms
+	last    map[string]uint64 // token of the last term, by directory, and in all
+}
+
+// A player is a candidate with the term that it has won last.
+type player struct {
+	e        elector.Elector
+	campaign chan outcome // nil: it does not campaign
+	term     *elector.Term
+	err      error // of its last campaign
+}
+
+type outcome struct {
+	term *elector.Term
+	err  error
+}
+
+// FuzzHostileWriter holds that whatever somebody else leaves in an election's place, on
+// its record, below it, on and below the candidates' entries, and under names that look
+// like theirs: nothing crashes, there are never two valid leaders, tokens rise, and each
+// campaign either goes on or says what is in its way.
+//
+// Two things the writer does not do, since what they lead to is known (docs/proof.md):
+// after a record was replaced while candidates are at work there may be a leader in each
+// of the two directories, but no more; and it forges no leader's mark in the entry of a
+// session that lives, for which a successor takes that entry's word.
+func FuzzHostileWriter(f *testing.F) {
+	words := []string{
+		`seat|lock-0000000001|x`, `{"v":1,"id":"nobody","leads":true}|…ünï|e--`, `{"v":1,"strategy":"fair","dir":"d"}|d|{"v":999,"strategy":"fair","dir":"d"}`,
+		`controller|7|-1`, `controller_epoch|2147483647|{"version":1,"brokerid":1}`, "\x00\xff|a b|\n", `{"v":1,"strategy":"unfair","dir":"` + strings.Repeat("d", 120) + `"}|`,
+	}
+	for which := range strategies {
+		for i, w := range words {
+			script := []byte{7, 0, 0, 7, 1, 0}
+			for j := range byte(40) {
+				script = append(script, j*7+byte(i), j*5, j*3+byte(which))
+			}
+			f.Add(uint8(which), script, w)
+			f.Add(uint8(which), script[6:], w)
+		}
+		for _, script := range []string{ // of three bytes each: see step, key and value
+			"\x07\x00\x00\x05\x01\x00\x07\x01\x00\x0a\x00\x00",             // somebody queues between the two, and leaves
+			"\x05\x01\x00\x07\x00\x00\x07\x01\x00\x0a\x00\x00\x09\x00\x00", // or before them
+			"\x07\x00\x00\x09\x00\x00\x00\x09\x02\x07\x01\x00",             // a persistent seat
+			"\x07\x00\x00\x09\x00\x00\x00\x0c\x0c\x07\x01\x00",             // a persistent controller
+			"\x07\x00\x00\x09\x00\x00\x00\x0d\x0e\x07\x01\x00",             // the highest epoch
+			"\x07\x00\x00\x07\x01\x00\x04\x06\x00",                         // the leader's entry is deleted
+			"\x07\x00\x00\x07\x01\x00\x04\x16\x00\x09\x00\x00",             // the other's is
+			"\x07\x00\x00\x07\x01\x00\x04\x01\x00\x00\x01\x02",             // the directory is deleted, and made anew
+			"\x07\x00\x00\x09\x00\x00\x04\x01\x00\x07\x01\x00",             // the directory is deleted, and the record stays
+			"\x00\x0e\x00\x06\x00\x00\x07\x00\x00\x0a\x00\x00",             // the place is an ephemeral entry
+			"\x07\x00\x00\x07\x01\x00\x00\x06\x05\x09\x00\x00",             // the leader's entry says something else
+		} {
+			f.Add(uint8(which), []byte(script), "x|y")
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, script []byte, words string) {
+		if len(script) > 3*60 {
+			return // the same again
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := &siege{
+				t: t, strategy: strategies[int(which)%len(strategies)], svc: memory.New(memory.Options{}),
+				script: script, words: strings.Split(words, "|"),
+				tokens: make(map[uint64]bool), last: make(map[string]uint64),
+			}
+			s.hostile = s.svc.Client("hostile")
+			s.run()
+		})
+	})
+}
+
+func (s *siege) run() {
+	defer func() {
+		if s.t.Failed() {
+			s.t.Logf("%s:\n%s\nthere is now:\n%s", s.strategy.Name(), strings.Join(s.did, "\n"), s.svc.Dump())
+		}
+	}()
+	for i := range 2 {
+		s.players = append(s.players, &player{e: s.elector(fmt.Sprint(i + 1))})
+	}
+	onlooker := s.elector("3")
+	looked := make(chan error)
+	go func() {
+		var last error
+		for _, last = range onlooker.Observe(context.Background()) {
+		}
+		looked <- last
+	}()
+	for len(s.script) >= 3 && !s.t.Failed() {
+		s.step(s.script[0], s.script[1], s.script[2])
+		s.script = s.script[3:]
+		s.check()
+		s.look(onlooker)
+	}
+	s.goesOn("the hostile one has left")
+	s.operator()
+	for _, p := range s.players {
+		s.close(p)
+	}
+	if err := onlooker.Close(context.Background()); err != nil {
+		s.t.Errorf("Close: %v", err)
+	}
+	s.clear("Observe", <-looked)
+	if now := s.svc.Stats(); now.Sessions != 0 || now.Watches != 0 {
+		s.t.Errorf("%d sessions and %d watches are left", now.Sessions, now.Watches)
+	}
+}
+
+func (s *siege) elector(id string) elector.Elector {
+	strategy := s.strategy
+	if strategy.Name() == "kafka" {
+		strategy = brokers // each by its ID
+	}
+	e, err := elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return e
+}
+
+// goesOn takes the hostile session away, and has all who do not campaign do so: then
+// somebody leads, or everybody knows why not.
+func (s *siege) goesOn(when string) {
+	s.expire()
+	for i, p := range s.players {
+		if p.campaign == nil && (p.term == nil || !p.term.Valid()) {
+			s.enter(i)
+		}
+	}
+	time.Sleep(time.Minute) // more than any backoff
+	s.check()
+	leads, campaigns := 0, 0
+	for _, p := range s.players {
+		if p.term != nil && p.term.Valid() {
+			leads++
+		}
+		if p.campaign != nil {
+			campaigns++
+		}
+	}
+	if leads == 0 && campaigns > 0 {
+		s.t.Errorf("%s, nobody leads, and %d campaigns wait for what never comes", when, campaigns)
+	}
+}
+
+// operator clears the place, as he would of a broken election: then it goes on.
+func (s *siege) operator() {
+	s.note("operator deletes " + besieged)
+	s.svc.Delete(besieged)
+	s.numbers = true // epochs begin anew
+	s.check()
+	s.torn = false // whoever led, in whatever directory, has heard of it
+	s.goesOn("the place was cleared")
+	if !s.t.Failed() && len(s.leaders()) != 1 {
+		s.t.Errorf("%d leaders in a place that was cleared: campaigns ended with %v and %v", len(s.leaders()), s.players[0].err, s.players[1].err)
+	}
+}
+
+// enter has a candidate campaign.
+func (s *siege) enter(i int) {
+	p := s.players[i]
+	s.note(fmt.Sprintf("candidate %d campaigns", i+1))
+	p.err = nil
+	done := make(chan outcome, 1)
+	p.campaign = done
+	go func() {
+		term, err := p.e.Campaign(context.Background())
+		done <- outcome{term, err}
+	}()
+}
+
+// check lets everything come to rest, and holds what must always hold.
+func (s *siege) check() {
+	synctest.Wait()
+	for i, p := range s.players {
+		select {
+		case o := <-p.campaign:
+			p.campaign, p.term, p.err = nil, o.term, o.err
+			s.note(fmt.Sprintf("candidate %d: %v, %v", i+1, o.term != nil, o.err))
+			if o.err != nil {
+				s.clear("Campaign", o.err)
+				continue
+			}
+			s.rises(o.term)
+		default:
+		}
+	}
+	seats := s.leaders()
+	if len(seats) == 2 && (!s.torn || backend.Parent(seats[0]) == backend.Parent(seats[1])) {
+		s.t.Errorf("two leaders, by %s and %s", seats[0], seats[1])
+	}
+}
+
+// leaders returns the seats of those that lead.
+func (s *siege) leaders() (seats []string) {
+	for _, p := range s.players {
+		if p.term != nil && p.term.Valid() {
+			seats = append(seats, seatOf(p.term))
+		}
+	}
+	return seats
+}
+
+func seatOf(t *elector.Term) string {
+	conditions := t.Guard().Conditions
+	return conditions[len(conditions)-1].Entry.Key
+}
+
+// rises holds that a term's token is new, and higher than those before it: where the
+// record was written to, than those in its directory.
+func (s *siege) rises(t *elector.Term) {
+	token, dir := t.Token(), backend.Parent(seatOf(t))
+	if s.tokens[token] && !s.numbers {
+		s.t.Errorf("token %d is used twice", token)
+	}
+	if before := s.last[dir]; token <= before && !s.numbers {
+		s.t.Errorf("token %d comes after %d in %s", token, before, dir)
+	}
+	if before := s.last[""]; token <= before && !s.torn && s.strategy.Name() != "kafka" {
+		s.t.Errorf("token %d comes after %d", token, before)
+	}
+	s.tokens[token], s.last[dir], s.last[""] = true, token, max(token, s.last[""])
+}
+
+// look asks for the leader and the candidates, which does not block.
+func (s *siege) look(e elector.Elector) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if l, err := e.Leader(ctx); err != nil && !errors.Is(err, elector.ErrNoLeader) {
+		s.clear("Leader", err)
+	} else if err == nil && l.Vacant() {
+		s.t.Error("Leader says that nobody leads, without ErrNoLeader")
+	}
+	if _, err := e.Candidates(ctx); err != nil {
+		s.clear("Candidates", err)
+	}
+}
+
+// clear holds that an error says what is in the way.
+func (s *siege) clear(what string, err error) {
+	for _, known := range []error{elector.ErrStrategyMismatch, backend.ErrBadKey, elector.ErrClosed} {
+		if errors.Is(err, known) {
+			if why := unreadable(err); why != "" {
+				s.t.Errorf("the error of %s is %s: %.300q", what, why, err)
+			}
+			return
+		}
+	}
+	s.t.Errorf("%s: %v, which does not say what is in the way", what, err)
+}
+
+func (s *siege) close(p *player) {
+	if err := p.e.Close(context.Background()); err != nil {
+		s.t.Errorf("Close: %v", err)
+	}
+	if p.campaign != nil {
+		if o := <-p.campaign; o.err == nil && o.term.Valid() {
+			s.t.Error("a campaign is won after Close")
+		}
+	}
+	if p.term != nil && p.term.Valid() {
+		s.t.Error("a term outlives Close")
+	}
+}
+
+func (s *siege) note(what string) { s.did = append(s.did, what) }
+
+// busy tells whether a candidate leads or campaigns.
+func (s *siege) busy() bool {
+	for _, p := range s.players {
+		if p.campaign != nil || p.term != nil && p.term.Valid() {
+			return true
+		}
+	}
+	return false
+}
+
+// unmarked is a value without a leader's mark.
+func unmarked(value []byte) []byte {
+	if layout.DecodeCandidate(value).Leads {
+		return bytes.ReplaceAll(value, []byte("true"), []byte("null"))
+	}
+	return value
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A line is the candidates of one election in the order of their arrival, as the service
+// has told it to each of them: by the revision of the entry that the candidate has made.
+type line struct {
+	mu   sync.Mutex
+	revs map[string]uint64 // by candidate
+}
+
+func newLine() *line { return &line{revs: make(map[string]uint64)} }
+
+func (l *line) enter(id string, rev uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.revs[id] = rev
+}
+
+func (l *line) leave(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.revs, id)
+}
+
+func (l *line) len() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.revs)
+}
+
+// order returns all in the order of their arrival.
+func (l *line) order() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(l.revs), func(a, b string) int { return cmp.Compare(l.revs[a], l.revs[b]) })
+}
+
+// first returns who has come first, and with what revision.
+func (l *line) first() (id string, rev uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for other, r := range l.revs {
+		if id == "" || r < rev {
+			id, rev = other, r
+		}
+	}
+	return id, rev
+}
+
+// elected holds that who was elected is who has come first.
+func (l *line) elected(id string, token uint64) error {
+	if first, rev := l.first(); id != first || token != rev {
+		return fmt.Errorf("candidate %s was elected with token %d, and candidate %s is next in line, with %d", id, token, first, rev)
+	}
+	return nil
+}
+
+// A tap is the backend of one candidate, which tells the line when its entry is made.
+type tap struct {
+	backend.Backend
+	line *line
+	id   string
+}
+
+func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := t.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &tapped{s, t}, nil
+}
+
+type tapped struct {
+	backend.Session
+	tap *tap
+}
+
+func (s *tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	made, err := s.Session.Commit(ctx, guards, ops...)
+	for i, op := range ops {
+		if err == nil && op.Kind == backend.OpEnqueue {
+			s.tap.line.enter(s.tap.id, made[i].Rev)
+		}
+	}
+	return made, err
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if err := servertest.Shutdown(); err != nil && code == 0 {
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// The loads scaled down, so that they are tried with each change.
+func TestMemory(t *testing.T) {
+	load(t, "-backend", "memory", "-candidates", "1000", "-elections", "200", "-handovers", "200", "-ttl", "1s")
+}
+
+func TestZooKeeper(t *testing.T) {
+	load(t, "-backend", "zookeeper", "-candidates", "200", "-elections", "100", "-handovers", "50", "-ttl", "5s", "-server-heap", "256")
+}
+
+func load(t *testing.T, args ...string) {
+	t.Helper()
+	var out, log bytes.Buffer
+	err := run(t.Context(), args, &out, &log)
+	t.Logf("%s", log.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"| join |", "| half of the sessions end", "| they come back |", "| all elections are left |", "| as before: "} {
+		if !strings.Contains(out.String(), step) {
+			t.Errorf("there is no step %q:\n%s", step, out.Bytes())
+		}
+	}
+}
+
+// TestLeak forgets to close one candidate: what it has is found, all of it.
+func TestLeak(t *testing.T) {
+	for _, k := range kinds {
+		t.Run(k.name, func(t *testing.T) {
+			cfg, err := parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := k.start(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := w.close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			if err := found(t.Context(), w, theElection); err != nil {
+				t.Fatal(err)
+			}
+			before, err := start(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := newQueue(t.Context(), cfg.candidates, w, &report{log: io.Discard})
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := q.candidates[:cfg.candidates]
+			if err := q.join(all, cfg.join); err != nil {
+				t.Fatal(err)
+			}
+			// The leader and another go, and all others but one, who leads then.
+			if err := q.leave(append(q.candidates[cfg.candidates:], all[:len(all)-1]...)); err != nil {
+				t.Fatal(err)
+			}
+			err = settled(t.Context(), w, before, time.Second)
+			if err == nil {
+				t.Fatal("the candidate that was not closed is not found")
+			}
+			found := []string{"goroutines, not", "1 sessions, not 0", " watches, not 0"}
+			if k.name == "memory" {
+				found = append(found, "entries, not")
+			} else {
+				found = append(found, "connections, not", "znodes, not", "1 ephemeral ones, not 0", "open files, not")
+			}
+			for _, leak := range found {
+				if !strings.Contains(err.Error(), leak) {
+					t.Errorf("%q is not found: %v", leak, err)
+				}
+			}
+			if err := q.leaveAll(); err != nil {
+				t.Error(err)
+			}
+			if err := settled(t.Context(), w, before, grace); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestOrder has somebody be elected who is not next, and others be listed who are not there.
+func TestOrder(t *testing.T) {
+	l := newLine()
+	l.enter("b", 7)
+	l.enter("a", 9)
+	l.enter("c", 8)
+	if err := l.elected("b", 7); err != nil {
+		t.Error(err)
+	}
+	for id, token := range map[string]uint64{"b": 8, "a": 9, "c": 7} {
+		if l.elected(id, token) == nil {
+			t.Errorf("%s may be elected with token %d", id, token)
+		}
+	}
+	l.leave("b")
+	if err := errors.Join(l.elected("c", 8), sameOrder([]string{"c", "a"}, l.order())); err != nil {
+		t.Error(err)
+	}
+	for _, listed := range [][]string{{"a", "c"}, {"c"}, {"c", "a", "a"}, {}, {"c", "b"}} {
+		if sameOrder(listed, l.order()) == nil {
+			t.Errorf("%q may be listed", listed)
+		}
+	}
+}
+
+func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
+	_, err := parse([]string{"-backend", "memory,paper", "-candidates", "3", "-elections", "1", "-handovers", "0", "-join", "0", "-ttl", "1ms", "-server-heap", "1", "more"}, io.Discard)
+	for _, want := range []string{`-backend "paper"`, "-candidates 3", "-elections 1", "-handovers 0", "-join 0", "-ttl 1ms", "-server-heap 1", `"more"`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v has no word of %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package entries
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// FuzzLeader holds that a candidate is read from its entry as it was written there, that
+// the token is the entry's revision whatever its payload says, and that nobody is the
+// leader by an entry that no session holds.
+func FuzzLeader(f *testing.F) {
+	f.Add("id", []byte("value"), uint64(5), "s1")
+	f.Add("", []byte(`{"v":1,"id":"other","leads":true,"token":9}`), uint64(1), "")
+	f.Add("x", []byte(nil), uint64(1<<64-1), "s")
+	f.Fuzz(func(t *testing.T, id string, value []byte, rev uint64, session string) {
+		id = strings.ToValidUTF8(id, "?")
+		rev = max(rev, 1)
+		c := &elector.Candidacy{ID: id, Value: value}
+		seat := backend.Entry{Key: "/e/seat", Rev: rev, Version: 1, Session: session, Value: Payload(c, true)}
+		claim := Claim(c, seat, true)
+		if claim.Token != rev || !claim.Entry.Same(seat) || len(claim.Guards) != 1 || claim.Guards[0].Entry.Rev != rev {
+			t.Errorf("claim %+v", claim)
+		}
+		if !bytes.Equal(claim.Encode(value), seat.Value) {
+			t.Errorf("%q is announced as %q", seat.Value, claim.Encode(value))
+		}
+		for _, payload := range [][]byte{seat.Value, value} {
+			seat.Value = payload
+			leader := Leader(seat)
+			switch {
+			case session == "" && !reflect.DeepEqual(leader, elector.Leader{}):
+				t.Errorf("a persistent entry leads: %+v", leader)
+			case session != "" && leader.Token != rev:
+				t.Errorf("token %d of an entry of revision %d", leader.Token, rev)
+			}
+			if who := Candidate(seat, true); session != "" && (who.ID != leader.ID || !bytes.Equal(who.Value, leader.Value) || !who.Leads) {
+				t.Errorf("candidate %+v, leader %+v", who, leader)
+			}
+		}
+		seat.Value = Payload(c, false)
+		if who := Candidate(seat, false); who.ID != id || !bytes.Equal(who.Value, value) {
+			t.Errorf("%q, %q is read as %+v", id, value, who)
+		}
+	})
+}
