@@ -3,6 +3,7 @@ module github.com/elector-go/elector
 go 1.26.7
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/hashicorp/consul/api v1.34.5
 	github.com/stretchr/testify v1.12.1

@@ -19,9 +19,11 @@ type Options struct {
 	// Contexts: not even the Contexts of two terms live at the same instant. That is
 	// so only where the runtime runs a timer as soon as it is due, as fake time does.
 	Contexts bool
-	// Bound: if it is not 0, some candidate leads so long after the last fault at the
-	// latest, if any campaigns. Ticks, with a logical clock.
+	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
+	// that he or another leads. Ticks, with a logical clock.
 	Bound time.Duration
+	// Patience is how long Linearizable looks for an answer; 0: until it has one.
+	Patience time.Duration
 }
 
 // A Violation is something that must not be in any history.
@@ -224,5 +226,5 @@ func (at *election) before(s, o *term) bool {
 	// An instant of s comes before one of o, and none of o before one of s. Each held
 	// the seat without a break, so s came first, unless o is an old one that was
 	// removed by force and believed in itself for longer than s did.
-	return s.from() < o.held() && !(o.from() < s.held()) && !at.between(Force, o, s)
+	return s.from() < s.held() && s.from() < o.held() && o.from() >= s.held() && !at.between(Force, o, s)
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -90,30 +89,33 @@ func (at *election) order() (v []Violation) {
 	return v
 }
 
-// progress finds that nobody led within the bound after the last fault, though
-// somebody campaigned all that time.
-func (at *election) progress(bound, until int64) (v []Violation) {
+// progress finds a campaign during which nobody led for as long as the bound, after
+// the last fault.
+func (at *election) progress(bound, until int64) []Violation {
 	var healed int64
 	for _, e := range at.events {
 		if e.Kind == Fault {
 			healed = max(healed, e.until())
 		}
 	}
-	if healed > math.MaxInt64-bound || healed+bound > until {
-		return nil // a fault lasted, or the recording ended too soon
-	}
-	for _, t := range at.terms {
-		if t.held() >= healed && t.from() <= healed+bound || t.from() >= healed && t.from() <= healed+bound {
-			return nil
-		}
-	}
 	for _, e := range at.events {
-		if e.Kind == Campaign && e.Call <= healed && e.until() > healed+bound {
-			return []Violation{violation(CheckProgress, "nobody led from %d, when the last fault ended, to %d, though %s campaigned",
-				healed, healed+bound, e.Candidate)}
+		if e.Kind != Campaign || healed > until {
+			continue
 		}
+		from := max(healed, e.Call)
+		to := from + bound
+		if to > until || e.until() <= to || slices.ContainsFunc(at.terms, func(t *term) bool { return t.led(from, to) }) {
+			continue
+		}
+		return []Violation{violation(CheckProgress, "nobody led from %d to %d, though all faults had ended at %d, and %s campaigned",
+			from, to, healed, e.Candidate)}
 	}
 	return nil
+}
+
+// led tells whether the term certainly began or held between two instants.
+func (t *term) led(from, to int64) bool {
+	return t.from() <= to && max(t.from(), t.held()) >= from
 }
 
 func violation(check, format string, args ...any) Violation {
