@@ -84,7 +84,8 @@ func (w *watch) take(kind Kind, known *readings, holds bool, call, ret int64) {
 		return // another goroutine was faster
 	case holds:
 		// Where each is a line in a file, not every one is worth it.
-		if w.r.out != nil && last.ID != 0 && known.ended.ID == 0 && call-known.wrote < int64(w.r.pace()) {
+		if w.r.out != nil && w.r.clock.Name == MachineClock && last.ID != 0 && known.ended.ID == 0 &&
+			call-known.wrote < int64(w.r.pace()) {
 			last.Call, last.Return = call, ret
 			return
 		}
