@@ -182,12 +182,12 @@ func TestReadingsInFiles(t *testing.T) {
 
 func TestText(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                              "",
-		"one":                           "one",
-		"one\ntwo\nthree":               "three",
-		"one\ntwo\nthree\n":             "three",
-		"\xff\xfe":                      "?… 2 bytes",
-		strings.Repeat("x", 1000):       strings.Repeat("x", 200) + "… 1000 bytes",
+		"":                               "",
+		"one":                            "one",
+		"one\ntwo\nthree":                "three",
+		"one\ntwo\nthree\n":              "three",
+		"\xff\xfe":                       "?… 2 bytes",
+		strings.Repeat("x", 1000):        strings.Repeat("x", 200) + "… 1000 bytes",
 		strings.Repeat("y\n", 200) + "z": "z",
 	} {
 		if got := Text([]byte(in)); got != want {

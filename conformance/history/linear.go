@@ -26,7 +26,13 @@ type Linearization struct {
 // linearizable ones, and keys nobody's but the leaders'.
 func (h *History) Linearizable(o Options) Linearization {
 	l := Linearization{model: model()}
-	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, h.operations(), o.Patience)
+	seats, keys := h.operations()
+	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, seats, o.Patience)
+	if l.Result == porcupine.Ok {
+		// Not before: what is wrong with a seat is wrong with each of its keys, and takes
+		// much longer to find out there.
+		l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, rows(slices.Concat(seats, keys)), o.Patience)
+	}
 	return l
 }
 
@@ -43,31 +49,28 @@ func (h *History) Draw(path string, o Options) error {
 	return l.Draw(path)
 }
 
-// operations are all partitions' operations. The end of the recording is that of what
-// has not ended.
-func (h *History) operations() []porcupine.Operation {
+// operations are those of the seats, and those of the keys. The end of the recording is
+// that of what has not ended.
+func (h *History) operations() (seats, keys []porcupine.Operation) {
 	end := h.Until + 1
 	for i := range h.Events {
 		end = max(end, h.Events[i].Call+1, h.Events[i].Return+1)
 	}
-	seats := map[string][]porcupine.Operation{}
+	claims := map[string][]porcupine.Operation{}
 	for _, at := range h.elections() {
-		seats[at.path] = at.seat(end)
-	}
-	var all []porcupine.Operation
-	for _, at := range h.elections() {
-		part := "seat of " + at.path
-		all = append(all, in(part, seats[at.path])...)
-		all = append(all, in(part, h.proclaims(at, end))...)
+		claims[at.path] = at.seat(end)
+		seats = append(seats, in("seat of "+at.path, claims[at.path])...)
+		seats = append(seats, in("seat of "+at.path, at.proclaims())...)
 	}
 	for _, key := range h.keys() {
 		ops, elections := h.register(key, end)
 		for _, path := range elections {
-			ops = append(ops, seats[path]...)
+			ops = append(ops, claims[path]...)
 		}
-		all = append(all, in(key, ops)...)
+		ops = append(ops, operation(op{do: stop, who: "recording"}, end, end))
+		keys = append(keys, in(key, ops)...)
 	}
-	return rows(all)
+	return rows(seats), keys
 }
 
 // in puts operations into a partition.
@@ -160,11 +163,11 @@ func operation(o op, call, ret int64) porcupine.Operation {
 }
 
 // proclaims are writes for which nothing but the claim matters.
-func (h *History) proclaims(at *election, end int64) (ops []porcupine.Operation) {
+func (at *election) proclaims() (ops []porcupine.Operation) {
 	for _, t := range at.terms {
 		for _, c := range t.Calls {
 			if c.Kind == Proclaim && c.done() {
-				ops = append(ops, operation(op{do: write, who: t.name(), election: at.path, term: t.Campaign.ID, token: c.Token}, c.Call, min(c.until(), end)))
+				ops = append(ops, operation(op{do: write, who: t.name(), election: at.path, term: t.Campaign.ID, token: c.Token}, c.Call, c.Return))
 			}
 		}
 	}
@@ -196,9 +199,9 @@ func (h *History) register(key string, end int64) (ops []porcupine.Operation, el
 					continue
 				}
 				o := op{do: write, who: who, election: e.Election, term: e.Term, token: e.Token, write: w, unknown: !e.done()}
-				ret := e.until()
+				ret := e.Return
 				if o.unknown {
-					ret = end
+					ret = end + 1
 				}
 				ops = append(ops, operation(o, e.Call, ret))
 				elections = append(elections, e.Election)
