@@ -155,15 +155,16 @@ func TestReadingsInFiles(t *testing.T) {
 	}
 	r := NewWriter(&out, clock, "p")
 	r.LookEvery(time.Hour)
-	w := r.watch(r.Finish(r.Start(Event{Kind: Campaign, Candidate: "a", Token: 1}), nil), newTerm())
+	f := newFake(1)
+	f.enter(r, "a")
 	for range 100 {
-		w.look()
+		f.w.look()
 	}
 	last := r.Now()
-	w.look()
-	end(w.term)
-	w.look()
-	w.look()
+	f.w.look()
+	f.over()
+	f.w.look()
+	f.w.look()
 	if n := bytes.Count(out.Bytes(), []byte("\n")); n > 3+2*3 {
 		t.Errorf("%d lines for 103 looks", n)
 	}
