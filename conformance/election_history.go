@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
 )
@@ -68,9 +70,13 @@ func (h *chronicle) count() int { return len(h.order()) }
 
 // check returns what is wrong with the history, one line per violation.
 func (h *chronicle) check() string {
+	all := h.History()
 	var lines []string
-	for _, v := range h.History().Check(h.promised) {
+	for _, v := range all.Check(h.promised) {
 		lines = append(lines, v.String())
+	}
+	if all.Linearizable(h.promised).Result == porcupine.Illegal {
+		lines = append(lines, "no order of the claims explains them as those of a lock with rising tokens")
 	}
 	return strings.Join(lines, "\n\t      ")
 }

@@ -22,6 +22,9 @@ type Options struct {
 	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
 	// that he or another leads. Ticks, with a logical clock.
 	Bound time.Duration `json:"bound,omitempty"`
+	// Foreign: others than leaders write to the keys of commits, too, so Linearizable
+	// looks at the claims only.
+	Foreign bool `json:"foreign,omitempty"`
 	// Patience is how long Linearizable looks for an answer; 0: until it has one.
 	Patience time.Duration `json:"patience,omitempty"`
 }

@@ -53,6 +53,7 @@ func run(args []string, out, errs io.Writer) error {
 	flags.BoolVar(&o.Fair, "fair", false, "candidates lead in the order in which they have enrolled")
 	flags.BoolVar(&o.Dense, "dense", false, "each token is one more than the last")
 	flags.BoolVar(&o.Contexts, "contexts", false, "Contexts of two terms never live at once")
+	flags.BoolVar(&o.Foreign, "foreign", false, "others write to the keys of commits, too: look at the claims only")
 	flags.DurationVar(&o.Bound, "bound", 0, "somebody leads so long after the last fault")
 	flags.DurationVar(&o.Patience, "patience", time.Minute, "how long to look for an order that explains all")
 	if err := flags.Parse(args); err != nil {
@@ -93,6 +94,7 @@ func run(args []string, out, errs io.Writer) error {
 func promised(o, by history.Options) history.Options {
 	o.Fair = o.Fair || by.Fair
 	o.Dense = o.Dense || by.Dense
+	o.Foreign = o.Foreign || by.Foreign
 	o.Contexts = o.Contexts || by.Contexts
 	if o.Bound == 0 {
 		o.Bound = by.Bound
