@@ -116,14 +116,18 @@ func (l *log) pace() time.Duration {
 
 // follow looks at the term until its Context is done.
 func (w *watch) follow() {
-	tick := time.NewTicker(w.r.pace())
-	defer tick.Stop()
+	var tick <-chan time.Time
+	if every := w.r.pace(); every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		tick = t.C
+	}
 	for {
 		if lives, _ := w.look(); !lives {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-w.term.Context().Done():
 		}
 	}

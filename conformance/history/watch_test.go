@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -123,7 +125,14 @@ func TestWatch(t *testing.T) {
 
 // What is recorded of a term is what its methods returned, and it comes to its end.
 func TestFollow(t *testing.T) {
+	for _, every := range []time.Duration{0, time.Millisecond} {
+		t.Run(every.String(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { follow(t, every) }) })
+	}
+}
+
+func follow(t *testing.T, every time.Duration) {
 	r := NewRecorder(Logical(), "").In("/e")
+	r.LookEvery(every)
 	f := newFake(1)
 	term := r.Watch(r.Finish(r.Start(Event{Kind: Campaign, Candidate: "a", Token: 1}), nil), f.term)
 	if !term.Valid() {
@@ -132,8 +141,20 @@ func TestFollow(t *testing.T) {
 	if _, err := term.Commit(t.Context(), elector.Put("/k", []byte("v"))); err != nil {
 		t.Error(err)
 	}
+	last := func() int64 {
+		synctest.Wait()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.holding[0].valid.held.Call
+	}
+	before := last()
+	time.Sleep(time.Second)
+	if looked := last() > before; looked != (every > 0) {
+		t.Errorf("looked at by itself: %v", looked)
+	}
 	f.over()
 	<-term.Context().Done()
+	synctest.Wait() // else there is a second reader of what has just ended
 	if term.Valid() {
 		t.Error("the term is valid after its end")
 	}
