@@ -13,30 +13,38 @@ import (
 // An Op is one write of Term.Commit to one persistent key. Make it with Create,
 // Put, CompareAndSet or Delete.
 type Op struct {
-	kind    opKind
+	kind    OpKind
 	key     string
 	value   []byte
 	version uint64
 }
 
-type opKind int
+// An OpKind says what an Op does.
+type OpKind int
 
 const (
-	opCreate opKind = iota + 1
-	opPut
-	opCompareAndSet
-	opDelete
+	OpCreate OpKind = iota + 1
+	OpPut
+	OpCompareAndSet
+	OpDelete
 )
+
+// Kind, Key, Value and Version tell what was given to the function that made the op,
+// for fakes of Term.Commit and for who records it. What was not given is zero.
+func (o Op) Kind() OpKind    { return o.kind }
+func (o Op) Key() string     { return o.key }
+func (o Op) Value() []byte   { return o.value }
+func (o Op) Version() uint64 { return o.version }
 
 // Create writes a key that must not exist (ErrConflict). Missing ancestors are made.
 func Create(key string, value []byte) Op {
-	return Op{kind: opCreate, key: key, value: value}
+	return Op{kind: OpCreate, key: key, value: value}
 }
 
 // Put writes a key, whether or not it exists. Missing ancestors are made. It takes a
 // read before the commit; CompareAndSet does without.
 func Put(key string, value []byte) Op {
-	return Op{kind: opPut, key: key, value: value}
+	return Op{kind: OpPut, key: key, value: value}
 }
 
 // CompareAndSet writes a key that must be at this version (ErrConflict): the one of
@@ -44,13 +52,13 @@ func Put(key string, value []byte) Op {
 // may write the same value over the same version, one whose reply was lost may take
 // another's write for its own: make values that are not, by a random part for example.
 func CompareAndSet(key string, value []byte, version uint64) Op {
-	return Op{kind: opCompareAndSet, key: key, value: value, version: version}
+	return Op{kind: OpCompareAndSet, key: key, value: value, version: version}
 }
 
 // Delete removes a key that must exist (backend.ErrNoEntry) and have no others below
 // it (ErrConflict). It takes a read before the commit.
 func Delete(key string) Op {
-	return Op{kind: opDelete, key: key}
+	return Op{kind: OpDelete, key: key}
 }
 
 // check says what is wrong with an op before anything is read or sent.
@@ -58,7 +66,7 @@ func (o Op) check() error {
 	if o.kind == 0 {
 		return errors.New("empty Op: make it with Create, Put, CompareAndSet or Delete")
 	}
-	if o.kind == opCompareAndSet && o.version == 0 {
+	if o.kind == OpCompareAndSet && o.version == 0 {
 		return fmt.Errorf("%s: version 0 is that of no entry: use Create for a key that must not exist", o.key)
 	}
 	return backend.CheckKey(o.key)
@@ -101,8 +109,8 @@ func (t *seat) reserved(key string) bool {
 // its missing ancestors, and a Delete needs those below to be gone.
 func inOrder(ops []Op) []Op {
 	return slices.SortedFunc(slices.Values(ops), func(a, b Op) int {
-		switch deletes := b.kind == opDelete; {
-		case (a.kind == opDelete) != deletes:
+		switch deletes := b.kind == OpDelete; {
+		case (a.kind == OpDelete) != deletes:
 			if deletes {
 				return -1
 			}
@@ -120,13 +128,13 @@ func inOrder(ops []Op) []Op {
 func plan(ctx context.Context, s backend.Session, ops []Op, again bool) ([]backend.Op, error) {
 	planned := make([]backend.Op, len(ops))
 	for i, op := range ops {
-		says := op.kind == opCreate || op.kind == opCompareAndSet
+		says := op.kind == OpCreate || op.kind == OpCompareAndSet
 		if says && !again {
 			planned[i] = backend.Put(op.key, op.value, op.version)
 			continue
 		}
 		e, err := s.Get(ctx, op.key)
-		if err != nil && !(errors.Is(err, backend.ErrNoEntry) && op.kind != opDelete) {
+		if err != nil && !(errors.Is(err, backend.ErrNoEntry) && op.kind != OpDelete) {
 			return nil, err
 		}
 		switch {
@@ -134,7 +142,7 @@ func plan(ctx context.Context, s backend.Session, ops []Op, again bool) ([]backe
 			return nil, fmt.Errorf("%s is at version %d, not %d: %w", op.key, e.Version, op.version, backend.ErrConflict)
 		case !says && e.Session != "":
 			return nil, fmt.Errorf("%s is an ephemeral entry, of session %s: %w", op.key, e.Session, backend.ErrConflict)
-		case op.kind == opDelete:
+		case op.kind == OpDelete:
 			planned[i] = backend.Delete(e)
 		default:
 			planned[i] = backend.Put(op.key, op.value, e.Version)

@@ -1,0 +1,233 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// Options say what is promised beyond what every history is checked for.
+type Options struct {
+	// Fair: the candidates lead in the order in which they have enrolled (see
+	// Recorder.Hooks).
+	Fair bool `json:"fair,omitempty"`
+	// Dense: each token is one more than the last. That is so only where no claim can
+	// be lost before its Campaign has returned.
+	Dense bool `json:"dense,omitempty"`
+	// Contexts: not even the Contexts of two terms live at the same instant. That is
+	// so only where the runtime runs a timer as soon as it is due, as fake time does.
+	Contexts bool `json:"contexts,omitempty"`
+	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
+	// that he or another leads. Ticks, with a logical clock.
+	Bound time.Duration `json:"bound,omitempty"`
+	// Foreign: others than leaders write to the keys of commits, too, so Linearizable
+	// looks at the claims only.
+	Foreign bool `json:"foreign,omitempty"`
+	// Patience is how long Linearizable looks for an answer; 0: until it has one.
+	Patience time.Duration `json:"patience,omitempty"`
+}
+
+// A Violation is something that must not be in any history.
+type Violation struct {
+	// Check is the name of the check that found it.
+	Check string
+	// Text is one sentence that names what contradicts each other.
+	Text string
+}
+
+// String tells both.
+func (v Violation) String() string { return v.Check + ": " + v.Text }
+
+// Names of the checks.
+const (
+	CheckReading  = "reading"  // a term that is over stays over
+	CheckOverlap  = "overlap"  // valid terms never overlap
+	CheckToken    = "token"    // tokens rise
+	CheckOrder    = "order"    // Options.Fair
+	CheckEnd      = "end"      // no guarded write after the end
+	CheckOnce     = "once"     // commits are done exactly once
+	CheckProgress = "progress" // Options.Bound
+)
+
+// Check returns all violations that it finds. Linearizable finds others.
+func (h *History) Check(o Options) []Violation {
+	var all []Violation
+	for _, e := range h.elections() {
+		all = append(all, e.readings()...)
+		all = append(all, e.overlaps(o.Contexts)...)
+		all = append(all, e.tokens(o.Dense)...)
+		if o.Fair {
+			all = append(all, e.order()...)
+		}
+		all = append(all, e.ends()...)
+		if o.Bound > 0 {
+			all = append(all, e.progress(int64(o.Bound), h.Until)...)
+		}
+	}
+	return append(all, h.once()...)
+}
+
+// An election is the part of a history that is about one.
+type election struct {
+	path   string
+	terms  []*term // in the order in which their campaigns returned
+	events []*Event
+}
+
+// A term is what a history tells of one.
+type term struct {
+	Campaign *Event // that returned it
+	Enter    *Event // its last before it won, or nil
+	// Held are the last readings that found it valid, or its Context alive; Ended the
+	// first that did not. They are nil where there are none.
+	Held, Ended, Alive, Done *Event
+	Calls                    []*Event // Commit, Proclaim, Resign
+}
+
+// Terms returns who won, with which token: the campaigns that returned a term, in
+// the order in which they did.
+func (h *History) Terms() []Event {
+	var won []Event
+	for _, e := range h.Events {
+		if e.Kind == Campaign && e.done() {
+			won = append(won, e)
+		}
+	}
+	slices.SortStableFunc(won, func(a, b Event) int { return cmp.Compare(a.Return, b.Return) })
+	return won
+}
+
+// elections sorts the events.
+func (h *History) elections() []*election {
+	var all []*election
+	named := map[string]*election{}
+	terms := map[uint64]*term{}
+	for i := range h.Events {
+		e := &h.Events[i]
+		at := named[e.Election]
+		if at == nil && (e.Election != "" || e.Kind == Campaign) {
+			at = &election{path: e.Election}
+			named[e.Election] = at
+			all = append(all, at)
+		}
+	}
+	for i := range h.Events {
+		e := &h.Events[i]
+		for _, at := range all {
+			if e.in(at.path) {
+				at.events = append(at.events, e)
+			}
+		}
+		if e.Kind == Campaign && e.done() {
+			t := &term{Campaign: e}
+			terms[e.ID] = t
+			named[e.Election].terms = append(named[e.Election].terms, t)
+		}
+	}
+	for _, at := range all {
+		slices.SortStableFunc(at.terms, func(a, b *term) int { return cmp.Compare(a.Campaign.Return, b.Campaign.Return) })
+		for _, e := range at.events {
+			if t := terms[e.Term]; t != nil && e.Election == at.path {
+				t.take(e)
+			}
+			if e.Kind == Enter && e.done() {
+				at.entered(e)
+			}
+		}
+	}
+	return all
+}
+
+func (t *term) take(e *Event) {
+	switch e.Kind {
+	case Valid:
+		reading(e, &t.Held, &t.Ended)
+	case Context:
+		reading(e, &t.Alive, &t.Done)
+	case Commit, Proclaim, Resign:
+		t.Calls = append(t.Calls, e)
+	}
+}
+
+func reading(e *Event, last, first **Event) {
+	switch {
+	case e.Return == 0:
+	case e.Outcome == OK && (*last == nil || e.Call > (*last).Call):
+		*last = e
+	case e.Outcome == Refused && (*first == nil || e.Return < (*first).Return):
+		*first = e
+	}
+}
+
+// entered finds the term that an enrolment led to: that of the campaign during which
+// it was done, if it is the last of it.
+func (at *election) entered(e *Event) {
+	for _, t := range at.terms {
+		c := t.Campaign
+		if c.Process == e.Process && c.Candidate == e.Candidate && c.Call <= e.Call && e.Return <= c.Return &&
+			(t.Enter == nil || t.Enter.Call < e.Call) {
+			t.Enter = e
+		}
+	}
+}
+
+// from is when it had begun for certain, and had not ended if it was valid later.
+func (t *term) from() int64 { return t.Campaign.Return }
+
+// held is the last instant at which it was certainly valid: a reading was true at
+// some instant after its call, and validity only ever ends.
+func (t *term) held() int64 {
+	if t.Held == nil {
+		return math.MinInt64
+	}
+	return t.Held.Call
+}
+
+func (t *term) lived() int64 {
+	if t.Alive == nil {
+		return math.MinInt64
+	}
+	return t.Alive.Call
+}
+
+// String names the term.
+func (t *term) String() string {
+	c := t.Campaign
+	who := c.Candidate
+	if c.Process != "" {
+		who += " of " + c.Process
+	}
+	return fmt.Sprintf("%s's term %d", who, c.Token)
+}
+
+// between tells whether an event of the kind may have come after s began and before o
+// did.
+func (at *election) between(kind Kind, s, o *term) bool {
+	return slices.ContainsFunc(at.events, func(e *Event) bool {
+		return e.Kind == kind && e.until() > s.Campaign.Call && e.Call < o.Campaign.Return
+	})
+}
+
+// forced tells whether one of the two may have been in office while the other was,
+// because it was removed by force and did not know yet.
+func (at *election) forced(s, o *term) bool {
+	return at.between(Force, s, o) || at.between(Force, o, s)
+}
+
+// renumbered tells whether tokens of the two cannot be compared.
+func (at *election) renumbered(s, o *term) bool {
+	return at.between(Renumber, s, o) || at.between(Renumber, o, s)
+}
+
+// before tells whether s certainly held the seat before o did.
+func (at *election) before(s, o *term) bool {
+	if s.from() < o.Campaign.Call {
+		return true // s had won before o even tried
+	}
+	// An instant of s comes before one of o, and none of o before one of s. Each held
+	// the seat without a break, so s came first, unless o is an old one that was
+	// removed by force and believed in itself for longer than s did.
+	return s.from() < s.held() && s.from() < o.held() && o.from() >= s.held() && !at.between(Force, o, s)
+}

@@ -1,0 +1,16 @@
+//go:build !linux && !darwin
+
+package history
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Machine returns the machine's monotonic clock, which all its processes share. It
+// is an error where there is no such clock.
+func Machine() (Clock, error) {
+	return Clock{}, fmt.Errorf("history: no clock that processes share is known on %s: use Logical, in one process: %w",
+		runtime.GOOS, errors.ErrUnsupported)
+}

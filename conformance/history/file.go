@@ -1,0 +1,200 @@
+package history
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+)
+
+// A History is what was recorded. Its Events are in the order of their calls.
+type History struct {
+	Clock  ClockName
+	Origin string
+	Events []Event
+	// Until is when the recording ended.
+	Until int64
+	// Promised is what a saved history was checked for, so that it can be again.
+	Promised Options
+	// Torn names the files whose last line was cut off, as it is when a process is
+	// killed while it writes. That line is left out.
+	Torn []string
+}
+
+// format is that of the files: a header, and then a line per event.
+const format = 1
+
+type header struct {
+	Format   int       `json:"history"`
+	Clock    ClockName `json:"clock"`
+	Origin   string    `json:"origin"`
+	Process  string    `json:"process,omitempty"`
+	Until    int64     `json:"until,omitempty"`
+	Promised Options   `json:"promised,omitzero"`
+	Torn     []string  `json:"torn,omitempty"`
+}
+
+// write writes a line. The caller holds the lock, or has the Recorder alone.
+func (l *log) write(v any) {
+	line, err := json.Marshal(v)
+	if err == nil {
+		_, err = l.out.Write(append(line, '\n'))
+	}
+	if err != nil && l.err == nil {
+		l.err = fmt.Errorf("history: write: %w", err)
+	}
+}
+
+// WriteTo writes the history in the format that Load reads.
+func (h *History) WriteTo(w io.Writer) (int64, error) {
+	var all bytes.Buffer
+	l := log{out: &all}
+	l.write(header{Format: format, Clock: h.Clock, Origin: h.Origin, Until: h.Until, Promised: h.Promised, Torn: h.Torn})
+	for _, e := range h.Events {
+		l.write(e)
+	}
+	if l.err != nil {
+		return 0, l.err
+	}
+	return all.WriteTo(w)
+}
+
+// Save writes the history to a file, which Load reads.
+func (h *History) Save(path string) error {
+	var all bytes.Buffer
+	if _, err := h.WriteTo(&all); err != nil {
+		return err
+	}
+	return os.WriteFile(path, all.Bytes(), 0o644)
+}
+
+// Load reads a history from a file that Save has made, or a Recorder of NewWriter.
+func Load(path string) (*History, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return read(f, path)
+}
+
+// read reads a history; name is what errors and Torn call it.
+func read(r io.Reader, name string) (*History, error) {
+	in := bufio.NewReader(r)
+	first, err := in.ReadBytes('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("history: %s: %w", name, err)
+	}
+	var head header
+	switch bad := json.Unmarshal(first, &head); {
+	case bad != nil && err != nil && begins(first):
+		return &History{Torn: []string{name}}, nil
+	case bad != nil || head.Format != format:
+		return nil, fmt.Errorf("history: %s: its first line is not the header of a history of format %d", name, format)
+	}
+	h := &History{Clock: head.Clock, Origin: head.Origin, Until: head.Until, Promised: head.Promised, Torn: head.Torn}
+	at := map[uint64]int{} // where the event with an ID is
+	for n := 2; err == nil; n++ {
+		var line []byte
+		line, err = in.ReadBytes('\n')
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, fmt.Errorf("history: %s: %w", name, err)
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		}
+		var e Event
+		switch bad := json.Unmarshal(line, &e); {
+		case bad != nil && err != nil: // nothing follows
+			h.Torn = append(h.Torn, name)
+			continue
+		case bad != nil:
+			return nil, fmt.Errorf("history: %s, line %d: %w", name, n, bad)
+		}
+		if wrong := e.check(); wrong != "" {
+			return nil, fmt.Errorf("history: %s, line %d: %s", name, n, wrong)
+		}
+		h.Until = max(h.Until, e.Call, e.Return)
+		if i, again := at[e.ID]; again {
+			h.Events[i] = e
+			continue
+		}
+		at[e.ID] = len(h.Events)
+		h.Events = append(h.Events, e)
+	}
+	byCall(h.Events)
+	return h, nil
+}
+
+// begins tells whether a line is the beginning of a header.
+func begins(line []byte) bool {
+	const all = `{"history":1,`
+	n := min(len(line), len(all))
+	return string(line[:n]) == all[:n]
+}
+
+// check says what is wrong with an event that was read.
+func (e *Event) check() string {
+	switch {
+	case e.ID == 0:
+		return "an event without an id"
+	case e.Kind == "":
+		return "an event without a kind"
+	case e.Call < 0 || e.Return != 0 && e.Return < e.Call:
+		return fmt.Sprintf("an event that returned at %d and was called at %d", e.Return, e.Call)
+	}
+	return ""
+}
+
+// Merge reads files that were recorded with the same clock into one history.
+func Merge(paths ...string) (*History, error) {
+	var all *History
+	for _, path := range paths {
+		h, err := Load(path)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = &History{}
+		}
+		if err := all.add(h); err != nil {
+			return nil, fmt.Errorf("history: %s and %s: %w", paths[0], path, err)
+		}
+	}
+	if all == nil {
+		return nil, errors.New("history: no files to merge")
+	}
+	byCall(all.Events)
+	return all, nil
+}
+
+// add takes over the events of another history, with new IDs where both have one.
+func (h *History) add(o *History) error {
+	switch {
+	case o.Clock == "": // its process was killed before it had written anything
+	case h.Clock == "":
+		h.Clock, h.Origin, h.Promised = o.Clock, o.Origin, o.Promised
+	case h.Clock != o.Clock || h.Origin != o.Origin:
+		return fmt.Errorf("clocks differ: %s of %s, %s of %s: record both with Machine, on one machine", h.Clock, h.Origin, o.Clock, o.Origin)
+	}
+	var last uint64
+	for _, e := range h.Events {
+		last = max(last, e.ID)
+	}
+	// Their own IDs need not be dense: a hand may have edited the file.
+	ids := make(map[uint64]uint64, len(o.Events))
+	for i, e := range o.Events {
+		ids[e.ID] = last + uint64(i) + 1
+	}
+	for _, e := range o.Events {
+		e.ID, e.Term = ids[e.ID], ids[e.Term]
+		h.Events = append(h.Events, e)
+	}
+	h.Until = max(h.Until, o.Until)
+	h.Torn = slices.Concat(h.Torn, o.Torn)
+	return nil
+}

@@ -1,0 +1,115 @@
+package history
+
+import (
+	"context"
+	"slices"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// Record returns e with its campaigns, its terms and what is written in them
+// recorded. The candidate's name must be its own in its election and process.
+//
+// Each term is looked at, on a goroutine of its own, until it is over.
+func Record(e elector.Elector, r *Recorder, candidate string) elector.Elector {
+	return &recorded{e, r, candidate}
+}
+
+type recorded struct {
+	elector.Elector
+	r         *Recorder
+	candidate string
+}
+
+func (e *recorded) Campaign(ctx context.Context) (*elector.Term, error) {
+	ev := e.r.Start(Event{Kind: Campaign, Candidate: e.candidate})
+	t, err := e.Elector.Campaign(ctx)
+	if err != nil {
+		e.r.Finish(ev, err)
+		return t, err
+	}
+	ev.Token = t.Token()
+	if s := t.Guard().Session; s != nil {
+		ev.Session = s.ID()
+	}
+	return e.r.Watch(e.r.Finish(ev, nil), t), nil
+}
+
+func (e *recorded) Close(ctx context.Context) error {
+	ev := e.r.Start(Event{Kind: Close, Candidate: e.candidate})
+	err := e.Elector.Close(ctx)
+	e.r.Finish(ev, err)
+	return err
+}
+
+// Watch records a term that a Campaign, as it was recorded, returned: it looks at it
+// until it is over, and the term it returns records what is written with it.
+func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
+	w := r.watch(campaign, t)
+	r.Look()
+	go w.follow()
+	call := func(kind Kind, writes []Write) Event {
+		e := w.event(kind)
+		e.Writes = writes
+		return r.Start(e)
+	}
+	return elector.NewTerm(elector.TermConfig{
+		Token: t.Token(), Context: t.Context(), Guard: t.Guard,
+		Valid: func() bool { _, valid := w.look(); return valid },
+		Proclaim: func(ctx context.Context, value []byte) error {
+			e := call(Proclaim, nil)
+			err := t.Proclaim(ctx, value)
+			r.Finish(e, err)
+			return err
+		},
+		Commit: func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+			e := call(Commit, Writes(ops...))
+			made, err := t.Commit(ctx, ops...)
+			e.Writes = slices.Clone(e.Writes) // the other is recorded, and may be read
+			for i := range min(len(made), len(e.Writes)) {
+				e.Writes[i].Version = made[i].Version
+			}
+			r.Finish(e, err)
+			return made, err
+		},
+		Resign: func(ctx context.Context) error {
+			e := call(Resign, nil)
+			err := t.Resign(ctx)
+			r.Finish(e, err)
+			return err
+		},
+	})
+}
+
+var opNames = [...]Op{
+	elector.OpCreate: Create, elector.OpPut: Put, elector.OpCompareAndSet: CompareAndSet, elector.OpDelete: Delete,
+}
+
+// Writes tells what ops do. One that is none of elector's has no name.
+func Writes(ops ...elector.Op) []Write {
+	writes := make([]Write, len(ops))
+	for i, op := range ops {
+		writes[i] = Write{Op: opNames[op.Kind()], Key: Text([]byte(op.Key())), Value: Text(op.Value()), Expected: op.Version()}
+	}
+	return writes
+}
+
+// Hooks returns hooks that record when the candidate enrols, which Options.Fair
+// needs, and then call its own.
+func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
+	hooks, enter := own, Event{}
+	hooks.Stage = func(e elector.StageEvent) { // of one campaign at a time
+		switch {
+		case e.Stage != elector.StageOffer:
+		case !e.Completed:
+			enter = r.Start(Event{Kind: Enter, Candidate: candidate})
+		default:
+			r.Finish(enter, e.Err)
+		}
+		if own.Stage != nil {
+			own.Stage(e)
+		}
+	}
+	return hooks
+}
