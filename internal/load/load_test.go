@@ -26,7 +26,7 @@ func TestMemory(t *testing.T) {
 }
 
 func TestZooKeeper(t *testing.T) {
-	load(t, "-backend", "zookeeper", "-candidates", "200", "-elections", "100", "-handovers", "50", "-ttl", "5s", "-server-heap", "256")
+	load(t, "-backend", "zookeeper", "-candidates", "200", "-elections", "100", "-handovers", "50", "-ttl", "10s", "-server-heap", "256")
 }
 
 func load(t *testing.T, args ...string) {
