@@ -10,8 +10,9 @@ import (
 )
 
 // A Faulter is a process whose requests and replies can be made to get lost, such as a
-// memory.Client. The Backend of a mutant is one if what it does wrong is what it does
-// about a loss: then that loss has to be armed there, and not at the client inside.
+// memory.Client. The Backend of a mutant has one, see FaulterOf, if what it does wrong is
+// what it does about a loss: then that loss has to be armed there, and not at the client
+// inside.
 type Faulter interface {
 	LoseReply(memory.Match)
 	CutReply(memory.Match)
@@ -120,8 +121,8 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 	}}, nil
 }
 
-// faulter returns the Faulter in the backend of a mutant, if there is one.
-func faulter(b backend.Backend) (Faulter, bool) {
+// FaulterOf returns the Faulter in the backend of a mutant, if there is one.
+func FaulterOf(b backend.Backend) (Faulter, bool) {
 	w, ok := b.(wrapped)
 	if !ok {
 		return nil, false

@@ -102,6 +102,23 @@ func checkUnbroken(t *testing.T, results []result) {
 	}
 }
 
+// child returns the program that tries a suite on a mutant: this one, or, as races are
+// not what mutants are about, one that does not look for them and is quicker.
+func child(t *testing.T) string {
+	if !raced {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return self
+	}
+	path := filepath.Join(t.TempDir(), "mutants.test")
+	if out, err := exec.Command("go", "test", "-race=false", "-c", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go test -c: %v\n%s", err, out)
+	}
+	return path
+}
+
 // tryAll runs the suites, as many at once as there are processors.
 func tryAll(t *testing.T) []result {
 	var results []result
@@ -112,12 +129,13 @@ func tryAll(t *testing.T) []result {
 			}
 		}
 	}
+	program := child(t)
 	next := make(chan *result)
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for r := range next {
-				r.try(t)
+				r.try(t, program)
 			}
 		})
 	}
@@ -134,16 +152,11 @@ var ran = regexp.MustCompile(`=== RUN +TestSuite/rules/(\S+)`)
 
 // try runs the suite on the mutant in a process of its own. A rule that ends that has
 // failed, too, and the others are tried again without it.
-func (r *result) try(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		r.err = err
-		return
-	}
+func (r *result) try(t *testing.T, program string) {
 	path := filepath.Join(t.TempDir(), "report")
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		cmd := exec.CommandContext(ctx, self, "-test.run=^TestSuite$", "-test.v")
+		cmd := exec.CommandContext(ctx, program, "-test.run=^TestSuite$", "-test.v")
 		cmd.Env = append(os.Environ(), envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
 			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
 		var out bytes.Buffer

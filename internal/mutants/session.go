@@ -210,7 +210,7 @@ func pointer(o opener) *opener { return &o }
 func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) backend.Session {
 	var mu sync.Mutex
 	closed, at := false, first
-	at1 := func(ctx context.Context) backend.Session {
+	current := func(ctx context.Context) backend.Session {
 		mu.Lock()
 		defer mu.Unlock()
 		if at.State() == backend.Lost && !closed {
@@ -224,28 +224,28 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) ba
 	return &over{
 		Session:  first,
 		id:       func() string { return id },
-		deadline: func() time.Time { return at1(context.Background()).Deadline() },
-		state:    func() backend.State { return at1(context.Background()).State() },
+		deadline: func() time.Time { return current(context.Background()).Deadline() },
+		state:    func() backend.State { return current(context.Background()).State() },
 		awaitState: func(ctx context.Context, prev backend.State) (backend.State, error) {
-			return at1(ctx).AwaitState(ctx, prev)
+			return current(ctx).AwaitState(ctx, prev)
 		},
-		get: func(ctx context.Context, key string) (backend.Entry, error) { return at1(ctx).Get(ctx, key) },
+		get: func(ctx context.Context, key string) (backend.Entry, error) { return current(ctx).Get(ctx, key) },
 		list: func(ctx context.Context, dir string) (backend.Listing, error) {
-			return at1(ctx).List(ctx, dir)
+			return current(ctx).List(ctx, dir)
 		},
 		awaitList: func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-			return at1(ctx).AwaitList(ctx, known)
+			return current(ctx).AwaitList(ctx, known)
 		},
 		predecessor: func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-			return at1(ctx).Predecessor(ctx, e)
+			return current(ctx).Predecessor(ctx, e)
 		},
 		await: func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-			return at1(ctx).Await(ctx, known...)
+			return current(ctx).Await(ctx, known...)
 		},
 		commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-			return at1(ctx).Commit(ctx, guards, ops...)
+			return current(ctx).Commit(ctx, guards, ops...)
 		},
-		drop: func(ctx context.Context, e backend.Entry) error { return at1(ctx).Drop(ctx, e) },
+		drop: func(ctx context.Context, e backend.Entry) error { return current(ctx).Drop(ctx, e) },
 		close: func(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()

@@ -59,7 +59,7 @@ func (m Mutant) service(without []string, late time.Duration) func(testing.TB) *
 		svc.Client = func(t testing.TB) *conformance.Client {
 			c := newClient(t)
 			c.Backend = m.Backend(c.Backend)
-			if f, ok := faulter(c.Backend); ok {
+			if f, ok := FaulterOf(c.Backend); ok {
 				c.LoseReply = func(kind backend.OpKind) { f.LoseReply(memory.Kind(kind)) }
 				c.CutReply = func(kind backend.OpKind) { f.CutReply(memory.Kind(kind)) }
 				c.LoseRequest = func(kind backend.OpKind) { f.LoseRequest(memory.Kind(kind)) }
