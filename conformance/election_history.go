@@ -29,6 +29,7 @@ type chronicle struct {
 	mu    sync.Mutex
 	lines []string
 	led   []string // who led, one after the other
+	wrong []string // found while recording
 }
 
 func newChronicle(election string, promised history.Options) *chronicle {
@@ -44,6 +45,13 @@ func (h *chronicle) note(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.lines = append(h.lines, line)
+}
+
+// blame records what is wrong, for a goroutine that must not fail the rule itself.
+func (h *chronicle) blame(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 }
 
 // tail returns the last lines.
@@ -71,7 +79,9 @@ func (h *chronicle) count() int { return len(h.order()) }
 // check returns what is wrong with the history, one line per violation.
 func (h *chronicle) check() string {
 	all := h.History()
-	var lines []string
+	h.mu.Lock()
+	lines := slices.Clone(h.wrong)
+	h.mu.Unlock()
 	for _, v := range all.Check(h.promised) {
 		lines = append(lines, v.String())
 	}

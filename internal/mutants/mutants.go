@@ -1,0 +1,159 @@
+// Package mutants is what the suites of package conformance have to find out:
+// backends, strategies and electors that work, but for one rule that each of them
+// breaks. A suite that a mutant passes proves nothing about that rule.
+//
+// A mutant is a wrapper: it makes its fault from outside, over any backend or
+// strategy that is right. The tests of this package run the suites on every mutant,
+// and check that the rules that it breaks fail.
+package mutants
+
+import (
+	"context"
+	"runtime"
+	"slices"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// A Mutant breaks one rule. The zero Mutant breaks none.
+type Mutant struct {
+	// Name is a few words.
+	Name string
+	// Breaks says what it does wrong, in one sentence.
+	Breaks string
+	// Rules are those that have to fail at least, by suite: Backend, or the name of
+	// the strategy that the rules of an election are tried with. Suites that are not
+	// named are not tried.
+	Rules map[string][]string
+	// Endless are rules that never end on it, not even on a fake clock. A suite would
+	// end the program by force, with the rule's name; they are left out.
+	Endless []string
+
+	backend  func(backend.Backend) backend.Backend // between the service and the suites
+	session  *opener                               // the same, for one session
+	trusted  *opener                               // between the suites and the elector
+	campaign campaigner
+	config   func(*elector.Config)
+	refusal  func(error) error // of New
+	elector  electorOf
+}
+
+// Backend names the suite of the backends' rules.
+const Backend = "backend"
+
+// An opener makes a session worse that has been opened.
+type opener func(b backend.Backend, o backend.OpenOptions, s backend.Session) backend.Session
+
+// A campaigner is the Campaign of a strategy, worse than inner.
+type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
+
+// An electorOf makes an elector worse that New has made.
+type electorOf func(cfg elector.Config, e elector.Elector) elector.Elector
+
+type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
+
+// All returns every mutant.
+func All() []Mutant {
+	return slices.Concat(
+		orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
+		lostMutants(), readMutants(), awaitMutants(), serviceMutants(),
+		recipeMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+	)
+}
+
+// Named returns the mutant of this name.
+func Named(name string) (Mutant, bool) {
+	for _, m := range All() {
+		if m.Name == name {
+			return m, true
+		}
+	}
+	return Mutant{}, false
+}
+
+// Backend returns b as the mutant has it.
+func (m Mutant) Backend(b backend.Backend) backend.Backend {
+	if m.backend != nil {
+		b = m.backend(b)
+	}
+	return wrapped{b, m.session}
+}
+
+// wrapped is comparable, and two are the same where what they wrap is.
+type wrapped struct {
+	backend.Backend
+	worsen *opener
+}
+
+func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := w.Backend.Open(ctx, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case w.worsen == nil:
+		return &over{Session: s}, nil
+	}
+	return (*w.worsen)(w.Backend, o, s), nil
+}
+
+// Strategy returns s as the mutant has it.
+func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
+	r := recipe{s, m.campaign}
+	if f, ok := s.(elector.Foreign); ok {
+		return foreign{r, f}
+	}
+	return r
+}
+
+// A recipe is a strategy with another Campaign.
+type recipe struct {
+	elector.Strategy
+	worse campaigner
+}
+
+func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	if r.worse == nil {
+		return r.Strategy.Campaign(ctx, c)
+	}
+	return r.worse(ctx, c, r.Strategy.Campaign)
+}
+
+type foreign struct {
+	recipe
+	f elector.Foreign
+}
+
+func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
+
+// New makes a candidate as the mutant has it. Backend and Strategy are not applied to
+// cfg.
+func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
+	if cfg.Validate() == nil { // else there may be nothing to wrap
+		if m.config != nil {
+			m.config(&cfg)
+		}
+		if m.trusted != nil {
+			cfg.Backend = wrapped{cfg.Backend, m.trusted}
+		}
+	}
+	e, err := elector.New(cfg)
+	if err != nil {
+		if m.refusal != nil {
+			err = m.refusal(err)
+		}
+		return nil, err
+	}
+	if m.elector == nil {
+		return e, nil
+	}
+	return m.elector(cfg, e), nil
+}
+
+// gap gives others the time to do something between two steps that should be one. A
+// scheduler that decides about each step has no need of it.
+func gap() {
+	for range 1000 {
+		runtime.Gosched()
+	}
+}
