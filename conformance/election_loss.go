@@ -276,6 +276,13 @@ func lossDeadline(a *arena) {
 	for _, deaf := range []bool{false, true} {
 		a.in(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
 	}
+	a.in("no timer has told it yet", func(a *arena) {
+		c, t := a.lead()
+		c.tap.oversleep()
+		if t.Valid() {
+			a.failf("Valid is true after the deadline of the session")
+		}
+	})
 }
 
 func lossAtDeadline(a *arena, deaf bool) {

@@ -90,6 +90,7 @@ func termOrder(a *arena) {
 				bids[i].cancel()
 				bids[i].fails(context.Canceled)
 			}
+			a.settle() // who takes that for its turn has led by then
 			want := []string{first.id}
 			for i, b := range bids[1:] {
 				if slices.Contains(gone, i+1) {

@@ -112,7 +112,7 @@ func orderMutants() []Mutant {
 		{
 			Name:   "predecessor's going taken for the win",
 			Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
-			Rules:  map[string][]string{"fair": {"term/order", "leave/withdraw", "data/predecessor-gone"}},
+			Rules:  map[string][]string{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
 			campaign: inSession(func(s backend.Session, o *over) {
 				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 					before, err := s.Predecessor(ctx, e)

@@ -96,7 +96,7 @@ func seatMutants() []Mutant {
 		{
 			Name:   "close does not wait",
 			Breaks: "Close returns before it has done its work.",
-			Rules:  map[string][]string{"fair": {"close/any-time", "close/race"}},
+			Rules:  map[string][]string{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
 			elector: closing(func(ctx context.Context, e elector.Elector) error {
 				time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
 				return nil
