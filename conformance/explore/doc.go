@@ -1,0 +1,2 @@
+// Package explore tries an election in every order of steps.
+package explore
