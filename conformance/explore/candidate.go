@@ -72,7 +72,7 @@ func newCandidate(w *world, i int) (*candidate, error) {
 		b = w.cfg.Backend(b)
 	}
 	var err error
-	c.elector, err = elector.New(elector.Config{
+	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
 		// Any other wait would only let the explorer's time pass.
 		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond,
@@ -97,7 +97,7 @@ func (c *candidate) run() {
 		}
 		c.lead(t)
 	}
-	w.set(func() { c.phase, c.results = finished, nil })
+	w.set(func() { c.phase = finished })
 }
 
 func (c *candidate) lead(of *elector.Term) {

@@ -77,7 +77,6 @@ func (w *world) choices() []choice {
 	defer w.mu.Unlock()
 	entries := w.entries()
 	var calls, ends, faults []choice
-	passes := false
 	for i, c := range w.candidates {
 		at := choice{by: i, footprint: footprint{writes: expand([]string{own}, c, w.owners, entries)}}
 		mine := len(calls)
@@ -85,7 +84,6 @@ func (w *world) choices() []choice {
 		if c == w.last {
 			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
 		}
-		passes = passes || !w.next(c, entries).IsZero()
 		if c.cut && !c.crashed {
 			at.label = c.String() + "R"
 			ends = append(ends, at)
@@ -105,16 +103,25 @@ func (w *world) choices() []choice {
 	}
 	if w.faults < w.cfg.Faults && slices.Contains(w.cfg.Kinds, LoseReply) {
 		for _, ch := range calls {
-			if strings.IndexByte("ncpsd", ch.call.kind) >= 0 {
+			if ch.mayLose() {
 				ch.label, ch.fault = ch.label+"!", true
 				faults = append(faults, ch)
 			}
 		}
 	}
-	if passes {
-		ends = append(ends, choice{label: "-t", by: -1, time: true})
+	if w.passes(entries) {
+		ends = append(ends, choice{label: passing, by: -1, time: true})
 	}
-	return append(append(calls, ends...), faults...)
+	all := append(append(calls, ends...), faults...)
+	if len(all) == 0 && w.mayWait() {
+		all = append(all, choice{label: passing, by: -1, time: true})
+	}
+	return all
+}
+
+// mayWait tells whether a candidate may be waiting for a timer of its own.
+func (w *world) mayWait() bool {
+	return !w.idle && slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
 }
 
 // calls are those of a candidate that can be let go.
@@ -132,6 +139,9 @@ func (w *world) calls(i int, entries []backend.Entry) []choice {
 	slices.SortStableFunc(all, func(a, b choice) int {
 		if a.call.kind != b.call.kind {
 			return int(a.call.kind) - int(b.call.kind)
+		}
+		if a.call.bounded != b.call.bounded {
+			return map[bool]int{false: -1, true: 1}[a.call.bounded]
 		}
 		return strings.Compare(a.call.text, b.call.text)
 	})
@@ -193,14 +203,41 @@ func (w *world) next(c *candidate, entries []backend.Entry) (first time.Time) {
 	return first
 }
 
-// find returns the choice with this label.
+// find returns the choice with this label, without a footprint.
 func (w *world) find(label string) (choice, bool) {
-	for _, ch := range w.choices() {
-		if ch.label == label {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if label == passing {
+		return choice{label: label, by: -1, time: true}, w.passes(w.entries()) || w.mayWait()
+	}
+	i := int(label[0]) - 'a'
+	if i < 0 || i >= len(w.candidates) {
+		return choice{}, false
+	}
+	c, kind := w.candidates[i], Fault(label[1])
+	f := choice{label: label, by: i, fault: kind != back}
+	switch {
+	case kind == back:
+		return f, c.cut && !c.crashed
+	case kind < 'a':
+		return f, w.mayFail(c, kind, w.entries())
+	}
+	call, lost := strings.CutSuffix(label, "!")
+	for _, ch := range w.calls(i, nil) {
+		if ch.label == call && (!lost || ch.mayLose()) {
+			ch.label, ch.fault = label, lost
 			return ch, true
 		}
 	}
 	return choice{}, false
+}
+
+// mayLose tells whether the call's reply can be lost: that of a read is asked for again.
+func (ch choice) mayLose() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
+
+// passes tells whether time brings anything.
+func (w *world) passes(entries []backend.Entry) bool {
+	return slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !w.next(c, entries).IsZero() })
 }
 
 // do has the choice happen, returns when all is quiet again, and looks whether the
@@ -216,6 +253,7 @@ func (w *world) do(ch choice) {
 	if ch.fault {
 		w.faults++
 	}
+	w.idle = false
 	switch {
 	case ch.time:
 		w.passTime()
@@ -233,8 +271,11 @@ func (w *world) do(ch choice) {
 	w.check(held)
 }
 
-// back is the end of Suspend and LoseReply, as a choice.
-const back Fault = 'R'
+// Choices that are no faults.
+const (
+	back    Fault = 'R' // the end of Suspend and LoseReply
+	passing       = "-t"
+)
 
 func (w *world) happen(c *candidate, kind Fault) {
 	switch kind {
@@ -271,6 +312,11 @@ func (w *world) passTime() {
 		if at := w.next(c, entries); !at.IsZero() && (first.IsZero() || at.Before(first)) {
 			first = at
 		}
+	}
+	if first.IsZero() {
+		w.idle = true
+		time.Sleep(patience)
+		return
 	}
 	time.Sleep(time.Until(first) + time.Millisecond)
 }

@@ -21,6 +21,10 @@ type Config struct {
 	// that it is given are the steps: a call that it makes in two comes in two.
 	Backend func(backend.Backend) backend.Backend
 
+	// New, if set, makes the candidates instead of elector.New. It must give the config
+	// that it gets to one, with changes as it likes.
+	New func(elector.Config) (elector.Elector, error)
+
 	// Candidates is how many there are; zero means 2, at most MaxCandidates.
 	Candidates int
 
@@ -61,6 +65,9 @@ func (c Config) withDefaults() Config {
 		c.Candidates = 2
 	}
 	c.Candidates = min(c.Candidates, MaxCandidates)
+	if c.New == nil {
+		c.New = elector.New
+	}
 	if c.Terms <= 0 {
 		c.Terms = 1
 	}

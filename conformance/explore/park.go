@@ -17,6 +17,7 @@ type call struct {
 	// reads and writes are the keys that it is about. See footprint.
 	reads, writes []string
 	session       backend.Session // nil: it needs none
+	bounded       bool            // its ctx has a deadline, which tells apart what else is alike
 	let           chan struct{}
 }
 
@@ -44,6 +45,7 @@ const (
 // fails without effect.
 func (w *world) park(ctx context.Context, c *call) {
 	c.let = make(chan struct{})
+	_, c.bounded = ctx.Deadline()
 	w.mu.Lock()
 	if w.over {
 		w.mu.Unlock()
@@ -90,6 +92,9 @@ type noted struct {
 // results it has had.
 func (w *world) note(c *call, err error, entries ...backend.Entry) {
 	n := noted{text: class(err)}
+	if err != nil && c.session != nil && c.session.State() == backend.Lost {
+		n.text = class(backend.ErrSessionLost) // whether or not a ctx that ends for that was faster
+	}
 	for _, e := range entries {
 		n.revs = append(n.revs, e.Rev)
 		n.text += fmt.Sprintf(",%d", e.Version)

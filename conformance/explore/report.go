@@ -55,10 +55,12 @@ type Failure struct {
 	Length int
 	// Trace says what happened, a line each.
 	Trace []string
+
+	steps []string
 }
 
 // String is the failure as a test prints it.
 func (f *Failure) String() string {
 	return fmt.Sprintf("rule %s is broken\n\trule: %s\n\tsaw:  %s\n\tschedule of %d steps: %s\n\t%s",
-		f.Rule, rules[f.Rule], strings.ReplaceAll(f.Saw, "\n", "\n\t      "), f.Length, f.Schedule, strings.Join(f.Trace, "\n\t"))
+		f.Rule, rules[f.Rule], f.Saw, f.Length, f.Schedule, strings.ReplaceAll(strings.Join(f.Trace, "\n"), "\n", "\n\t"))
 }

@@ -131,7 +131,8 @@ func (w *world) checkEnd() {
 		}
 	}
 	if len(waiting) > 0 {
-		w.brokenLocked("progress", "nothing is left to happen, and %s\n%s", strings.Join(waiting, ", "), w.svc.Dump())
+		w.brokenLocked("progress", "nothing is left to happen, and %s", strings.Join(waiting, ", "))
+		w.tracef("      there is:\n%s", w.svc.Dump())
 	}
 	for _, e := range w.entries() {
 		if e.Session != "" {

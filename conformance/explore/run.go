@@ -46,7 +46,7 @@ func (w *world) report() *Failure {
 		return nil
 	}
 	f := *w.failure
-	f.Length, f.Trace = len(w.steps), w.trace
+	f.steps, f.Length, f.Trace = w.steps, len(w.steps), w.trace
 	f.Schedule = fmt.Sprintf("%s/%d/%s", w.cfg.Strategy().Name(), w.cfg.Candidates, strings.Join(w.steps, ""))
 	return &f
 }

@@ -47,6 +47,9 @@ func (w *world) state() (key stateKey, places renaming) {
 	return stateKey(sum[:16]), places
 }
 
+// forgets tells whether it makes no difference any more what a candidate went through.
+func (c *candidate) forgets() bool { return c.crashed || c.phase == finished && !c.cut }
+
 type section struct {
 	letter byte
 	text   []byte
@@ -78,6 +81,9 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		}
 	}
 	b = fmt.Appendf(b, " waiting %q", sorted(waiting))
+	if c.forgets() {
+		return b
+	}
 	for _, kind := range sortedKinds(c.results) {
 		b = append(b, ' ', kind)
 		for _, n := range c.results[kind] {
@@ -131,6 +137,9 @@ func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 		}
 	}
 	for _, c := range w.candidates {
+		if c.forgets() {
+			continue
+		}
 		for _, results := range c.results {
 			for _, n := range results {
 				revs = append(revs, n.revs...)

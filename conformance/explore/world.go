@@ -17,6 +17,8 @@ import (
 const (
 	// ttl is so long that what the explorer does takes no time beside it.
 	ttl = time.Hour
+	// patience is for how long a candidate may wait for nothing but the clock.
+	patience = ttl / 12
 	// dir is the election's directory, unless the candidates found it.
 	dir = Election + "/d"
 	// commits is where leaders write.
@@ -37,6 +39,7 @@ type world struct {
 	steps  []string // what was chosen so far
 	faults int      // how many of them were faults
 	last   *candidate
+	idle   bool // time has passed in vain
 	tell   bool
 
 	mu      sync.Mutex
