@@ -27,7 +27,7 @@ type footprint struct{ reads, writes []string }
 
 // Keys that stand for more than an entry. No path begins without a slash.
 const (
-	created   = "created"   // the order in which entries are made
+	created   = "created"   // the order in which candidates' entries are made
 	elections = "elections" // the order in which terms begin
 	own       = "own"       // all entries of the candidate
 )
@@ -211,7 +211,7 @@ func (w *world) find(label string) (choice, bool) {
 		return choice{label: label, by: -1, time: true}, w.passes(w.entries()) || w.mayWait()
 	}
 	i := int(label[0]) - 'a'
-	if i < 0 || i >= len(w.candidates) {
+	if i < 0 || i >= len(w.candidates) || len(label) < 2 {
 		return choice{}, false
 	}
 	c, kind := w.candidates[i], Fault(label[1])

@@ -17,7 +17,7 @@ func Exhaustive(t *testing.T, cfg Config) Report {
 }
 
 func exhaustive(t *testing.T, cfg Config) Report {
-	s := search{t: t, cfg: cfg.withDefaults(), began: time.Now()}
+	s := search{t: t, cfg: cfg.withDefaults(), began: time.Now(), commute: independent}
 	s.run()
 	s.report.Failure = shorten(t, s.cfg, s.report.Failure)
 	s.report.Elapsed = time.Since(s.began)
@@ -35,21 +35,26 @@ func (r Report) fail(t *testing.T) Report {
 }
 
 // Hunt looks for a short schedule that breaks a rule, and does not fail t: it is for
-// what has a fault, to see that it is found. It explores two candidates without faults,
-// then with one, up to cfg.Faults, and then the same with more candidates, each within
-// the budget of cfg. Failure is nil if it finds none; the numbers are those of all
-// together.
+// what has a fault, to see that it is found. It begins with two candidates and no
+// faults, and goes on to cfg.Faults faults, and to more candidates: first with a few
+// random schedules of each, then with all, within the budget of cfg for each. Failure
+// is nil if it finds none; the numbers are those of all together.
 func Hunt(t *testing.T, cfg Config) Report {
 	t.Helper()
 	cfg = cfg.withDefaults()
 	var all Report
-	for candidates := 2; candidates <= cfg.Candidates; candidates++ {
-		for faults := 0; faults <= cfg.Faults; faults++ {
-			at := cfg
-			at.Candidates, at.Faults = candidates, faults
-			all = all.plus(exhaustive(t, at))
-			if all.Failure != nil {
-				return all
+	for _, look := range []func(Config) Report{
+		func(at Config) Report { return random(t, at, 1, 300) },
+		func(at Config) Report { return exhaustive(t, at) },
+	} {
+		all.Stopped = "" // random schedules always are
+		for candidates := 2; candidates <= cfg.Candidates; candidates++ {
+			for faults := 0; faults <= cfg.Faults; faults++ {
+				at := cfg
+				at.Candidates, at.Faults = candidates, faults
+				if all = all.plus(look(at)); all.Failure != nil {
+					return all
+				}
 			}
 		}
 	}

@@ -92,12 +92,14 @@ type noted struct {
 // results it has had.
 func (w *world) note(c *call, err error, entries ...backend.Entry) {
 	n := noted{text: class(err)}
-	if err != nil && c.session != nil && c.session.State() == backend.Lost {
-		n.text = class(backend.ErrSessionLost) // whether or not a ctx that ends for that was faster
-	}
+	// Of what ends with the session it is open which hears of it first, and the rest
+	// may not be asked any more. It makes no difference.
+	over := err != nil && c.session != nil && c.session.State() == backend.Lost
 	for _, e := range entries {
-		n.revs = append(n.revs, e.Rev)
 		n.text += fmt.Sprintf(",%d", e.Version)
+		if e.Session != "" { // others are told apart by their versions
+			n.revs = append(n.revs, e.Rev)
+		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,7 +112,9 @@ func (w *world) note(c *call, err error, entries ...backend.Entry) {
 	if c.by.results == nil {
 		c.by.results = make(map[byte][]noted)
 	}
-	c.by.results[c.kind] = append(c.by.results[c.kind], n)
+	if !over {
+		c.by.results[c.kind] = append(c.by.results[c.kind], n)
+	}
 	if w.tell && !w.over {
 		var got []string
 		for _, e := range entries {

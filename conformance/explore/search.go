@@ -25,6 +25,7 @@ type search struct {
 	began   time.Time
 	visited map[stateKey]string // what sleeps there: labels, with canonical letters
 	path    []*node
+	commute func(a, b choice, left int) bool
 }
 
 // A node is a state on the path that is being explored.
@@ -96,7 +97,7 @@ func (s *search) enter(w *world) *node {
 		return nil
 	}
 	if len(s.path) > 0 {
-		n.sleep = s.path[len(s.path)-1].sleepAfter()
+		n.sleep = s.path[len(s.path)-1].sleepAfter(s.commute)
 	}
 	key, places := w.state()
 	slept, seen := s.visited[key]
@@ -133,10 +134,10 @@ func (n *node) next() bool {
 }
 
 // sleepAfter is what sleeps after the choice being explored.
-func (n *node) sleepAfter() []string {
+func (n *node) sleepAfter(commute func(a, b choice, left int) bool) []string {
 	var still []string
 	for _, ch := range n.choices {
-		if slices.Contains(n.sleep, ch.label) && independent(ch, n.choices[n.at], n.left) {
+		if slices.Contains(n.sleep, ch.label) && commute(ch, n.choices[n.at], n.left) {
 			still = append(still, ch.label)
 		}
 	}

@@ -64,7 +64,7 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 
 // listed notes a listing as if it were an entry.
 func listed(l backend.Listing) backend.Entry {
-	return backend.Entry{Key: l.Dir, Rev: l.Rev, Version: uint64(len(l.Keys))}
+	return backend.Entry{Key: l.Dir, Rev: l.Rev, Version: l.Rev}
 }
 
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
@@ -157,9 +157,6 @@ func effect(op backend.Op) (kind byte, writes []string) {
 	case backend.OpEnqueue:
 		return callEnqueue, []string{op.Key + "/", created}
 	case backend.OpPut:
-		if op.Version == 0 {
-			return callPut, []string{op.Key, created}
-		}
 		return callPut, []string{op.Key}
 	case backend.OpSet:
 		return callSet, []string{op.Key}

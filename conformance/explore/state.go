@@ -20,12 +20,18 @@ type stateKey [16]byte
 // came in another order, revisions are replaced by their rank. So that worlds are equal
 // in which candidates have changed places, these are sorted: places says which has
 // which letter then.
-func (w *world) state() (key stateKey, places renaming) {
+func (w *world) state() (stateKey, renaming) {
+	text, places := w.stateText()
+	sum := sha256.Sum256(text)
+	return stateKey(sum[:16]), places
+}
+
+func (w *world) stateText() (b []byte, places renaming) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	entries := w.entries()
 	rank := w.ranks(entries)
-	b := fmt.Appendf(nil, "faults %d", w.faults)
+	b = fmt.Appendf(nil, "faults %d", w.faults)
 	if !w.foreign() { // otherwise the token stands in the service
 		b = fmt.Appendf(b, " token %d", rank(w.token))
 	}
@@ -43,8 +49,7 @@ func (w *world) state() (key stateKey, places renaming) {
 		places = append(places, [2]byte{s.letter, byte('a' + i)})
 		b = append(append(b, '\n'), s.text...)
 	}
-	sum := sha256.Sum256(b)
-	return stateKey(sum[:16]), places
+	return b, places
 }
 
 // forgets tells whether it makes no difference any more what a candidate went through.
