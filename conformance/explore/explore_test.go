@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -76,12 +77,12 @@ func TestFiveCandidates(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
-			explore.Random(t, cfg, 1, 300)
+			explore.Random(t, cfg, 1, 60)
 		})
 	}
 }
 
-var budget = flag.Duration("explore.budget", 3*time.Second, "how long TestProve explores each strategy")
+var budget = flag.Duration("explore.budget", 2*time.Second, "how long TestProve explores each strategy")
 
 // TestProve goes as far as its budget allows, and says how far.
 func TestProve(t *testing.T) {
@@ -100,4 +101,12 @@ func TestProve(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A wrapper that changes nothing, and a schedule that breaks nothing.
+func TestExamples(t *testing.T) {
+	cfg := strategies[0].cfg
+	cfg.Backend = func(b backend.Backend) backend.Backend { return &metered{b} }
+	exhaust(t, cfg)
+	explore.Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
 }

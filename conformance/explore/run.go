@@ -54,7 +54,7 @@ func (w *world) report() *Failure {
 // watch ends the program, with the schedule, when a step does not end. stop ends the
 // watch.
 func watch(of **world) (stop func()) {
-	timer := time.AfterFunc(time.Minute, func() {
+	timer := time.AfterFunc(2*time.Minute, func() {
 		w := *of
 		if w == nil {
 			panic("explore: the candidates do not come to rest at the start: do they wait for something outside of the backend?")

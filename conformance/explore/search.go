@@ -58,7 +58,7 @@ func stopped(cfg Config, schedules int, began time.Time) string {
 	case cfg.MaxSchedules > 0 && schedules >= cfg.MaxSchedules:
 		return fmt.Sprintf("a budget of %d schedules", cfg.MaxSchedules)
 	case cfg.Budget > 0 && time.Since(began) >= cfg.Budget:
-		return fmt.Sprintf("a budget of %v", cfg.Budget)
+		return fmt.Sprintf("a budget of %v", cfg.Budget.Round(time.Millisecond))
 	}
 	return ""
 }
