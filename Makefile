@@ -3,6 +3,7 @@
 # make prove  explores every order of steps for as long as PROVE says, for each strategy
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
+# make mutants prints which rules of the suites fail on which mutant (docs/proof.md)
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
 #             an etcd server and a Consul server
 
@@ -21,7 +22,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
-.PHONY: test prove lint bench setup quickstart fencing
+.PHONY: test prove lint bench mutants setup quickstart fencing
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
@@ -48,6 +49,9 @@ lint:
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
+
+mutants:
+	$(GO) test -count=1 ./internal/mutants -run '^TestMutants$$' -v -args -table
 
 quickstart:
 	$(GO) run ./examples/quickstart

@@ -118,6 +118,17 @@ func listNothingMissed(r *run) {
 	if want := keys(writer.value()); !slices.Equal(known.Keys, want) {
 		r.failf("the listing is %q, enqueued were %q", known.Keys, want)
 	}
+	// An entry comes while somebody is about to wait for it.
+	for range changes / 4 {
+		known = s.list(dir)
+		made := start(r, "enqueue", func(ctx context.Context) ([]backend.Entry, error) {
+			return other.Commit(ctx, nil, backend.Enqueue(dir, nil))
+		})
+		if next := s.awaitList(known).value(); next.Rev <= known.Rev {
+			r.failf("await list of %+v returned %+v", known, next)
+		}
+		made.value()
+	}
 }
 
 func listWhileEnqueued(r *run) {

@@ -161,6 +161,27 @@ func sessionSuspendedCalls(r *run) {
 	c.Resume()
 	other.misses(e.Key)
 	other.misses(r.key("late"))
+
+	// Nor is it when the link comes back in time.
+	c = r.client()
+	s = r.open(c)
+	c.Suspend()
+	write = start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.Put(r.key("later"), nil, 0))
+	})
+	write.blocked("the link was cut")
+	write.stop()
+	_, err = write.result()
+	r.refused("commit with a context that ended", err, context.Canceled)
+	c.Resume()
+	if isAny(err, backend.ErrIndeterminate) {
+		return // it was sent
+	}
+	r.settle()
+	if _, err := s.Commit(r.ctx, nil, backend.Put(r.key("after"), nil, 0)); !isAny(err, backend.ErrSessionLost) {
+		r.nothing("commit after the link came back", err)
+	}
+	other.misses(r.key("later"))
 }
 
 func sessionCloseSuspended(r *run) {

@@ -256,8 +256,10 @@ func goroutines(rule string) []string {
 	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
 		return nil // a bytes.Buffer does not fail
 	}
+	// The first line is a heading, and would hide the number of those below it.
+	_, stacks, _ := strings.Cut(all.String(), "\n")
 	var left []string
-	for _, stack := range strings.Split(all.String(), "\n\n") {
+	for _, stack := range strings.Split(stacks, "\n\n") {
 		if !strings.Contains(stack, fmt.Sprintf("%q:%q", ruleLabel, rule)) {
 			continue
 		}

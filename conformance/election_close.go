@@ -178,8 +178,12 @@ func closeOutOfTouch(a *arena) {
 		a.suspend(c)
 		ctx, cancel := context.WithTimeout(context.Background(), a.svc.TTL/10)
 		defer cancel()
+		began := time.Now()
 		if err := c.real.Close(ctx); err == nil {
 			a.failf("Close returned nil without a link")
+		}
+		if took := time.Since(began); a.svc.Virtual && took > a.svc.TTL/10 {
+			a.failf("Close took %v, and its ctx ended after %v", took, a.svc.TTL/10)
 		}
 		a.ends(t, elector.ErrClosed)
 		b.wins()

@@ -94,7 +94,7 @@ func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{})
 		cancel()
 		if err != nil {
 			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
-				c.a.t.Errorf("Campaign of %s: %v", c.id, err)
+				c.a.hist.blame("Campaign of %s: %v", c.id, err)
 				return
 			}
 			continue

@@ -316,8 +316,9 @@ func fenceStalled(a *arena) {
 		a.commit(t, elector.Delete(s[1].Key))
 		a.commit(t, elector.Create(s[1].Key, newValue))
 		g.release()
-		_, err := gone.result()
+		left, err := gone.result()
 		a.must("a delete", err)
+		a.seen(left...)
 		a.holds(t)
 	})
 }

@@ -59,6 +59,8 @@ func dataForeignChildren(a *arena) {
 	a.leads(viewer, winnerOf(a, t))
 	a.resign(t)
 	t = anyWins(a, &rest)
+	a.resign(t)
+	_, t = a.lead() // none but foreign children stands before it
 	for _, name := range names {
 		a.delete(dir + "/" + name)
 	}

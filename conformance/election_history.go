@@ -64,6 +64,13 @@ func (h *history) note(format string, args ...any) {
 	h.lines = append(h.lines, line)
 }
 
+// blame records what is wrong, for a goroutine that must not fail the rule itself.
+func (h *history) blame(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
+}
+
 // tail returns the last lines.
 func (h *history) tail() string {
 	const most = 60

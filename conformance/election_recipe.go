@@ -106,7 +106,7 @@ func recipeWithdrawal(a *arena) {
 	}
 	const gone = 2
 	bids[gone].cancel()
-	<-bids[gone].done
+	arrives(a, "Campaign returns", bids[gone].done)
 	next := bids[gone+1]
 	a.until(next.c.id+" sees that its predecessor is gone", func() bool { return next.c.tap.seen().awaits == before[gone+1]+1 })
 	next.waits()

@@ -23,10 +23,11 @@ var orderMutants = []struct {
 	{"event lost between read and watch", "fair unfair kafka", "progress", 12},
 	{"guard checked before the write", "fair unfair kafka", "fenced", 8},
 	{"guard ignored", "fair unfair kafka", "fenced", 6},
-	{"delete hits another incarnation", "unfair kafka", "one-holder own-entry", 22},
+	{"delete hits another incarnation", "unfair kafka", "one-holder own-entry", 30},
 	{"predecessor skipped", "fair", "order", 6},
 	{"predecessor's going taken for the win", "fair", "order one-holder", 12},
 	{"win without own entry", "fair", "own-entry", 12},
+	{"taken seat is taken for the own", "unfair kafka", "one-holder own-entry", 12},
 }
 
 func TestMutants(t *testing.T) {

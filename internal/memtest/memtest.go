@@ -14,8 +14,8 @@ import (
 
 // The limits of a commit. They are those of real services, and in nobody's way.
 const (
-	maxOps   = 128
-	maxBytes = 1 << 20
+	MaxOps   = 128
+	MaxBytes = 1 << 20
 )
 
 // Service returns a function that makes an empty service, for sessions of this timeout.
@@ -24,7 +24,7 @@ func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 }
 
 func newService(ttl time.Duration) *conformance.Service {
-	svc := memory.New(memory.Options{MaxOps: maxOps, MaxBytes: maxBytes})
+	svc := memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes})
 	clients := 0
 	return &conformance.Service{
 		Name:    "memory",
@@ -42,8 +42,8 @@ func newService(ttl time.Duration) *conformance.Service {
 		Why:     map[string]string{"StopMember": "the service is one"},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
 
-		MaxOps:   maxOps,
-		MaxBytes: maxBytes,
+		MaxOps:   MaxOps,
+		MaxBytes: MaxBytes,
 	}
 }
 

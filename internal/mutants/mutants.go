@@ -4,7 +4,7 @@
 //
 // A mutant is a wrapper: it makes its fault from outside, over any backend or
 // strategy that is right. The tests of this package run the suites on every mutant,
-// and check that the rules which it breaks fail.
+// and check that the rules that it breaks fail.
 package mutants
 
 import (
@@ -23,23 +23,43 @@ type Mutant struct {
 	// Breaks says what it does wrong, in one sentence.
 	Breaks string
 	// Rules are those that have to fail at least, by suite: Backend, or the name of
-	// the strategy that the rules of an election are tried with. The suites that it
-	// does not name are not run.
+	// the strategy that the rules of an election are tried with. Suites that are not
+	// named are not tried.
 	Rules map[string][]string
+	// Endless are rules that never end on it, not even on a fake clock. A suite would
+	// end the program by force, with the rule's name; they are left out.
+	Endless []string
 
-	open     func(b backend.Backend, o backend.OpenOptions, s backend.Session) backend.Session
-	campaign func(inner campaign, ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
-	observe  func(elector.Strategy) elector.Strategy
+	backend  func(backend.Backend) backend.Backend // between the service and the suites
+	session  *opener                               // the same, for one session
+	trusted  *opener                               // between the suites and the elector
+	campaign campaigner
 	config   func(*elector.Config)
-	elector  func(elector.Elector) elector.Elector
+	refusal  func(error) error // of New
+	elector  electorOf
 }
 
 // Backend names the suite of the backends' rules.
 const Backend = "backend"
 
+// An opener makes a session worse that has been opened.
+type opener func(b backend.Backend, o backend.OpenOptions, s backend.Session) backend.Session
+
+// A campaigner is the Campaign of a strategy, worse than inner.
+type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
+
+// An electorOf makes an elector worse that New has made.
+type electorOf func(cfg elector.Config, e elector.Elector) elector.Elector
+
+type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
+
 // All returns every mutant.
 func All() []Mutant {
-	return slices.Concat(orderMutants())
+	return slices.Concat(
+		orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
+		lostMutants(), readMutants(), awaitMutants(), serviceMutants(),
+		recipeMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+	)
 }
 
 // Named returns the mutant of this name.
@@ -52,70 +72,51 @@ func Named(name string) (Mutant, bool) {
 	return Mutant{}, false
 }
 
-// gap gives others the time to do something between two steps that should be one. A
-// scheduler that decides about each step has no need of it.
-func gap() {
-	for range 1000 {
-		runtime.Gosched()
-	}
-}
-
 // Backend returns b as the mutant has it.
 func (m Mutant) Backend(b backend.Backend) backend.Backend {
-	return &wrapped{b, m.open}
+	if m.backend != nil {
+		b = m.backend(b)
+	}
+	return wrapped{b, m.session}
 }
 
+// wrapped is comparable, and two are the same where what they wrap is.
 type wrapped struct {
 	backend.Backend
-	open func(backend.Backend, backend.OpenOptions, backend.Session) backend.Session
+	worsen *opener
 }
 
-func (w *wrapped) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
 	s, err := w.Backend.Open(ctx, o)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if w.open == nil {
+	case w.worsen == nil:
 		return &over{Session: s}, nil
 	}
-	return w.open(w.Backend, o, s), nil
+	return (*w.worsen)(w.Backend, o, s), nil
 }
 
 // Strategy returns s as the mutant has it.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
-	wrapped := recipe{s, m.campaign}
+	r := recipe{s, m.campaign}
 	if f, ok := s.(elector.Foreign); ok {
-		return foreign{wrapped, f}
+		return foreign{r, f}
 	}
-	return wrapped
+	return r
 }
-
-// New makes a candidate as the mutant has it. It is for conformance.ElectionConfig.
-func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
-	if m.config != nil {
-		m.config(&cfg)
-	}
-	e, err := elector.New(cfg)
-	if err != nil || m.elector == nil {
-		return e, err
-	}
-	return m.elector(e), nil
-}
-
-// campaign is the Campaign of a strategy.
-type campaign = func(ctx context.Context, c *elector.Candidacy) (elector.Claim, error)
 
 // A recipe is a strategy with another Campaign.
 type recipe struct {
 	elector.Strategy
-	campaign func(campaign, context.Context, *elector.Candidacy) (elector.Claim, error)
+	worse campaigner
 }
 
 func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	if r.campaign == nil {
+	if r.worse == nil {
 		return r.Strategy.Campaign(ctx, c)
 	}
-	return r.campaign(r.Strategy.Campaign, ctx, c)
+	return r.worse(ctx, c, r.Strategy.Campaign)
 }
 
 type foreign struct {
@@ -124,3 +125,35 @@ type foreign struct {
 }
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
+
+// New makes a candidate as the mutant has it. Backend and Strategy are not applied to
+// cfg.
+func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
+	if cfg.Validate() == nil { // else there may be nothing to wrap
+		if m.config != nil {
+			m.config(&cfg)
+		}
+		if m.trusted != nil {
+			cfg.Backend = wrapped{cfg.Backend, m.trusted}
+		}
+	}
+	e, err := elector.New(cfg)
+	if err != nil {
+		if m.refusal != nil {
+			err = m.refusal(err)
+		}
+		return nil, err
+	}
+	if m.elector == nil {
+		return e, nil
+	}
+	return m.elector(cfg, e), nil
+}
+
+// gap gives others the time to do something between two steps that should be one. A
+// scheduler that decides about each step has no need of it.
+func gap() {
+	for range 1000 {
+		runtime.Gosched()
+	}
+}

@@ -1,34 +1,181 @@
 package mutants
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
 	"os"
-	"strconv"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance"
-	"github.com/elector-go/elector/internal/memtest"
-	"github.com/elector-go/elector/strategy/fair"
 )
 
-func TestOne(t *testing.T) {
-	m, _ := Named(os.Getenv("M"))
-	newService := memtest.Service(10 * time.Second)
-	svc := func(tb testing.TB) *conformance.Service {
-		s := newService(tb)
-		client := s.Client
-		s.Client = func(tb testing.TB) *conformance.Client {
-			c := client(tb)
-			c.Backend = m.Backend(c.Backend)
-			return c
+var (
+	table = flag.Bool("table", false, "print which rules failed on which mutant, and which rules none breaks")
+	only  = flag.String("only", "", "try only the mutants with this in their names")
+)
+
+// patience is how long a suite may take on a mutant. Those that end take a second.
+const patience = 3 * time.Minute
+
+// A result is what a suite found on a mutant.
+type result struct {
+	mutant Mutant
+	suite  string
+	rules  []string // those of the suite
+	failed []string
+	ended  []string // of these the rules that had to be ended by force
+	err    error
+}
+
+// TestMutants runs the suites on every mutant, and checks that the rules fail that the
+// mutant breaks.
+func TestMutants(t *testing.T) {
+	results := tryAll(t)
+	for _, r := range results {
+		if r.err != nil {
+			t.Errorf("mutant %q, suite %s: %v", r.mutant.Name, r.suite, r.err)
+			continue
 		}
-		return s
+		want := r.mutant.Rules[r.suite]
+		if len(want) == 0 {
+			t.Errorf("mutant %q breaks no rule of suite %s; %q failed", r.mutant.Name, r.suite, r.failed)
+		}
+		for _, rule := range want {
+			if !slices.Contains(r.rules, rule) {
+				t.Errorf("mutant %q breaks %s, which is no rule of suite %s", r.mutant.Name, rule, r.suite)
+			} else if !slices.Contains(r.failed, rule) {
+				t.Errorf("mutant %q: rule %s of suite %s does not find it; those that do: %q", r.mutant.Name, rule, r.suite, r.failed)
+			}
+		}
 	}
-	_ = strconv.Itoa
-	conformance.TestBackend(t, svc)
-	conformance.TestElection(t, conformance.ElectionConfig{
-		Service: svc, Strategy: m.Strategy(fair.New()), Ordered: true,
-		New: func(_ *conformance.Client, cfg elector.Config) (elector.Elector, error) { return m.New(cfg) },
-	})
+	if *only == "" {
+		checkUnbroken(t, results)
+	}
+	if *table {
+		for _, r := range results {
+			fmt.Printf("%s (%s)\n    %s\n", r.mutant.Name, r.suite, strings.Join(r.failed, " "))
+		}
+		for _, rule := range slices.Sorted(maps.Keys(unbroken)) {
+			fmt.Printf("no mutant: %s (%s)\n", rule, unbroken[rule])
+		}
+	}
+}
+
+// checkUnbroken compares the rules that no mutant breaks with those that are known.
+func checkUnbroken(t *testing.T, results []result) {
+	broken := make(map[string]bool)
+	for _, r := range results {
+		for _, rule := range r.mutant.Rules[r.suite] {
+			broken[rule] = true
+		}
+	}
+	all := make(map[string]bool)
+	for _, r := range results {
+		for _, rule := range r.rules {
+			all[rule] = true
+		}
+	}
+	for rule := range all {
+		switch _, known := unbroken[rule]; {
+		case !broken[rule] && !known:
+			t.Errorf("no mutant breaks rule %s", rule)
+		case broken[rule] && known:
+			t.Errorf("a mutant breaks rule %s: take it off the list of those that none breaks", rule)
+		}
+	}
+	for rule := range unbroken {
+		if !all[rule] {
+			t.Errorf("%s is no rule, and on the list of those that no mutant breaks", rule)
+		}
+	}
+}
+
+// tryAll runs the suites, as many at once as there are processors.
+func tryAll(t *testing.T) []result {
+	var results []result
+	for _, m := range All() {
+		for _, suite := range slices.Sorted(maps.Keys(m.Rules)) {
+			if strings.Contains(m.Name, *only) {
+				results = append(results, result{mutant: m, suite: suite})
+			}
+		}
+	}
+	next := make(chan *result)
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for r := range next {
+				r.try(t)
+			}
+		})
+	}
+	for i := range results {
+		next <- &results[i]
+	}
+	close(next)
+	workers.Wait()
+	return results
+}
+
+// ran finds the rules that a child began to try.
+var ran = regexp.MustCompile(`=== RUN +TestSuite/rules/(\S+)`)
+
+// try runs the suite on the mutant in a process of its own. A rule that ends that has
+// failed, too, and the others are tried again without it.
+func (r *result) try(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		r.err = err
+		return
+	}
+	path := filepath.Join(t.TempDir(), "report")
+	for {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		cmd := exec.CommandContext(ctx, self, "-test.run=^TestSuite$", "-test.v")
+		cmd.Env = append(os.Environ(), envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
+			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		_ = cmd.Run() // it fails, and the report says why
+		cancel()
+		if text, err := os.ReadFile(path); err == nil {
+			r.read(text)
+			return
+		}
+		began := ran.FindAllStringSubmatch(out.String(), -1)
+		if len(began) == 0 || len(r.ended) == 10 {
+			r.err = fmt.Errorf("no report, and rules that ended the program: %q\n%s", r.ended, out.String())
+			return
+		}
+		r.ended = append(r.ended, began[len(began)-1][1])
+		t.Logf("mutant %q, suite %s: rule %s ended the program", r.mutant.Name, r.suite, r.ended[len(r.ended)-1])
+	}
+}
+
+// read takes what failed from a report.
+func (r *result) read(text []byte) {
+	var report conformance.Report
+	if r.err = json.Unmarshal(text, &report); r.err != nil {
+		return
+	}
+	r.failed = slices.Clone(r.ended)
+	for _, one := range report.Results {
+		r.rules = append(r.rules, one.Rule)
+		if one.Outcome == conformance.Failed {
+			r.failed = append(r.failed, one.Rule)
+		}
+	}
+	slices.Sort(r.failed)
 }

@@ -2,126 +2,307 @@ package mutants
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 )
 
-// over is a session of which the calls that are set are done otherwise.
-type over struct {
-	backend.Session
-	id          func() string
-	ttl         func() time.Duration
-	deadline    func() time.Time
-	state       func() backend.State
-	awaitState  func(context.Context, backend.State) (backend.State, error)
-	get         func(context.Context, string) (backend.Entry, error)
-	list        func(context.Context, string) (backend.Listing, error)
-	awaitList   func(context.Context, backend.Listing) (backend.Listing, error)
-	predecessor func(context.Context, backend.Entry) (backend.Entry, error)
-	await       func(context.Context, ...backend.Entry) ([]backend.Entry, error)
-	commit      func(context.Context, []backend.Guard, ...backend.Op) ([]backend.Entry, error)
-	drop        func(context.Context, backend.Entry) error
-	close       func(context.Context) error
+// sessionMutants break rules about the life of a session.
+func sessionMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:   "session carries on in a new one",
+			Breaks: "When the service has ended the session, the next call silently opens another in its place, and goes on with that.",
+			Rules: map[string][]string{
+				Backend: {"session/expired", "session/lost-for-good"},
+				"fair":  {"loss/leader-expires"},
+			},
+			session: pointer(carryOn),
+		},
+		{
+			Name:   "lost session opened again",
+			Breaks: "A process that has lost its session is given the same one when it opens another.",
+			Rules:  map[string][]string{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
+			backend: func(b backend.Backend) backend.Backend {
+				var mu sync.Mutex
+				var last backend.Session
+				return &opens{b, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (backend.Session, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if last != nil && last.State() == backend.Lost {
+						return last, nil
+					}
+					s, err := b.Open(ctx, o)
+					if err == nil {
+						last = s
+					}
+					return s, err
+				}}
+			},
+		},
+		{
+			Name:   "loss told as some other error",
+			Breaks: "The calls of a lost session return an error that is not ErrSessionLost.",
+			Rules:  map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/expires-at-handover", "loss/expires-after-handover"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.mapErrors(func(err error) error {
+					if errors.Is(err, backend.ErrSessionLost) {
+						return errors.New("connection closed")
+					}
+					return err
+				})
+			}),
+		},
+		{
+			Name:   "wait not released at the loss",
+			Breaks: "An Await that blocks when the session is lost goes on blocking.",
+			Rules:  map[string][]string{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					if errors.Is(err, backend.ErrSessionLost) {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "loss reported with an error",
+			Breaks: "AwaitState returns an error when the session is lost.",
+			Rules:  map[string][]string{Backend: {"session/await-state"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
+					state, err := s.AwaitState(ctx, prev)
+					if err == nil && state == backend.Lost {
+						err = backend.ErrSessionLost
+					}
+					return state, err
+				}
+			}),
+		},
+		{
+			Name:   "suspension kept secret",
+			Breaks: "A session that is out of touch says that it is live until it is lost.",
+			Rules:  map[string][]string{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.state = func() backend.State {
+					if s.State() == backend.Lost {
+						return backend.Lost
+					}
+					return backend.Live
+				}
+				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
+					if prev != backend.Live {
+						return o.state(), nil
+					}
+					for state := prev; ; {
+						var err error
+						if state, err = s.AwaitState(ctx, state); err != nil || state == backend.Lost {
+							return state, err
+						}
+					}
+				}
+			}),
+		},
+		{
+			Name:   "suspended session given up",
+			Breaks: "A session that is out of touch for a moment is closed instead of waiting for the link.",
+			Rules:  map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/short-cut-held", "loss/waiting-cut"}},
+			session: calls(func(s backend.Session, o *over) {
+				go func() {
+					state, err := s.AwaitState(context.Background(), backend.Live)
+					if err == nil && state == backend.Suspended {
+						_ = s.Close(context.Background()) // out of touch it cannot be confirmed
+					}
+				}()
+			}),
+		},
+		{
+			Name:   "call fails while suspended",
+			Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
+			Rules:  map[string][]string{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					if s.State() == backend.Suspended {
+						return backend.Entry{}, backend.ErrUnavailable
+					}
+					return s.Get(ctx, key)
+				}
+			}),
+		},
+		{
+			Name:    "watches forgotten at a reconnection",
+			Breaks:  "An Await that goes on after a cut begins anew from what is there then: a change during the cut is missed.",
+			Rules:   map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/waiting-cut"}},
+			session: calls(forgetWatches),
+		},
+		{
+			Name:   "cancelled write sent later",
+			Breaks: "A commit that is cancelled while the session is suspended is done all the same when the link is back.",
+			Rules:  map[string][]string{Backend: {"session/suspended-calls"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					if s.State() != backend.Suspended {
+						return s.Commit(ctx, guards, ops...)
+					}
+					var made []backend.Entry
+					err := error(nil)
+					done := make(chan struct{})
+					go func() {
+						defer close(done)
+						made, err = s.Commit(context.WithoutCancel(ctx), guards, ops...)
+					}()
+					select {
+					case <-done:
+						return made, err
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+				}
+			}),
+		},
+		{
+			Name:   "close tells the service nothing",
+			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
+			Rules:  map[string][]string{Backend: {"session/close"}},
+			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s backend.Session) backend.Session {
+				return &over{Session: s, close: func(ctx context.Context) error {
+					if link, ok := b.(interface {
+						Suspend()
+						Resume()
+					}); ok && s.State() == backend.Live {
+						link.Suspend()
+						defer link.Resume()
+						_ = s.Close(ctx) // which is not confirmed
+						return nil
+					}
+					return s.Close(ctx)
+				}}
+			}),
+		},
+		{
+			Name:    "close takes others along",
+			Breaks:  "Closing one session of a process closes all of them.",
+			Rules:   map[string][]string{Backend: {"session/close-one"}},
+			backend: func(b backend.Backend) backend.Backend { return &together{Backend: b} },
+		},
+		{
+			Name:   "unconfirmed close says nil",
+			Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
+			Rules:  map[string][]string{Backend: {"session/close-suspended"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.close = func(ctx context.Context) error {
+					_ = s.Close(ctx) // that is the fault
+					return nil
+				}
+			}),
+		},
+	}
 }
 
-func (s *over) ID() string {
-	if s.id != nil {
-		return s.id()
+func pointer(o opener) *opener { return &o }
+
+// carryOn replaces the session when it is lost, as long as nobody has closed it.
+func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) backend.Session {
+	var mu sync.Mutex
+	closed, at := false, first
+	at1 := func(ctx context.Context) backend.Session {
+		mu.Lock()
+		defer mu.Unlock()
+		if at.State() == backend.Lost && !closed {
+			if next, err := b.Open(ctx, o); err == nil {
+				at = next
+			}
+		}
+		return at
 	}
-	return s.Session.ID()
+	id := first.ID()
+	return &over{
+		Session:  first,
+		id:       func() string { return id },
+		deadline: func() time.Time { return at1(context.Background()).Deadline() },
+		state:    func() backend.State { return at1(context.Background()).State() },
+		awaitState: func(ctx context.Context, prev backend.State) (backend.State, error) {
+			return at1(ctx).AwaitState(ctx, prev)
+		},
+		get: func(ctx context.Context, key string) (backend.Entry, error) { return at1(ctx).Get(ctx, key) },
+		list: func(ctx context.Context, dir string) (backend.Listing, error) {
+			return at1(ctx).List(ctx, dir)
+		},
+		awaitList: func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+			return at1(ctx).AwaitList(ctx, known)
+		},
+		predecessor: func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+			return at1(ctx).Predecessor(ctx, e)
+		},
+		await: func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+			return at1(ctx).Await(ctx, known...)
+		},
+		commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+			return at1(ctx).Commit(ctx, guards, ops...)
+		},
+		drop: func(ctx context.Context, e backend.Entry) error { return at1(ctx).Drop(ctx, e) },
+		close: func(ctx context.Context) error {
+			mu.Lock()
+			defer mu.Unlock()
+			closed = true
+			return errors.Join(first.Close(ctx), at.Close(ctx))
+		},
+	}
 }
 
-func (s *over) TTL() time.Duration {
-	if s.ttl != nil {
-		return s.ttl()
+// forgetWatches makes an Await begin anew after each cut.
+func forgetWatches(s backend.Session, o *over) {
+	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+		for {
+			waiting, cut := context.WithCancel(ctx)
+			suspended := make(chan struct{})
+			go func() {
+				defer close(suspended)
+				if state, err := s.AwaitState(waiting, backend.Live); err == nil && state == backend.Suspended {
+					cut()
+				}
+			}()
+			out, err := s.Await(waiting, known...)
+			wasCut := waiting.Err() != nil
+			cut()
+			<-suspended
+			if !wasCut || ctx.Err() != nil || s.State() == backend.Lost {
+				return out, err
+			}
+			if known, err = now(ctx, s, known); err != nil { // which waits for the link
+				return nil, err
+			}
+		}
 	}
-	return s.Session.TTL()
 }
 
-func (s *over) Deadline() time.Time {
-	if s.deadline != nil {
-		return s.deadline()
-	}
-	return s.Session.Deadline()
+// together is a process whose sessions are closed together.
+type together struct {
+	backend.Backend
+	mu  sync.Mutex
+	all []backend.Session
 }
 
-func (s *over) State() backend.State {
-	if s.state != nil {
-		return s.state()
+func (b *together) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
 	}
-	return s.Session.State()
-}
-
-func (s *over) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
-	if s.awaitState != nil {
-		return s.awaitState(ctx, prev)
-	}
-	return s.Session.AwaitState(ctx, prev)
-}
-
-func (s *over) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if s.get != nil {
-		return s.get(ctx, key)
-	}
-	return s.Session.Get(ctx, key)
-}
-
-func (s *over) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if s.list != nil {
-		return s.list(ctx, dir)
-	}
-	return s.Session.List(ctx, dir)
-}
-
-func (s *over) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if s.awaitList != nil {
-		return s.awaitList(ctx, known)
-	}
-	return s.Session.AwaitList(ctx, known)
-}
-
-func (s *over) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if s.predecessor != nil {
-		return s.predecessor(ctx, e)
-	}
-	return s.Session.Predecessor(ctx, e)
-}
-
-func (s *over) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	if s.await != nil {
-		return s.await(ctx, known...)
-	}
-	return s.Session.Await(ctx, known...)
-}
-
-func (s *over) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	if s.commit != nil {
-		return s.commit(ctx, guards, ops...)
-	}
-	return s.Session.Commit(ctx, guards, ops...)
-}
-
-func (s *over) Drop(ctx context.Context, e backend.Entry) error {
-	if s.drop != nil {
-		return s.drop(ctx, e)
-	}
-	return s.Session.Drop(ctx, e)
-}
-
-func (s *over) Close(ctx context.Context) error {
-	if s.close != nil {
-		return s.close(ctx)
-	}
-	return s.Session.Close(ctx)
-}
-
-// now reads what there is under the keys of known.
-func now(ctx context.Context, s backend.Session, known []backend.Entry) ([]backend.Entry, error) {
-	// What is unknown differs from all there is, so that this returns at once.
-	unknown := make([]backend.Entry, len(known))
-	for i, e := range known {
-		unknown[i] = backend.Unknown(e.Key)
-	}
-	return s.Await(ctx, unknown...)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.all = append(b.all, s)
+	return &over{Session: s, close: func(ctx context.Context) error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		err := s.Close(ctx)
+		for _, other := range b.all {
+			err = errors.Join(err, other.Close(ctx))
+		}
+		return err
+	}}, nil
 }

@@ -1,0 +1,195 @@
+package mutants
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+type awaiting = func(context.Context, ...backend.Entry) ([]backend.Entry, error)
+
+// awaits is the opener of a mutant whose Await is made of another.
+func awaits(worsen func(s backend.Session) awaiting) *opener {
+	return calls(func(s backend.Session, o *over) { o.await = worsen(s) })
+}
+
+// awaitMutants break rules about waiting for a change.
+func awaitMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:   "change before the wait ignored",
+			Breaks: "Await waits for the next change, though the entries are not as known any more.",
+			Rules:  map[string][]string{Backend: {"await/changed-already"}, "fair": {"data/predecessor-gone"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					if slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Same(backend.Unknown(e.Key)) }) {
+						return s.Await(ctx, known...) // that is a read
+					}
+					read, err := now(ctx, s, known)
+					if err != nil {
+						return nil, err
+					}
+					return s.Await(ctx, read...)
+				}
+			}),
+		},
+		{
+			Name:   "new value not noticed",
+			Breaks: "Await returns when an entry comes or goes, but not when it has a new value.",
+			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					for at := known; ; {
+						now, err := s.Await(ctx, at...)
+						if err != nil || slices.ContainsFunc(now, func(e backend.Entry) bool {
+							return !slices.ContainsFunc(known, func(k backend.Entry) bool { return k.Key == e.Key && k.Rev == e.Rev })
+						}) {
+							return now, err
+						}
+						at = now
+					}
+				}
+			}),
+		},
+		{
+			Name:   "wait that ends without a change",
+			Breaks: "Await returns after the session's timeout though nothing has changed.",
+			Rules:  map[string][]string{Backend: {"await/blocks"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					bound, cancel := context.WithTimeout(ctx, s.TTL())
+					defer cancel()
+					now, err := s.Await(bound, known...)
+					if err != nil && bound.Err() != nil && ctx.Err() == nil {
+						return known, nil
+					}
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "answers in the order of the keys",
+			Breaks: "What Await returns is in the order of the keys instead of the order given.",
+			Rules:  map[string][]string{Backend: {"await/several"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					slices.SortFunc(now, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "entries read one by one",
+			Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
+			Rules:  map[string][]string{Backend: {"await/in-order"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					var read []backend.Entry
+					for _, e := range known {
+						one, err := now(ctx, s, []backend.Entry{e})
+						if err != nil {
+							return nil, err
+						}
+						read = append(read, one...)
+						gap()
+					}
+					if differ(read, known) {
+						return read, nil
+					}
+					return s.Await(ctx, known...)
+				}
+			}),
+		},
+		{
+			Name:   "cancelled wait takes the watch along",
+			Breaks: "When one Await of a key is cancelled, no other of the session hears of that key again.",
+			Rules:  map[string][]string{Backend: {"await/again"}},
+			session: awaits(func(s backend.Session) awaiting {
+				var mu sync.Mutex
+				deaf := make(map[string]bool)
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					mu.Lock()
+					wait := slices.ContainsFunc(known, func(e backend.Entry) bool { return deaf[e.Key] })
+					mu.Unlock()
+					if wait {
+						return s.Await(ctx, backend.Entry{Key: "/never"})
+					}
+					now, err := s.Await(ctx, known...)
+					if err != nil && ctx.Err() != nil {
+						mu.Lock()
+						defer mu.Unlock()
+						for _, e := range known {
+							deaf[e.Key] = true
+						}
+					}
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "operator's delete not noticed",
+			Breaks: "Await goes on when the whole directory of its entries is gone.",
+			Rules:  map[string][]string{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					if err != nil || now[0].Exists() || !known[0].Exists() {
+						return now, err
+					}
+					if _, err := s.Get(ctx, backend.Parent(now[0].Key)); isNoEntry(err) {
+						return s.Await(ctx, now...)
+					}
+					return now, nil
+				}
+			}),
+		},
+		{
+			Name:   "own deletion not noticed",
+			Breaks: "Await of an entry that the session itself has made does not return when somebody deletes it.",
+			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
+						return s.Await(ctx, backend.Entry{Key: "/never"})
+					}
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:    "one of many woken",
+			Breaks:  "When an entry goes, one of those who wait for it is told, and no other.",
+			Rules:   map[string][]string{"unfair": {"recipe/herd"}},
+			session: awaits(wakeOne()),
+		},
+	}
+}
+
+// wakeOne tells of each entry that goes only once, whoever waits for it.
+func wakeOne() func(s backend.Session) awaiting {
+	var mu sync.Mutex
+	told := make(map[uint64]bool)
+	first := func(rev uint64) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		was := told[rev]
+		told[rev] = true
+		return !was
+	}
+	return func(s backend.Session) awaiting {
+		return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+			for {
+				now, err := s.Await(ctx, known...)
+				if err != nil || len(known) > 1 || known[0].Session == s.ID() || now[0].Exists() || !known[0].Exists() || first(known[0].Rev) {
+					return now, err
+				}
+				known = now
+			}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package mutants
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// guardMutants break rules about conditions, and about the removal of entries.
+func guardMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:    "held asks for the version",
+			Breaks:  "The condition that an entry exists fails when it has a new value.",
+			Rules:   map[string][]string{Backend: {"guard/held", "guard/alone"}, "fair": {"fence/guard"}},
+			session: calls(exact(true)),
+		},
+		{
+			Name:    "unchanged asks for no version",
+			Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
+			Rules:   map[string][]string{Backend: {"guard/unchanged", "guard/alone"}, "kafka": {"epoch/raised"}},
+			session: calls(exact(false)),
+		},
+		{
+			Name:   "question not asked",
+			Breaks: "A commit of guards without ops always succeeds.",
+			Rules:  map[string][]string{Backend: {"guard/alone"}, "fair": {"fence/guard"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					if len(ops) == 0 {
+						return nil, nil
+					}
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "drop not confirmed",
+			Breaks: "Drop returns at once and does its work a little later.",
+			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					time.AfterFunc(s.TTL()/20, func() { _ = s.Drop(context.WithoutCancel(ctx), e) })
+					return nil
+				}
+			}),
+		},
+		{
+			Name:   "drop of what is gone fails",
+			Breaks: "Drop of an entry that somebody has removed returns ErrNoEntry.",
+			Rules:  map[string][]string{Backend: {"drop/confirmed"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					if _, err := s.Get(ctx, e.Key); isNoEntry(err) {
+						return err
+					}
+					return s.Drop(ctx, e)
+				}
+			}),
+		},
+		{
+			Name:   "drop given up with its context",
+			Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
+			Rules:  map[string][]string{Backend: {"drop/background"}, "fair": {"cancel/out-of-touch"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
+						return err
+					}
+					return s.Drop(ctx, e)
+				}
+			}),
+		},
+		{
+			Name:   "withdrawn entry forgotten",
+			Breaks: "Drop says that the entry is gone, and removes nothing.",
+			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					_, err := s.Get(ctx, e.Key) // for the errors of the call itself
+					if isNoEntry(err) {
+						return nil
+					}
+					return err
+				}
+			}),
+		},
+	}
+}
+
+// exact has all guards ask for the version, or none.
+func exact(all bool) func(s backend.Session, o *over) {
+	return func(s backend.Session, o *over) {
+		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+			guards = slices.Clone(guards)
+			for i := range guards {
+				guards[i].Exact = all
+			}
+			return s.Commit(ctx, guards, ops...)
+		}
+	}
+}

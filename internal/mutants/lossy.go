@@ -1,0 +1,131 @@
+package mutants
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// A Faulter is a process whose requests and replies can be made to get lost, such as a
+// memory.Client. The Backend of a mutant is one if what it does wrong is what it does
+// about a loss: then that loss has to be armed there, and not at the client inside.
+type Faulter interface {
+	LoseReply(memory.Match)
+	CutReply(memory.Match)
+	LoseRequest(memory.Match)
+}
+
+// link is what a client can do with its connection.
+type link interface {
+	Suspend()
+	Resume()
+}
+
+// lost is a commit whose reply or request was lost.
+type lost struct {
+	guards  []backend.Guard
+	ops     []backend.Op
+	reached bool // the service has it, and answered:
+	made    []backend.Entry
+	err     error
+	cut     error // why the process gave up before the link was back
+}
+
+// answer is the right one, but that nobody looks whether what was made still stands.
+func (c *lost) answer(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
+	switch {
+	case !c.reached:
+		return s.Commit(ctx, c.guards, c.ops...)
+	case c.err != nil:
+		return nil, c.err
+	case c.cut != nil:
+		for _, e := range c.made {
+			if e.Session != "" {
+				_ = s.Drop(ctx, e) // goes on in the background
+			}
+		}
+		return nil, backend.Indeterminate(c.cut)
+	}
+	return c.made, nil
+}
+
+// lossy is the backend of a mutant that does wrong what follows a loss.
+func lossy(resolve func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
+	return func(b backend.Backend) backend.Backend { return &losing{Backend: b, resolve: resolve} }
+}
+
+type losing struct {
+	backend.Backend
+	resolve func(context.Context, backend.Session, *lost) ([]backend.Entry, error)
+
+	mu    sync.Mutex
+	armed []loss
+}
+
+type loss struct {
+	match   memory.Match
+	request bool // and not the reply
+	cut     bool // until the link is resumed
+}
+
+func (b *losing) arm(l loss) {
+	if l.match == nil {
+		l.match = memory.Any
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.armed = append(b.armed, l)
+}
+
+func (b *losing) LoseReply(match memory.Match)   { b.arm(loss{match: match}) }
+func (b *losing) CutReply(match memory.Match)    { b.arm(loss{match: match, cut: true}) }
+func (b *losing) LoseRequest(match memory.Match) { b.arm(loss{match: match, request: true}) }
+
+// next disarms the loss that is meant for ops, if there is one.
+func (b *losing) next(ops []backend.Op) (loss, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.IndexFunc(b.armed, func(l loss) bool { return l.match(ops) })
+	if i < 0 {
+		return loss{}, false
+	}
+	l := b.armed[i]
+	b.armed = slices.Delete(b.armed, i, i+1)
+	return l, true
+}
+
+func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return &over{Session: s, commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+		l, ok := b.next(ops)
+		if !ok {
+			return s.Commit(ctx, guards, ops...)
+		}
+		c := &lost{guards: guards, ops: ops}
+		if !l.request {
+			c.reached = true
+			c.made, c.err = s.Commit(ctx, guards, ops...)
+		}
+		if at, ok := b.Backend.(link); ok && l.cut {
+			at.Suspend()
+			_, c.cut = s.List(ctx, "/any") // blocks until the link is back
+		}
+		return b.resolve(ctx, s, c)
+	}}, nil
+}
+
+// faulter returns the Faulter in the backend of a mutant, if there is one.
+func faulter(b backend.Backend) (Faulter, bool) {
+	w, ok := b.(wrapped)
+	if !ok {
+		return nil, false
+	}
+	f, ok := w.Backend.(*losing)
+	return f, ok
+}

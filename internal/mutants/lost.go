@@ -1,0 +1,129 @@
+package mutants
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// lostMutants break rules about requests and replies that are lost.
+func lostMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:   "lost reply retried as a second entry",
+			Breaks: "A commit whose reply was lost is sent again as if nothing had been done.",
+			Rules: map[string][]string{
+				Backend: {
+					"lost-reply/enqueue", "lost-reply/create", "lost-reply/put", "lost-reply/delete", "lost-reply/atomic",
+					"lost-reply/put-create", "lost-reply/puts", "lost-reply/overwritten",
+				},
+				"fair": {"reply/lost", "fence/lost-reply"},
+			},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				return s.Commit(ctx, c.guards, c.ops...)
+			}),
+		},
+		{
+			Name:   "lost reply told as a failure",
+			Breaks: "A commit whose reply was lost returns an error that says that nothing was written.",
+			Rules: map[string][]string{
+				Backend: {"lost-reply/set", "lost-reply/race", "lost-reply/deleted"},
+				"fair":  {"reply/lost", "fence/lost-reply"},
+			},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				if c.reached {
+					return nil, fmt.Errorf("%v: connection lost: %w", "memory", backend.ErrConflict)
+				}
+				return s.Commit(ctx, c.guards, c.ops...)
+			}),
+		},
+		{
+			Name:   "lost reply resolved by the value",
+			Breaks: "A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
+			Rules:  map[string][]string{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				var found []backend.Entry
+				for _, op := range c.ops {
+					e, err := s.Get(ctx, op.Key)
+					if err != nil || string(e.Value) != string(op.Value) || op.Kind == backend.OpEnqueue {
+						return c.answer(ctx, s)
+					}
+					found = append(found, e)
+				}
+				return found, nil
+			}),
+		},
+		{
+			Name:   "late reply believed",
+			Breaks: "A commit whose reply comes late returns what it made, though somebody has removed it since.",
+			Rules:  map[string][]string{Backend: {"lost-reply/deleted"}},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				return c.answer(ctx, s)
+			}),
+		},
+		{
+			Name:   "lost request not sent again",
+			Breaks: "A commit whose request was lost returns an error, though it could be sent again.",
+			Rules: map[string][]string{
+				Backend: {
+					"lost-request/create", "lost-request/enqueue", "lost-request/put", "lost-request/set", "lost-request/delete",
+					"lost-request/atomic", "lost-request/put-create", "lost-request/puts",
+				},
+				"fair": {"reply/lost-request", "fence/lost-reply"},
+			},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				if !c.reached {
+					return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
+				}
+				return c.answer(ctx, s)
+			}),
+		},
+		{
+			Name:   "ghost of an abandoned commit",
+			Breaks: "An entry whose creation could not be reported, because the context ended, stays.",
+			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
+			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+				if c.cut != nil {
+					return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
+				}
+				return c.answer(ctx, s)
+			}),
+		},
+		{
+			Name:   "unknown outcome told as a failure",
+			Breaks: "A commit whose outcome could not be learnt returns why, and not ErrIndeterminate.",
+			Rules: map[string][]string{
+				Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"},
+				"fair":  {"fence/lost-and-cut", "fence/cancel"},
+			},
+			session: calls(func(s backend.Session, o *over) {
+				o.mapErrors(func(err error) error {
+					if !errors.Is(err, backend.ErrIndeterminate) {
+						return err
+					}
+					for _, plain := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+						if errors.Is(err, plain) {
+							return fmt.Errorf("memory: commit: %w", plain)
+						}
+					}
+					return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
+				})
+			}),
+		},
+		{
+			Name:   "unknown outcome ends the campaign",
+			Breaks: "A commit whose outcome could not be learnt returns an error that nobody knows.",
+			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.mapErrors(func(err error) error {
+					if errors.Is(err, backend.ErrIndeterminate) {
+						return errors.New("connection lost")
+					}
+					return err
+				})
+			}),
+		},
+	}
+}

@@ -1,0 +1,126 @@
+package mutants
+
+import (
+	"context"
+	"errors"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+// recipeMutants break rules about who waits for whom.
+func recipeMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:   "all woken",
+			Breaks: "A candidate waits for any change of the directory instead of its predecessor's going.",
+			Rules:  map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}},
+			campaign: inSession(func(s backend.Session, o *over) {
+				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					dir := backend.Parent(known[0].Key)
+					for {
+						l, err := s.List(ctx, dir)
+						if err != nil {
+							return nil, err
+						}
+						read, err := now(ctx, s, known)
+						if err != nil || differ(read, known) {
+							return read, err
+						}
+						if _, err := s.AwaitList(ctx, l); err != nil {
+							return nil, err
+						}
+					}
+				}
+			}),
+		},
+		{
+			Name:   "list read at each handover",
+			Breaks: "A candidate that is told that its turn has come lists the directory before it leads.",
+			Rules:  map[string][]string{"fair": {"recipe/one-wake-up"}},
+			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+				claim, err := inner(ctx, c)
+				if err == nil {
+					_, err = c.Session.List(ctx, c.Dir)
+				}
+				return claim, err
+			},
+		},
+		{
+			Name:   "one step back at each wake-up",
+			Breaks: "Every second candidate enrols again when it is woken, at the end of the line.",
+			Rules:  map[string][]string{"fair": {"term/order", "run/failing-candidates"}},
+			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+				steps := c.ID[len(c.ID)-1]%2 == 0
+				return inSession(func(s backend.Session, o *over) {
+					o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+						now, err := s.Await(ctx, known...)
+						if err == nil && steps && len(now) == 2 && now[0].Exists() && !now[1].Exists() {
+							steps = false
+							_, err = s.Commit(ctx, nil, backend.Delete(now[0]))
+							now[0] = backend.Entry{Key: now[0].Key}
+						}
+						return now, err
+					}
+				})(ctx, c, inner)
+			},
+		},
+		{
+			Name:   "waits for foreign seats",
+			Breaks: "A candidate waits for an entry on the seat that nobody's session will ever take away.",
+			Rules:  map[string][]string{"unfair": {"data/foreign-seat"}},
+			campaign: inSession(func(s backend.Session, o *over) {
+				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					for i := range now {
+						if now[i].Exists() && now[i].Session == "" {
+							now[i].Session = "somebody"
+						}
+					}
+					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "missing directory is final",
+			Breaks: "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
+			Rules:  map[string][]string{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
+			campaign: inSession(func(s backend.Session, o *over) {
+				o.mapErrors(func(err error) error {
+					if errors.Is(err, backend.ErrNoParent) {
+						return errors.New("no such directory")
+					}
+					return err
+				})
+			}),
+		},
+		{
+			Name:   "equal ID taken for the own earlier self",
+			Breaks: "A candidate that enters removes the entries of those who have its ID.",
+			Rules:  map[string][]string{"fair": {"term/same-id"}},
+			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+				l, err := c.Session.List(ctx, c.Dir)
+				if err != nil {
+					return elector.Claim{}, err
+				}
+				for _, key := range l.Keys {
+					e, err := c.Session.Get(ctx, key)
+					if err == nil && layout.DecodeCandidate(e.Value).ID == c.ID {
+						// Somebody may have been faster.
+						_, _ = c.Session.Commit(ctx, nil, backend.Delete(e))
+					}
+				}
+				return inner(ctx, c)
+			},
+		},
+		{
+			Name:   "cancelled campaign keeps its entry",
+			Breaks: "A candidate that is cancelled while it waits leaves its entry in the line.",
+			Rules:  map[string][]string{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
+			trusted: calls(func(s backend.Session, o *over) {
+				o.drop = func(context.Context, backend.Entry) error { return nil }
+			}),
+		},
+	}
+}

@@ -1,0 +1,142 @@
+package mutants
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+// termMutants break rules about what is reported of a term.
+func termMutants() []Mutant {
+	return []Mutant{
+		{
+			Name:   "elected twice",
+			Breaks: "Elected is called twice for one term.",
+			Rules:  map[string][]string{"fair": {"term/once"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Elected
+				c.Hooks.Elected = func(token uint64) { tell(token); tell(token) }
+			},
+		},
+		{
+			Name:   "ended before elected",
+			Breaks: "Elected is told when Ended has been.",
+			Rules:  map[string][]string{"fair": {"term/once"}},
+			config: func(c *elector.Config) {
+				elected, ended := c.Hooks.Elected, c.Hooks.Ended
+				c.Hooks.Elected = func(uint64) {}
+				c.Hooks.Ended = func(token uint64, cause error) { ended(token, cause); elected(token) }
+			},
+		},
+		{
+			Name:   "ended without elected",
+			Breaks: "A term is not reported when it begins.",
+			Rules:  map[string][]string{"fair": {"term/once"}},
+			config: func(c *elector.Config) { c.Hooks.Elected = nil },
+		},
+		{
+			Name:   "end not reported",
+			Breaks: "A term that ends is not reported.",
+			Rules:  map[string][]string{"fair": {"term/once", "term/ended-first"}},
+			config: func(c *elector.Config) { c.Hooks.Ended = nil },
+		},
+		{
+			Name:   "ended told beside the next term",
+			Breaks: "Ended is called on a goroutine of its own, so that the next term can begin meanwhile.",
+			Rules:  map[string][]string{"fair": {"term/ended-first"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Ended
+				c.Hooks.Ended = func(token uint64, cause error) { go tell(token, cause) }
+			},
+		},
+		{
+			Name:   "elected told beside the end",
+			Breaks: "Elected is called on a goroutine of its own, so that Ended can come before it has returned.",
+			Rules:  map[string][]string{"fair": {"term/elected-first"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Elected
+				c.Hooks.Elected = func(token uint64) { go tell(token) }
+			},
+		},
+		{
+			Name:   "term begins before the last has ended",
+			Breaks: "Campaign returns the same win again while its term holds: two terms for one seat.",
+			Rules:  map[string][]string{"fair": {"term/busy"}},
+			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+				var mu sync.Mutex
+				var last *elector.Term
+				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if last != nil && last.Valid() {
+						return last, nil
+					}
+					t, err := e.Campaign(ctx)
+					last = t
+					return t, err
+				})(cfg, e)
+			},
+		},
+		{
+			Name:   "stage not completed",
+			Breaks: "The stage in which a candidate looks who stands before it is reported begun, and never completed.",
+			Rules:  map[string][]string{"fair": {"recipe/stages"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Stage
+				c.Hooks.Stage = func(e elector.StageEvent) {
+					if e.Stage != elector.StageDetermine || !e.Completed {
+						tell(e)
+					}
+				}
+			},
+		},
+		{
+			Name:   "retries not reported",
+			Breaks: "Nobody hears that a campaign reaches no server.",
+			Rules:  map[string][]string{"fair": {"server/unreachable-at-start", "server/none-at-start"}},
+			config: func(c *elector.Config) { c.Hooks.Retry = nil },
+		},
+		{
+			Name:   "steps down at every cut",
+			Breaks: "A term ends at the first disconnect, whatever the policy.",
+			Rules:  map[string][]string{"fair": {"loss/short-cut-held", "loss/long-cut", "server/restart"}},
+			config: func(c *elector.Config) { c.OnSuspend = elector.StepDownOnSuspend },
+		},
+		{
+			Name:   "never steps down",
+			Breaks: "A term outlives a disconnect, whatever the policy.",
+			Rules:  map[string][]string{"fair": {"loss/short-cut-steps-down", "loss/long-cut"}},
+			config: func(c *elector.Config) { c.OnSuspend = elector.HoldWhileTrusted },
+		},
+		{
+			Name:    "goroutine left after the term",
+			Breaks:  "Each term starts a goroutine that outlives it, and the Close of its elector.",
+			Rules:   map[string][]string{"fair": {"term/order"}},
+			elector: onTerm(func(*elector.Term, *elector.TermConfig) { go time.Sleep(time.Minute) }),
+		},
+		{
+			Name:   "context outlives the term",
+			Breaks: "The Context of a term is done a second after the term has ended.",
+			Rules:  map[string][]string{"fair": {"loss/long-cut", "loss/deadline"}},
+			// A lead function that returns at once is called again at once.
+			Endless: []string{"run/failing-candidates"},
+			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+				ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
+				context.AfterFunc(t.Context(), func() {
+					time.AfterFunc(time.Second, func() { cancel(context.Cause(t.Context())) })
+				})
+				c.Context = ctx
+			}),
+		},
+		{
+			Name:   "valid for ever",
+			Breaks: "Valid is true until the Context is done, without a look at the clock.",
+			Rules:  map[string][]string{"fair": {"loss/deadline"}},
+			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+				c.Valid = func() bool { return t.Context().Err() == nil }
+			}),
+		},
+	}
+}

@@ -1,0 +1,6 @@
+package mutants
+
+// unbroken are the rules that no mutant breaks, and why there is none.
+var unbroken = map[string]string{
+	"server/member-killed": "the memory service is one, and not an ensemble",
+}
