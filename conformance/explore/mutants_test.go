@@ -27,7 +27,9 @@ var orderMutants = []struct {
 	{"predecessor skipped", "fair", "order", 6},
 	{"predecessor's going taken for the win", "fair", "order one-holder", 12},
 	{"win without own entry", "fair", "own-entry", 12},
-	{"taken seat is taken for the own", "unfair kafka", "one-holder own-entry", 12},
+	{"wait not released at the loss", "fair", "progress", 14},
+	{"watches forgotten at a reconnection", "fair", "progress", 14},
+	{"taken seat is taken for the own", "unfair", "own-entry", 4},
 }
 
 func TestMutants(t *testing.T) {
