@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"testing"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -60,11 +61,21 @@ const MaxCandidates = 16
 // maxSteps is when a schedule is taken for one that never ends.
 const maxSteps = 1000
 
+// check ends the test where nothing can be explored.
+func (c Config) check(t *testing.T) {
+	t.Helper()
+	if c.Strategy == nil {
+		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as fair.New")
+	}
+	if c.Candidates > MaxCandidates {
+		t.Fatalf("explore: Config.Candidates is %d: at most %d", c.Candidates, MaxCandidates)
+	}
+}
+
 func (c Config) withDefaults() Config {
 	if c.Candidates <= 0 {
 		c.Candidates = 2
 	}
-	c.Candidates = min(c.Candidates, MaxCandidates)
 	if c.New == nil {
 		c.New = elector.New
 	}

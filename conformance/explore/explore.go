@@ -13,6 +13,7 @@ import (
 // called in a bubble of testing/synctest.
 func Exhaustive(t *testing.T, cfg Config) Report {
 	t.Helper()
+	cfg.check(t)
 	return exhaustive(t, cfg).fail(t)
 }
 
@@ -41,6 +42,7 @@ func (r Report) fail(t *testing.T) Report {
 // is nil if it finds none; the numbers are those of all together.
 func Hunt(t *testing.T, cfg Config) Report {
 	t.Helper()
+	cfg.check(t)
 	cfg = cfg.withDefaults()
 	var all Report
 	for _, look := range []func(Config) Report{
@@ -65,6 +67,7 @@ func Hunt(t *testing.T, cfg Config) Report {
 // found with, and fails t if it breaks a rule.
 func Replay(t *testing.T, cfg Config, schedule string) {
 	t.Helper()
+	cfg.check(t)
 	failure, err := replay(t, cfg, schedule)
 	switch {
 	case err != nil:

@@ -21,6 +21,7 @@ const changes = 3
 // ASPLOS 2010.
 func Random(t *testing.T, cfg Config, seed uint64, n int) Report {
 	t.Helper()
+	cfg.check(t)
 	return random(t, cfg, seed, n).fail(t)
 }
 
