@@ -82,7 +82,7 @@ func TestFiveCandidates(t *testing.T) {
 	}
 }
 
-var budget = flag.Duration("explore.budget", 2*time.Second, "how long TestProve explores each strategy")
+var budget = flag.Duration("explore.budget", time.Second, "how long TestProve explores each strategy")
 
 // TestProve goes as far as its budget allows, and says how far.
 func TestProve(t *testing.T) {

@@ -54,7 +54,7 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 	for name, strategy := range strategies {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{Strategy: strategy, Candidates: 3, Faults: 3}.withDefaults()
-			for seed := range uint64(60) {
+			for seed := range uint64(30) {
 				var states []string
 				var steps []string
 				record := func(w *world) {
