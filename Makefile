@@ -1,5 +1,6 @@
 # make test   does its own set-up and runs everything, with the race detector; then
 #             prints which rule held on which strategy and service
+# make prove  explores every order of steps for as long as PROVE says, for each strategy
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make fuzz   runs each fuzz target for FUZZTIME, 30s by default
@@ -24,7 +25,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
-.PHONY: test lint bench fuzz load setup quickstart fencing mutants
+.PHONY: test lint bench fuzz load setup quickstart fencing mutants prove
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
@@ -33,6 +34,13 @@ TEST = -race -parallel 12 -timeout 20m ./...
 test: setup
 	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST))
 	GOWORK=off $(GO) run ./internal/testmatrix $(TEST)
+
+# It has one candidate go on at a time, so more than one processor is of no use. It says
+# how far it has got.
+PROVE = 20m
+
+prove:
+	GOMAXPROCS=1 $(GO) test ./conformance/explore -run '^TestProve$$' -v -timeout 0 -explore.budget=$(PROVE)
 
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \

@@ -1,0 +1,211 @@
+package explore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+type phase string
+
+const (
+	campaigning phase = "campaigning"
+	leading     phase = "leading"
+	resigning   phase = "resigning"
+	finished    phase = "finished"
+)
+
+// A candidate is one simulated process with an elector, and what it wants: to lead
+// a number of times, doing one fenced commit each time.
+type candidate struct {
+	world   *world
+	letter  byte
+	client  *memory.Client
+	elector elector.Elector
+
+	// Written by the candidate's goroutines under world.mu, and read by the explorer
+	// when all is quiet.
+	session  backend.Session // the latest
+	sessions []backend.Session
+	opened   int
+	flight   []byte // kinds of the calls that were let go and have not returned
+	results  map[byte][]noted
+	phase    phase
+	terms    []*term
+	claim    backend.Entry // of the latest win
+	begun    int           // terms that were reported as elected
+	ended    int           // terms that were reported as ended
+	led      int           // terms with a commit
+	cancel   context.CancelFunc
+
+	// The explorer's own.
+	cut, crashed, cancelled bool
+}
+
+// A term is one of the real ones, with what the candidate did in it.
+type term struct {
+	*elector.Term
+	by    *candidate
+	claim backend.Entry
+	key   string // what it commits
+	// outcome is what the commit has returned.
+	outcome  error
+	returned bool
+	resign   chan struct{} // closed to have it resign early
+	over     chan struct{}
+}
+
+func (c *candidate) String() string { return string([]byte{c.letter}) }
+
+func newCandidate(w *world, i int) (*candidate, error) {
+	id := strconv.Itoa(i)
+	c := &candidate{world: w, letter: byte('a' + i), client: w.svc.Client(id), phase: campaigning}
+	var b backend.Backend = &process{c.client, c}
+	if w.cfg.Backend != nil {
+		b = w.cfg.Backend(b)
+	}
+	var err error
+	c.elector, err = w.cfg.New(elector.Config{
+		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
+		// Any other wait would only let the explorer's time pass.
+		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond,
+		Hooks: elector.Hooks{Elected: c.onElected, Ended: c.onEnded, Retry: c.onRetry},
+	})
+	return c, err
+}
+
+// run is the candidate's program.
+func (c *candidate) run() {
+	w := c.world
+	for c.led < w.cfg.Terms && !c.cancelled && w.ctx.Err() == nil {
+		ctx, cancel := context.WithCancel(w.ctx)
+		defer cancel()
+		w.set(func() { c.phase, c.cancel = campaigning, cancel })
+		t, err := c.elector.Campaign(ctx)
+		if err != nil {
+			if ctx.Err() == nil {
+				w.broken("campaign", "%s's campaign ended with: %v", c, err)
+			}
+			break
+		}
+		c.lead(t)
+	}
+	w.set(func() { c.phase = finished })
+}
+
+func (c *candidate) lead(of *elector.Term) {
+	w := c.world
+	t := &term{Term: of, by: c, claim: claimOf(of), key: fmt.Sprintf("%s/%s%d", commits, c, len(c.terms)+1), resign: make(chan struct{}), over: make(chan struct{})}
+	w.set(func() { c.phase, c.terms = leading, append(c.terms, t) })
+	var early sync.WaitGroup
+	early.Go(func() {
+		select {
+		case <-t.resign:
+			_ = t.Resign(w.ctx) // its error says that the release goes on in the background
+		case <-t.over:
+		}
+	})
+	_, err := t.Commit(w.ctx, elector.Create(t.key, nil))
+	w.set(func() {
+		c.phase, t.outcome, t.returned = resigning, err, true
+		if err == nil || errors.Is(err, elector.ErrIndeterminate) {
+			c.led++
+		} else if !errors.Is(err, elector.ErrDeposed) && w.ctx.Err() == nil {
+			w.brokenLocked("campaign", "%s's commit in term %d ended with: %v", c, t.Token(), err)
+		}
+	})
+	select {
+	case <-t.resign:
+	default:
+		_ = t.Resign(w.ctx)
+	}
+	close(t.over)
+	early.Wait()
+}
+
+// claimOf is the entry that holds the term's seat.
+func claimOf(t *elector.Term) (claim backend.Entry) {
+	for _, g := range t.Guard().Conditions {
+		if g.Entry.Session != "" {
+			claim = g.Entry
+		}
+	}
+	return claim
+}
+
+func (c *candidate) onElected(token uint64) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	c.begun++
+	c.world.elected(c, token)
+}
+
+func (c *candidate) onEnded(token uint64, cause error) {
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	c.ended++
+	if c.ended > c.begun {
+		c.world.brokenLocked("edges", "%s's term %d is reported as ended, and was not as elected", c, token)
+	}
+	c.world.tracef("      %s: term %d has ended: %v", c, token, cause)
+}
+
+// onRetry parks, so that a candidate that is out of touch does not try for ever.
+func (c *candidate) onRetry(error, int, time.Duration) {
+	k := &call{by: c, kind: callRetry, text: "try again"}
+	c.world.park(c.world.ctx, k)
+	c.world.landed(k)
+	c.world.retried.Store(true)
+}
+
+// watched parks each win of a strategy, before the elector has heard of it, and
+// looks whether it is one.
+func watched(s elector.Strategy, c *candidate) elector.Strategy {
+	if f, ok := s.(elector.Foreign); ok {
+		return foreign{observed{f, c}, f}
+	}
+	return observed{s, c}
+}
+
+type observed struct {
+	elector.Strategy
+	by *candidate
+}
+
+type foreign struct {
+	observed
+	elector.Foreign
+}
+
+func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	return f.observed.Campaign(ctx, c)
+}
+
+func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	w := o.by.world
+	w.set(func() {
+		if !o.by.cut {
+			// Whatever it went through before is over: it begins anew.
+			o.by.results = nil
+		}
+	})
+	claim, err := o.Strategy.Campaign(ctx, c)
+	if err != nil {
+		return claim, err
+	}
+	if have := w.svc.Entry(claim.Entry.Key); have.Rev != claim.Entry.Rev || have.Session != c.Session.ID() {
+		w.broken("own-entry", "%s wins without an entry: its claim is %s, and there is %s", o.by, w.name(claim.Entry), w.name(have))
+	}
+	w.set(func() { o.by.claim = claim.Entry })
+	k := &call{by: o.by, kind: callWin, text: "win", session: o.by.session, reads: []string{own}, writes: []string{elections}}
+	w.park(ctx, k)
+	w.note(k, nil, claim.Entry)
+	return claim, nil
+}

@@ -1,0 +1,336 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A choice is one thing that may happen next.
+type choice struct {
+	// label is the choice in a schedule: the candidate's letter, the letter of the
+	// call or fault, a number if there are several alike, and "!" for a lost reply.
+	label string
+	by    int
+	fault bool
+	time  bool // time passes, which everything depends on
+	footprint
+	call *call
+}
+
+// A footprint is what a step reads and writes, as keys. Two steps of different
+// candidates commute if neither writes what the other reads or writes.
+type footprint struct{ reads, writes []string }
+
+// Keys that stand for more than an entry. No path begins without a slash.
+const (
+	created   = "created"   // the order in which candidates' entries are made
+	elections = "elections" // the order in which terms begin
+	own       = "own"       // all entries of the candidate
+)
+
+// below stands for the list of what is enqueued in dir; older for what stands in dir
+// now, whatever may still come.
+func below(dir string) string { return dir + "/" }
+func older(dir string) string { return dir + "//" }
+
+// expand replaces keys that stand for entries by those that stand there now.
+func expand(keys []string, of *candidate, owners map[string]owner, entries []backend.Entry) []string {
+	var all []string
+	for _, key := range keys {
+		dir, isOlder := strings.CutSuffix(key, "//")
+		if !isOlder {
+			dir = strings.TrimSuffix(key, "/")
+			if key != own {
+				all = append(all, key)
+			}
+		}
+		for _, e := range entries {
+			if key == own && owners[e.Session].by == of || key != own && dir != key && backend.Parent(e.Key) == dir {
+				all = append(all, e.Key)
+			}
+		}
+	}
+	return all
+}
+
+// independent tells whether two choices of one moment lead to the same, whichever
+// comes first, and neither takes the other away. left is how many faults may come.
+func independent(a, b choice, left int) bool {
+	if a.by == b.by || a.time || b.time || a.fault && b.fault && left < 2 {
+		return false
+	}
+	return !meet(a.writes, b.writes) && !meet(a.writes, b.reads) && !meet(a.reads, b.writes)
+}
+
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(key string) bool { return slices.Contains(b, key) })
+}
+
+// choices are all that may happen next: calls first, those of the candidate that went
+// last before the others', then what ends faults, then faults.
+func (w *world) choices() []choice {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entries := w.entries()
+	var calls, ends, faults []choice
+	for i, c := range w.candidates {
+		at := choice{by: i, footprint: footprint{writes: expand([]string{own}, c, w.owners, entries)}}
+		mine := len(calls)
+		calls = append(calls, w.calls(i, entries)...)
+		if c == w.last {
+			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
+		}
+		if c.cut && !c.crashed {
+			at.label = c.String() + "R"
+			ends = append(ends, at)
+		}
+		if w.faults < w.cfg.Faults {
+			for _, kind := range w.cfg.Kinds {
+				if !w.mayFail(c, kind, entries) {
+					continue
+				}
+				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true}
+				if kind == Expire || kind == Delete {
+					f.footprint = at.footprint
+				}
+				faults = append(faults, f)
+			}
+		}
+	}
+	if w.faults < w.cfg.Faults && slices.Contains(w.cfg.Kinds, LoseReply) {
+		for _, ch := range calls {
+			if ch.mayLose() {
+				ch.label, ch.fault = ch.label+"!", true
+				faults = append(faults, ch)
+			}
+		}
+	}
+	if w.passes(entries) {
+		ends = append(ends, choice{label: passing, by: -1, time: true})
+	}
+	all := append(append(calls, ends...), faults...)
+	if len(all) == 0 && w.mayWait() {
+		all = append(all, choice{label: passing, by: -1, time: true})
+	}
+	return all
+}
+
+// mayWait tells whether a candidate may be waiting for a timer of its own.
+func (w *world) mayWait() bool {
+	return !w.idle && slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
+}
+
+// calls are those of a candidate that can be let go.
+func (w *world) calls(i int, entries []backend.Entry) []choice {
+	c := w.candidates[i]
+	var all []choice
+	for _, k := range w.parked {
+		if k.by != c || c.crashed || c.cut && k.kind != callWin || w.isForced(k) {
+			continue
+		}
+		all = append(all, choice{by: i, call: k, footprint: footprint{
+			expand(k.reads, c, w.owners, entries), expand(k.writes, c, w.owners, entries),
+		}})
+	}
+	slices.SortStableFunc(all, func(a, b choice) int {
+		if a.call.kind != b.call.kind {
+			return int(a.call.kind) - int(b.call.kind)
+		}
+		if a.call.bounded != b.call.bounded {
+			return map[bool]int{false: -1, true: 1}[a.call.bounded]
+		}
+		return strings.Compare(a.call.text, b.call.text)
+	})
+	for n := range all {
+		all[n].label = string([]byte{c.letter, all[n].call.kind})
+		if n > 0 && all[n].call.kind == all[n-1].call.kind {
+			all[n].label += fmt.Sprint(n + 1)
+		}
+	}
+	return all
+}
+
+// mayFail tells whether a fault makes a difference to a candidate now.
+func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool {
+	if c.crashed || c.phase == finished || c.session == nil {
+		return false
+	}
+	t := c.term()
+	switch kind {
+	case Expire, Suspend, Crash:
+		return !c.cut && c.session.State() == backend.Live
+	case Cancel:
+		return c.phase == campaigning && !c.cancelled
+	case Resign:
+		return c.phase == leading && t.Context().Err() == nil
+	case Delete:
+		return w.entry(c, entries).Exists()
+	}
+	return false
+}
+
+// entry is the candidate's oldest one.
+func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Entry) {
+	for _, e := range entries {
+		if w.owners[e.Session].by == c && (!oldest.Exists() || e.Rev < oldest.Rev) {
+			oldest = e
+		}
+	}
+	return oldest
+}
+
+// next is when something happens to a session that has no heartbeats: its window ends,
+// and then the service drops its entries. Zero: nothing will.
+func (w *world) next(c *candidate, entries []backend.Entry) (first time.Time) {
+	for _, s := range c.sessions {
+		var at time.Time
+		switch owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() }); {
+		case s.State() == backend.Suspended:
+			at = s.Deadline()
+		case s.State() == backend.Lost && owns:
+			at = s.Deadline().Add(ttl / 10) // memory's margin
+		default:
+			continue
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// find returns the choice with this label, without a footprint.
+func (w *world) find(label string) (choice, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if label == passing {
+		return choice{label: label, by: -1, time: true}, w.passes(w.entries()) || w.mayWait()
+	}
+	i := int(label[0]) - 'a'
+	if i < 0 || i >= len(w.candidates) || len(label) < 2 {
+		return choice{}, false
+	}
+	c, kind := w.candidates[i], Fault(label[1])
+	f := choice{label: label, by: i, fault: kind != back}
+	switch {
+	case kind == back:
+		return f, c.cut && !c.crashed
+	case kind < 'a':
+		return f, w.mayFail(c, kind, w.entries())
+	}
+	call, lost := strings.CutSuffix(label, "!")
+	for _, ch := range w.calls(i, nil) {
+		if ch.label == call && (!lost || ch.mayLose()) {
+			ch.label, ch.fault = label, lost
+			return ch, true
+		}
+	}
+	return choice{}, false
+}
+
+// mayLose tells whether the call's reply can be lost: that of a read is asked for again.
+func (ch choice) mayLose() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
+
+// passes tells whether time brings anything.
+func (w *world) passes(entries []backend.Entry) bool {
+	return slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !w.next(c, entries).IsZero() })
+}
+
+// do has the choice happen, returns when all is quiet again, and looks whether the
+// rules hold.
+func (w *world) do(ch choice) {
+	held := w.standing()
+	w.mu.Lock()
+	w.steps = append(w.steps, ch.label)
+	if w.tell {
+		w.tracef("%-5s %s", ch.label, w.describe(ch))
+	}
+	w.mu.Unlock()
+	if ch.fault {
+		w.faults++
+	}
+	w.idle = false
+	switch {
+	case ch.time:
+		w.passTime()
+	case ch.call != nil:
+		w.last = w.candidates[ch.by]
+		if ch.fault {
+			w.last.cut = true
+			w.last.client.CutReply(nil)
+		}
+		w.free(ch.call)
+	default:
+		w.happen(w.candidates[ch.by], Fault(ch.label[1]))
+	}
+	w.settle()
+	w.check(held)
+}
+
+// Choices that are no faults.
+const (
+	back    Fault = 'R' // the end of Suspend and LoseReply
+	passing       = "-t"
+)
+
+func (w *world) happen(c *candidate, kind Fault) {
+	switch kind {
+	case Expire:
+		c.client.Expire()
+	case Suspend:
+		c.cut = true
+		c.client.Suspend()
+	case Crash:
+		c.cut, c.crashed = true, true
+		c.client.Suspend()
+	case Cancel:
+		c.cancelled = true
+		c.cancel()
+	case Resign:
+		close(c.term().resign)
+	case Delete:
+		w.mu.Lock()
+		e := w.entry(c, w.entries())
+		w.deleted[e.Rev] = true
+		w.mu.Unlock()
+		w.svc.Delete(e.Key)
+	case back:
+		c.cut = false
+		c.client.Resume()
+	}
+}
+
+// passTime moves the clock to the next thing that it brings.
+func (w *world) passTime() {
+	entries := w.entries()
+	var first time.Time
+	for _, c := range w.candidates {
+		if at := w.next(c, entries); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
+	if first.IsZero() {
+		w.idle = true
+		time.Sleep(patience)
+		return
+	}
+	time.Sleep(time.Until(first) + time.Millisecond)
+}
+
+func (w *world) describe(ch choice) string {
+	switch {
+	case ch.time:
+		return "time passes"
+	case ch.call != nil && ch.fault:
+		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
+	case ch.call != nil:
+		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
+	case Fault(ch.label[1]) == back:
+		return fmt.Sprintf("%s: link is back", w.candidates[ch.by])
+	}
+	return fmt.Sprintf("%s: %v", w.candidates[ch.by], Fault(ch.label[1]))
+}

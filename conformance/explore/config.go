@@ -1,0 +1,122 @@
+package explore
+
+import (
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// Election is the path of the election that is explored.
+const Election = "/election"
+
+// A Config says what is explored.
+type Config struct {
+	// Strategy makes the strategy of one candidate. Required. The IDs of the
+	// candidates are "0", "1", and so on, which every strategy of this module takes.
+	Strategy func() elector.Strategy
+
+	// Backend, if set, wraps the backend of each candidate. What it calls on the one
+	// that it is given are the steps: a call that it makes in two comes in two.
+	Backend func(backend.Backend) backend.Backend
+
+	// New, if set, makes the candidates instead of elector.New. It must give the config
+	// that it gets to one, with changes as it likes.
+	New func(elector.Config) (elector.Elector, error)
+
+	// Candidates is how many there are; zero means 2, at most MaxCandidates.
+	Candidates int
+
+	// Terms is how often each candidate wants to lead; zero means once. It does one
+	// fenced commit in each term, and resigns.
+	Terms int
+
+	// Faults is the most that go wrong in one schedule, of the Kinds given; no Kinds
+	// means all.
+	Faults int
+	Kinds  []Fault
+
+	// Found has the candidates found the election, in all orders. Otherwise it is
+	// there from the start, which is much less to explore. It makes no difference to
+	// a strategy that is Foreign.
+	Found bool
+
+	// Invariant, if set, is asked after every step about the service. Its error says
+	// what is broken. See Dense.
+	Invariant func(*memory.Service) error
+
+	// MaxSchedules and Budget end the search early; zero means never. A Report tells
+	// whether they did.
+	MaxSchedules int
+	Budget       time.Duration
+
+	_ struct{}
+}
+
+// MaxCandidates is the most that a schedule has letters for.
+const MaxCandidates = 16
+
+// maxSteps is when a schedule is taken for one that never ends.
+const maxSteps = 1000
+
+// check ends the test where nothing can be explored.
+func (c Config) check(t *testing.T) {
+	t.Helper()
+	if c.Strategy == nil {
+		t.Fatal("explore: Config.Strategy is nil: give a function that makes the strategy, such as fair.New")
+	}
+	if c.Candidates > MaxCandidates {
+		t.Fatalf("explore: Config.Candidates is %d: at most %d", c.Candidates, MaxCandidates)
+	}
+}
+
+func (c Config) withDefaults() Config {
+	if c.Candidates <= 0 {
+		c.Candidates = 2
+	}
+	if c.New == nil {
+		c.New = elector.New
+	}
+	if c.Terms <= 0 {
+		c.Terms = 1
+	}
+	if len(c.Kinds) == 0 {
+		c.Kinds = Faults
+	}
+	return c
+}
+
+// A Fault is a kind of thing that goes wrong. Its letter stands in schedules.
+type Fault byte
+
+const (
+	// Expire: the service drops the candidate's session, and its process hears of it.
+	Expire Fault = 'E'
+	// Suspend: the candidate's link is cut. It comes back at any later moment, or time
+	// passes until the trust window ends, and then until the service drops the session.
+	Suspend Fault = 'S'
+	// LoseReply: a commit is done, and the link is cut before its reply gets through.
+	LoseReply Fault = '!'
+	// Cancel: the context of the candidate's campaign ends, and it stands no more.
+	Cancel Fault = 'C'
+	// Resign: the leader resigns while its commit is under way.
+	Resign Fault = 'Q'
+	// Delete: an operator deletes the candidate's entry.
+	Delete Fault = 'D'
+	// Crash: the candidate's process is gone. The service notices when time passes.
+	Crash Fault = 'K'
+)
+
+// Faults are all kinds. That a wake-up or a request is late is no fault: each one
+// waits until the explorer lets it go, in any case.
+var Faults = []Fault{Expire, Suspend, LoseReply, Cancel, Resign, Delete, Crash}
+
+var faultNames = map[Fault]string{
+	Expire: "session expires", Suspend: "link is cut", LoseReply: "reply is lost", Cancel: "campaign is cancelled",
+	Resign: "leader resigns meanwhile", Delete: "operator deletes its entry", Crash: "process crashes",
+}
+
+// String says what goes wrong.
+func (f Fault) String() string { return faultNames[f] }

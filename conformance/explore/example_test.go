@@ -1,0 +1,43 @@
+package explore_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// metered is a wrapper of your own, around any backend.
+type metered struct{ backend.Backend }
+
+func (m *metered) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	return m.Backend.Open(ctx, o) // and count it
+}
+
+// In your package this is TestExplore: it holds that the wrapper breaks no election,
+// whatever comes in whatever order.
+func ExampleExhaustive() {
+	test := func(t *testing.T) {
+		explore.Exhaustive(t, explore.Config{
+			Strategy:   func() elector.Strategy { return fair.New() },
+			Backend:    func(b backend.Backend) backend.Backend { return &metered{b} },
+			Candidates: 2,
+			Faults:     1,
+			Budget:     time.Minute,
+		})
+	}
+	_ = test
+}
+
+// A failure is run again, with its trace, by what it has printed.
+func ExampleReplay() {
+	test := func(t *testing.T) {
+		cfg := explore.Config{Strategy: func() elector.Strategy { return fair.New() }}
+		explore.Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
+	}
+	_ = test
+}

@@ -1,0 +1,172 @@
+package explore
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Exhaustive explores all schedules of cfg, or as many as its budget allows, and
+// fails t with the first that it finds to break a rule, made shorter. It must not be
+// called in a bubble of testing/synctest.
+func Exhaustive(t *testing.T, cfg Config) Report {
+	t.Helper()
+	cfg.check(t)
+	return exhaustive(t, cfg).fail(t)
+}
+
+func exhaustive(t *testing.T, cfg Config) Report {
+	s := search{t: t, cfg: cfg.withDefaults(), began: time.Now(), commute: independent}
+	s.run()
+	s.report.Failure = shorten(t, s.cfg, s.report.Failure)
+	s.report.Elapsed = time.Since(s.began)
+	return s.report
+}
+
+// fail fails t with what was found.
+func (r Report) fail(t *testing.T) Report {
+	t.Helper()
+	if r.Failure != nil {
+		t.Error(r.Failure)
+	}
+	t.Log(r)
+	return r
+}
+
+// Hunt looks for a short schedule that breaks a rule, and does not fail t: it is for
+// what has a fault, to see that it is found. It begins with two candidates and no
+// faults, and goes on to cfg.Faults faults, and to more candidates: first with a few
+// random schedules of each, then with all, within the budget of cfg for each. Failure
+// is nil if it finds none; the numbers are those of all together.
+func Hunt(t *testing.T, cfg Config) Report {
+	t.Helper()
+	cfg.check(t)
+	cfg = cfg.withDefaults()
+	var all Report
+	for _, look := range []func(Config) Report{
+		func(at Config) Report { return random(t, at, 1, 300) },
+		func(at Config) Report { return exhaustive(t, at) },
+	} {
+		all.Stopped = "" // random schedules always are
+		for candidates := 2; candidates <= cfg.Candidates; candidates++ {
+			for faults := 0; faults <= cfg.Faults; faults++ {
+				at := cfg
+				at.Candidates, at.Faults = candidates, faults
+				if all = all.plus(look(at)); all.Failure != nil {
+					return all
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Replay runs one schedule again, as a Failure has it, with the Config that it was
+// found with, and fails t if it breaks a rule.
+func Replay(t *testing.T, cfg Config, schedule string) {
+	t.Helper()
+	cfg.check(t)
+	failure, err := replay(t, cfg, schedule)
+	switch {
+	case err != nil:
+		t.Error(err)
+	case failure != nil:
+		t.Error(failure)
+	}
+}
+
+func replay(t *testing.T, cfg Config, schedule string) (*Failure, error) {
+	strategy, candidates, steps, err := parse(schedule)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Candidates = candidates
+	cfg = cfg.withDefaults()
+	if name := cfg.Strategy().Name(); name != strategy {
+		return nil, fmt.Errorf("schedule %q is of strategy %s, and Config.Strategy is %s", schedule, strategy, name)
+	}
+	if candidates < 1 || candidates > MaxCandidates {
+		return nil, fmt.Errorf("schedule %q: 1 to %d candidates are possible", schedule, MaxCandidates)
+	}
+	failure := run(t, cfg, true, func(w *world) (choice, bool) {
+		at := len(w.steps)
+		if at == len(steps) {
+			cfg := w.cfg
+			w.cfg.Faults = 0
+			if len(w.choices()) == 0 {
+				w.checkEnd()
+			}
+			w.cfg = cfg
+			return choice{}, false
+		}
+		ch, ok := w.find(steps[at])
+		if !ok {
+			err = fmt.Errorf("step %d of schedule %q, %s, is not possible there: was it found with another Config?", at+1, schedule, steps[at])
+		}
+		return ch, ok
+	})
+	return failure, err
+}
+
+// shorten looks for a shorter schedule that breaks the same rule: it leaves steps out,
+// many at first, and has what is left done without another preemption.
+func shorten(t *testing.T, cfg Config, f *Failure) *Failure {
+	if f == nil {
+		return nil
+	}
+	steps := f.steps
+	for size := len(steps) / 2; size > 0; {
+		shorter := false
+		for at := 0; at+size <= len(steps); at++ {
+			without := append(slices.Clone(steps[:at]), steps[at+size:]...)
+			tried := attempt(t, cfg, without, false)
+			if tried != nil && tried.Rule == f.Rule && len(tried.steps) < len(steps) {
+				steps, shorter = tried.steps, true
+				break
+			}
+		}
+		if !shorter {
+			size /= 2
+		}
+	}
+	if told := attempt(t, cfg, steps, true); told != nil {
+		return told
+	}
+	return f // it does not go the same way again
+}
+
+// attempt runs the steps that are possible, and then what is left without faults.
+func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
+	cfg.Faults = len(steps) // the steps say which
+	at := 0
+	return run(t, cfg, tell, func(w *world) (choice, bool) {
+		for at < len(steps) {
+			at++
+			if ch, ok := w.find(steps[at-1]); ok {
+				return ch, true
+			}
+		}
+		w.cfg.Faults = 0
+		if all := w.choices(); len(all) > 0 {
+			return all[0], true
+		}
+		w.checkEnd()
+		return choice{}, false
+	})
+}
+
+// plus adds up two reports.
+func (r Report) plus(o Report) Report {
+	r.Schedules += o.Schedules
+	r.Steps += o.Steps
+	r.States += o.States
+	r.Elapsed += o.Elapsed
+	r.Diverged += o.Diverged
+	r.Failure = o.Failure
+	if o.Stopped != "" {
+		r.Stopped = strings.TrimPrefix(r.Stopped+", "+o.Stopped, ", ")
+	}
+	return r
+}

@@ -1,0 +1,112 @@
+package explore_test
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+var strategies = []struct {
+	name string
+	cfg  explore.Config
+}{
+	{"fair", explore.Config{Strategy: func() elector.Strategy { return fair.New() }}},
+	{"unfair", explore.Config{Strategy: func() elector.Strategy { return unfair.New() }}},
+	{"kafka", explore.Config{Strategy: func() elector.Strategy { return kafka.New() }, Invariant: explore.Dense}},
+}
+
+// exhaust explores all there is, and says so if that was not all.
+func exhaust(t *testing.T, cfg explore.Config) {
+	t.Helper()
+	if r := explore.Exhaustive(t, cfg); !r.Exhausted() {
+		t.Errorf("not everything was explored: %v", r)
+	}
+}
+
+func TestTwoCandidatesAndAFault(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Faults = 1
+			exhaust(t, cfg)
+		})
+	}
+}
+
+func TestThreeCandidates(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates = 3
+			exhaust(t, cfg)
+		})
+	}
+}
+
+// Each leads, and stands again.
+func TestTwice(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Terms = 2
+			exhaust(t, cfg)
+		})
+	}
+}
+
+// The election does not exist at first.
+func TestFounding(t *testing.T) {
+	for _, s := range strategies[:2] {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Found = 3, true
+			exhaust(t, cfg)
+		})
+	}
+}
+
+func TestFiveCandidates(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
+			explore.Random(t, cfg, 1, 60)
+		})
+	}
+}
+
+var budget = flag.Duration("explore.budget", time.Second, "how long TestProve explores each strategy")
+
+// TestProve goes as far as its budget allows, and says how far.
+func TestProve(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			began := time.Now()
+			for _, n := range []struct{ candidates, faults int }{{2, 1}, {2, 2}, {3, 1}, {3, 2}} {
+				cfg := s.cfg
+				cfg.Candidates, cfg.Faults = n.candidates, n.faults
+				if cfg.Budget = *budget - time.Since(began); cfg.Budget <= 0 {
+					t.Logf("%d candidates, up to %d faults: nothing is left of the budget of %v", n.candidates, n.faults, *budget)
+					continue
+				}
+				t.Logf("%d candidates, up to %d faults:", n.candidates, n.faults)
+				explore.Exhaustive(t, cfg)
+			}
+		})
+	}
+}
+
+// A wrapper that changes nothing, and a schedule that breaks nothing.
+func TestExamples(t *testing.T) {
+	cfg := strategies[0].cfg
+	cfg.Backend = func(b backend.Backend) backend.Backend { return &metered{b} }
+	exhaust(t, cfg)
+	explore.Replay(t, cfg, "fair/2/anabakapbnbbadbwbbbk")
+}

@@ -1,0 +1,4 @@
+package explore
+
+// ReplayFailure is Replay for what is expected to fail.
+var ReplayFailure = replay

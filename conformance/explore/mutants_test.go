@@ -1,0 +1,77 @@
+package explore_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/internal/mutants"
+)
+
+// orderMutants are those whose fault shows in some orders of steps only, with the
+// strategies that it shows with, the rules that may be found broken, and the most steps
+// that the counterexample may have. The explorer is told no more than the strategy.
+var orderMutants = []struct {
+	mutant, strategies, rules string
+	length                    int
+}{
+	{"event lost between read and watch", "fair unfair kafka", "progress", 12},
+	{"guard checked before the write", "fair unfair kafka", "fenced", 8},
+	{"guard ignored", "fair unfair kafka", "fenced", 6},
+	{"delete hits another incarnation", "unfair", "one-holder own-entry", 30},
+	{"predecessor skipped", "fair", "order", 6},
+	{"predecessor's going taken for the win", "fair", "order one-holder", 12},
+	{"win without own entry", "fair", "own-entry", 12},
+	{"wait not released at the loss", "fair", "progress", 14},
+	{"watches forgotten at a reconnection", "fair", "progress", 14},
+	{"taken seat is taken for the own", "unfair", "own-entry", 4},
+}
+
+func TestMutants(t *testing.T) {
+	for _, m := range orderMutants {
+		mutant, ok := mutants.Named(m.mutant)
+		require.True(t, ok, m.mutant)
+		for _, s := range strategies {
+			if !strings.Contains(" "+m.strategies+" ", " "+s.name+" ") {
+				continue
+			}
+			t.Run(m.mutant+"/"+s.name, func(t *testing.T) {
+				cfg := s.cfg
+				cfg.Strategy = func() elector.Strategy { return mutant.Strategy(s.cfg.Strategy()) }
+				cfg.Backend, cfg.New = mutant.Backend, mutant.New
+				cfg.Candidates, cfg.Faults, cfg.Budget = 3, 1, time.Minute
+				r := explore.Hunt(t, cfg)
+				require.NotNil(t, r.Failure, "not found: %v", r)
+				assert.Contains(t, strings.Fields(m.rules), r.Failure.Rule, "%v", r.Failure)
+				assert.LessOrEqual(t, r.Failure.Length, m.length, "%v", r.Failure)
+
+				again, err := explore.ReplayFailure(t, cfg, r.Failure.Schedule)
+				require.NoError(t, err)
+				require.NotNil(t, again, r.Failure.Schedule)
+				assert.Equal(t, r.Failure.Rule, again.Rule)
+				assert.Equal(t, r.Failure.Saw, again.Saw)
+				t.Logf("%s, by %d steps: %s\n%v", r.Failure.Rule, r.Failure.Length, r.Failure.Schedule, r)
+			})
+		}
+	}
+}
+
+// What has no fault is not found to have one, by the same means.
+func TestNoMutant(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Candidates, cfg.Faults, cfg.MaxSchedules = 3, 1, 30
+			cfg.Strategy = func() elector.Strategy { return mutants.Mutant{}.Strategy(s.cfg.Strategy()) }
+			cfg.Backend, cfg.New = mutants.Mutant{}.Backend, mutants.Mutant{}.New
+			r := explore.Hunt(t, cfg)
+			require.Nil(t, r.Failure)
+			t.Log(r)
+		})
+	}
+}

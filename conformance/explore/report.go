@@ -1,0 +1,66 @@
+package explore
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// A Report says what was explored, and what came of it.
+type Report struct {
+	// Schedules is how many were run, to their end or until they met a state that
+	// was explored already; Steps is how many steps they took together.
+	Schedules, Steps int
+	// States is how many different ones were seen.
+	States  int
+	Elapsed time.Duration
+	// Stopped says why not everything was explored; "" says that all was.
+	Stopped string
+	// Diverged counts schedules that did not go the same way again. More than none
+	// means that the strategy or backend depends on more than the order of steps, and
+	// that not everything was explored.
+	Diverged int
+	// Failure is the first one found, or nil.
+	Failure *Failure
+}
+
+// Exhausted tells whether every schedule was explored, or is equal to one that was.
+func (r Report) Exhausted() bool { return r.Stopped == "" && r.Diverged == 0 && r.Failure == nil }
+
+// String is the report in a line.
+func (r Report) String() string {
+	outcome := "exhausted"
+	switch {
+	case r.Failure != nil:
+		outcome = "failed"
+	case r.Stopped != "":
+		outcome = "stopped by " + r.Stopped + ", not exhausted"
+	case r.Diverged > 0:
+		outcome = "not exhausted"
+	}
+	s := fmt.Sprintf("%s: %d schedules, %d steps, %d states, %v", outcome, r.Schedules, r.Steps, r.States, r.Elapsed.Round(time.Millisecond))
+	if r.Diverged > 0 {
+		s += fmt.Sprintf(", %d schedules diverged", r.Diverged)
+	}
+	return s
+}
+
+// A Failure is a schedule that breaks a rule.
+type Failure struct {
+	// Rule is the name of the rule, Saw what broke it.
+	Rule, Saw string
+	// Schedule is what to give to Replay.
+	Schedule string
+	// Length is the number of its steps.
+	Length int
+	// Trace says what happened, a line each.
+	Trace []string
+
+	steps []string
+}
+
+// String is the failure as a test prints it.
+func (f *Failure) String() string {
+	return fmt.Sprintf("rule %s is broken\n\trule: %s\n\tsaw:  %s\n\tschedule of %d steps: %s\n\t%s",
+		f.Rule, rules[f.Rule], f.Saw, f.Length, f.Schedule, strings.ReplaceAll(strings.Join(f.Trace, "\n"), "\n", "\n\t"))
+}

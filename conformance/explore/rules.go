@@ -1,0 +1,167 @@
+package explore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// rules are the sentences that a failure prints.
+var rules = map[string]string{
+	"one-holder":   "At no instant do two terms hold, unless an operator gave a seat away.",
+	"tokens-rise":  "The tokens of terms rise, in the order in which terms begin.",
+	"order":        "A term begins when no older entry of a candidate stands in the same directory.",
+	"own-entry":    "When a strategy says that it has won, its own entry stands, and is of the current session; when a term begins, the session lives.",
+	"fenced":       "A commit is applied only while its term's claim stands.",
+	"exactly-once": "A commit that succeeded was applied once; one that was refused was not.",
+	"edges":        "Each term that was reported as elected is reported as ended once.",
+	"progress":     "When all faults are over, each candidate that stands gets to lead.",
+	"ghost":        "When all have gone, no ephemeral entry is left.",
+	"leftover":     "When all electors are closed, no session, watch or goroutine is left.",
+	"campaign":     "Faults of sessions and links end no campaign, and no commit but with ErrDeposed or ErrIndeterminate.",
+	"endless":      "Every schedule comes to an end.",
+	"invariant":    "The invariant of the Config holds after every step.",
+}
+
+// broken notes the first rule that was broken.
+func (w *world) broken(rule, format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.brokenLocked(rule, format, args...)
+}
+
+func (w *world) brokenLocked(rule, format string, args ...any) {
+	if w.failure == nil {
+		w.failure = &Failure{Rule: rule, Saw: fmt.Sprintf(format, args...)}
+		w.tracef("      rule %s is broken: %s", rule, w.failure.Saw)
+	}
+}
+
+// elected looks at a term that begins, with w.mu locked.
+func (w *world) elected(c *candidate, token uint64) {
+	w.tracef("      %s: elected, token %d", c, token)
+	if w.over || c.crashed || w.deleted[c.claim.Rev] {
+		return // see exempt
+	}
+	if token <= w.token {
+		w.brokenLocked("tokens-rise", "%s is elected with token %d, after token %d", c, token, w.token)
+	}
+	w.token = max(w.token, token)
+	if c.session.State() == backend.Lost {
+		w.brokenLocked("own-entry", "%s is elected though its session is lost", c)
+	}
+	for _, other := range w.candidates {
+		if t := other.term(); t != nil && other != c && t.Valid() && !w.exempt(t) {
+			w.brokenLocked("one-holder", "%s is elected with token %d while %s's term %d is valid", c, token, other, t.Token())
+		}
+	}
+	for _, e := range w.entries() {
+		if e.Session != "" && e.Rev < c.claim.Rev && backend.Parent(e.Key) == backend.Parent(c.claim.Key) {
+			w.brokenLocked("order", "%s is elected with %s while %s stands", c, w.name(c.claim), w.name(e))
+		}
+	}
+}
+
+// term is the candidate's latest one.
+func (c *candidate) term() *term {
+	if len(c.terms) == 0 {
+		return nil
+	}
+	return c.terms[len(c.terms)-1]
+}
+
+// exempt tells whether an operator has given the term's seat away: the term ends
+// when the notice arrives, which may be after the next one has begun.
+func (w *world) exempt(t *term) bool { return t.by.crashed || w.deleted[t.claim.Rev] }
+
+// standing are the terms whose claims stand in the service.
+func (w *world) standing() map[*term]bool {
+	held := make(map[*term]bool)
+	for _, c := range w.candidates {
+		if t := c.term(); t != nil {
+			held[t] = w.svc.Entry(t.claim.Key).Rev == t.claim.Rev
+		}
+	}
+	return held
+}
+
+// check looks at the world after a step. held is what stood before it.
+func (w *world) check(held map[*term]bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var holds []string
+	for _, c := range w.candidates {
+		t := c.term()
+		if t == nil {
+			continue
+		}
+		w.checkCommit(t)
+		if t.Context().Err() == nil && !w.exempt(t) {
+			holds = append(holds, fmt.Sprintf("%s's term %d", c, t.Token()))
+		}
+		if !w.applied[t.key] && w.svc.Entry(t.key).Exists() {
+			w.applied[t.key] = true
+			if stood, known := held[t]; known && !stood {
+				w.brokenLocked("fenced", "%s's commit of term %d is applied, and its claim was gone", c, t.Token())
+			}
+		}
+	}
+	if len(holds) > 1 {
+		w.brokenLocked("one-holder", "%s hold", strings.Join(holds, " and "))
+	}
+	if w.cfg.Invariant != nil {
+		if err := w.cfg.Invariant(w.svc); err != nil {
+			w.brokenLocked("invariant", "%v", err)
+		}
+	}
+}
+
+// checkEnd looks at the world when nothing is left to happen.
+func (w *world) checkEnd() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var waiting []string
+	for _, c := range w.candidates {
+		if !c.crashed && c.phase != finished {
+			waiting = append(waiting, fmt.Sprintf("%s is still %s", c, c.phase))
+		}
+	}
+	if len(waiting) > 0 {
+		w.brokenLocked("progress", "nothing is left to happen, and %s", strings.Join(waiting, ", "))
+		w.tracef("      there is:\n%s", w.svc.Dump())
+	}
+	for _, e := range w.entries() {
+		if e.Session != "" {
+			w.brokenLocked("ghost", "%s is left", w.name(e))
+		}
+	}
+	for _, c := range w.candidates {
+		if !c.crashed && c.begun != c.ended {
+			w.brokenLocked("edges", "%s was elected %d times, and %d terms have ended", c, c.begun, c.ended)
+		}
+	}
+}
+
+func (w *world) checkCommit(t *term) {
+	there := w.svc.Entry(t.key).Exists()
+	switch {
+	case !t.returned: // it crashed meanwhile
+	case t.outcome == nil && !there:
+		w.brokenLocked("exactly-once", "%s's commit of term %d succeeded, and is not there", t.by, t.Token())
+	case errors.Is(t.outcome, elector.ErrDeposed) && there:
+		w.brokenLocked("exactly-once", "%s's commit of term %d was refused, and is there", t.by, t.Token())
+	}
+}
+
+// Dense is the Invariant of strategy/kafka: the epoch says how often it was claimed.
+func Dense(svc *memory.Service) error {
+	e := svc.Entry(Election + "/controller_epoch")
+	if e.Exists() && string(e.Value) != fmt.Sprint(e.Version) {
+		return fmt.Errorf("epoch is %q after %d claims", e.Value, e.Version)
+	}
+	return nil
+}

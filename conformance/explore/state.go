@@ -1,0 +1,178 @@
+package explore
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A stateKey tells states apart: two worlds with the same key go on in the same way.
+type stateKey [16]byte
+
+// state is all that what may still happen depends on: what stands in the service, and
+// of each candidate the results that it has had since it last began anew, which with
+// its program say where it stands. So that worlds are equal in which independent steps
+// came in another order, revisions are replaced by their rank. So that worlds are equal
+// in which candidates have changed places, these are sorted: places says which has
+// which letter then.
+func (w *world) state() (stateKey, renaming) {
+	text, places := w.stateText()
+	sum := sha256.Sum256(text)
+	return stateKey(sum[:16]), places
+}
+
+func (w *world) stateText() (b []byte, places renaming) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	entries := w.entries()
+	rank := w.ranks(entries)
+	b = fmt.Appendf(nil, "faults %d", w.faults)
+	if !w.foreign() { // otherwise the token stands in the service
+		b = fmt.Appendf(b, " token %d", rank(w.token))
+	}
+	for _, e := range entries {
+		if e.Session == "" && !strings.HasPrefix(e.Key, commits) {
+			b = fmt.Appendf(b, "\n%s %d %q", w.settled(e.Key), e.Version, w.settled(string(e.Value)))
+		}
+	}
+	sections := make([]section, len(w.candidates))
+	for i, c := range w.candidates {
+		sections[i] = section{c.letter, w.describeCandidate(c, entries, rank)}
+	}
+	slices.SortFunc(sections, func(a, b section) int { return bytes.Compare(a.text, b.text) })
+	for i, s := range sections {
+		places = append(places, [2]byte{s.letter, byte('a' + i)})
+		b = append(append(b, '\n'), s.text...)
+	}
+	return b, places
+}
+
+// forgets tells whether it makes no difference any more what a candidate went through.
+func (c *candidate) forgets() bool { return c.crashed || c.phase == finished && !c.cut }
+
+type section struct {
+	letter byte
+	text   []byte
+}
+
+func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank func(uint64) int) []byte {
+	var b []byte
+	for _, e := range entries {
+		if o := w.owners[e.Session]; o.by == c {
+			b = fmt.Appendf(b, "%s %d v%d -%d %v;", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version, c.opened-o.nr, w.deleted[e.Rev])
+		}
+	}
+	for _, s := range c.sessions {
+		if s == c.session || s.State() != backend.Lost || w.next(c, entries) != (time.Time{}) {
+			b = fmt.Appendf(b, "%v %v;", s.State(), time.Until(s.Deadline()).Round(time.Minute))
+		}
+	}
+	if c.crashed {
+		return append(b, "crashed"...) // the rest has gone with it
+	}
+	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v flight %q", c.phase, c.led, c.cut, c.cancelled, sorted(c.flight))
+	if t := c.term(); t != nil && c.phase != campaigning && c.phase != finished {
+		b = fmt.Appendf(b, " %v %v %s", t.Context().Err() == nil, t.returned, class(t.outcome))
+	}
+	var waiting []byte
+	for _, k := range w.parked {
+		if k.by == c {
+			waiting = append(waiting, k.kind)
+		}
+	}
+	b = fmt.Appendf(b, " waiting %q", sorted(waiting))
+	if c.forgets() {
+		return b
+	}
+	for _, kind := range sortedKinds(c.results) {
+		b = append(b, ' ', kind)
+		for _, n := range c.results[kind] {
+			b = append(append(b, ' '), n.text...)
+			for _, rev := range n.revs {
+				b = fmt.Appendf(b, ",%d", rank(rev))
+			}
+		}
+	}
+	return b
+}
+
+// A renaming has pairs of candidates' letters.
+type renaming [][2]byte
+
+// rename returns the labels with the letters changed, from side from to the other.
+func (r renaming) rename(labels []string, from int) []string {
+	var renamed []string
+	for _, label := range labels {
+		for _, pair := range r {
+			if label[0] == pair[from] {
+				label = string(pair[1-from]) + label[1:]
+				break
+			}
+		}
+		renamed = append(renamed, label)
+	}
+	return renamed
+}
+
+// settled replaces the random name of the directory that candidates have founded.
+func (w *world) settled(text string) string {
+	if !w.cfg.Found {
+		return text
+	}
+	for _, e := range w.svc.Entries(Election) {
+		text = strings.ReplaceAll(text, e.Key[len(Election)+1:], "D")
+	}
+	return text
+}
+
+// ranks numbers the revisions that anybody may still compare.
+func (w *world) ranks(entries []backend.Entry) func(uint64) int {
+	var revs []uint64
+	if !w.foreign() {
+		revs = append(revs, w.token)
+	}
+	for _, e := range entries {
+		if e.Session != "" {
+			revs = append(revs, e.Rev)
+		}
+	}
+	for _, c := range w.candidates {
+		if c.forgets() {
+			continue
+		}
+		for _, results := range c.results {
+			for _, n := range results {
+				revs = append(revs, n.revs...)
+			}
+		}
+	}
+	slices.Sort(revs)
+	revs = slices.Compact(revs)
+	return func(rev uint64) int {
+		at, _ := slices.BinarySearch(revs, rev)
+		if rev == 0 {
+			return -1
+		}
+		return at
+	}
+}
+
+func sorted(kinds []byte) string {
+	kinds = slices.Clone(kinds)
+	slices.Sort(kinds)
+	return string(kinds)
+}
+
+func sortedKinds(results map[byte][]noted) []byte {
+	var kinds []byte
+	for kind := range results {
+		kinds = append(kinds, kind)
+	}
+	slices.Sort(kinds)
+	return kinds
+}

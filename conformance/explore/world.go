@@ -1,0 +1,223 @@
+package explore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+const (
+	// ttl is so long that what the explorer does takes no time beside it.
+	ttl = time.Hour
+	// patience is for how long a candidate may wait for nothing but the clock.
+	patience = ttl / 12
+	// dir is the election's directory, unless the candidates found it.
+	dir = Election + "/d"
+	// commits is where leaders write.
+	commits = "/commits"
+)
+
+// A world is one schedule being run: a service, candidates, and calls that wait. It
+// lives in a bubble of testing/synctest.
+type world struct {
+	cfg        Config
+	svc        *memory.Service
+	candidates []*candidate
+	ctx        context.Context // ends when the schedule is over
+	cancel     context.CancelFunc
+	running    sync.WaitGroup // the candidates' programs
+	retried    atomic.Bool
+
+	steps  []string // what was chosen so far
+	faults int      // how many of them were faults
+	last   *candidate
+	idle   bool // time has passed in vain
+	tell   bool
+
+	mu      sync.Mutex
+	parked  []*call
+	over    bool
+	owners  map[string]owner // by session ID
+	token   uint64           // of the last term that began
+	deleted map[uint64]bool  // entries that the operator deleted, by Rev
+	applied map[string]bool  // commits
+	failure *Failure
+	trace   []string
+}
+
+// An owner is whose session it is, and which one of his.
+type owner struct {
+	by *candidate
+	nr int
+}
+
+// newWorld starts the candidates, and returns when all wait.
+func newWorld(cfg Config, tell bool) *world {
+	w := &world{cfg: cfg, tell: tell, owners: make(map[string]owner), deleted: make(map[uint64]bool), applied: make(map[string]bool)}
+	w.ctx, w.cancel = context.WithCancel(context.Background())
+	w.svc = memory.New(memory.Options{Intercept: w.intercept})
+	_ = w.svc.Put(commits, nil) // a fresh service takes any path
+	if name := cfg.Strategy().Name(); !cfg.Found && !w.foreign() {
+		record := layout.NewRecord(name)
+		record.Dir = dir[len(Election)+1:]
+		_ = w.svc.Put(Election, record.Encode())
+		_ = w.svc.Put(dir, nil)
+	}
+	for i := range cfg.Candidates {
+		c, err := newCandidate(w, i)
+		if err != nil {
+			w.broken("campaign", "New: %v", err)
+			return w
+		}
+		w.candidates = append(w.candidates, c)
+	}
+	for _, c := range w.candidates {
+		w.running.Go(c.run)
+	}
+	w.settle()
+	return w
+}
+
+func (w *world) foreign() bool {
+	_, ok := w.cfg.Strategy().(elector.Foreign)
+	return ok
+}
+
+// intercept parks Close where memory has declared the session lost already, as the
+// contract demands, and has not told the service.
+func (w *world) intercept(s memory.Step) {
+	if s.Kind != memory.StepClose {
+		return
+	}
+	w.mu.Lock()
+	by := w.owners[s.Session].by
+	w.mu.Unlock()
+	c := &call{by: by, kind: callClose, text: "close the session", writes: []string{own}}
+	w.park(context.Background(), c)
+	w.landed(c)
+}
+
+// set changes what the explorer reads.
+func (w *world) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func (w *world) tracef(format string, args ...any) {
+	if w.tell {
+		w.trace = append(w.trace, fmt.Sprintf(format, args...))
+	}
+}
+
+// settle returns when all goroutines wait, for the explorer or for each other, and
+// nothing waits for the explorer that it has no choice about.
+func (w *world) settle() {
+	for n := 0; ; n++ {
+		synctest.Wait()
+		if w.retried.Swap(false) {
+			time.Sleep(time.Microsecond) // more than the longest backoff
+			continue
+		}
+		c := w.forced()
+		if c == nil {
+			return
+		}
+		if n > maxSteps {
+			w.broken("endless", "%s goes on by itself, with: %s", c.by, c.text)
+			return
+		}
+		w.free(c)
+	}
+}
+
+// forced returns a call that has no effect on others whenever it is let go, and
+// learns nothing from them.
+func (w *world) forced() *call {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.candidates {
+		for _, k := range w.parked {
+			if k.by == c && !c.crashed && w.isForced(k) {
+				return k
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) isForced(k *call) bool {
+	switch k.kind {
+	case callOpen:
+		return true
+	case callRetry:
+		return !k.by.cut
+	case callClose:
+		return k.by.cut || !w.owns(k.by)
+	case callGet:
+		if !w.cfg.Found && k.reads[0] == Election {
+			return true // nobody writes it
+		}
+	}
+	return k.session.State() == backend.Lost
+}
+
+func (w *world) owns(c *candidate) bool {
+	for _, e := range w.entries() {
+		if e.Session != "" && w.owners[e.Session].by == c {
+			return true
+		}
+	}
+	return false
+}
+
+// entries are all that stand in the service.
+func (w *world) entries() []backend.Entry {
+	var all []backend.Entry
+	var walk func(string)
+	walk = func(at string) {
+		for _, e := range w.svc.Entries(at) {
+			all = append(all, e)
+			if e.Session == "" {
+				walk(e.Key)
+			}
+		}
+	}
+	walk("/")
+	return all
+}
+
+// finish lets everything go, closes the electors and looks for what is left.
+func (w *world) finish() {
+	w.mu.Lock()
+	w.over = true
+	for _, k := range w.parked {
+		close(k.let)
+	}
+	w.parked = nil
+	w.mu.Unlock()
+	w.cancel()
+	for _, c := range w.candidates {
+		c.client.Resume()
+	}
+	w.running.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), ttl)
+	defer cancel()
+	for _, c := range w.candidates {
+		if err := c.elector.Close(ctx); err != nil {
+			w.broken("leftover", "closing %s: %v", c, err)
+		}
+	}
+	synctest.Wait()
+	if s := w.svc.Stats(); s.Sessions > 0 || s.Watches > 0 {
+		w.broken("leftover", "%d sessions and %d watches are left", s.Sessions, s.Watches)
+	}
+}
