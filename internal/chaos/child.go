@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector/conformance/history"
+)
+
+// A child is one process that is a candidate, from its start to its end.
+type child struct {
+	name string // of the candidate, and the how manieth process it is: "2.1"
+	cmd  *exec.Cmd
+
+	clock  history.Clock
+	exited chan struct{} // closed when it is gone, and all it said was heard
+	stderr bytes.Buffer  // readable then
+
+	mu      sync.Mutex
+	leads   uint64 // token; 0: it does not
+	worked  int64  // when it last said that a commit was done
+	failure string // why it has given up
+	ended   bool   // by us
+}
+
+// environment is the variable by which a process is told to be a candidate.
+const environment = "ELECTOR_CHAOS_CANDIDATE"
+
+// startChild starts a candidate: this very program, told so by its environment.
+func startChild(clock history.Clock, o candidateOptions) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	options, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: o.Name, cmd: exec.Command(self), clock: clock, exited: make(chan struct{})}
+	c.cmd.Env = append(os.Environ(), environment+"="+string(options))
+	c.cmd.SysProcAttr = childAttr()
+	c.cmd.Stderr = &c.stderr
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() {
+		// The thread that has started the child is kept, for its end kills the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		c.listen(stdout)
+		_ = c.cmd.Wait() // how it ended is told by failure, and by who ended it
+		close(c.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start candidate %s: %w", o.Name, err)
+	}
+	return c, nil
+}
+
+// What a candidate says on its standard output, a line each.
+const (
+	saysLeads  = "leads"  // and the token
+	saysOver   = "over"   // that term is
+	saysWorks  = "works"  // a commit was done; not each one is told
+	saysFailed = "failed" // and why it gives up
+)
+
+func (c *child) listen(stdout io.Reader) {
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		c.mu.Lock()
+		switch word {
+		case saysLeads:
+			c.leads, _ = strconv.ParseUint(rest, 10, 64)
+		case saysOver:
+			c.leads = 0
+		case saysWorks:
+			c.worked = c.clock.Now()
+		case saysFailed:
+			c.failure = rest
+		}
+		c.mu.Unlock()
+	}
+}
+
+// token returns that of its term as far as it has told; 0 if it does not lead.
+func (c *child) token() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leads
+}
+
+// workedAt returns when it last told that it had done work.
+func (c *child) workedAt() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.worked
+}
+
+// complaint is what is wrong with a candidate that was not ended by us, or "".
+func (c *child) complaint() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != "" {
+		return fmt.Sprintf("candidate %s gave up: %s", c.name, c.failure)
+	}
+	select {
+	case <-c.exited:
+		if !c.ended {
+			return fmt.Sprintf("candidate %s ended by itself: %v; it said:\n%s", c.name, c.cmd.ProcessState, c.stderr.Bytes())
+		}
+	default:
+	}
+	return ""
+}
+
+// kill ends the process without notice. It may be stopped.
+func (c *child) kill() error {
+	c.expectEnd()
+	if err := c.cmd.Process.Kill(); err != nil {
+		return fmt.Errorf("kill candidate %s: %w", c.name, err)
+	}
+	<-c.exited
+	return nil
+}
+
+// leave asks the process to end, as one does who has time.
+func (c *child) leave(patience time.Duration) error {
+	c.expectEnd()
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("end candidate %s: %w", c.name, err)
+	}
+	select {
+	case <-c.exited:
+		return nil
+	case <-time.After(patience):
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // which has it say where it hangs
+		<-c.exited
+		return fmt.Errorf("candidate %s did not end in %v; it said:\n%s", c.name, patience, c.stderr.Bytes())
+	}
+}
+
+func (c *child) expectEnd() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/conformance/history"
+)
+
+const (
+	// recovery is what a free seat may stay free: a waiting candidate hears of it, has to
+	// connect anew perhaps, claims it, and has that confirmed.
+	recovery = 3 * time.Second
+	// electing is how long the servers may take to find that one of them is down, and to
+	// agree on a leader, and candidates to find another server.
+	electing = 5 * time.Second
+)
+
+// A gap is a time in which nobody led.
+type gap struct {
+	from, to int64
+	bound    time.Duration // how long it may have been
+}
+
+func (g gap) length() time.Duration { return time.Duration(g.to - g.from) }
+
+func (g gap) check(r *result) {
+	if g.length() > g.bound {
+		r.violate("leaderless", "nobody led from %d to %d: %v, and %v is the bound", g.from, g.to, g.length(), g.bound)
+	}
+}
+
+// A stretch is a time in which a term was certainly valid.
+type stretch struct{ from, to int64 }
+
+// reigns returns when somebody led, in order.
+func reigns(h *history.History) []stretch {
+	byTerm := map[uint64]*stretch{}
+	for _, t := range h.Terms() {
+		byTerm[t.ID] = &stretch{t.Return, t.Return}
+	}
+	for _, e := range h.Events {
+		// Valid until then at least, for it only ever ends.
+		if s := byTerm[e.Term]; s != nil && e.Kind == history.Valid && e.Outcome == history.OK {
+			s.to = max(s.to, e.Call)
+		}
+	}
+	var all []stretch
+	for _, s := range byTerm {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b stretch) int { return cmp.Compare(a.from, b.from) })
+	return all
+}
+
+// worstGap returns the gap that was the longest for its bound, from the first term to the
+// end of the campaign.
+func worstGap(h *history.History, faults []meeting, failover time.Duration) gap {
+	all := reigns(h)
+	if len(all) == 0 {
+		return gap{}
+	}
+	for _, e := range h.Events {
+		if e.Kind == history.Note && e.Text == ended {
+			all = append(all, stretch{e.Call, e.Call})
+		}
+	}
+	slices.SortFunc(faults, func(a, b meeting) int { return cmp.Compare(a.begin, b.begin) })
+	var worst gap
+	to := all[0].to
+	for _, s := range all[1:] {
+		if s.from > to {
+			g := gap{from: to, to: s.from}
+			g.bound = bound(g.from, faults, failover)
+			if worst.bound == 0 || g.length()-g.bound > worst.length()-worst.bound {
+				worst = g
+			}
+		}
+		to = max(to, s.to)
+	}
+	return worst
+}
+
+// bound is how long nobody may lead from an instant on.
+//
+// Who led then has left, or is silent: the seat is free after the failover time at the
+// latest. A fault that begins before that may keep it taken, or from being taken:
+//
+//   - one that makes a candidate silent, by the failover time from its beginning;
+//   - one that makes it slow, until its end;
+//   - one of the service: it counts all sessions anew when it is back, so by the failover
+//     time from its end; or, if a majority of the servers is left, from when they have
+//     agreed on a leader.
+//
+// And then a candidate takes some time to recover.
+func bound(from int64, faults []meeting, failover time.Duration) time.Duration {
+	free := from + int64(failover)
+	for _, f := range faults {
+		if f.begin > free {
+			break
+		}
+		free = max(free, f.extent(failover))
+	}
+	return time.Duration(free-from) + recovery
+}
+
+// extent is until when a fault may keep the seat from being taken.
+func (f meeting) extent(failover time.Duration) int64 {
+	switch k := f.kind; {
+	case k.silent:
+		return f.begin + int64(failover)
+	case !k.onServer:
+		return f.end
+	case k.majority:
+		return min(f.end, f.begin+int64(electing)) + int64(failover)
+	}
+	return f.end + int64(failover)
+}
