@@ -20,6 +20,7 @@ const (
 	logFile     = "unfenced.jsonl"
 	faultsFile  = "faults.jsonl"
 	historyFile = "history.jsonl"
+	drawing     = "history.html" // if there are violations
 
 	// calm is how long a campaign goes on without faults in the end.
 	calm = time.Second
@@ -53,6 +54,7 @@ type campaign struct {
 	mu       sync.Mutex
 	children []*child
 	met      []meeting // faults that were injected
+	wrong    []string  // what candidates did that no history tells
 }
 
 // A meeting is a fault as it came about.
@@ -71,13 +73,17 @@ func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result,
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
 	c.plan = makePlan(t.seed, service.cluster(), service.timeout, t.length)
-	if err := c.do(ctx); err != nil {
-		c.keepLogs()
-		return nil, fmt.Errorf("%v: %w", t, err)
+	err = c.do(ctx)
+	var e *evidence
+	if err == nil {
+		e, err = c.collect(ctx)
 	}
-	res, err = c.judge(ctx)
-	if err == nil && len(res.violations) > 0 {
-		c.keepLogs()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", t, errors.Join(err, c.keepLogs()))
+	}
+	res = judge(t, e)
+	if len(res.violations) > 0 {
+		err = errors.Join(c.keepLogs(), e.history.Draw(filepath.Join(dir, drawing), history.Options{Patience: 10 * time.Second}))
 	}
 	return res, err
 }
@@ -108,7 +114,6 @@ func (c *campaign) do(ctx context.Context) error {
 			return err
 		}
 	}
-	// The first to lead may have had to found the election.
 	if err := c.awaitWork(ctx); err != nil {
 		return err
 	}
@@ -122,7 +127,8 @@ func (c *campaign) do(ctx context.Context) error {
 		return err
 	}
 	c.faults.Note(ended)
-	return c.end()
+	c.end()
+	return nil
 }
 
 // ended is the note of the end of a campaign. What comes after is not judged by how long
@@ -188,22 +194,24 @@ func (c *campaign) begin(s step) (end func() error, err error) {
 	}, nil
 }
 
-// awaitWork waits until a leader has worked since now.
+// awaitWork waits until a leader has worked since now. That it takes too long is for the
+// history to tell; that it never happens is told here.
 func (c *campaign) awaitWork(ctx context.Context) error {
-	const bound = time.Minute // how long it may take is judged by the history
-	since := time.Now()
-	begun := c.faults.Now()
+	const bound = time.Minute
+	since := c.clock.Now()
 	for {
+		var candidates []string
 		for _, s := range c.slots {
-			if s.child.workedAt() > begun {
+			if s.child.workedAt() > since {
 				return nil
 			}
 			if complaint := s.child.complaint(); complaint != "" {
-				return errors.New(complaint)
+				candidates = append(candidates, complaint)
 			}
 		}
-		if time.Since(since) > bound {
-			return fmt.Errorf("nobody has worked as a leader for %v, with no fault any more", bound)
+		if c.clock.Now()-since > int64(bound) || len(candidates) == len(c.slots) {
+			c.complain("progress: nobody has worked as a leader for %v, with no fault any more", bound)
+			return nil
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -212,21 +220,27 @@ func (c *campaign) awaitWork(ctx context.Context) error {
 }
 
 // end ends the candidates: the first by killing it, the others in order.
-func (c *campaign) end() error {
-	var errs []error
+func (c *campaign) end() {
 	for i, s := range c.slots {
+		var err error
 		if i == 0 {
-			errs = append(errs, s.child.kill())
+			err = s.child.kill()
 		} else {
-			errs = append(errs, s.child.leave(20*time.Second))
+			err = s.child.leave(20 * time.Second)
+		}
+		if err != nil {
+			c.complain("end: %v", err)
 		}
 	}
 	for _, x := range c.children {
 		if complaint := x.complaint(); complaint != "" {
-			errs = append(errs, errors.New(complaint))
+			c.complain("stuck: %s", complaint)
 		}
 	}
-	return errors.Join(errs...)
+}
+
+func (c *campaign) complain(format string, args ...any) {
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
 }
 
 // close ends what still runs.
@@ -246,10 +260,8 @@ func (c *campaign) close() error {
 }
 
 // keepLogs puts the servers' logs to what was recorded.
-func (c *campaign) keepLogs() {
-	if err := os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.log()), 0o644); err != nil {
-		c.say("the servers' logs could not be kept: %v", err)
-	}
+func (c *campaign) keepLogs() error {
+	return os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.log()), 0o644)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -24,14 +24,17 @@ const (
 	election = "/chaos/election"
 	register = "/chaos/register"
 
-	// readEvery is how often a leader asks whether its term holds, workEvery how often
-	// it writes, and tellEvery how often it tells of that.
+	// readEvery is how often a leader asks whether its term holds, workEvery the
+	// pause between writes, and tellEvery how often it tells of them.
 	readEvery = 5 * time.Millisecond
 	workEvery = 10 * time.Millisecond
 	tellEvery = 200 * time.Millisecond
 
+	// moment is what a write to the unfenced log takes after the look at Valid.
+	moment = 8 * time.Millisecond
+
 	// longestTerm bounds the terms that end by a resignation.
-	longestTerm = 5 * time.Second
+	longestTerm = 4 * time.Second
 
 	// hauntFor is how long the service is asked to take writes of a term that is over.
 	hauntFor = 5 * time.Second
@@ -167,7 +170,7 @@ func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	leading, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if c.random.IntN(2) == 0 {
+	if c.random.IntN(3) > 0 {
 		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
 		defer resign.Stop()
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -136,31 +137,54 @@ func (c *child) complaint() string {
 // kill ends the process without notice. It may be stopped.
 func (c *child) kill() error {
 	c.expectEnd()
-	if err := c.cmd.Process.Kill(); err != nil {
+	if err := unlessDone(c.cmd.Process.Kill()); err != nil {
 		return fmt.Errorf("kill candidate %s: %w", c.name, err)
 	}
 	<-c.exited
 	return nil
 }
 
+// pause stops the process, and resume lets it go on. One that has ended is none.
+func (c *child) pause() error  { return unlessDone(pauseProcess(c.cmd.Process)) }
+func (c *child) resume() error { return unlessDone(resumeProcess(c.cmd.Process)) }
+
+func unlessDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
 // leave asks the process to end, as one does who has time.
 func (c *child) leave(patience time.Duration) error {
 	c.expectEnd()
-	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+	if err := unlessDone(c.cmd.Process.Signal(syscall.SIGTERM)); err != nil {
 		return fmt.Errorf("end candidate %s: %w", c.name, err)
 	}
+	var late error
 	select {
 	case <-c.exited:
-		return nil
 	case <-time.After(patience):
+		late = fmt.Errorf("candidate %s did not end in %v", c.name, patience)
 		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // which has it say where it hangs
 		<-c.exited
-		return fmt.Errorf("candidate %s did not end in %v; it said:\n%s", c.name, patience, c.stderr.Bytes())
 	}
+	if late == nil && !c.cmd.ProcessState.Success() {
+		late = fmt.Errorf("candidate %s ended with %v", c.name, c.cmd.ProcessState)
+	}
+	if late != nil {
+		return fmt.Errorf("%w; it said:\n%s", late, c.stderr.Bytes())
+	}
+	return nil
 }
 
+// expectEnd is called before the process is ended by us, if it has not ended by itself.
 func (c *child) expectEnd() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
+	select {
+	case <-c.exited:
+	default:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended = true
+	}
 }

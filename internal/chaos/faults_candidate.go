@@ -21,12 +21,12 @@ func beginKill(c *campaign, s step) (string, func() error, error) {
 func beginStop(c *campaign, s step) (string, func() error, error) {
 	x, release := c.take(s)
 	met := x.describe()
-	if err := pauseProcess(x.child.cmd.Process); err != nil {
+	if err := x.child.pause(); err != nil {
 		return "", nil, err
 	}
 	return met, func() error {
 		defer release()
-		return resumeProcess(x.child.cmd.Process)
+		return x.child.resume()
 	}, nil
 }
 

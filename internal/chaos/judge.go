@@ -1,19 +1,11 @@
 package main
 
 import (
-	"bufio"
-	"context"
-	"encoding/json"
-	"errors"
+	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -28,132 +20,54 @@ type result struct {
 	late       int // writes tried after the end of their terms
 	unfenced   unfenced
 	overlaps   int
-	accepted   int // guarded writes, after the deposition
-	ghosts     []string
-	leaderless gap // the longest for its bound
+	accepted   int // writes, after the deposition
+	ghosts     int
+	leaderless gap // the longest
 	violations []string
 }
 
-// judge looks at all that was recorded, and at what is left in the service.
-func (c *campaign) judge(ctx context.Context) (*result, error) {
-	ghosts, err := c.ghosts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	h, err := c.merge(ctx)
-	if err != nil {
-		return nil, err
-	}
-	lines, err := loadLines(filepath.Join(c.dir, logFile))
-	if err != nil {
-		return nil, err
-	}
-	r := &result{trial: c.trial, ghosts: ghosts}
-	for _, m := range c.met {
+// unfenced is what the log shows that nothing but Valid protects.
+type unfenced struct {
+	lines int
+	// late are lines of a term after those of a later one, and delay is the longest that
+	// one of these was written after Valid had been asked.
+	late  int
+	delay time.Duration
+}
+
+// judge says what the evidence tells.
+func judge(t trial, e *evidence) *result {
+	r := &result{trial: t, ghosts: len(e.ghosts), violations: slices.Clone(e.wrong)}
+	for _, m := range e.faults {
 		r.faults = append(r.faults, m.kind.name)
 	}
-	r.check(h)
-	r.checkLines(h, lines)
-	r.leaderless = worstGap(h, c.met, c.service.failover)
-	r.leaderless.check(r)
-	for _, ghost := range ghosts {
+	r.checkHistory(e)
+	r.checkLate(e)
+	r.checkLines(e)
+	if t.strategy == "kafka" {
+		r.checkDense(e)
+	}
+	for _, g := range gaps(e) {
+		if g.length() > r.leaderless.length() {
+			r.leaderless = g
+		}
+		if g.length() > g.bound {
+			r.violate("leaderless", "nobody led from %d to %d: %v, and %v is the bound", g.from, g.to, g.length(), g.bound)
+		}
+	}
+	for _, ghost := range e.ghosts {
 		r.violate("ghost", "%s is there, though all candidates have ended", ghost)
 	}
-	return r, h.Save(filepath.Join(c.dir, historyFile))
+	return r
 }
 
 func (r *result) violate(check, format string, args ...any) {
 	r.violations = append(r.violations, check+": "+fmt.Sprintf(format, args...))
 }
 
-// ghosts returns the entries that are there after those of killed candidates must have
-// gone.
-func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
-	deadline := time.Now().Add(c.service.failover + recovery)
-	for {
-		trying, cancel := context.WithTimeout(ctx, 10*time.Second)
-		there, err := c.service.entries(trying)
-		cancel()
-		if err != nil || len(there) == 0 || time.Now().After(deadline) {
-			return there, err
-		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// merge makes one history of all files, with the ledger of the register.
-func (c *campaign) merge(ctx context.Context) (*history.History, error) {
-	files, err := filepath.Glob(filepath.Join(c.dir, "candidate-*.jsonl"))
-	if err != nil {
-		return nil, err
-	}
-	last, err := c.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	h, err := history.Merge(append(files, filepath.Join(c.dir, faultsFile))...)
-	if err != nil {
-		return nil, err
-	}
-	values, err := chain(h, last)
-	if err != nil {
-		return nil, err
-	}
-	ledger := history.Event{ID: 1, Kind: history.Ledger, Call: h.Until + 1, Return: h.Until + 2, Outcome: history.OK, Key: register, Values: values}
-	for _, e := range h.Events {
-		ledger.ID = max(ledger.ID, e.ID+1)
-	}
-	h.Events = append(h.Events, ledger)
-	return h, nil
-}
-
-// read returns what the register holds.
-func (c *campaign) read(ctx context.Context) (value string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	b, err := dial.Open(ctx, c.service.url(c.service.access[0].Addr()))
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, b.Close()) }()
-	s, err := b.Open(ctx, backend.OpenOptions{})
-	if err != nil {
-		return "", err
-	}
-	defer func() { err = errors.Join(err, s.Close(ctx)) }()
-	e, err := s.Get(ctx, register)
-	return string(e.Value), err
-}
-
-// chain returns all values that the register has held, the last one given: each names
-// the one before.
-func chain(h *history.History, last string) ([]string, error) {
-	byName := map[string]string{}
-	for _, e := range h.Events {
-		for _, w := range e.Writes {
-			byName[nameOf(w.Value)] = w.Value
-		}
-	}
-	values := []string{last}
-	for name := nameBefore(last); name != ""; name = nameBefore(values[len(values)-1]) {
-		value, known := byName[name]
-		if !known {
-			return nil, fmt.Errorf("the register has held %s, and nobody has recorded that he was about to write it", name)
-		}
-		if len(values) > len(byName) {
-			return nil, fmt.Errorf("the register has held %s twice", name)
-		}
-		values = append(values, value)
-	}
-	slices.Reverse(values)
-	return values, nil
-}
-
-// check has the history checked, and counts what is in it.
-func (r *result) check(h *history.History) {
-	for _, v := range h.Check(history.Options{Fair: r.trial.strategy == "fair"}) {
+// checkHistory has the history checked, and counts what is in it.
+func (r *result) checkHistory(e *evidence) {
+	for _, v := range e.history.Check(history.Options{Fair: r.trial.strategy == "fair"}) {
 		switch v.Check {
 		case history.CheckOverlap:
 			r.overlaps++
@@ -162,53 +76,79 @@ func (r *result) check(h *history.History) {
 		}
 		r.violate(v.Check, "%s", v.Text)
 	}
-	terms := h.Terms()
-	r.terms = len(terms)
-	for _, e := range h.Events {
-		if e.Kind != history.Commit {
-			continue
-		}
-		late := e.Term == 0
+	r.terms = len(e.history.Terms())
+	for _, c := range e.history.Events {
 		switch {
-		case late:
+		case c.Kind != history.Commit:
+		case isLate(c):
 			r.late++
-		case e.Outcome == history.OK:
+		case c.Outcome == history.OK:
 			r.commits++
-		case e.Outcome == history.Refused:
+		case c.Outcome == history.Refused:
 			r.refused++
 		default:
 			r.unknown++
 		}
-		if !late || e.Outcome != history.OK {
+	}
+}
+
+// isLate tells whether a commit was made after its term's end, with the term's guard but
+// past the term. Those are recorded as nobody's.
+func isLate(e history.Event) bool { return e.Kind == history.Commit && e.Term == 0 }
+
+// checkLate finds late writes that were done though the seat was another's. Before that
+// they may be: the term is over for the candidate sooner than for the service.
+func (r *result) checkLate(e *evidence) {
+	terms := e.history.Terms()
+	for _, c := range e.history.Events {
+		if !isLate(c) || c.Outcome != history.OK {
 			continue
 		}
-		// It is right where the term was over for the candidate only.
 		for _, t := range terms {
-			if t.Token > e.Token && t.Return < e.Call {
+			if t.Token > c.Token && t.Return < c.Call {
 				r.accepted++
-				r.violate(history.CheckEnd, "%v was done, though %v had won before it was begun", e, t)
+				r.violate(history.CheckEnd, "%v; but %v had won before that began", c, t)
+				break
 			}
 		}
 	}
 }
 
-// loadLines reads the unfenced log, in its order. A line that was torn when its process
-// was killed is left out; the next one may stand on the same line then.
-func loadLines(path string) ([]line, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
+// checkLines counts the lines of the log that an old leader wrote after the new one, and
+// has each explained: Valid was asked before the new one had won, and was right; between
+// that and the write the process was stopped. No look at a clock prevents that. Fencing
+// does.
+func (r *result) checkLines(e *evidence) {
+	won := map[uint64]int64{} // when a term had been won for certain
+	for _, t := range e.history.Terms() {
+		won[t.Token] = t.Return
 	}
-	defer file.Close()
-	var all []line
-	in := bufio.NewScanner(file)
-	for in.Scan() {
-		text := in.Text()
-		var l line
-		if i := strings.LastIndex(text, "{"); i < 0 || json.Unmarshal([]byte(text[i:]), &l) != nil {
+	r.unfenced.lines = len(e.lines)
+	var highest uint64
+	for _, l := range e.lines {
+		if l.Token >= highest {
+			highest = l.Token
 			continue
 		}
-		all = append(all, l)
+		r.unfenced.late++
+		r.unfenced.delay = max(r.unfenced.delay, time.Duration(l.Written-l.Asked))
+		if l.Asked >= won[highest] {
+			r.violate("unfenced", "%s wrote a line with token %d after one with %d, and had asked Valid at %d, when that term had begun at %d",
+				l.Process, l.Token, highest, l.Asked, won[highest])
+		}
 	}
-	return all, in.Err()
+}
+
+// checkDense finds that a token was left out where nothing explains it: a claim is lost
+// when its candidate is killed or stopped, or its session ends, before it knows of it.
+func (r *result) checkDense(e *evidence) {
+	terms := slices.SortedFunc(slices.Values(e.history.Terms()), func(a, b history.Event) int { return cmp.Compare(a.Token, b.Token) })
+	for i := range max(len(terms)-1, 0) {
+		last, next := terms[i], terms[i+1]
+		if next.Token > last.Token+1 && !slices.ContainsFunc(e.faults, func(f meeting) bool {
+			return f.begin < next.Return && f.end+int64(e.failover+recovery) > last.Return
+		}) {
+			r.violate(history.CheckToken, "after token %d came %d, and there was no fault", last.Token, next.Token)
+		}
+	}
 }

@@ -25,12 +25,6 @@ type gap struct {
 
 func (g gap) length() time.Duration { return time.Duration(g.to - g.from) }
 
-func (g gap) check(r *result) {
-	if g.length() > g.bound {
-		r.violate("leaderless", "nobody led from %d to %d: %v, and %v is the bound", g.from, g.to, g.length(), g.bound)
-	}
-}
-
 // A stretch is a time in which a term was certainly valid.
 type stretch struct{ from, to int64 }
 
@@ -54,32 +48,27 @@ func reigns(h *history.History) []stretch {
 	return all
 }
 
-// worstGap returns the gap that was the longest for its bound, from the first term to the
-// end of the campaign.
-func worstGap(h *history.History, faults []meeting, failover time.Duration) gap {
-	all := reigns(h)
+// gaps returns when nobody led, from the first term to the end of the campaign.
+func gaps(e *evidence) []gap {
+	all := reigns(e.history)
 	if len(all) == 0 {
-		return gap{}
+		return nil
 	}
-	for _, e := range h.Events {
-		if e.Kind == history.Note && e.Text == ended {
-			all = append(all, stretch{e.Call, e.Call})
+	for _, n := range e.history.Events {
+		if n.Kind == history.Note && n.Text == ended {
+			all = append(all, stretch{n.Call, n.Call})
 		}
 	}
-	slices.SortFunc(faults, func(a, b meeting) int { return cmp.Compare(a.begin, b.begin) })
-	var worst gap
+	faults := slices.SortedFunc(slices.Values(e.faults), func(a, b meeting) int { return cmp.Compare(a.begin, b.begin) })
+	var found []gap
 	to := all[0].to
 	for _, s := range all[1:] {
 		if s.from > to {
-			g := gap{from: to, to: s.from}
-			g.bound = bound(g.from, faults, failover)
-			if worst.bound == 0 || g.length()-g.bound > worst.length()-worst.bound {
-				worst = g
-			}
+			found = append(found, gap{to, s.from, bound(to, faults, e.failover)})
 		}
 		to = max(to, s.to)
 	}
-	return worst
+	return found
 }
 
 // bound is how long nobody may lead from an instant on.

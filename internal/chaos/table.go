@@ -17,7 +17,7 @@ func (r *result) print(w io.Writer) {
 	t := r.trial
 	fmt.Fprintf(w, "| %s | %d | %s | %d | %s | %d | %d / %d / %d | %d | %d, %d | %d, %s | %d | %s |\n",
 		t.backend, t.servers, t.strategy, t.seed, tally(r.faults), r.terms, r.commits, r.refused, r.unknown, r.overlaps,
-		r.late, r.accepted, r.unfenced.lines, r.unfenced.explained(), len(r.ghosts), r.leaderless)
+		r.late, r.accepted, r.unfenced.lines, r.unfenced.explained(), r.ghosts, r.leaderless)
 }
 
 // tally counts words: "3: 2 cut, 1 SIGKILL".

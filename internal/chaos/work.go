@@ -83,7 +83,7 @@ func (c *candidate) write(t *elector.Term) {
 	if !t.Valid() {
 		return
 	}
-	time.Sleep(time.Millisecond)
+	time.Sleep(moment)
 	l.Written = c.clock.Now()
 	text, err := json.Marshal(l)
 	if err == nil {
@@ -119,8 +119,8 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 			return // never written, or out of touch
 		}
 		value := c.next(t, old)
-		call := c.history.Start(history.Event{
-			Kind: history.Commit, Candidate: c.options.ID, Session: s.ID(), Token: t.Token(), Text: haunts,
+		call := c.history.Start(history.Event{ // of no term: see isLate
+			Kind: history.Commit, Candidate: c.options.ID, Session: s.ID(), Token: t.Token(),
 			Writes: []history.Write{{Op: history.CompareAndSet, Key: register, Value: string(value), Expected: old.Version}},
 		})
 		_, err = s.Commit(ctx, guards, backend.Put(register, value, old.Version))
@@ -131,9 +131,6 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 		}
 	}
 }
-
-// haunts begins the text of a commit that was made after its term's end.
-const haunts = "after the end of the term"
 
 // How a candidate can be broken, for the campaign to find it out.
 const (
