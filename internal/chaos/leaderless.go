@@ -64,14 +64,14 @@ func gaps(e *evidence) []gap {
 	to := all[0].to
 	for _, s := range all[1:] {
 		if s.from > to {
-			found = append(found, gap{to, s.from, bound(to, faults, e.failover)})
+			found = append(found, gap{to, s.from, bound(to, s.from, faults, e.failover)})
 		}
 		to = max(to, s.to)
 	}
 	return found
 }
 
-// bound is how long nobody may lead from an instant on.
+// bound is how long nobody may lead from an instant on; it was until to.
 //
 // Who led then has left, or is silent: the seat is free after the failover time at the
 // latest. A fault that begins before that may keep it taken, or from being taken:
@@ -83,10 +83,10 @@ func gaps(e *evidence) []gap {
 //     agreed on a leader.
 //
 // And then a candidate takes some time to recover.
-func bound(from int64, faults []meeting, failover time.Duration) time.Duration {
+func bound(from, to int64, faults []meeting, failover time.Duration) time.Duration {
 	free := from + int64(failover)
 	for _, f := range faults {
-		if f.begin > free {
+		if f.begin > min(free, to) {
 			break
 		}
 		free = max(free, f.extent(failover))
