@@ -33,6 +33,7 @@ type trial struct {
 	strategy string
 	seed     uint64
 	length   time.Duration // of its plan
+	program  string        // of candidates whose clock can be stepped, or ""
 	broken   string        // how its candidates are; "" for the sound
 }
 
@@ -72,7 +73,7 @@ func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result,
 	}
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
-	c.plan = makePlan(t.seed, service.cluster(), service.timeout, t.length)
+	c.plan = makePlan(t.seed, kindsFor(service.cluster(), t.program != ""), service.timeout, t.length)
 	err = c.do(ctx)
 	var e *evidence
 	if err == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -71,11 +72,22 @@ func beCandidate(options string) error {
 	if err != nil {
 		return err
 	}
+	go takeSteps()
 	err = c.run(ctx)
 	if err != nil {
 		fmt.Println(saysFailed, err)
 	}
 	return err
+}
+
+// takeSteps steps this process's clock as it is told to, for as long as it lives.
+func takeSteps() {
+	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+		if by, err := time.ParseDuration(orders.Text()); err == nil {
+			stepClock(by)
+			fmt.Println(saysClock, time.Now().Unix())
+		}
+	}
 }
 
 // A candidate is one in a process of its own.

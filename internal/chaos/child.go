@@ -24,6 +24,10 @@ type child struct {
 	name string // of the candidate, and the how manieth process it is: "2.1"
 	cmd  *exec.Cmd
 
+	stdin   io.Writer      // takes durations, a line each, to step its clock by
+	stepped chan time.Time // its clock afterwards
+	ahead   time.Duration  // how far it was stepped; of the fault that has it
+
 	clock  history.Clock
 	exited chan struct{} // closed when it is gone, and all it said was heard
 	stderr bytes.Buffer  // readable then
@@ -38,22 +42,29 @@ type child struct {
 // environment is the variable by which a process is told to be a candidate.
 const environment = "ELECTOR_CHAOS_CANDIDATE"
 
-// startChild starts a candidate: this very program, told so by its environment.
-func startChild(clock history.Clock, o candidateOptions) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+// startChild starts a candidate: this very program, or another build of it, told so by its
+// environment.
+func startChild(clock history.Clock, program string, o candidateOptions) (*child, error) {
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program = self
 	}
 	options, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: o.Name, cmd: exec.Command(self), clock: clock, exited: make(chan struct{})}
+	c := &child{name: o.Name, cmd: exec.Command(program), clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1)}
 	c.cmd.Env = append(os.Environ(), environment+"="+string(options))
 	c.cmd.SysProcAttr = childAttr()
 	c.cmd.Stderr = &c.stderr
 	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
+		return nil, err
+	}
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
 	started := make(chan error)
@@ -82,6 +93,7 @@ const (
 	saysOver   = "over"   // that term is
 	saysWorks  = "works"  // a commit was done; not each one is told
 	saysFailed = "failed" // and why it gives up
+	saysClock  = "clock"  // was stepped, and what it shows, in seconds
 )
 
 func (c *child) listen(stdout io.Reader) {
@@ -98,6 +110,9 @@ func (c *child) listen(stdout io.Reader) {
 			c.worked = c.clock.Now()
 		case saysFailed:
 			c.failure = rest
+		case saysClock:
+			seconds, _ := strconv.ParseInt(rest, 10, 64)
+			c.stepped <- time.Unix(seconds, 0)
 		}
 		c.mu.Unlock()
 	}
@@ -153,6 +168,24 @@ func unlessDone(err error) error {
 		return nil
 	}
 	return err
+}
+
+// stepClock steps the wall clock of the process, and makes sure that it did.
+func (c *child) stepClock(by time.Duration) error {
+	was := time.Now().Add(c.ahead)
+	if _, err := fmt.Fprintln(c.stdin, by); err != nil {
+		return fmt.Errorf("step the clock of candidate %s: %w", c.name, err)
+	}
+	select {
+	case shows := <-c.stepped:
+		if off := shows.Sub(was.Add(by)); off.Abs() > stepBy/2 {
+			return fmt.Errorf("the clock of candidate %s was to be stepped by %v and is %v off", c.name, by, off)
+		}
+		c.ahead += by
+		return nil
+	case <-c.exited:
+		return nil // it has given up, and said so
+	}
 }
 
 // leave asks the process to end, as one does who has time.

@@ -11,6 +11,7 @@ type kind struct {
 	name     string
 	onServer bool // it meets the service, else a candidate
 	cluster  bool // it takes several servers
+	stepped  bool // it takes candidates built for it
 
 	// lo and hi bound how long it lasts, in session timeouts.
 	lo, hi float64
@@ -38,6 +39,7 @@ func kinds() []*kind {
 		{name: "half-open", silent: true, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: beginHalfOpen},
 		{name: "slow link", lo: 1, hi: 2, begin: beginSlow},
 		{name: "reply lost", silent: true, lo: 0.05, hi: 0.15, begin: beginReplyLost},
+		{name: "clock stepped", stepped: true, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
 		{name: "server restart", onServer: true, majority: true, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
 		{name: "rolling restart", onServer: true, cluster: true, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
 		{name: "quorum lost", onServer: true, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
@@ -46,9 +48,10 @@ func kinds() []*kind {
 	}
 }
 
-// kindsFor returns those there are with one server, or with several.
-func kindsFor(cluster bool) []*kind {
-	return slices.DeleteFunc(kinds(), func(k *kind) bool { return k.cluster && !cluster })
+// kindsFor returns those there are with one server, or with several; and with candidates
+// whose clock can be stepped, or without.
+func kindsFor(cluster, stepped bool) []*kind {
+	return slices.DeleteFunc(kinds(), func(k *kind) bool { return k.cluster && !cluster || k.stepped && !stepped })
 }
 
 func (k *kind) least(timeout time.Duration) time.Duration { return scale(timeout, k.lo) }

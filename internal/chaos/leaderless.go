@@ -97,6 +97,8 @@ func bound(from, to int64, faults []meeting, failover time.Duration) time.Durati
 // extent is until when a fault may keep the seat from being taken.
 func (f meeting) extent(failover time.Duration) int64 {
 	switch k := f.kind; {
+	case k.stepped:
+		return f.begin // nobody may notice
 	case k.silent:
 		return f.begin + int64(failover)
 	case !k.onServer:

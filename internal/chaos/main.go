@@ -43,32 +43,54 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	printHead(stdout)
-	failed := 0
-	for _, t := range o.trials() {
-		dir, err := os.MkdirTemp("", "chaos-"+t.backend+"-")
+	program := ""
+	if o.clock {
+		dir, err := os.MkdirTemp("", "chaos-candidate-")
 		if err != nil {
 			return err
 		}
-		r, err := t.run(ctx, dir, stderr)
+		defer os.RemoveAll(dir)
+		if program, err = buildStepped(ctx, dir); err != nil {
+			return err
+		}
+	}
+	printHead(stdout)
+	failed := 0
+	for _, t := range o.trials() {
+		t.program = program
+		ok, err := t.report(ctx, stdout, stderr)
 		if err != nil {
-			return fmt.Errorf("%w\nall that was recorded is in %s", err, dir)
+			return err
 		}
-		r.print(stdout)
-		if len(r.violations) == 0 {
-			if err := os.RemoveAll(dir); err != nil {
-				return err
-			}
-			continue
+		if !ok {
+			failed++
 		}
-		failed++
-		for _, v := range r.violations {
-			fmt.Fprintln(stdout, "  VIOLATION:", v)
-		}
-		fmt.Fprintf(stdout, "  All that was recorded is in %s.\n  To run it again: go run ./internal/chaos %s\n", dir, t.args())
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d campaigns found violations", failed, len(o.trials()))
 	}
 	return nil
+}
+
+// report does a campaign and prints what came of it. Only if there are violations what was
+// recorded is kept.
+func (t trial) report(ctx context.Context, stdout, stderr io.Writer) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "chaos-"+t.backend+"-")
+	if err != nil {
+		return false, err
+	}
+	again := "to run it again: go run ./internal/chaos " + t.args()
+	r, err := t.run(ctx, dir, stderr)
+	if err != nil {
+		return false, fmt.Errorf("%w\nall that was recorded is in %s; %s", err, dir, again)
+	}
+	r.print(stdout)
+	if len(r.violations) == 0 {
+		return true, os.RemoveAll(dir)
+	}
+	for _, v := range r.violations {
+		fmt.Fprintln(stdout, "  VIOLATION:", v)
+	}
+	fmt.Fprintf(stdout, "  all that was recorded is in %s; %s\n", dir, again)
+	return false, nil
 }

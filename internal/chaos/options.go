@@ -17,6 +17,7 @@ type options struct {
 	servers              []int
 	seed                 uint64
 	minutes              float64
+	clock                bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -28,6 +29,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	strategy := flags.String("strategy", "all", "fair, unfair, kafka: several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
+	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -75,5 +77,6 @@ func (o options) trials() []trial {
 
 // args is the command line of one trial.
 func (t trial) args() string {
-	return fmt.Sprintf("-backend %s -servers %d -strategy %s -seed %d -minutes %.3g", t.backend, t.servers, t.strategy, t.seed, t.length.Minutes())
+	return fmt.Sprintf("-backend %s -servers %d -strategy %s -seed %d -minutes %.3g -clock=%t",
+		t.backend, t.servers, t.strategy, t.seed, t.length.Minutes(), t.program != "")
 }

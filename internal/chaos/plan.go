@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -34,9 +35,9 @@ func (s step) String() string {
 	return b.String()
 }
 
-// makePlan draws the faults of a campaign that is to last so long. It depends on what it
-// is given alone. Every kind comes before any comes again.
-func makePlan(seed uint64, cluster bool, timeout, length time.Duration) []step {
+// makePlan draws the faults, of these kinds, of a campaign that is to last so long. It
+// depends on what it is given alone. Every kind comes before any comes again.
+func makePlan(seed uint64, kinds []*kind, timeout, length time.Duration) []step {
 	random := rand.New(rand.NewPCG(seed, 1))
 	between := func(lo, hi time.Duration) time.Duration {
 		return (lo + time.Duration(random.Int64N(int64(hi-lo)+1))).Round(time.Millisecond)
@@ -46,7 +47,7 @@ func makePlan(seed uint64, cluster bool, timeout, length time.Duration) []step {
 	var last *step
 	for begins, ends := time.Duration(0), time.Duration(0); ; {
 		if len(bag) == 0 {
-			bag = kindsFor(cluster)
+			bag = slices.Clone(kinds)
 			random.Shuffle(len(bag), func(i, j int) { bag[i], bag[j] = bag[j], bag[i] })
 		}
 		k := bag[0]

@@ -17,9 +17,9 @@ const timeout = 2 * time.Second
 func TestPlan(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, cluster := range []bool{false, true} {
-			plan := makePlan(seed, cluster, timeout, time.Minute)
-			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, cluster, timeout, time.Minute)))
-			all := kindsFor(cluster)
+			plan := makePlan(seed, kindsFor(cluster, true), timeout, time.Minute)
+			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(cluster, true), timeout, time.Minute)))
+			all := kindsFor(cluster, true)
 			require.Greater(t, len(plan), len(all), "seed %d", seed)
 			seen := map[string]bool{}
 			for i, s := range plan {
@@ -39,13 +39,13 @@ func TestPlan(t *testing.T) {
 			assert.Len(t, seen, len(all), "each kind comes before any comes again")
 		}
 	}
-	assert.NotEqual(t, fmt.Sprint(makePlan(1, true, timeout, time.Minute)), fmt.Sprint(makePlan(2, true, timeout, time.Minute)))
+	assert.NotEqual(t, fmt.Sprint(makePlan(1, kindsFor(true, true), timeout, time.Minute)), fmt.Sprint(makePlan(2, kindsFor(true, true), timeout, time.Minute)))
 }
 
 // TestLonger holds that a longer campaign begins as the shorter one of the same seed.
 func TestLonger(t *testing.T) {
 	for seed := range uint64(50) {
-		short, long := makePlan(seed, true, timeout, 20*time.Second), makePlan(seed, true, timeout, time.Minute)
+		short, long := makePlan(seed, kindsFor(true, true), timeout, 20*time.Second), makePlan(seed, kindsFor(true, true), timeout, time.Minute)
 		assert.Equal(t, fmt.Sprint(short), fmt.Sprint(long[:len(short)]))
 	}
 }
@@ -66,8 +66,9 @@ func TestStops(t *testing.T) {
 func TestOptions(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
+	assert.True(t, o.clock)
 	assert.Len(t, o.trials(), 3*2*3)
-	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5"), io.Discard)
+	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5 -clock=false"), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, []trial{
 		{backend: "etcd", servers: 3, strategy: "kafka", seed: 9, length: 30 * time.Second},

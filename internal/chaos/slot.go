@@ -39,7 +39,7 @@ func (s *slot) start() error {
 	}
 	s.started++
 	name := s.id + "." + strconv.Itoa(s.started)
-	started, err := startChild(s.campaign.clock, candidateOptions{
+	started, err := startChild(s.campaign.clock, s.campaign.program, candidateOptions{
 		ID: s.id, Name: name, URL: s.campaign.service.url(addrs...), Strategy: s.campaign.strategy,
 		History: filepath.Join(s.campaign.dir, "candidate-"+name+".jsonl"),
 		Log:     filepath.Join(s.campaign.dir, logFile),
