@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,12 +51,12 @@ func beginQuorum(c *campaign, s step) (string, func() error, error) {
 		begin, undo = server.Pause, server.Resume
 	}
 	var err error
-	met := ""
+	var met []string
 	for _, x := range down {
 		err = errors.Join(err, begin(x))
-		met += x.Name() + " "
+		met = append(met, x.Name())
 	}
-	return met, func() error {
+	return strings.Join(met, " and "), func() error {
 		var err error
 		for _, x := range down {
 			err = errors.Join(err, undo(x))

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/anishathalye/porcupine"
+
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -43,6 +45,7 @@ func judge(t trial, e *evidence) *result {
 	}
 	r.checkHistory(e)
 	r.checkLate(e)
+	r.checkLinear(e)
 	r.checkLines(e)
 	if t.strategy == "kafka" {
 		r.checkDense(e)
@@ -111,6 +114,26 @@ func (r *result) checkLate(e *evidence) {
 				break
 			}
 		}
+	}
+}
+
+// checkLinear looks for one order of all that was done which explains what was answered. A
+// late write is its term's there, for as long as the seat is. That no answer is found in
+// time is no violation: the other checks have seen it all, each its part.
+func (r *result) checkLinear(e *evidence) {
+	h := *e.history
+	h.Events = slices.Clone(h.Events)
+	ids := map[uint64]uint64{}
+	for _, t := range h.Terms() {
+		ids[t.Token] = t.ID
+	}
+	for i, c := range h.Events {
+		if isLate(c) {
+			h.Events[i].Term = ids[c.Token]
+		}
+	}
+	if h.Linearizable(history.Options{Patience: 20 * time.Second}).Result == porcupine.Illegal {
+		r.violate("linear", "no order of all calls explains what was answered: see the drawing")
 	}
 }
 

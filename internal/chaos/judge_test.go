@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,17 +19,21 @@ const ms = int64(time.Millisecond)
 // sound is what a campaign leaves in which all went well: one leads from 200 ms to 1 s,
 // and writes twice; two from 1.1 s to 2 s, and writes once.
 func sound() *evidence {
-	write := func(value string) []history.Write {
-		return []history.Write{{Op: history.CompareAndSet, Key: register, Value: value}}
+	write := func(value string, version uint64) []history.Write {
+		w := history.Write{Op: history.CompareAndSet, Key: register, Value: value, Expected: version - 1, Version: version}
+		if version == 1 {
+			w.Op = history.Create
+		}
+		return []history.Write{w}
 	}
 	events := []history.Event{
 		{ID: 1, Kind: history.Campaign, Process: "1.1", Candidate: "1", Token: 1, Call: 100 * ms, Return: 200 * ms},
 		{ID: 2, Kind: history.Campaign, Process: "2.1", Candidate: "2", Token: 2, Call: 150 * ms, Return: 1100 * ms},
 		{ID: 3, Kind: history.Valid, Process: "1.1", Candidate: "1", Token: 1, Term: 1, Call: 1000 * ms, Return: 1001 * ms},
 		{ID: 4, Kind: history.Valid, Process: "2.1", Candidate: "2", Token: 2, Term: 2, Call: 2000 * ms, Return: 2001 * ms},
-		{ID: 5, Kind: history.Commit, Process: "1.1", Token: 1, Term: 1, Call: 300 * ms, Return: 310 * ms, Writes: write("a<")},
-		{ID: 6, Kind: history.Commit, Process: "1.1", Token: 1, Term: 1, Call: 400 * ms, Return: 410 * ms, Writes: write("b<a")},
-		{ID: 7, Kind: history.Commit, Process: "2.1", Token: 2, Term: 2, Call: 1200 * ms, Return: 1210 * ms, Writes: write("c<b")},
+		{ID: 5, Kind: history.Commit, Process: "1.1", Token: 1, Term: 1, Call: 300 * ms, Return: 310 * ms, Writes: write("a<", 1)},
+		{ID: 6, Kind: history.Commit, Process: "1.1", Token: 1, Term: 1, Call: 400 * ms, Return: 410 * ms, Writes: write("b<a", 2)},
+		{ID: 7, Kind: history.Commit, Process: "2.1", Token: 2, Term: 2, Call: 1200 * ms, Return: 1210 * ms, Writes: write("c<b", 3)},
 	}
 	for i := range events {
 		events[i].Outcome, events[i].Election = history.OK, election
@@ -63,8 +68,8 @@ func (e *evidence) fault(name string, begin, end int64) {
 // TestJudge holds that a sound history passes, and that each thing that can be wrong with
 // one is found.
 func TestJudge(t *testing.T) {
-	value := func(v string) []history.Write {
-		return []history.Write{{Op: history.CompareAndSet, Key: register, Value: v}}
+	value := func(v string) []history.Write { // over the last
+		return []history.Write{{Op: history.CompareAndSet, Key: register, Value: v, Expected: 3}}
 	}
 	for _, c := range []struct {
 		name     string
@@ -90,8 +95,10 @@ func TestJudge(t *testing.T) {
 			e.add(history.Event{Kind: history.Commit, Process: "1.1", Token: 1, Call: 1300 * ms, Return: 1310 * ms, Outcome: history.OK, Writes: value("d<c")})
 		}},
 		{name: "a write past the term is accepted, before there is a new one", last: "c<d", doctor: func(e *evidence) {
-			e.event(7).Writes[0].Value = "c<d"
-			e.add(history.Event{Kind: history.Commit, Process: "1.1", Token: 1, Call: 1050 * ms, Return: 1060 * ms, Outcome: history.OK, Writes: value("d<b")})
+			late := e.event(7).Writes
+			e.event(7).Writes = []history.Write{{Op: history.CompareAndSet, Key: register, Value: "c<d", Expected: 3, Version: 4}}
+			late[0].Value = "d<b"
+			e.add(history.Event{Kind: history.Commit, Process: "1.1", Token: 1, Call: 1050 * ms, Return: 1060 * ms, Outcome: history.OK, Writes: late})
 		}},
 		{name: "a write is lost", finds: "once: ", doctor: func(e *evidence) {
 			e.add(history.Event{Kind: history.Commit, Process: "2.1", Token: 2, Term: 2, Call: 1300 * ms, Return: 1310 * ms, Outcome: history.OK, Writes: value("d<c")})
@@ -156,9 +163,10 @@ func TestJudge(t *testing.T) {
 				assert.Empty(t, r.violations)
 				return
 			}
-			require.NotEmpty(t, r.violations)
+			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, c.finds) }), "%q", r.violations)
 			for _, v := range r.violations {
-				assert.True(t, strings.HasPrefix(v, c.finds), v)
+				// Of what is wrong with commits and claims, no order makes sense either.
+				assert.True(t, strings.HasPrefix(v, c.finds) || strings.HasPrefix(v, "linear: "), v)
 			}
 		})
 	}
