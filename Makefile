@@ -2,6 +2,8 @@
 #             prints which rule held on which strategy and service
 # make lint   gofmt, vet, staticcheck, go mod tidy
 # make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
+# make chaos  breaks real servers, links and candidates for minutes, and checks what the
+#             candidates saw; CHAOS has other flags for it: docs/proof.md
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
 #             an etcd server and a Consul server
 
@@ -20,7 +22,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
-.PHONY: test lint bench setup quickstart fencing
+.PHONY: test lint bench chaos setup quickstart fencing
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
@@ -40,6 +42,9 @@ lint:
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
+
+chaos: setup
+	$(GO) run ./internal/chaos $(or $(CHAOS),-minutes 2)
 
 quickstart:
 	$(GO) run ./examples/quickstart

@@ -182,7 +182,7 @@ func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	leading, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if c.random.IntN(3) > 0 {
+	if c.random.IntN(3) > 0 || c.options.Broken != "" {
 		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
 		defer resign.Stop()
 	}

@@ -24,7 +24,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	backends := flags.String("backend", "all", "zookeeper, etcd, consul: several by commas, or all")
+	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
 	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, or both by a comma")
 	strategy := flags.String("strategy", "all", "fair, unfair, kafka: several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
@@ -46,7 +46,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		}
 		return chosen
 	}
-	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul")
+	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
 	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka")
 	for _, n := range list("servers", *servers, "1", "3") {
 		number, _ := strconv.Atoi(n) // list has looked at it

@@ -67,7 +67,7 @@ func TestOptions(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	assert.True(t, o.clock)
-	assert.Len(t, o.trials(), 3*2*3)
+	assert.Len(t, o.trials(), 4*2*3)
 	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5 -clock=false"), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, []trial{
@@ -79,7 +79,7 @@ func TestOptions(t *testing.T) {
 	assert.Equal(t, o.trials()[:1], again.trials())
 
 	_, err = parse(strings.Fields("-backend redis -servers 2 -strategy first -minutes 0 more"), io.Discard)
-	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul`, `-servers "2": there are 1, 3`, `"first"`, `"more"`, "-minutes 0"} {
+	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul, consul-ttl`, `-servers "2": there are 1, 3`, `"first"`, `"more"`, "-minutes 0"} {
 		assert.ErrorContains(t, err, says)
 	}
 }

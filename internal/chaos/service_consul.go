@@ -12,8 +12,8 @@ import (
 )
 
 // startConsul starts servers, and for a cluster one agent beside them, which the
-// candidates talk to: their sessions are tied to health checks, and so to one agent.
-func startConsul(servers int) (*service, error) {
+// candidates talk to: a session that is tied to a health check is tied to one agent.
+func startConsul(servers int, parameters string, timeout, failover time.Duration) (*service, error) {
 	c, err := servertest.StartConsulCluster(servers, servertest.ConsulConfig{})
 	if err != nil {
 		return nil, err
@@ -21,10 +21,8 @@ func startConsul(servers int) (*service, error) {
 	s := &service{
 		servers: asServers(c.Members),
 		leader:  func() (server, error) { return c.Leader() },
-		url:     func(addrs ...string) string { return "consul://" + addrs[0] + "?check=2s" },
-		timeout: 2 * time.Second,
-		// A check lives a second longer at the agent than the session counts on.
-		failover: 3 * time.Second,
+		url:     func(addrs ...string) string { return "consul://" + addrs[0] + parameters },
+		timeout: timeout, failover: failover,
 	}
 	s.access = s.servers
 	if servers > 1 {
