@@ -55,6 +55,7 @@ type campaign struct {
 	mu       sync.Mutex
 	children []*child
 	met      []meeting // faults that were injected
+	outages  []meeting // of the service; not before watch has ended
 	wrong    []string  // what candidates did that no history tells
 }
 
@@ -115,6 +116,21 @@ func (c *campaign) do(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := c.underFaults(ctx); err != nil {
+		return err
+	}
+	c.faults.Note(ended)
+	c.end()
+	return nil
+}
+
+// underFaults injects the faults and waits until a leader works after them.
+func (c *campaign) underFaults(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { c.watch(watching) })
+	defer watch.Wait()
+	defer stop()
 	if err := c.awaitWork(ctx); err != nil {
 		return err
 	}
@@ -124,12 +140,30 @@ func (c *campaign) do(ctx context.Context) error {
 	if err := c.awaitWork(ctx); err != nil {
 		return err
 	}
-	if err := sleep(ctx, calm); err != nil {
-		return err
+	return sleep(ctx, calm)
+}
+
+// watch finds when the service was away, whatever made it so, until ctx ends.
+func (c *campaign) watch(ctx context.Context) {
+	const every, patience = 250 * time.Millisecond, time.Second
+	served := c.clock.Now() // it did then
+	for away := false; ; {
+		asked := c.clock.Now()
+		_, err := c.service.leader()
+		answered := c.clock.Now()
+		away = away || err != nil || answered-asked > int64(patience)
+		over := sleep(ctx, every) != nil
+		if away && (err == nil || over) {
+			c.outages = append(c.outages, meeting{outage, served, answered})
+			c.faults.Add(history.Event{Kind: history.Fault, Text: outage.name, Call: served, Return: answered, Outcome: history.OK})
+		}
+		if err == nil {
+			served, away = answered, false
+		}
+		if over {
+			return
+		}
 	}
-	c.faults.Note(ended)
-	c.end()
-	return nil
 }
 
 // ended is the note of the end of a campaign. What comes after is not judged by how long

@@ -22,6 +22,7 @@ type evidence struct {
 	history  *history.History // with the ledger of the register
 	lines    []line           // of the unfenced log
 	faults   []meeting
+	outages  []meeting
 	failover time.Duration // of the service
 	ghosts   []string      // entries that nobody is behind
 	wrong    []string      // what the controller has seen go wrong
@@ -49,7 +50,7 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &evidence{history: h, lines: lines, faults: c.met, failover: c.service.failover, ghosts: ghosts, wrong: c.wrong}
+	e := &evidence{history: h, lines: lines, faults: c.met, outages: c.outages, failover: c.service.failover, ghosts: ghosts, wrong: c.wrong}
 	if err := e.keepLedger(last); err != nil {
 		e.wrong = append(e.wrong, err.Error())
 	}

@@ -24,7 +24,9 @@ type result struct {
 	overlaps   int
 	accepted   int // writes, after the deposition
 	ghosts     int
-	leaderless gap // the longest
+	outages    int           // of the service
+	away       time.Duration // the longest of them
+	leaderless gap           // the longest
 	violations []string
 }
 
@@ -42,6 +44,10 @@ func judge(t trial, e *evidence) *result {
 	r := &result{trial: t, ghosts: len(e.ghosts), violations: slices.Clone(e.wrong)}
 	for _, m := range e.faults {
 		r.faults = append(r.faults, m.kind.name)
+	}
+	for _, m := range e.outages {
+		r.outages++
+		r.away = max(r.away, time.Duration(m.end-m.begin))
 	}
 	r.checkHistory(e)
 	r.checkLate(e)

@@ -8,14 +8,9 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 )
 
-const (
-	// recovery is what a free seat may stay free: a waiting candidate hears of it, has to
-	// connect anew perhaps, claims it, and has that confirmed.
-	recovery = 3 * time.Second
-	// electing is how long the servers may take to find that one of them is down, and to
-	// agree on a leader, and candidates to find another server.
-	electing = 5 * time.Second
-)
+// recovery is what a free seat may stay free: a waiting candidate hears of it, has to connect
+// anew perhaps, claims it, and has that confirmed.
+const recovery = 3 * time.Second
 
 // A gap is a time in which nobody led.
 type gap struct {
@@ -59,7 +54,7 @@ func gaps(e *evidence) []gap {
 			all = append(all, stretch{n.Call, n.Call})
 		}
 	}
-	faults := slices.SortedFunc(slices.Values(e.faults), func(a, b meeting) int { return cmp.Compare(a.begin, b.begin) })
+	faults := slices.SortedFunc(slices.Values(slices.Concat(e.faults, e.outages)), func(a, b meeting) int { return cmp.Compare(a.begin, b.begin) })
 	var found []gap
 	to := all[0].to
 	for _, s := range all[1:] {
@@ -74,19 +69,19 @@ func gaps(e *evidence) []gap {
 // bound is how long nobody may lead from an instant on; it was until to.
 //
 // Who led then has left, or is silent: the seat is free after the failover time at the
-// latest. A fault that begins before that may keep it taken, or from being taken:
+// latest, and a waiting candidate recovers. A fault that begins before that may keep the
+// seat taken, or from being taken:
 //
-//   - one that makes a candidate silent, by the failover time from its beginning;
-//   - one that makes it slow, until its end;
-//   - one of the service: it counts all sessions anew when it is back, so by the failover
-//     time from its end; or, if a majority of the servers is left, from when they have
-//     agreed on a leader.
-//
-// And then a candidate takes some time to recover.
+//   - one that makes a candidate silent, by the failover time from its beginning; that is
+//     also what one server of several costs who depended on it;
+//   - one that makes a candidate slow, until its end;
+//   - one that takes the service away, by the failover time from its end, for then all
+//     sessions are counted anew. When the service is away is measured, too: an election
+//     among the servers is nobody's fault.
 func bound(from, to int64, faults []meeting, failover time.Duration) time.Duration {
 	free := from + int64(failover)
 	for _, f := range faults {
-		if f.begin > min(free, to) {
+		if f.begin > min(free+int64(recovery), to) {
 			break
 		}
 		free = max(free, f.extent(failover))
@@ -94,17 +89,15 @@ func bound(from, to int64, faults []meeting, failover time.Duration) time.Durati
 	return time.Duration(free-from) + recovery
 }
 
-// extent is until when a fault may keep the seat from being taken.
+// extent is until when a fault may keep the seat from being free.
 func (f meeting) extent(failover time.Duration) int64 {
-	switch k := f.kind; {
-	case k.stepped:
-		return f.begin // nobody may notice
-	case k.silent:
+	switch f.kind.effect {
+	case silent:
 		return f.begin + int64(failover)
-	case !k.onServer:
+	case slow:
 		return f.end
-	case k.majority:
-		return min(f.end, f.begin+int64(electing)) + int64(failover)
+	case away:
+		return f.end + int64(failover)
 	}
-	return f.end + int64(failover)
+	return f.begin
 }

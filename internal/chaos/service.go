@@ -30,7 +30,7 @@ type service struct {
 	access  []server // that candidates connect to; a Consul agent is no server
 	url     func(addrs ...string) string
 
-	// leader returns the server that leads the others.
+	// leader returns the server that leads the others, and serves.
 	leader func() (server, error)
 
 	// entries lists what there is of ephemeral entries in all of the service.

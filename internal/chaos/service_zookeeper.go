@@ -26,7 +26,10 @@ func startZooKeeper(servers int) (*service, error) {
 			return nil, err
 		}
 		s.servers = []server{z}
-		s.leader = func() (server, error) { return z, nil }
+		s.leader = func() (server, error) {
+			_, err := z.Mode()
+			return z, err
+		}
 	} else {
 		e, err := servertest.StartZooKeeperEnsemble(servers, cfg)
 		if err != nil {
@@ -43,7 +46,7 @@ func startZooKeeper(servers int) (*service, error) {
 // zooKeeperEntries walks the tree. A client waits for its session for as long as ctx
 // lets it.
 func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
-	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(silent{}))
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +80,6 @@ func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
 	return found, nil
 }
 
-type silent struct{}
+type quiet struct{}
 
-func (silent) Printf(string, ...any) {}
+func (quiet) Printf(string, ...any) {}

@@ -9,15 +9,15 @@ import (
 )
 
 func printHead(w io.Writer) {
-	fmt.Fprintln(w, "| backend | servers | strategy | seed | faults | terms | commits done / refused / unknown | valid terms that overlap | writes after the end: tried, accepted after the deposition | unfenced lines, of an old leader after the new one | ghosts | longest without a leader, bound |")
-	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(w, "| backend | servers | strategy | seed | faults | terms | commits done / refused / unknown | valid terms that overlap | writes after the end: tried, accepted after the deposition | unfenced lines, of an old leader after the new one | ghosts | service away: times, longest | longest without a leader, bound |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 }
 
 func (r *result) print(w io.Writer) {
 	t := r.trial
-	fmt.Fprintf(w, "| %s | %d | %s | %d | %s | %d | %d / %d / %d | %d | %d, %d | %d, %s | %d | %s |\n",
+	fmt.Fprintf(w, "| %s | %d | %s | %d | %s | %d | %d / %d / %d | %d | %d, %d | %d, %s | %d | %d, %v | %s |\n",
 		t.backend, t.servers, t.strategy, t.seed, tally(r.faults), r.terms, r.commits, r.refused, r.unknown, r.overlaps,
-		r.late, r.accepted, r.unfenced.lines, r.unfenced.explained(), r.ghosts, r.leaderless)
+		r.late, r.accepted, r.unfenced.lines, r.unfenced.explained(), r.ghosts, r.outages, r.away.Round(10*time.Millisecond), r.leaderless)
 }
 
 // tally counts words: "3: 2 cut, 1 SIGKILL".
