@@ -56,6 +56,9 @@ func makePlan(seed uint64, kinds []*kind, timeout, length time.Duration) []step 
 			Kind: k, Wait: between(timeout/4, timeout), For: between(k.least(timeout), k.most(timeout)),
 			Leader: random.IntN(4) > 0, Way: random.IntN(1 << 10),
 		}
+		if random.IntN(5) == 0 {
+			s.Wait = 3 * timeout // in which there must be a leader again
+		}
 		s.Overlap = random.IntN(3) == 0 && last != nil && !last.Overlap && (s.Kind.onServer != last.Kind.onServer || !s.Kind.onServer)
 		if s.Overlap {
 			s.Wait = between(0, max(last.For, time.Millisecond))

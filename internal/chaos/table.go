@@ -44,5 +44,8 @@ func (u unfenced) explained() string {
 }
 
 func (g gap) String() string {
+	if g.length() == 0 {
+		return "0s"
+	}
 	return fmt.Sprintf("%v of %v", g.length().Round(10*time.Millisecond), g.bound.Round(10*time.Millisecond))
 }
