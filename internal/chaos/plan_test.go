@@ -17,8 +17,8 @@ const timeout = 2 * time.Second
 func TestPlan(t *testing.T) {
 	for seed := range uint64(200) {
 		for _, cluster := range []bool{false, true} {
-			plan := makePlan(seed, kindsFor(cluster, true), timeout, time.Minute)
-			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(cluster, true), timeout, time.Minute)))
+			plan := makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)
+			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)))
 			all := kindsFor(cluster, true)
 			require.Greater(t, len(plan), len(all), "seed %d", seed)
 			seen := map[string]bool{}
