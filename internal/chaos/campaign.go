@@ -106,6 +106,9 @@ func (c *campaign) do(ctx context.Context) error {
 	}
 	defer file.Close()
 	c.faults = history.NewWriter(file, c.clock, "controller")
+	for i, s := range c.plan {
+		c.say("plan, %d: %v", i+1, s)
+	}
 	for i := range candidates {
 		s, err := newSlot(c, strconv.Itoa(i+1))
 		if err != nil {
@@ -121,7 +124,7 @@ func (c *campaign) do(ctx context.Context) error {
 	}
 	c.faults.Note(ended)
 	c.end()
-	return nil
+	return c.faults.Err()
 }
 
 // underFaults injects the faults and waits until a leader works after them.
@@ -221,7 +224,7 @@ func (c *campaign) begin(s step) (end func() error, err error) {
 			return fmt.Errorf("end %s: %w", s.Kind.name, err)
 		}
 		e = c.faults.Finish(e, nil)
-		c.say("%v: %s, for %v", time.Duration(e.Return-e.Call).Round(time.Millisecond), e.Text, s.For)
+		c.say("done, in %v: %s", time.Duration(e.Return-e.Call).Round(time.Millisecond), e.Text)
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.met = append(c.met, meeting{s.Kind, e.Call, e.Return})

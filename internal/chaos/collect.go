@@ -23,9 +23,9 @@ type evidence struct {
 	lines    []line           // of the unfenced log
 	faults   []meeting
 	outages  []meeting
-	failover time.Duration // of the service
-	ghosts   []string      // entries that nobody is behind
-	wrong    []string      // what the controller has seen go wrong
+	failover failover // of the service
+	ghosts   []string // entries that nobody is behind
+	wrong    []string // what the controller has seen go wrong
 }
 
 // collect gathers the evidence. The candidates have ended.
@@ -60,7 +60,7 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 // ghosts returns the entries that are there after those of killed candidates must have
 // gone.
 func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
-	deadline := time.Now().Add(c.service.failover + recovery)
+	deadline := time.Now().Add(c.service.failover.most() + recovery)
 	for {
 		trying, cancel := context.WithTimeout(ctx, 10*time.Second)
 		there, err := c.service.entries(trying)

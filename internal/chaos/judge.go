@@ -175,7 +175,7 @@ func (r *result) checkDense(e *evidence) {
 	for i := range max(len(terms)-1, 0) {
 		last, next := terms[i], terms[i+1]
 		if next.Token > last.Token+1 && !slices.ContainsFunc(e.faults, func(f meeting) bool {
-			return f.begin < next.Return && f.end+int64(e.failover+recovery) > last.Return
+			return f.begin < next.Return && f.end+int64(e.failover.most()+recovery) > last.Return
 		}) {
 			r.violate(history.CheckToken, "after token %d came %d, and there was no fault", last.Token, next.Token)
 		}

@@ -42,7 +42,7 @@ func sound() *evidence {
 	return &evidence{
 		history:  &history.History{Clock: history.MachineClock, Events: events, Until: 2001 * ms},
 		lines:    []line{{"1.1", 1, 300 * ms, 301 * ms}, {"2.1", 2, 1200 * ms, 1201 * ms}},
-		failover: 2 * time.Second,
+		failover: failover{usual: 2 * time.Second},
 	}
 }
 
@@ -201,7 +201,8 @@ func TestTorn(t *testing.T) {
 
 // TestBound is the bound's derivation in numbers.
 func TestBound(t *testing.T) {
-	const from, failover = int64(10 * time.Second), 2 * time.Second
+	const from, usual = int64(10 * time.Second), 2 * time.Second
+	sound := failover{usual: usual}
 	at := func(seconds float64) int64 { return from + int64(seconds*float64(time.Second)) }
 	for _, c := range []struct {
 		name       string
@@ -209,24 +210,33 @@ func TestBound(t *testing.T) {
 		begin, end float64 // seconds after from
 		bound      time.Duration
 	}{
-		{"no fault", "", 0, 0, failover + recovery},
-		{"the leader was killed", "SIGKILL", 0, 9, failover + recovery},
-		{"the next was killed later", "SIGKILL", 1, 9, time.Second + failover + recovery},
-		{"one was killed when the seat had to be taken", "SIGKILL", 5.1, 9, failover + recovery},
-		{"one was killed long ago", "SIGKILL", -5, 9, failover + recovery},
+		{"no fault", "", 0, 0, usual + recovery},
+		{"the leader was killed", "SIGKILL", 0, 9, usual + recovery},
+		{"the next was killed later", "SIGKILL", 1, 9, time.Second + usual + recovery},
+		{"one was killed when the seat had to be taken", "SIGKILL", 5.1, 9, usual + recovery},
+		{"one was killed long ago", "SIGKILL", -5, 9, usual + recovery},
 		{"one is slow", "slow link", 1, 4, 4*time.Second + recovery},
-		{"one server of three is away", "server restart", 1, 60, time.Second + failover + recovery},
-		{"most are", "quorum lost", 0, 60, 60*time.Second + failover + recovery},
-		{"the service was away", "outage", 1, 4, 4*time.Second + failover + recovery},
-		{"a clock was stepped", "clock stepped", 1, 4, failover + recovery},
+		{"one server of three is away", "server restart", 1, 60, time.Second + usual + recovery},
+		{"most are", "quorum lost", 0, 60, 60*time.Second + usual + recovery},
+		{"the service was away", "outage", 1, 4, 4*time.Second + usual + recovery},
+		{"a clock was stepped", "clock stepped", 1, 4, usual + recovery},
 	} {
 		e := &evidence{}
 		e.fault(c.kind, at(c.begin), at(c.end))
-		assert.Equal(t, c.bound, bound(from, at(100), e.faults, failover), c.name)
+		assert.Equal(t, c.bound, bound(from, at(100), e.faults, sound), c.name)
 	}
 	e := &evidence{}
 	e.fault("SIGKILL", at(1), at(9))
 	e.fault("half-open", at(2.5), at(4))
-	assert.Equal(t, 3*time.Second+recovery, bound(from, at(2), e.faults, failover), "and it was over before the second")
-	assert.Equal(t, 4500*time.Millisecond+recovery, bound(from, at(100), e.faults, failover), "one after the other")
+	assert.Equal(t, 3*time.Second+recovery, bound(from, at(2), e.faults, sound), "and it was over before the second")
+	assert.Equal(t, 4500*time.Millisecond+recovery, bound(from, at(100), e.faults, sound), "one after the other")
+
+	consul := failover{usual: usual, slow: 20 * time.Second, slowFor: 30 * time.Second}
+	e = &evidence{}
+	e.fault("SIGKILL", at(0), at(9))
+	assert.Equal(t, usual+recovery, bound(from, at(100), e.faults, consul), "no fault of the service")
+	e.fault("server wiped", at(-40), at(-31))
+	assert.Equal(t, usual+recovery, bound(from, at(100), e.faults, consul), "long ago")
+	e.fault("server wiped", at(-40), at(-29))
+	assert.Equal(t, 20*time.Second+recovery, bound(from, at(100), e.faults, consul), "not so long ago")
 }

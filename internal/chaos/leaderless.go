@@ -78,26 +78,26 @@ func gaps(e *evidence) []gap {
 //   - one that takes the service away, by the failover time from its end, for then all
 //     sessions are counted anew. When the service is away is measured, too: an election
 //     among the servers is nobody's fault.
-func bound(from, to int64, faults []meeting, failover time.Duration) time.Duration {
-	free := from + int64(failover)
+func bound(from, to int64, faults []meeting, failover failover) time.Duration {
+	free := from + int64(failover.at(from, faults))
 	for _, f := range faults {
 		if f.begin > min(free+int64(recovery), to) {
 			break
 		}
-		free = max(free, f.extent(failover))
+		free = max(free, f.extent(faults, failover))
 	}
 	return time.Duration(free-from) + recovery
 }
 
 // extent is until when a fault may keep the seat from being free.
-func (f meeting) extent(failover time.Duration) int64 {
+func (f meeting) extent(faults []meeting, failover failover) int64 {
 	switch f.kind.effect {
 	case silent:
-		return f.begin + int64(failover)
+		return f.begin + int64(failover.at(f.begin, faults))
 	case slow:
 		return f.end
 	case away:
-		return f.end + int64(failover)
+		return f.end + int64(failover.at(f.end, faults))
 	}
 	return f.begin
 }

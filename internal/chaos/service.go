@@ -38,9 +38,32 @@ type service struct {
 
 	timeout time.Duration // of the candidates' sessions
 
-	// failover is how long after the last word of a candidate its entries are gone.
-	failover time.Duration
+	failover failover
 }
+
+// failover is how long after the last word of a candidate its entries are gone.
+type failover struct {
+	usual time.Duration
+
+	// slow is how long it may take in the time slowFor after a fault of the service. A Consul
+	// agent that could not tell the servers everything, or was busy when it was to, waits up
+	// to 30 s, and does not tell them of a check that became critical meanwhile. Then the
+	// session's own TTL ends it, of which the servers wait for twice: 10 s at least.
+	slow, slowFor time.Duration
+}
+
+// at is what it is for a candidate whose last word was at an instant.
+func (f failover) at(t int64, faults []meeting) time.Duration {
+	for _, m := range faults {
+		if f.slow != 0 && m.kind.onServer && m.begin < t+int64(f.usual) && t < m.end+int64(f.slowFor) {
+			return f.slow
+		}
+	}
+	return f.usual
+}
+
+// most is the longest it may take.
+func (f failover) most() time.Duration { return max(f.usual, f.slow) }
 
 // patience bounds how long a server may take to serve.
 const patience = 60 * time.Second
@@ -52,10 +75,10 @@ var services = map[string]func(servers int) (*service, error){
 	"zookeeper": startZooKeeper,
 	"etcd":      startEtcd,
 	"consul": func(servers int) (*service, error) {
-		return startConsul(servers, "?check=2s", 2*time.Second, 3*time.Second)
+		return startConsul(servers, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
 	},
 	"consul-ttl": func(servers int) (*service, error) {
-		return startConsul(servers, "?timeout=10s", 10*time.Second, 20*time.Second)
+		return startConsul(servers, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
 	},
 }
 

@@ -13,7 +13,7 @@ import (
 
 // startConsul starts servers, and for a cluster one agent beside them, which the
 // candidates talk to: a session that is tied to a health check is tied to one agent.
-func startConsul(servers int, parameters string, timeout, failover time.Duration) (*service, error) {
+func startConsul(servers int, parameters string, timeout time.Duration, failover failover) (*service, error) {
 	c, err := servertest.StartConsulCluster(servers, servertest.ConsulConfig{})
 	if err != nil {
 		return nil, err

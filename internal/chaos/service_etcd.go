@@ -23,7 +23,7 @@ func startEtcd(servers int) (*service, error) {
 		url:     func(addrs ...string) string { return "etcd://" + strings.Join(addrs, ",") + "?timeout=2s" },
 		timeout: 2 * time.Second,
 		// The servers look for leases that are over each half second.
-		failover: 2*time.Second + 500*time.Millisecond,
+		failover: failover{usual: 2*time.Second + 500*time.Millisecond},
 	}
 	s.access = s.servers
 	s.entries = func(ctx context.Context) ([]string, error) { return etcdEntries(ctx, s.servers[0].Addr()) }

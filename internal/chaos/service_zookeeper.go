@@ -17,7 +17,7 @@ func startZooKeeper(servers int) (*service, error) {
 	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
 	s := &service{
 		timeout:  2 * time.Second,
-		failover: 2*time.Second + 200*time.Millisecond, // rounded up to the server's tick
+		failover: failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
 		url:      func(addrs ...string) string { return "zk://" + strings.Join(addrs, ",") + "?timeout=2s" },
 	}
 	if servers == 1 {
