@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/history"
 )
 
 const ruleLabel = "conformance-rule"
@@ -35,17 +36,12 @@ type arena struct {
 	svc   *Service
 	cfg   *ElectionConfig
 	path  string // the election
-	hist  *history
+	hist  *chronicle
 
 	candidates []*candidate
 	bids       []*bid
 	operator   *operator
 
-	// overruled says that somebody removed a session or an entry by force. The
-	// leader gets to know of that like everybody else, not before.
-	overruled bool
-	// renumbered says that an operator has deleted where the tokens were counted.
-	renumbered bool
 	// gone is closed when the rule is over, failed or not.
 	gone  chan struct{}
 	parts int // of a rule with several states
@@ -55,7 +51,12 @@ type arena struct {
 }
 
 func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
-	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: svc.Root + "/election", hist: newHistory(), gone: make(chan struct{})}
+	return newArenaAt(svc.Root+"/election", t, svc, cfg, r)
+}
+
+func newArenaAt(path string, t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
+	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: path, gone: make(chan struct{})}
+	a.hist = newChronicle(path, history.Options{Fair: cfg.Ordered, Contexts: svc.Virtual, Foreign: true, Patience: time.Second})
 	a.operator = &operator{a: a}
 	t.Cleanup(func() { close(a.gone) })
 	return a
@@ -65,9 +66,8 @@ func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) 
 func (a *arena) in(state string, try func(a *arena)) {
 	a.t.Helper()
 	a.parts++
-	sub := newArena(a.t, a.svc, a.cfg, a.rule)
+	sub := newArenaAt(fmt.Sprintf("%s/part%d", a.svc.Root, a.parts), a.t, a.svc, a.cfg, a.rule)
 	sub.state = state
-	sub.path = fmt.Sprintf("%s/part%d", a.svc.Root, a.parts)
 	sub.operator = a.operator
 	try(sub)
 	sub.finish()
@@ -111,8 +111,8 @@ func (a *arena) failf(format string, args ...any) {
 	if a.state != "" {
 		state = "\n\twhen: " + a.state
 	}
-	a.t.Fatalf("rule %s is broken on %s, %s\n\trule: %s%s\n\tsaw:  %s\n\n\t%s", a.rule.name, a.svc.Name,
-		a.cfg.Strategy.Name(), a.rule.text, state, fmt.Sprintf(format, args...), a.hist.tail())
+	a.t.Fatalf("rule %s is broken on %s, %s\n\trule: %s%s\n\tsaw:  %s\n\n\t%s\n\t%s", a.rule.name, a.svc.Name,
+		a.cfg.Strategy.Name(), a.rule.text, state, fmt.Sprintf(format, args...), a.hist.tail(), a.hist.save(a.t))
 }
 
 // must fails the rule on an error.
@@ -212,13 +212,8 @@ func (a *arena) finish() {
 		a.until("the service holds nothing of the candidates any more", func() bool { return len(a.entries()) == 0 })
 	}
 	a.settle()
-	if v := a.hist.tokens(!a.renumbered); len(v) > 0 {
-		a.failf("%s", strings.Join(v, "\n\t      "))
-	}
-	if !a.overruled {
-		if v := a.hist.overlaps(a.svc.Virtual); len(v) > 0 {
-			a.failf("%s", strings.Join(v, "\n\t      "))
-		}
+	if wrong := a.hist.check(); wrong != "" {
+		a.failf("%s", wrong)
 	}
 	if _, lacks := a.cfg.Why[string(AbilityHooks)]; !lacks {
 		for _, c := range a.candidates {
@@ -333,9 +328,11 @@ func (a *arena) incarnation() string {
 // delete is an operator who removes key and all below it.
 func (a *arena) delete(key string) {
 	a.t.Helper()
-	a.overruled = true
-	a.renumbered = a.renumbered || a.cfg.Dense && key == a.path
 	a.hist.note("operator deletes %s", key)
+	defer a.hist.During(history.Force, "operator deletes "+key)()
+	if a.cfg.Dense && key == a.path {
+		defer a.hist.During(history.Renumber, "operator deletes "+key)()
+	}
 	a.must("delete "+key, a.svc.Delete(key))
 }
 

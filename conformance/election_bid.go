@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/history"
 )
 
 // A bid is one Campaign on a goroutine of its own.
@@ -160,8 +161,8 @@ func (a *arena) close(c *candidate) {
 
 // expire ends the candidate's sessions in the service.
 func (a *arena) expire(c *candidate) {
-	a.overruled = true
 	a.hist.note("%s: its sessions are expired", c.id)
+	defer a.hist.During(history.Force, "the sessions of "+c.id+" are expired")()
 	c.client.Expire()
 }
 

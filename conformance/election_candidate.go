@@ -79,10 +79,12 @@ func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 		f(&cfg)
 	}
 	c.id = cfg.ID
-	cfg.Hooks = c.hooks(cfg.Hooks)
+	name, rec := a.name(c.id), a.hist.In(cfg.Election)
+	rec.LookEvery(min(a.svc.TTL/50, 20*time.Millisecond))
+	cfg.Hooks = rec.Hooks(name, c.hooks(cfg.Hooks))
 	e, err := a.cfg.New(at, cfg)
 	a.must("New", err)
-	c.real, c.e = e, recording{e, c}
+	c.real, c.e = e, c.recording(e, name, rec)
 	a.candidates = append(a.candidates, c)
 	a.t.Cleanup(c.end)
 	return c
@@ -123,7 +125,7 @@ func (c *candidate) atEnd(release func()) {
 func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 	return elector.Hooks{
 		Elected: func(token uint64) {
-			c.a.hist.look()
+			c.a.hist.Look()
 			c.record(report{what: isElected, token: token}, "elected, token %d", token)
 			if own.Elected != nil {
 				own.Elected(token)
@@ -238,22 +240,4 @@ func begun(s elector.Stage) func(elector.StageEvent) bool {
 
 func completed(s elector.Stage) func(elector.StageEvent) bool {
 	return func(e elector.StageEvent) bool { return e.Stage == s && e.Completed }
-}
-
-// recording is an elector whose terms go into the history.
-type recording struct {
-	elector.Elector
-	c *candidate
-}
-
-func (r recording) Campaign(ctx context.Context) (*elector.Term, error) {
-	t, err := r.Elector.Campaign(ctx)
-	a := r.c.a
-	if err != nil {
-		a.hist.note("%s: Campaign: %v", r.c.id, err)
-		return t, err
-	}
-	a.hist.note("%s: Campaign returned term %d", r.c.id, t.Token())
-	a.hist.begin(r.c.id, t, min(a.svc.TTL/50, 20*time.Millisecond))
-	return t, nil
 }

@@ -1,112 +1,40 @@
 package conformance
 
 import (
-	"context"
-	"errors"
 	"strings"
 	"testing"
 
-	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/history"
 )
 
-// A fakeTerm is a term whose end is in the test's hands.
-type fakeTerm struct {
-	valid  bool
-	cancel context.CancelCauseFunc
-	term   *elector.Term
-}
-
-func newFakeTerm(token uint64) *fakeTerm {
-	f := &fakeTerm{valid: true}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	f.cancel = cancel
-	f.term = elector.NewTerm(elector.TermConfig{
-		Token: token, Context: ctx,
-		Valid:    func() bool { return f.valid },
-		Proclaim: func(context.Context, []byte) error { return nil },
-		Resign:   func(context.Context) error { return nil },
-	})
-	return f
-}
-
-// enter is history.begin without the goroutine.
-func (f *fakeTerm) enter(h *history, candidate string) {
-	h.terms = append(h.terms, &span{candidate: candidate, token: f.term.Token(), term: f.term, from: h.clock.Add(1)})
-	h.look()
-}
-
-func (f *fakeTerm) end() {
-	f.valid = false
-	f.cancel(errors.New("over"))
-}
-
-func TestHistory(t *testing.T) {
-	cases := []struct {
-		name             string
-		play             func(h *history, a, b *fakeTerm)
-		tokenA, tokenB   uint64
-		overlaps, tokens string // what is found; "" is nothing
-	}{
-		{"one after the other", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			a.end()
-			h.look()
-			b.enter(h, "b")
-		}, 1, 2, "", ""},
-		{"both valid", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			b.enter(h, "b")
-		}, 1, 2, "valid at the same instant", ""},
-		{"the old Context lives, but its window has passed", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			a.valid = false
-			b.enter(h, "b")
-		}, 1, 2, "Contexts of", ""},
-		{"the new one ends before the old one is read", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			b.end()
-			b.enter(h, "b")
-		}, 1, 2, "", ""},
-		{"token falls", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			a.end()
-			h.look()
-			b.enter(h, "b")
-		}, 2, 1, "", "lower token"},
-		{"token repeats", func(h *history, a, b *fakeTerm) {
-			a.enter(h, "a")
-			a.end()
-			h.look()
-			b.enter(h, "b")
-		}, 2, 2, "", "same token"},
-		{"no token", func(h *history, a, _ *fakeTerm) { a.enter(h, "a") }, 0, 1, "", "token 0"},
-		{"valid after the end", func(h *history, a, _ *fakeTerm) {
-			a.enter(h, "a")
-			a.cancel(errors.New("over"))
-			h.look()
-		}, 1, 2, "", "after Context was done"},
-		{"valid again", func(h *history, a, _ *fakeTerm) {
-			a.enter(h, "a")
-			a.valid = false
-			h.look()
-			a.valid = true
-			h.look()
-		}, 1, 2, "", "true again"},
+// What a broken rule leaves behind can be loaded again.
+func TestChronicleIsSaved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	h := newChronicle("/e", history.Options{Fair: true})
+	h.note("the %s", "beginning")
+	h.During(history.Force, "somebody deletes")()
+	path, ok := strings.CutPrefix(h.save(t), "history saved: ")
+	if !ok {
+		t.Fatal(path)
 	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			h := newHistory()
-			c.play(h, newFakeTerm(c.tokenA), newFakeTerm(c.tokenB))
-			found(t, "overlaps", h.overlaps(true), c.overlaps)
-			found(t, "tokens", h.tokens(true), c.tokens)
-		})
+	loaded, err := history.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(loaded.Events); n != 2 || !strings.Contains(loaded.Events[0].Text, "the beginning") || loaded.Events[1].Election != "/e" {
+		t.Errorf("loaded %v", loaded.Events)
+	}
+	if !loaded.Promised.Fair {
+		t.Errorf("what was promised is lost: %+v", loaded.Promised)
+	}
+	if got := h.tail(); !strings.Contains(got, "the beginning") {
+		t.Errorf("tail is %q", got)
 	}
 }
 
-func found(t *testing.T, check string, v verdict, want string) {
-	t.Helper()
-	got := strings.Join(v, "; ")
-	if want == "" && got != "" || !strings.Contains(got, want) {
-		t.Errorf("%s found %q, want %q", check, got, want)
+func TestChronicleSaysWhyItIsNotSaved(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir()+"/none")
+	if got := newChronicle("/e", history.Options{}).save(t); !strings.Contains(got, "not saved") {
+		t.Errorf("save said %q", got)
 	}
 }

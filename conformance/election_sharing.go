@@ -6,6 +6,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/history"
 )
 
 var sharingRules = []electionRule{
@@ -50,10 +51,8 @@ func sharingMany(a *arena) {
 	// Each is an election, and its terms are compared with those of its own only.
 	parts := make([]*arena, elections)
 	for i := range parts {
-		parts[i] = newArena(a.t, a.svc, a.cfg, a.rule)
-		parts[i].path = fmt.Sprintf("%s/election%d", a.path, i)
+		parts[i] = newArenaAt(fmt.Sprintf("%s/election%d", a.path, i), a.t, a.svc, a.cfg, a.rule)
 		parts[i].operator = a.operator
-		parts[i].overruled = true
 		all = append(all, parts[i].standIn(client, at(i)))
 	}
 	campaign := func() {
@@ -87,7 +86,14 @@ func sharingMany(a *arena) {
 	rival := parts[0].stand()
 	b := rival.campaign()
 	b.waits()
+	var expired []func()
+	for _, p := range parts {
+		expired = append(expired, p.hist.During(history.Force, "the session of all is expired"))
+	}
 	client.Expire()
+	for _, end := range expired {
+		end()
+	}
 	for i, t := range terms {
 		parts[i].ends(t, elector.ErrSessionLost)
 	}

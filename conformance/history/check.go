@@ -12,18 +12,21 @@ import (
 type Options struct {
 	// Fair: the candidates lead in the order in which they have enrolled (see
 	// Recorder.Hooks).
-	Fair bool
+	Fair bool `json:"fair,omitempty"`
 	// Dense: each token is one more than the last. That is so only where no claim can
 	// be lost before its Campaign has returned.
-	Dense bool
+	Dense bool `json:"dense,omitempty"`
 	// Contexts: not even the Contexts of two terms live at the same instant. That is
 	// so only where the runtime runs a timer as soon as it is due, as fake time does.
-	Contexts bool
+	Contexts bool `json:"contexts,omitempty"`
 	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
 	// that he or another leads. Ticks, with a logical clock.
-	Bound time.Duration
+	Bound time.Duration `json:"bound,omitempty"`
+	// Foreign: others than leaders write to the keys of commits, too, so Linearizable
+	// looks at the claims only.
+	Foreign bool `json:"foreign,omitempty"`
 	// Patience is how long Linearizable looks for an answer; 0: until it has one.
-	Patience time.Duration
+	Patience time.Duration `json:"patience,omitempty"`
 }
 
 // A Violation is something that must not be in any history.

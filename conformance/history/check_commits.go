@@ -1,6 +1,7 @@
 package history
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -8,26 +9,38 @@ import (
 // ends finds writes that were done though their term was over.
 func (at *election) ends() (v []Violation) {
 	for _, t := range at.terms {
+		over, why := at.over(t)
 		for _, c := range t.Calls {
-			if c.Kind == Resign || !c.done() {
-				continue
-			}
-			if t.Done != nil && t.Done.Return < c.Call {
-				v = append(v, violation(CheckEnd, "a %s of %s was begun at %d and done, after its Context was seen done at %d", c.Kind, t, c.Call, t.Done.Return))
-			}
-			for _, r := range t.Calls {
-				if r.Kind == Resign && r.done() && r.Return < c.Call {
-					v = append(v, violation(CheckEnd, "a %s of %s was begun at %d and done, after it had resigned at %d", c.Kind, t, c.Call, r.Return))
-				}
-			}
-			for _, o := range at.terms {
-				if o.Campaign.Token > t.Campaign.Token && o.from() < c.Call && !at.renumbered(t, o) {
-					v = append(v, violation(CheckEnd, "a %s of %s was begun at %d and done, after %s had begun at %d", c.Kind, t, c.Call, o, o.from()))
-				}
+			if c.Kind != Resign && c.done() && over < c.Call {
+				v = append(v, violation(CheckEnd, "a %s of %s was begun at %d and done, after %s at %d", c.Kind, t, c.Call, why, over))
 			}
 		}
 	}
 	return v
+}
+
+// over is the first instant at which a term was certainly over, and what tells so.
+func (at *election) over(t *term) (over int64, why string) {
+	over = math.MaxInt64
+	is := func(instant int64, tells string) {
+		if instant < over {
+			over, why = instant, tells
+		}
+	}
+	if t.Done != nil {
+		is(t.Done.Return, "its Context was seen done")
+	}
+	for _, c := range t.Calls {
+		if c.Kind == Resign && c.done() {
+			is(c.Return, "it had resigned")
+		}
+	}
+	for _, o := range at.terms {
+		if o.Campaign.Token > t.Campaign.Token && o.from() < over && !at.renumbered(t, o) {
+			is(o.from(), o.String()+" had begun")
+		}
+	}
+	return over, why
 }
 
 // once compares what was committed with what the registers have held.

@@ -18,6 +18,8 @@ type History struct {
 	Events []Event
 	// Until is when the recording ended.
 	Until int64
+	// Promised is what a saved history was checked for, so that it can be again.
+	Promised Options
 	// Torn names the files whose last line was cut off, as it is when a process is
 	// killed while it writes. That line is left out.
 	Torn []string
@@ -27,12 +29,13 @@ type History struct {
 const format = 1
 
 type header struct {
-	Format  int       `json:"history"`
-	Clock   ClockName `json:"clock"`
-	Origin  string    `json:"origin"`
-	Process string    `json:"process,omitempty"`
-	Until   int64     `json:"until,omitempty"`
-	Torn    []string  `json:"torn,omitempty"`
+	Format   int       `json:"history"`
+	Clock    ClockName `json:"clock"`
+	Origin   string    `json:"origin"`
+	Process  string    `json:"process,omitempty"`
+	Until    int64     `json:"until,omitempty"`
+	Promised Options   `json:"promised,omitzero"`
+	Torn     []string  `json:"torn,omitempty"`
 }
 
 // write writes a line. The caller holds the lock, or has the Recorder alone.
@@ -50,7 +53,7 @@ func (l *log) write(v any) {
 func (h *History) WriteTo(w io.Writer) (int64, error) {
 	var all bytes.Buffer
 	l := log{out: &all}
-	l.write(header{Format: format, Clock: h.Clock, Origin: h.Origin, Until: h.Until, Torn: h.Torn})
+	l.write(header{Format: format, Clock: h.Clock, Origin: h.Origin, Until: h.Until, Promised: h.Promised, Torn: h.Torn})
 	for _, e := range h.Events {
 		l.write(e)
 	}
@@ -93,7 +96,7 @@ func read(r io.Reader, name string) (*History, error) {
 	case bad != nil || head.Format != format:
 		return nil, fmt.Errorf("history: %s: its first line is not the header of a history of format %d", name, format)
 	}
-	h := &History{Clock: head.Clock, Origin: head.Origin, Until: head.Until, Torn: head.Torn}
+	h := &History{Clock: head.Clock, Origin: head.Origin, Until: head.Until, Promised: head.Promised, Torn: head.Torn}
 	at := map[uint64]int{} // where the event with an ID is
 	for n := 2; err == nil; n++ {
 		var line []byte
@@ -174,7 +177,7 @@ func (h *History) add(o *History) error {
 	switch {
 	case o.Clock == "": // its process was killed before it had written anything
 	case h.Clock == "":
-		h.Clock, h.Origin = o.Clock, o.Origin
+		h.Clock, h.Origin, h.Promised = o.Clock, o.Origin, o.Promised
 	case h.Clock != o.Clock || h.Origin != o.Origin:
 		return fmt.Errorf("clocks differ: %s of %s, %s of %s: record both with Machine, on one machine", h.Clock, h.Origin, o.Clock, o.Origin)
 	}

@@ -3,6 +3,7 @@ package history
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/anishathalye/porcupine"
@@ -26,7 +27,15 @@ type Linearization struct {
 // linearizable ones, and keys nobody's but the leaders'.
 func (h *History) Linearizable(o Options) Linearization {
 	l := Linearization{model: model()}
-	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, h.operations(), o.Patience)
+	end := h.end()
+	claims, seats := h.seats(end)
+	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, rows(seats), o.Patience)
+	if l.Result == porcupine.Ok && !o.Foreign {
+		// Not before: what is wrong with a seat is wrong with each of its keys, and takes
+		// much longer to find out there.
+		all := rows(append(seats, h.keys(claims, end)...))
+		l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, all, o.Patience)
+	}
 	return l
 }
 
@@ -43,31 +52,43 @@ func (h *History) Draw(path string, o Options) error {
 	return l.Draw(path)
 }
 
-// operations are all partitions' operations. The end of the recording is that of what
-// has not ended.
-func (h *History) operations() []porcupine.Operation {
+// end is after all events. It is the end of what has not ended.
+func (h *History) end() int64 {
 	end := h.Until + 1
 	for i := range h.Events {
 		end = max(end, h.Events[i].Call+1, h.Events[i].Return+1)
 	}
-	seats := map[string][]porcupine.Operation{}
+	return end
+}
+
+// seats returns the claims of each election, and the partitions of the seats.
+func (h *History) seats(end int64) (claims map[string][]porcupine.Operation, seats []porcupine.Operation) {
+	claims = map[string][]porcupine.Operation{}
 	for _, at := range h.elections() {
-		seats[at.path] = at.seat(end)
+		claims[at.path] = at.seat(end)
+		seats = append(seats, in("seat of "+at.path, claims[at.path])...)
+		seats = append(seats, in("seat of "+at.path, at.proclaims())...)
 	}
-	var all []porcupine.Operation
-	for _, at := range h.elections() {
-		part := "seat of " + at.path
-		all = append(all, in(part, seats[at.path])...)
-		all = append(all, in(part, h.proclaims(at, end))...)
-	}
-	for _, key := range h.keys() {
-		ops, elections := h.register(key, end)
-		for _, path := range elections {
-			ops = append(ops, seats[path]...)
+	return claims, seats
+}
+
+// keys returns the partitions of the keys that were written to. The claims of those
+// who wrote belong to each.
+func (h *History) keys(claims map[string][]porcupine.Operation, end int64) (keys []porcupine.Operation) {
+	registers := h.registers(end)
+	for _, key := range slices.Sorted(maps.Keys(registers)) {
+		ops, elections := registers[key], []string(nil)
+		for _, o := range ops {
+			elections = append(elections, o.Input.(op).election)
 		}
-		all = append(all, in(key, ops)...)
+		slices.Sort(elections)
+		for _, path := range slices.Compact(elections) {
+			ops = append(ops, claims[path]...)
+		}
+		ops = append(ops, operation(op{do: stop, who: "recording"}, end, end))
+		keys = append(keys, in(key, ops)...)
 	}
-	return rows(all)
+	return keys
 }
 
 // in puts operations into a partition.
@@ -160,53 +181,39 @@ func operation(o op, call, ret int64) porcupine.Operation {
 }
 
 // proclaims are writes for which nothing but the claim matters.
-func (h *History) proclaims(at *election, end int64) (ops []porcupine.Operation) {
+func (at *election) proclaims() (ops []porcupine.Operation) {
 	for _, t := range at.terms {
 		for _, c := range t.Calls {
 			if c.Kind == Proclaim && c.done() {
-				ops = append(ops, operation(op{do: write, who: t.name(), election: at.path, term: t.Campaign.ID, token: c.Token}, c.Call, min(c.until(), end)))
+				ops = append(ops, operation(op{do: write, who: t.name(), election: at.path, term: t.Campaign.ID, token: c.Token}, c.Call, c.Return))
 			}
 		}
 	}
 	return ops
 }
 
-// keys are those that were written to.
-func (h *History) keys() (keys []string) {
-	for _, e := range h.Events {
-		for _, w := range e.Writes {
-			keys = append(keys, w.Key)
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys)
-}
-
-// register are the writes and reads of a key, and the elections whose leaders write.
-func (h *History) register(key string, end int64) (ops []porcupine.Operation, elections []string) {
+// registers are the writes to each key, and the reads of it.
+func (h *History) registers(end int64) map[string][]porcupine.Operation {
+	ops := map[string][]porcupine.Operation{}
 	for i := range h.Events {
 		e := &h.Events[i]
 		who := cmp.Or(e.Candidate, "reader") + suffix(e.Process)
 		switch {
-		case e.Kind == Read && e.Key == key && e.Outcome != Unknown:
-			ops = append(ops, operation(op{do: look, who: who, write: Write{Key: key, Value: e.Value}, gone: e.Outcome == Refused}, e.Call, e.Return))
+		case e.Kind == Read && e.Return != 0 && e.Outcome != Unknown:
+			o := op{do: look, who: who, write: Write{Key: e.Key, Value: e.Value}, gone: e.Outcome == Refused}
+			ops[e.Key] = append(ops[e.Key], operation(o, e.Call, e.Return))
 		case e.Kind == Commit && e.Outcome != Refused:
 			for _, w := range e.Writes {
-				if w.Key != key {
-					continue
-				}
 				o := op{do: write, who: who, election: e.Election, term: e.Term, token: e.Token, write: w, unknown: !e.done()}
-				ret := e.until()
+				ret := e.Return
 				if o.unknown {
-					ret = end
+					ret = end + 1
 				}
-				ops = append(ops, operation(o, e.Call, ret))
-				elections = append(elections, e.Election)
+				ops[w.Key] = append(ops[w.Key], operation(o, e.Call, ret))
 			}
 		}
 	}
-	slices.Sort(elections)
-	return ops, slices.Compact(elections)
+	return ops
 }
 
 // annotations are the events that are no operations.

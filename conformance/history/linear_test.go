@@ -184,6 +184,19 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
+func TestLinearizableClaimsOnly(t *testing.T) {
+	m := newMade(100)
+	a := m.leads("a", 1, 1, 2, 10)
+	m.writes(a, Put, "one", 0, 1, 3, 4)
+	m.reads("another's", 5, 6)
+	if got := m.history().Linearizable(Options{}).Result; got != porcupine.Illegal {
+		t.Errorf("%s", got)
+	}
+	if got := m.history().Linearizable(Options{Foreign: true}).Result; got != porcupine.Ok {
+		t.Errorf("with foreign writes: %s", got)
+	}
+}
+
 func (m *made) reads(value string, call, ret int64) *Event {
 	return m.add(Event{Kind: Read, Key: "/k", Value: value, Call: call, Return: ret})
 }

@@ -33,6 +33,7 @@ const (
 	renumber                   // of an election
 	write
 	look
+	stop // of the recording: what nobody knows of has not been done
 )
 
 // A seat is the lock of an election.
@@ -46,6 +47,7 @@ type seat struct {
 type state struct {
 	seats map[string]seat // never changed, but replaced
 	register
+	stopped bool
 }
 
 // A register is what is known of what a key holds.
@@ -76,7 +78,7 @@ func model() porcupine.Model {
 		Step: func(s, in, _ any) (bool, any) { return s.(state).step(in.(op)) },
 		Equal: func(a, b any) bool {
 			s, o := a.(state), b.(state)
-			return s.register == o.register && maps.Equal(s.seats, o.seats)
+			return s.register == o.register && s.stopped == o.stopped && maps.Equal(s.seats, o.seats)
 		},
 		DescribeOperation: func(in, _ any) string { return in.(op).String() },
 		DescribeState:     func(s any) string { return s.(state).String() },
@@ -101,6 +103,9 @@ func (s state) step(o op) (bool, state) {
 	case renumber:
 		at.token = 0
 		return true, s.with(o.election, at)
+	case stop:
+		s.stopped = true
+		return true, s
 	case look:
 		found := register{known: true, exists: !o.gone, value: o.write.Value, version: s.version, above: s.above}
 		if s.known && (s.exists != found.exists || s.exists && s.value != found.value) {
@@ -113,9 +118,9 @@ func (s state) step(o op) (bool, state) {
 	if can = can && at.holder == o.term; can {
 		s.register = next
 	}
-	// What nobody knows of need not have been done. If it never was, it can stand at the
-	// end of all, where it makes no difference.
-	return can || o.unknown, s
+	// What nobody knows of need not have been done. If it never was, it stands at the end
+	// of all, and nowhere else: there are fewer orders to try.
+	return can || o.unknown && s.stopped, s
 }
 
 // with returns the state with another seat.
@@ -161,6 +166,8 @@ func (o op) String() string {
 		return fmt.Sprintf("%s: term %d ends", o.who, o.token)
 	case renumber:
 		return "tokens begin anew"
+	case stop:
+		return "the recording ends"
 	case look:
 		if o.gone {
 			return o.who + ": finds nothing"

@@ -82,14 +82,15 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 	})
 }
 
-// Writes tells what ops do.
+var opNames = [...]Op{
+	elector.OpCreate: Create, elector.OpPut: Put, elector.OpCompareAndSet: CompareAndSet, elector.OpDelete: Delete,
+}
+
+// Writes tells what ops do. One that is none of elector's has no name.
 func Writes(ops ...elector.Op) []Write {
-	names := map[elector.OpKind]Op{
-		elector.OpCreate: Create, elector.OpPut: Put, elector.OpCompareAndSet: CompareAndSet, elector.OpDelete: Delete,
-	}
 	writes := make([]Write, len(ops))
 	for i, op := range ops {
-		writes[i] = Write{Op: names[op.Kind()], Key: Text([]byte(op.Key())), Value: Text(op.Value()), Expected: op.Version()}
+		writes[i] = Write{Op: opNames[op.Kind()], Key: Text([]byte(op.Key())), Value: Text(op.Value()), Expected: op.Version()}
 	}
 	return writes
 }

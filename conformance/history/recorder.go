@@ -50,8 +50,9 @@ func NewWriter(w io.Writer, clock Clock, process string) *Recorder {
 // In returns a Recorder of one election, which records to the same place.
 func (r *Recorder) In(election string) *Recorder { return &Recorder{r.log, election} }
 
-// LookEvery sets how often a recorded term is looked at; 20 ms if it is not called.
-// A reading is taken also when a term begins or ends.
+// LookEvery sets how often each recorded term is looked at; 20 ms if it is not called,
+// and never of itself with 0. A reading is taken also when a term begins or ends, and
+// by Look, Term.Valid and History.
 func (r *Recorder) LookEvery(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -84,7 +84,8 @@ func (w *watch) take(kind Kind, known *readings, holds bool, call, ret int64) {
 		return // another goroutine was faster
 	case holds:
 		// Where each is a line in a file, not every one is worth it.
-		if w.r.out != nil && last.ID != 0 && known.ended.ID == 0 && call-known.wrote < int64(w.r.pace()) {
+		if w.r.out != nil && w.r.clock.Name == MachineClock && last.ID != 0 && known.ended.ID == 0 &&
+			call-known.wrote < int64(w.r.pace()) {
 			last.Call, last.Return = call, ret
 			return
 		}
@@ -115,14 +116,18 @@ func (l *log) pace() time.Duration {
 
 // follow looks at the term until its Context is done.
 func (w *watch) follow() {
-	tick := time.NewTicker(w.r.pace())
-	defer tick.Stop()
+	var tick <-chan time.Time
+	if every := w.r.pace(); every > 0 {
+		t := time.NewTicker(every)
+		defer t.Stop()
+		tick = t.C
+	}
 	for {
 		if lives, _ := w.look(); !lives {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-tick:
 		case <-w.term.Context().Done():
 		}
 	}
