@@ -7,6 +7,8 @@
 # make load   thousands of candidates and of elections, on memory and on ZooKeeper; LOAD
 #             has other flags for it
 # make mutants prints which rules of the suites fail on which mutant (docs/proof.md)
+# make chaos  breaks real servers, links and candidates for minutes, and checks what the
+#             candidates saw; CHAOS has other flags for it: docs/proof.md
 # make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
 #             an etcd server and a Consul server
 
@@ -25,7 +27,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
 
-.PHONY: test lint bench fuzz load setup quickstart fencing mutants prove
+.PHONY: test lint bench fuzz load setup quickstart fencing mutants prove chaos
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors. The last thing printed is the matrix of rules and combinations.
@@ -69,6 +71,8 @@ load: setup
 	$(GO) run ./internal/load $(LOAD)
 mutants:
 	$(GO) test -count=1 ./internal/mutants -run '^TestMutants$$' -v -args -table
+chaos: setup
+	$(GO) run ./internal/chaos $(or $(CHAOS),-minutes 2)
 
 quickstart:
 	$(GO) run ./examples/quickstart

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestMain makes this binary a candidate where it is started as one.
+func TestMain(m *testing.M) {
+	if options := os.Getenv(environment); options != "" {
+		if err := beCandidate(options); err != nil {
+			fmt.Fprintln(os.Stderr, "candidate:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// short is how long the campaigns of the tests are planned to last.
+const short = 24 * time.Second
+
+// TestCampaigns is a short campaign on each service, with one server and with three. In
+// all of them together each kind of fault occurs, and each strategy.
+func TestCampaigns(t *testing.T) {
+	var mu sync.Mutex
+	met := map[string]int{}
+	t.Run("all", func(t *testing.T) {
+		for _, c := range []trial{
+			{backend: "consul", servers: 3, strategy: "unfair", seed: 8},
+			{backend: "zookeeper", servers: 3, strategy: "kafka", seed: 35},
+			{backend: "etcd", servers: 3, strategy: "fair", seed: 44},
+			{backend: "consul", servers: 1, strategy: "kafka", seed: 5},
+			{backend: "zookeeper", servers: 1, strategy: "fair", seed: 37},
+			{backend: "etcd", servers: 1, strategy: "unfair", seed: 3},
+		} {
+			t.Run(fmt.Sprintf("%s-%d-%s", c.backend, c.servers, c.strategy), func(t *testing.T) {
+				t.Parallel()
+				c.length = short
+				if c.backend == "zookeeper" && c.servers == 1 {
+					var err error
+					c.program, err = buildStepped(t.Context(), t.TempDir())
+					require.NoError(t, err)
+				}
+				r := campaignForTest(t, c)
+				assert.Empty(t, r.violations)
+				assert.Greater(t, r.commits, 50)
+				assert.GreaterOrEqual(t, r.terms, 3)
+				mu.Lock()
+				defer mu.Unlock()
+				for _, kind := range r.faults {
+					met[kind]++
+				}
+			})
+		}
+	})
+	for _, k := range kinds() {
+		assert.NotZero(t, met[k.name], k.name)
+	}
+}
+
+// few keeps what runs at the same time to what a small machine can do in time.
+var few = make(chan struct{}, 4)
+
+// campaignForTest does a campaign, and keeps what it has recorded if the test fails.
+func campaignForTest(t *testing.T, c trial) *result {
+	t.Helper()
+	few <- struct{}{}
+	defer func() { <-few }()
+	dir, err := os.MkdirTemp("", "chaos-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("all that was recorded is in %s", dir)
+			return
+		}
+		assert.NoError(t, os.RemoveAll(dir))
+	})
+	r, err := c.run(t.Context(), dir, testLog{t})
+	require.NoError(t, err)
+	var b strings.Builder
+	r.print(&b)
+	t.Log(b.String())
+	return r
+}
+
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) { l.t.Logf("%s", p); return len(p), nil }
+
+// TestBroken has candidates that break a promise, and holds that a campaign finds it.
+func TestBroken(t *testing.T) {
+	for broken, check := range map[string]string{
+		brokenLiar:    "overlap: ",
+		brokenUnarmed: "end: ",
+	} {
+		t.Run(broken, func(t *testing.T) {
+			t.Parallel()
+			r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", seed: 1, length: 8 * time.Second, broken: broken})
+			assert.True(t, slices.ContainsFunc(r.violations, func(v string) bool { return strings.HasPrefix(v, check) }), "%q", r.violations)
+		})
+	}
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+const (
+	election = "/chaos/election"
+	register = "/chaos/register"
+
+	// readEvery is how often a leader asks whether its term holds, workEvery the
+	// pause between writes, and tellEvery how often it tells of them.
+	readEvery = 5 * time.Millisecond
+	workEvery = 10 * time.Millisecond
+	tellEvery = 200 * time.Millisecond
+
+	// moment is what a write to the unfenced log takes after the look at Valid.
+	moment = 8 * time.Millisecond
+
+	// longestTerm bounds the terms that end by a resignation.
+	longestTerm = 4 * time.Second
+
+	// hauntFor is how long the service is asked to take writes of a term that is over.
+	hauntFor = 5 * time.Second
+
+	// retryMax bounds the pauses of a campaign between attempts.
+	retryMax = 500 * time.Millisecond
+)
+
+// candidateOptions is what a process is told that is to be a candidate.
+type candidateOptions struct {
+	ID, Name string // of the candidate, and of this process
+	URL      string
+	Strategy string
+	History  string // file of the process's own
+	Log      string // unfenced, of all candidates
+	Seed     uint64
+	Broken   string // how it is to misbehave, so that it has to be found out
+}
+
+func strategies() map[string]elector.Strategy {
+	return map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New(), "kafka": kafka.New()}
+}
+
+// beCandidate is the candidate's process: it campaigns and leads until it is told to
+// end.
+func beCandidate(options string) error {
+	var o candidateOptions
+	if err := json.Unmarshal([]byte(options), &o); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	c, err := newCandidate(ctx, o)
+	if err != nil {
+		return err
+	}
+	go takeSteps()
+	err = c.run(ctx)
+	if err != nil {
+		fmt.Println(saysFailed, err)
+	}
+	return err
+}
+
+// takeSteps steps this process's clock as it is told to, for as long as it lives.
+func takeSteps() {
+	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
+		if by, err := time.ParseDuration(orders.Text()); err == nil {
+			stepClock(by)
+			fmt.Println(saysClock, time.Now().Unix())
+		}
+	}
+}
+
+// A candidate is one in a process of its own.
+type candidate struct {
+	options candidateOptions
+	elector elector.Elector
+	backend *dial.Backend
+	clock   history.Clock
+	history *history.Recorder
+	log     *os.File   // unfenced
+	random  *rand.Rand // of the goroutine that campaigns
+
+	seq    atomic.Uint64  // of the values it writes
+	zombie sync.WaitGroup // writing after the end of terms
+}
+
+func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
+	c := &candidate{options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
+	var err error
+	if c.clock, err = history.Machine(); err != nil {
+		return nil, err
+	}
+	own, err := os.OpenFile(o.History, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if c.log, err = os.OpenFile(o.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+		return nil, err
+	}
+	c.history = history.NewWriter(own, c.clock, o.Name).In(election)
+	c.history.LookEvery(readEvery)
+	if c.backend, err = dial.Open(ctx, o.URL); err != nil {
+		return nil, err
+	}
+	c.elector, err = elector.New(elector.Config{
+		Backend: c.backend, Strategy: strategies()[o.Strategy], Election: election, ID: o.ID,
+		RetryMax: retryMax,
+		Hooks:    c.history.Hooks(o.ID, elector.Hooks{}),
+	})
+	return c, err
+}
+
+func (c *candidate) run(ctx context.Context) error {
+	var err error
+	for ctx.Err() == nil && err == nil {
+		err = c.campaign(ctx)
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	// Not confirmed is no fault of ours; what is left is found by who looks for it.
+	_ = c.elector.Close(closing)
+	c.zombie.Wait()
+	_ = c.backend.Close()
+	if ctx.Err() != nil {
+		err = nil
+	}
+	if failed := c.history.Err(); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// campaign wins a term and leads until that is over, or resigns after a while.
+func (c *candidate) campaign(ctx context.Context) error {
+	call := c.history.Start(history.Event{Kind: history.Campaign, Candidate: c.options.ID})
+	t, err := c.elector.Campaign(ctx)
+	if err != nil {
+		c.history.Finish(call, err)
+		return err
+	}
+	if c.options.Broken == brokenLiar {
+		t = lie(t)
+	}
+	call.Token, call.Session = t.Token(), t.Guard().Session.ID()
+	call = c.history.Finish(call, nil)
+	watched := c.history.Watch(call, t)
+	fmt.Println(saysLeads, t.Token())
+	c.lead(ctx, watched)
+
+	// As elector.Run does it: the work has stopped.
+	resigning, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = watched.Resign(resigning) // goes on in the background
+	fmt.Println(saysOver, t.Token())
+	c.zombie.Go(func() { c.haunt(ctx, t) })
+	return nil
+}
+
+// lead works until the term is over, or ctx; or for a while, where no fault is waited
+// for.
+func (c *candidate) lead(ctx context.Context, t *elector.Term) {
+	leading, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	if c.random.IntN(3) > 0 || c.options.Broken != "" {
+		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
+		defer resign.Stop()
+	}
+	c.work(leading, t)
+}

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector/conformance/history"
+)
+
+// A child is one process that is a candidate, from its start to its end.
+type child struct {
+	name string // of the candidate, and the how manieth process it is: "2.1"
+	cmd  *exec.Cmd
+
+	stdin   io.Writer      // takes durations, a line each, to step its clock by
+	stepped chan time.Time // its clock afterwards
+	ahead   time.Duration  // how far it was stepped; of the fault that has it
+
+	clock  history.Clock
+	exited chan struct{} // closed when it is gone, and all it said was heard
+	stderr bytes.Buffer  // readable then
+
+	mu      sync.Mutex
+	leads   uint64 // token; 0: it does not
+	worked  int64  // when it last said that a commit was done
+	failure string // why it has given up
+	ended   bool   // by us
+}
+
+// environment is the variable by which a process is told to be a candidate.
+const environment = "ELECTOR_CHAOS_CANDIDATE"
+
+// startChild starts a candidate: this very program, or another build of it, told so by its
+// environment.
+func startChild(clock history.Clock, program string, o candidateOptions) (*child, error) {
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		program = self
+	}
+	options, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	c := &child{name: o.Name, cmd: exec.Command(program), clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1)}
+	c.cmd.Env = append(os.Environ(), environment+"="+string(options))
+	c.cmd.SysProcAttr = childAttr()
+	c.cmd.Stderr = &c.stderr
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() {
+		// The thread that has started the child is kept, for its end kills the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		c.listen(stdout)
+		_ = c.cmd.Wait() // how it ended is told by failure, and by who ended it
+		close(c.exited)
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start candidate %s: %w", o.Name, err)
+	}
+	return c, nil
+}
+
+// What a candidate says on its standard output, a line each.
+const (
+	saysLeads  = "leads"  // and the token
+	saysOver   = "over"   // that term is
+	saysWorks  = "works"  // a commit was done; not each one is told
+	saysFailed = "failed" // and why it gives up
+	saysClock  = "clock"  // was stepped, and what it shows, in seconds
+)
+
+func (c *child) listen(stdout io.Reader) {
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		c.mu.Lock()
+		switch word {
+		case saysLeads:
+			c.leads, _ = strconv.ParseUint(rest, 10, 64)
+		case saysOver:
+			c.leads = 0
+		case saysWorks:
+			c.worked = c.clock.Now()
+		case saysFailed:
+			c.failure = rest
+		case saysClock:
+			seconds, _ := strconv.ParseInt(rest, 10, 64)
+			c.stepped <- time.Unix(seconds, 0)
+		}
+		c.mu.Unlock()
+	}
+}
+
+// token returns that of its term as far as it has told; 0 if it does not lead.
+func (c *child) token() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.leads
+}
+
+// workedAt returns when it last told that it had done work.
+func (c *child) workedAt() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.worked
+}
+
+// complaint is what is wrong with a candidate that was not ended by us, or "".
+func (c *child) complaint() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != "" {
+		return fmt.Sprintf("candidate %s gave up: %s", c.name, c.failure)
+	}
+	select {
+	case <-c.exited:
+		if !c.ended {
+			return fmt.Sprintf("candidate %s ended by itself: %v; it said:\n%s", c.name, c.cmd.ProcessState, c.stderr.Bytes())
+		}
+	default:
+	}
+	return ""
+}
+
+// kill ends the process without notice. It may be stopped.
+func (c *child) kill() error {
+	c.expectEnd()
+	if err := unlessDone(c.cmd.Process.Kill()); err != nil {
+		return fmt.Errorf("kill candidate %s: %w", c.name, err)
+	}
+	<-c.exited
+	return nil
+}
+
+// pause stops the process, and resume lets it go on. One that has ended is none.
+func (c *child) pause() error  { return unlessDone(pauseProcess(c.cmd.Process)) }
+func (c *child) resume() error { return unlessDone(resumeProcess(c.cmd.Process)) }
+
+func unlessDone(err error) error {
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// stepClock steps the wall clock of the process, and makes sure that it did.
+func (c *child) stepClock(by time.Duration) error {
+	was := time.Now().Add(c.ahead)
+	if _, err := fmt.Fprintln(c.stdin, by); err != nil {
+		return fmt.Errorf("step the clock of candidate %s: %w", c.name, err)
+	}
+	select {
+	case shows := <-c.stepped:
+		if off := shows.Sub(was.Add(by)); off.Abs() > stepBy/2 {
+			return fmt.Errorf("the clock of candidate %s was to be stepped by %v and is %v off", c.name, by, off)
+		}
+		c.ahead += by
+		return nil
+	case <-c.exited:
+		return nil // it has given up, and said so
+	}
+}
+
+// leave asks the process to end, as one does who has time.
+func (c *child) leave(patience time.Duration) error {
+	c.expectEnd()
+	if err := unlessDone(c.cmd.Process.Signal(syscall.SIGTERM)); err != nil {
+		return fmt.Errorf("end candidate %s: %w", c.name, err)
+	}
+	var late error
+	select {
+	case <-c.exited:
+	case <-time.After(patience):
+		late = fmt.Errorf("candidate %s did not end in %v", c.name, patience)
+		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // which has it say where it hangs
+		<-c.exited
+	}
+	if late == nil && !c.cmd.ProcessState.Success() {
+		late = fmt.Errorf("candidate %s ended with %v", c.name, c.cmd.ProcessState)
+	}
+	if late != nil {
+		return fmt.Errorf("%w; it said:\n%s", late, c.stderr.Bytes())
+	}
+	return nil
+}
+
+// expectEnd is called before the process is ended by us, if it has not ended by itself.
+func (c *child) expectEnd() {
+	select {
+	case <-c.exited:
+	default:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.ended = true
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// end takes a server down, in the way of the step.
+func end(x server, s step) error {
+	if s.Kind.way(s) == "killed" {
+		return x.Kill()
+	}
+	return x.Stop()
+}
+
+func beginRestart(c *campaign, s step) (string, func() error, error) {
+	x := c.service.pick(s.Leader, s.Way)
+	return x.Name(), func() error { return up(x) }, end(x, s)
+}
+
+// beginRolling restarts one server after the other, as who upgrades them does: the next
+// one when the last one serves. All of it is in the undoing.
+func beginRolling(c *campaign, s step) (string, func() error, error) {
+	return "each server", func() error {
+		for _, x := range c.service.servers {
+			if err := errors.Join(end(x, s), up(x)); err != nil {
+				return err
+			}
+			time.Sleep(s.For)
+		}
+		return nil
+	}, nil
+}
+
+// beginQuorum takes all servers away but a minority.
+func beginQuorum(c *campaign, s step) (string, func() error, error) {
+	first := c.service.pick(s.Leader, s.Way)
+	down := []server{first}
+	for _, x := range c.service.servers {
+		if x != first && len(down) < len(c.service.servers)/2+1 {
+			down = append(down, x)
+		}
+	}
+	begin, undo := server.Kill, server.Launch
+	if s.Kind.way(s) == "frozen" {
+		begin, undo = server.Pause, server.Resume
+	}
+	var err error
+	var met []string
+	for _, x := range down {
+		err = errors.Join(err, begin(x))
+		met = append(met, x.Name())
+	}
+	return strings.Join(met, " and "), func() error {
+		var err error
+		for _, x := range down {
+			err = errors.Join(err, undo(x))
+		}
+		for _, x := range down {
+			if err == nil {
+				err = x.WaitReady(patience)
+			}
+		}
+		return err
+	}, err
+}
+
+// beginLagging stops a follower again and again for a moment, so that it knows late what
+// the others know, and has one candidate know no other server.
+func beginLagging(c *campaign, s step) (string, func() error, error) {
+	follower := c.service.pick(false, s.Way)
+	x, release := c.take(s)
+	pinned := ""
+	for i, at := range c.service.access {
+		if at == follower {
+			pinned = ", on which " + x.describe() + " depends"
+			for j, p := range x.proxies {
+				if i != j {
+					p.Refuse(true)
+					p.Cut()
+				}
+			}
+		}
+	}
+	stop := make(chan struct{})
+	var lagging sync.WaitGroup
+	var err error
+	random := s.random()
+	lagging.Go(func() {
+		for err == nil {
+			err = follower.Pause()
+			time.Sleep(100*time.Millisecond + time.Duration(random.Int64N(int64(300*time.Millisecond))))
+			err = errors.Join(err, follower.Resume())
+			select {
+			case <-stop:
+				return
+			case <-time.After(20*time.Millisecond + time.Duration(random.Int64N(int64(80*time.Millisecond)))):
+			}
+		}
+	})
+	return follower.Name() + pinned, func() error {
+		defer release()
+		close(stop)
+		lagging.Wait()
+		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		if err != nil {
+			return err
+		}
+		return follower.WaitReady(patience)
+	}, nil
+}
+
+// beginWipe has a server lose its disk. It comes back empty when the others have a
+// leader: a server that has forgotten what it had promised must not vote on who that is.
+func beginWipe(c *campaign, s step) (string, func() error, error) {
+	x := c.service.pick(s.Leader, s.Way)
+	return x.Name(), func() error {
+		for deadline := time.Now().Add(patience); ; {
+			leader, err := c.service.leader()
+			if err == nil && leader != x {
+				return up(x)
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("%s was wiped, and the others have no leader after %v: %w", x.Name(), patience, err)
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+	}, x.Wipe()
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/elector-go/elector/conformance/history"
+)
+
+// A result is what came of a campaign.
+type result struct {
+	trial      trial
+	faults     []string // kinds, one for each that was injected
+	terms      int
+	commits    int // that were done
+	refused    int
+	unknown    int
+	late       int // writes tried after the end of their terms
+	unfenced   unfenced
+	overlaps   int
+	accepted   int // writes, after the deposition
+	ghosts     int
+	outages    int           // of the service
+	away       time.Duration // the longest of them
+	leaderless gap           // the longest
+	violations []string
+}
+
+// unfenced is what the log shows that nothing but Valid protects.
+type unfenced struct {
+	lines int
+	// late are lines of a term after those of a later one, and delay is the longest that
+	// one of these was written after Valid had been asked.
+	late  int
+	delay time.Duration
+}
+
+// judge says what the evidence tells.
+func judge(t trial, e *evidence) *result {
+	r := &result{trial: t, ghosts: len(e.ghosts), violations: slices.Clone(e.wrong)}
+	for _, m := range e.faults {
+		r.faults = append(r.faults, m.kind.name)
+	}
+	for _, m := range e.outages {
+		r.outages++
+		r.away = max(r.away, time.Duration(m.end-m.begin))
+	}
+	r.checkHistory(e)
+	r.checkLate(e)
+	r.checkLinear(e)
+	r.checkLines(e)
+	if t.strategy == "kafka" {
+		r.checkDense(e)
+	}
+	for _, g := range gaps(e) {
+		if g.length() > r.leaderless.length() {
+			r.leaderless = g
+		}
+		if g.length() > g.bound {
+			r.violate("leaderless", "nobody led from %d to %d: %v, and %v is the bound", g.from, g.to, g.length(), g.bound)
+		}
+	}
+	for _, ghost := range e.ghosts {
+		r.violate("ghost", "%s is there, though all candidates have ended", ghost)
+	}
+	return r
+}
+
+func (r *result) violate(check, format string, args ...any) {
+	r.violations = append(r.violations, check+": "+fmt.Sprintf(format, args...))
+}
+
+// checkHistory has the history checked, and counts what is in it.
+func (r *result) checkHistory(e *evidence) {
+	for _, v := range e.history.Check(history.Options{Fair: r.trial.strategy == "fair"}) {
+		switch v.Check {
+		case history.CheckOverlap:
+			r.overlaps++
+		case history.CheckEnd:
+			r.accepted++
+		}
+		r.violate(v.Check, "%s", v.Text)
+	}
+	r.terms = len(e.history.Terms())
+	for _, c := range e.history.Events {
+		switch {
+		case c.Kind != history.Commit:
+		case isLate(c):
+			r.late++
+		case c.Outcome == history.OK:
+			r.commits++
+		case c.Outcome == history.Refused:
+			r.refused++
+		default:
+			r.unknown++
+		}
+	}
+}
+
+// isLate tells whether a commit was made after its term's end, with the term's guard but
+// past the term. Those are recorded as nobody's.
+func isLate(e history.Event) bool { return e.Kind == history.Commit && e.Term == 0 }
+
+// checkLate finds late writes that were done though the seat was another's. Before that
+// they may be: the term is over for the candidate sooner than for the service.
+func (r *result) checkLate(e *evidence) {
+	terms := e.history.Terms()
+	for _, c := range e.history.Events {
+		if !isLate(c) || c.Outcome != history.OK {
+			continue
+		}
+		for _, t := range terms {
+			if t.Token > c.Token && t.Return < c.Call {
+				r.accepted++
+				r.violate(history.CheckEnd, "%v; but %v had won before that began", c, t)
+				break
+			}
+		}
+	}
+}
+
+// checkLinear looks for one order of all that was done which explains what was answered. A
+// late write is its term's there, for as long as the seat is. That no answer is found in
+// time is no violation: the other checks have seen it all, each its part.
+func (r *result) checkLinear(e *evidence) {
+	h := *e.history
+	h.Events = slices.Clone(h.Events)
+	ids := map[uint64]uint64{}
+	for _, t := range h.Terms() {
+		ids[t.Token] = t.ID
+	}
+	for i, c := range h.Events {
+		if isLate(c) {
+			h.Events[i].Term = ids[c.Token]
+		}
+	}
+	if h.Linearizable(history.Options{Patience: 20 * time.Second}).Result == porcupine.Illegal {
+		r.violate("linear", "no order of all calls explains what was answered: see the drawing")
+	}
+}
+
+// checkLines counts the lines of the log that an old leader wrote after the new one, and
+// has each explained: Valid was asked before the new one had won, and was right; between
+// that and the write the process was stopped. No look at a clock prevents that. Fencing
+// does.
+func (r *result) checkLines(e *evidence) {
+	won := map[uint64]int64{} // when a term had been won for certain
+	for _, t := range e.history.Terms() {
+		won[t.Token] = t.Return
+	}
+	r.unfenced.lines = len(e.lines)
+	var highest uint64
+	for _, l := range e.lines {
+		if l.Token >= highest {
+			highest = l.Token
+			continue
+		}
+		r.unfenced.late++
+		r.unfenced.delay = max(r.unfenced.delay, time.Duration(l.Written-l.Asked))
+		if l.Asked >= won[highest] {
+			r.violate("unfenced", "%s wrote a line with token %d after one with %d, and had asked Valid at %d, when that term had begun at %d",
+				l.Process, l.Token, highest, l.Asked, won[highest])
+		}
+	}
+}
+
+// checkDense finds that a token was left out where nothing explains it: a claim is lost
+// when its candidate is killed or stopped, or its session ends, before it knows of it.
+func (r *result) checkDense(e *evidence) {
+	terms := slices.SortedFunc(slices.Values(e.history.Terms()), func(a, b history.Event) int { return cmp.Compare(a.Token, b.Token) })
+	for i := range max(len(terms)-1, 0) {
+		last, next := terms[i], terms[i+1]
+		if next.Token > last.Token+1 && !slices.ContainsFunc(e.faults, func(f meeting) bool {
+			return f.begin < next.Return && f.end+int64(e.failover.most()+recovery) > last.Return
+		}) {
+			r.violate(history.CheckToken, "after token %d came %d, and there was no fault", last.Token, next.Token)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A kind is one kind of fault.
+type kind struct {
+	name     string
+	onServer bool // it meets the service, else a candidate
+	cluster  bool // it takes several servers
+	stepped  bool // it takes candidates built for it
+
+	// lo and hi bound how long it lasts, in session timeouts.
+	lo, hi float64
+
+	// ways are those in which it can be done.
+	ways []string
+
+	effect effect // on who can lead
+
+	// begin makes it so; undo ends it. What it meets is named, for the history.
+	begin func(c *campaign, s step) (met string, undo func() error, err error)
+}
+
+// An effect is what a fault may do to the time in which nobody leads: see bound.
+type effect int
+
+const (
+	none   effect = iota + 1
+	silent        // a candidate, or all that depend on one server, may be silent from its beginning on
+	slow          // a candidate may be slow until its end
+	away          // the service may be away until its end
+)
+
+// outage is a kind that nobody injects: the service does not answer. It is what a fault of
+// a server costs the servers themselves, or a machine that is too busy.
+var outage = &kind{name: "outage", onServer: true, effect: away}
+
+// kinds returns all that can be injected.
+func kinds() []*kind {
+	return []*kind{
+		{name: "SIGKILL", effect: silent, lo: 0.1, hi: 1.5, begin: beginKill},
+		{name: "SIGSTOP < window", effect: silent, lo: 0.1, hi: 0.6, begin: beginStop},
+		{name: "SIGSTOP > window", effect: silent, lo: 1.4, hi: 2.2, begin: beginStop},
+		{name: "cut", effect: silent, lo: 0.1, hi: 2, ways: []string{"once", "and refused"}, begin: beginCut},
+		{name: "half-open", effect: silent, lo: 0.5, hi: 2, ways: []string{"then delivered", "then cut"}, begin: beginHalfOpen},
+		{name: "slow link", effect: slow, lo: 1, hi: 2, begin: beginSlow},
+		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: beginReplyLost},
+		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
+		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
+		{name: "rolling restart", onServer: true, cluster: true, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
+		{name: "quorum lost", onServer: true, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
+		{name: "follower lagging", onServer: true, cluster: true, effect: slow, lo: 1, hi: 2, begin: beginLagging},
+		{name: "server wiped", onServer: true, cluster: true, effect: silent, lo: 0.2, hi: 1, begin: beginWipe},
+	}
+}
+
+// kindsFor returns those there are with one server, or with several; and with candidates
+// whose clock can be stepped, or without.
+func kindsFor(cluster, stepped bool) []*kind {
+	return slices.DeleteFunc(kinds(), func(k *kind) bool { return k.cluster && !cluster || k.stepped && !stepped })
+}
+
+func (k *kind) least(timeout time.Duration) time.Duration { return scale(timeout, k.lo) }
+func (k *kind) most(timeout time.Duration) time.Duration  { return scale(timeout, k.hi) }
+
+func scale(d time.Duration, by float64) time.Duration { return time.Duration(float64(d) * by) }
+
+// way returns in which way a fault is to be done.
+func (k *kind) way(s step) string { return k.ways[s.Way%len(k.ways)] }
+
+// random is for what a fault draws while it lasts.
+func (s step) random() *rand.Rand { return rand.New(rand.NewPCG(uint64(s.Way), 2)) }

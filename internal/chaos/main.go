@@ -1,0 +1,96 @@
+// Command chaos runs campaigns of real faults against real servers, with candidates in
+// processes of their own, and checks what they have recorded:
+//
+//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,unfair,kafka] [-seed 1] [-minutes 1]
+//
+// It prints a line for each campaign. The faults and their order depend on the seed alone.
+// On a violation it keeps all that was recorded, says where, and exits with 1.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	if options := os.Getenv(environment); options != "" {
+		if err := beCandidate(options); err != nil {
+			fmt.Fprintln(os.Stderr, "candidate:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return
+		}
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
+}
+
+// run does all campaigns that were asked for, one after the other.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	program := ""
+	if o.clock {
+		dir, err := os.MkdirTemp("", "chaos-candidate-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if program, err = buildStepped(ctx, dir); err != nil {
+			return err
+		}
+	}
+	printHead(stdout)
+	failed := 0
+	for _, t := range o.trials() {
+		t.program = program
+		ok, err := t.report(ctx, stdout, stderr)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d campaigns found violations", failed, len(o.trials()))
+	}
+	return nil
+}
+
+// report does a campaign and prints what came of it. Only if there are violations what was
+// recorded is kept.
+func (t trial) report(ctx context.Context, stdout, stderr io.Writer) (ok bool, err error) {
+	dir, err := os.MkdirTemp("", "chaos-"+t.backend+"-")
+	if err != nil {
+		return false, err
+	}
+	again := "to run it again: go run ./internal/chaos " + t.args()
+	r, err := t.run(ctx, dir, stderr)
+	if err != nil {
+		return false, fmt.Errorf("%w\nall that was recorded is in %s; %s", err, dir, again)
+	}
+	r.print(stdout)
+	if len(r.violations) == 0 {
+		return true, os.RemoveAll(dir)
+	}
+	for _, v := range r.violations {
+		fmt.Fprintln(stdout, "  VIOLATION:", v)
+	}
+	fmt.Fprintf(stdout, "  all that was recorded is in %s; %s\n", dir, again)
+	return false, nil
+}

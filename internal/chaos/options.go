@@ -1,0 +1,82 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// options are those of the command line.
+type options struct {
+	backends, strategies []string
+	servers              []int
+	seed                 uint64
+	minutes              float64
+	clock                bool
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
+	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, or both by a comma")
+	strategy := flags.String("strategy", "all", "fair, unfair, kafka: several by commas, or all")
+	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
+	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
+	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	var errs []error
+	list := func(name, value string, all ...string) []string {
+		if value == "all" {
+			return all
+		}
+		chosen := strings.Split(value, ",")
+		for _, x := range chosen {
+			if !slices.Contains(all, x) {
+				errs = append(errs, fmt.Errorf("-%s %q: there are %s", name, x, strings.Join(all, ", ")))
+			}
+		}
+		return chosen
+	}
+	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
+	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka")
+	for _, n := range list("servers", *servers, "1", "3") {
+		number, _ := strconv.Atoi(n) // list has looked at it
+		o.servers = append(o.servers, number)
+	}
+	if flags.NArg() > 0 {
+		errs = append(errs, fmt.Errorf("%q is no flag", flags.Arg(0)))
+	}
+	if !(o.minutes > 0 && o.minutes <= 24*60) {
+		errs = append(errs, fmt.Errorf("-minutes %v: give a number above 0, up to a day's", o.minutes))
+	}
+	return o, errors.Join(errs...)
+}
+
+// trials are the campaigns that are asked for.
+func (o options) trials() []trial {
+	var all []trial
+	for _, b := range o.backends {
+		for _, n := range o.servers {
+			for _, s := range o.strategies {
+				all = append(all, trial{backend: b, servers: n, strategy: s, seed: o.seed,
+					length: time.Duration(o.minutes * float64(time.Minute))})
+			}
+		}
+	}
+	return all
+}
+
+// args is the command line of one trial.
+func (t trial) args() string {
+	return fmt.Sprintf("-backend %s -servers %d -strategy %s -seed %d -minutes %.3g -clock=%t",
+		t.backend, t.servers, t.strategy, t.seed, t.length.Minutes(), t.program != "")
+}

@@ -1,0 +1,14 @@
+package main
+
+import (
+	"os"
+	"syscall"
+)
+
+// childAttr has the kernel kill a child when the thread that started it ends.
+func childAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+}
+
+func pauseProcess(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }
+func resumeProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const timeout = 2 * time.Second
+
+// TestPlan holds what a plan promises, whatever the seed.
+func TestPlan(t *testing.T) {
+	for seed := range uint64(200) {
+		for _, cluster := range []bool{false, true} {
+			plan := makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)
+			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)))
+			all := kindsFor(cluster, true)
+			require.Greater(t, len(plan), len(all), "seed %d", seed)
+			seen := map[string]bool{}
+			for i, s := range plan {
+				assert.True(t, cluster || !s.Kind.cluster, s)
+				assert.GreaterOrEqual(t, s.For, s.Kind.least(timeout), s)
+				assert.LessOrEqual(t, s.For, s.Kind.most(timeout), s)
+				if s.Overlap {
+					last := plan[i-1]
+					assert.False(t, last.Overlap, "three at once")
+					assert.False(t, last.Kind.onServer && s.Kind.onServer, "two of the service at once")
+					assert.LessOrEqual(t, s.Wait, last.For)
+				}
+				if i < len(all) {
+					seen[s.Kind.name] = true
+				}
+			}
+			assert.Len(t, seen, len(all), "each kind comes before any comes again")
+		}
+	}
+	assert.NotEqual(t, fmt.Sprint(makePlan(1, kindsFor(true, true), timeout, time.Minute)), fmt.Sprint(makePlan(2, kindsFor(true, true), timeout, time.Minute)))
+}
+
+// TestLonger holds that a longer campaign begins as the shorter one of the same seed.
+func TestLonger(t *testing.T) {
+	for seed := range uint64(50) {
+		short, long := makePlan(seed, kindsFor(true, true), timeout, 20*time.Second), makePlan(seed, kindsFor(true, true), timeout, time.Minute)
+		assert.Equal(t, fmt.Sprint(short), fmt.Sprint(long[:len(short)]))
+	}
+}
+
+// TestStops holds that a stop is shorter than the shortest window, or longer than the
+// longest time until the session has ended, as its name says.
+func TestStops(t *testing.T) {
+	for _, k := range kinds() {
+		switch k.name {
+		case "SIGSTOP < window":
+			assert.Less(t, k.most(timeout), timeout*7/8-timeout/4, "the window less one pause between heartbeats")
+		case "SIGSTOP > window":
+			assert.Greater(t, k.least(timeout), timeout)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	o, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	assert.True(t, o.clock)
+	assert.Len(t, o.trials(), 4*2*3)
+	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5 -clock=false"), io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, []trial{
+		{backend: "etcd", servers: 3, strategy: "kafka", seed: 9, length: 30 * time.Second},
+		{backend: "consul", servers: 3, strategy: "kafka", seed: 9, length: 30 * time.Second},
+	}, o.trials())
+	again, err := parse(strings.Fields(o.trials()[0].args()), io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, o.trials()[:1], again.trials())
+
+	_, err = parse(strings.Fields("-backend redis -servers 2 -strategy first -minutes 0 more"), io.Discard)
+	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul, consul-ttl`, `-servers "2": there are 1, 3`, `"first"`, `"more"`, "-minutes 0"} {
+		assert.ErrorContains(t, err, says)
+	}
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+func startZooKeeper(servers int) (*service, error) {
+	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
+	s := &service{
+		timeout:  2 * time.Second,
+		failover: failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
+		url:      func(addrs ...string) string { return "zk://" + strings.Join(addrs, ",") + "?timeout=2s" },
+	}
+	if servers == 1 {
+		z, err := servertest.StartZooKeeper(cfg)
+		if err != nil {
+			return nil, err
+		}
+		s.servers = []server{z}
+		s.leader = func() (server, error) {
+			_, err := z.Mode()
+			return z, err
+		}
+	} else {
+		e, err := servertest.StartZooKeeperEnsemble(servers, cfg)
+		if err != nil {
+			return nil, err
+		}
+		s.servers = asServers(e.Members)
+		s.leader = func() (server, error) { return e.Leader() }
+	}
+	s.access = s.servers
+	s.entries = func(ctx context.Context) ([]string, error) { return zooKeeperEntries(ctx, s.servers[0].Addr()) }
+	return s, nil
+}
+
+// zooKeeperEntries walks the tree. A client waits for its session for as long as ctx
+// lets it.
+func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	if _, err := conn.Sync("/"); err != nil {
+		return nil, fmt.Errorf("list the entries: %w", errors.Join(err, ctx.Err()))
+	}
+	var found []string
+	dirs := []string{"/"}
+	for len(dirs) > 0 {
+		dir := dirs[0]
+		dirs = dirs[1:]
+		children, _, err := conn.Children(dir)
+		if err != nil && !errors.Is(err, zk.ErrNoNode) {
+			return nil, fmt.Errorf("list the entries: %w", err)
+		}
+		for _, child := range children {
+			path := strings.TrimSuffix(dir, "/") + "/" + child
+			there, stat, err := conn.Exists(path)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("list the entries: %w", err)
+			case there && stat.EphemeralOwner != 0:
+				found = append(found, fmt.Sprintf("%s of session %x", path, stat.EphemeralOwner))
+			}
+			dirs = append(dirs, path)
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}

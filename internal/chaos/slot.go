@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A slot is one candidate over all its processes, and its links to the service.
+type slot struct {
+	campaign *campaign
+	id       string
+	proxies  []*servertest.Proxy // one for each server that candidates connect to
+	child    *child              // its latest process
+	started  int                 // processes
+	busy     bool                // a fault has it; guarded by the campaign
+}
+
+func newSlot(c *campaign, id string) (*slot, error) {
+	s := &slot{campaign: c, id: id}
+	for _, x := range c.service.access {
+		p, err := servertest.NewProxy(x.Addr())
+		if err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+		s.proxies = append(s.proxies, p)
+	}
+	return s, nil
+}
+
+// start starts the candidate's next process.
+func (s *slot) start() error {
+	var addrs []string
+	for _, p := range s.proxies {
+		addrs = append(addrs, p.Addr())
+	}
+	s.started++
+	name := s.id + "." + strconv.Itoa(s.started)
+	started, err := startChild(s.campaign.clock, s.campaign.program, candidateOptions{
+		ID: s.id, Name: name, URL: s.campaign.service.url(addrs...), Strategy: s.campaign.strategy,
+		History: filepath.Join(s.campaign.dir, "candidate-"+name+".jsonl"),
+		Log:     filepath.Join(s.campaign.dir, logFile),
+		Seed:    s.campaign.seed<<16 + uint64(len(s.campaign.children)),
+		Broken:  s.campaign.broken,
+	})
+	if err != nil {
+		return err
+	}
+	s.campaign.mu.Lock()
+	defer s.campaign.mu.Unlock()
+	s.child = started
+	s.campaign.children = append(s.campaign.children, started)
+	return nil
+}
+
+// each does something to all its links.
+func (s *slot) each(do func(*servertest.Proxy)) {
+	for _, p := range s.proxies {
+		do(p)
+	}
+}
+
+func (s *slot) close() error {
+	var errs []error
+	for _, p := range s.proxies {
+		errs = append(errs, p.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// take picks the candidate that a fault is to meet, and keeps others from meeting it
+// until release. If the leader is asked for, and nobody leads whom no other fault has,
+// it is any.
+func (c *campaign) take(s step) (taken *slot, release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var free []*slot
+	for _, x := range c.slots {
+		if !x.busy {
+			free = append(free, x)
+		}
+	}
+	taken = free[s.Way%len(free)] // there are more candidates than faults at a time
+	if s.Leader {
+		for _, x := range free {
+			if x.child.token() > taken.child.token() {
+				taken = x
+			}
+		}
+	}
+	taken.busy = true
+	return taken, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		taken.busy = false
+	}
+}
+
+// describe names a candidate, and says whether it leads.
+func (s *slot) describe() string {
+	if token := s.child.token(); token != 0 {
+		return fmt.Sprintf("candidate %s, which leads with token %d", s.child.name, token)
+	}
+	return "candidate " + s.child.name
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/history"
+)
+
+// work writes until ctx ends: to the register in the service by fenced commits, and to
+// a log that everybody can write to, after a look at Valid.
+func (c *candidate) work(ctx context.Context, t *elector.Term) {
+	var told time.Time
+	for ctx.Err() == nil {
+		there, err := t.Guard().Session.Get(ctx, register)
+		if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+			return // the term is over, or ctx: a read rides out everything else
+		}
+		for err = nil; err == nil && ctx.Err() == nil; {
+			if there, err = c.commit(ctx, t, there); err == nil && time.Since(told) > tellEvery {
+				fmt.Println(saysWorks)
+				told = time.Now()
+			}
+			c.write(t)
+			select {
+			case <-ctx.Done():
+			case <-time.After(workEvery):
+			}
+		}
+	}
+}
+
+// commit writes the next value over what is in the register, and returns what is there
+// then.
+func (c *candidate) commit(ctx context.Context, t *elector.Term, old backend.Entry) (backend.Entry, error) {
+	value := c.next(t, old)
+	op := elector.Create(register, value)
+	if old.Exists() {
+		op = elector.CompareAndSet(register, value, old.Version)
+	}
+	made, err := t.Commit(ctx, op)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	made[0].Value = value
+	return made[0], nil
+}
+
+// next makes a value that is never written twice. It names the one it is to replace, so
+// that all that were ever written can be told from the last.
+func (c *candidate) next(t *elector.Term, old backend.Entry) []byte {
+	return fmt.Appendf(nil, "%s:%d:%d%s%s", c.options.Name, t.Token(), c.seq.Add(1), after, nameOf(string(old.Value)))
+}
+
+// after stands between a value's name and the name of the one before.
+const after = "<"
+
+// nameOf is a value's own name.
+func nameOf(value string) string { name, _, _ := strings.Cut(value, after); return name }
+
+// nameBefore is the name of the value that this one replaced.
+func nameBefore(value string) string { _, before, _ := strings.Cut(value, after); return before }
+
+// A line is one of the unfenced log.
+type line struct {
+	Process string
+	Token   uint64
+	// Asked is when Valid was about to be asked, which said yes, and Written when the
+	// line was about to be written.
+	Asked, Written int64
+}
+
+// write adds a line to the unfenced log, as a leader does who asks whether its term
+// holds right before; and then needs a moment for it.
+func (c *candidate) write(t *elector.Term) {
+	l := line{Process: c.options.Name, Token: t.Token(), Asked: c.clock.Now()}
+	if !t.Valid() {
+		return
+	}
+	time.Sleep(moment)
+	l.Written = c.clock.Now()
+	text, err := json.Marshal(l)
+	if err == nil {
+		_, err = c.log.Write(append(text, '\n'))
+	}
+	if err != nil {
+		panic(fmt.Sprintf("write the unfenced log: %v", err))
+	}
+}
+
+// haunt goes on writing after the end of a term, with the term's guard and in a session
+// of another connection: now only the service can refuse it. It ends when that has
+// refused it for the guard, which it then does for good.
+func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
+	ctx, cancel := context.WithTimeout(ctx, hauntFor)
+	defer cancel()
+	s, err := c.backend.Open(ctx, backend.OpenOptions{})
+	if err != nil {
+		return
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = s.Close(closing) // it has no entries
+	}()
+	guards := t.Guard().Conditions
+	if c.options.Broken == brokenUnarmed {
+		guards = nil
+	}
+	for !errors.Is(err, backend.ErrGuard) && ctx.Err() == nil {
+		old, missing := s.Get(ctx, register)
+		if missing != nil {
+			return // never written, or out of touch
+		}
+		value := c.next(t, old)
+		call := c.history.Start(history.Event{ // of no term: see isLate
+			Kind: history.Commit, Candidate: c.options.ID, Session: s.ID(), Token: t.Token(),
+			Writes: []history.Write{{Op: history.CompareAndSet, Key: register, Value: string(value), Expected: old.Version}},
+		})
+		_, err = s.Commit(ctx, guards, backend.Put(register, value, old.Version))
+		c.history.Finish(call, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(workEvery):
+		}
+	}
+}
+
+// How a candidate can be broken, for the campaign to find it out.
+const (
+	brokenLiar    = "liar"    // it says that its term holds when it does not
+	brokenUnarmed = "unarmed" // it goes on writing, without the guard
+)
+
+// lie makes a term that says it holds for a while longer than it does.
+func lie(t *elector.Term) *elector.Term {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(t.Context()))
+	context.AfterFunc(t.Context(), func() {
+		time.AfterFunc(hauntFor, func() { cancel(context.Cause(t.Context())) })
+	})
+	return elector.NewTerm(elector.TermConfig{
+		Token: t.Token(), Context: ctx, Valid: func() bool { return ctx.Err() == nil },
+		Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign,
+	})
+}
