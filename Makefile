@@ -1,16 +1,19 @@
-# make test   does its own set-up and runs everything, with the race detector; then
-#             prints which rule held on which strategy and service
-# make prove  explores every order of steps for as long as PROVE says, for each strategy
-# make lint   gofmt, vet, staticcheck, go mod tidy
-# make bench  prints the benchmarks of docs/performance.md; BENCH has other flags for it
-# make fuzz   runs each fuzz target for FUZZTIME, 30s by default
-# make load   thousands of candidates and of elections, on memory and on ZooKeeper; LOAD
-#             has other flags for it
-# make mutants prints which rules of the suites fail on which mutant (docs/proof.md)
-# make chaos  breaks real servers, links and candidates for minutes, and checks what the
-#             candidates saw; CHAOS has other flags for it: docs/proof.md
-# make setup  installs and builds what the tests need beyond Go: a ZooKeeper server,
-#             an etcd server and a Consul server
+# make test     does its own set-up and runs everything, with the race detector; then
+#               prints which rule held on which strategy and service
+# make lint     gofmt, vet, staticcheck, go mod tidy
+# make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
+# make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
+#               an etcd server and a Consul server
+#
+# The proofs of docs/proof.md, at length:
+#
+# make mutants  prints which rules of the suites fail on which mutant
+# make prove    explores every order of steps for as long as PROVE says, for each strategy
+# make chaos    breaks real servers, links and candidates for minutes, and checks what the
+#               candidates saw; CHAOS has other flags for it
+# make fuzz     runs each fuzz target for FUZZTIME, 30s by default
+# make load     thousands of candidates and of elections, on memory and on ZooKeeper; LOAD
+#               has other flags for it
 
 GO ?= go
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -69,8 +72,10 @@ fuzz:
 
 load: setup
 	$(GO) run ./internal/load $(LOAD)
+
 mutants:
 	$(GO) test -count=1 ./internal/mutants -run '^TestMutants$$' -v -args -table
+
 chaos: setup
 	$(GO) run ./internal/chaos $(or $(CHAOS),-minutes 2)
 
