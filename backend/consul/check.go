@@ -27,8 +27,9 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 //
 // A session that is tied to a health check ends as soon as the servers hear that the
 // check is critical. A TTL check becomes that when it was not passed for its TTL; the
-// agent then tells the servers at once. So a crash costs the check's TTL, and not up to
-// twice the session's, of ten seconds or more.
+// agent then tells the servers at once, unless its last report to them has failed: then
+// it may wait for up to half a minute. So a crash costs the check's TTL, and only right
+// after a fault of the servers up to twice the session's, of ten seconds or more.
 //
 // It keeps to the trust window because the agent's timer starts anew at the RECEIPT of
 // each pass, and a pass counts only if it was answered before the window's end, when the
