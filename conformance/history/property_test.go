@@ -51,8 +51,8 @@ func newWorld(seed uint64) *world {
 		w.some(4)
 	}
 	for i := range candidates {
-		won := w.some(10)
-		w.leads(fmt.Sprint("c", i), uint64(i+1), max(1, arrived[i]-1), won)
+		w.some(10)
+		w.leads(fmt.Sprint("c", i), uint64(i+1), max(1, arrived[i]-1))
 		if i == 2 {
 			w.happens(Fault, w.now, w.now+3)
 		}
@@ -63,12 +63,12 @@ func newWorld(seed uint64) *world {
 	return w
 }
 
-func (w *world) leads(who string, token uint64, call, won int64) {
+func (w *world) leads(who string, token uint64, call int64) {
 	heard := w.some(8)
 	c := w.wins(who, token, call, heard)
 	w.terms = append(w.terms, c)
-	for range 2 + w.rnd.IntN(4) {
-		w.commits(c, won)
+	for i := range 2 + w.rnd.IntN(4) {
+		w.commits(c, i == 0)
 		call, ret := w.around(heard)
 		w.of(c, Valid, call, ret)
 		w.of(c, Context, call, ret)
@@ -86,7 +86,9 @@ func (w *world) leads(who string, token uint64, call, won int64) {
 
 func (w *world) value() string { w.n++; return fmt.Sprint("value ", w.n) }
 
-func (w *world) commits(c Event, won int64) {
+// commits has a term write once. Some writes are sure to be done and known to be, for
+// there are corruptions that need such.
+func (w *world) commits(c Event, sure bool) {
 	from, at := w.now, w.some(5)
 	call, ret := max(from, at-2), at+w.rnd.Int64N(2)
 	w.now = ret + 1
@@ -94,7 +96,11 @@ func (w *world) commits(c Event, won int64) {
 	done := func(e *Event) {
 		w.log, w.put = append(w.log, value), append(w.put, *e)
 	}
-	switch w.rnd.IntN(5) {
+	outcome := w.rnd.IntN(5)
+	if sure {
+		outcome = 4
+	}
+	switch outcome {
 	case 0: // unknown, and done
 		w.ver++
 		e := w.writes(c, Put, value, 0, 0, call, ret)
