@@ -2,10 +2,7 @@ package conformance
 
 import (
 	"context"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/artifact"
 )
 
 // A chronicle records what all candidates of an election did and saw, and what a rule
@@ -94,22 +92,9 @@ func (h *chronicle) check() string {
 // save writes the history to a file that outlives the test, and says where it is.
 func (h *chronicle) save(t testing.TB) string {
 	t.Helper()
-	dir, err := "", error(nil)
-	if f := flag.Lookup("test.artifacts"); f != nil && f.Value.String() == "true" {
-		dir = t.ArtifactDir()
-	} else {
-		dir, err = os.MkdirTemp("", "elector-history-")
-	}
-	path := filepath.Join(dir, "history.jsonl")
-	if err == nil {
-		all := h.History()
-		all.Promised = h.promised
-		err = all.Save(path)
-	}
-	if err != nil {
-		return fmt.Sprintf("history not saved: %v", err)
-	}
-	return "history saved: " + path
+	all := h.History()
+	all.Promised = h.promised
+	return artifact.Save(t, all)
 }
 
 // recording is the candidate's elector with all that it does recorded.

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/conformance/history"
 )
 
 type phase string
@@ -47,6 +48,7 @@ type candidate struct {
 
 	// The explorer's own.
 	cut, crashed, cancelled bool
+	healed                  func() // records that its link is back
 }
 
 // A term is one of the real ones, with what the candidate did in it.
@@ -60,6 +62,7 @@ type term struct {
 	returned bool
 	resign   chan struct{} // closed to have it resign early
 	over     chan struct{}
+	read     history.Event // the last reading of key
 }
 
 func (c *candidate) String() string { return string([]byte{c.letter}) }
@@ -71,13 +74,20 @@ func newCandidate(w *world, i int) (*candidate, error) {
 	if w.cfg.Backend != nil {
 		b = w.cfg.Backend(b)
 	}
+	hooks := elector.Hooks{Elected: c.onElected, Ended: c.onEnded, Retry: c.onRetry}
+	if w.rec != nil {
+		hooks = w.rec.Hooks(c.String(), hooks)
+	}
 	var err error
 	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
 		// Any other wait would only let the explorer's time pass.
 		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond,
-		Hooks: elector.Hooks{Elected: c.onElected, Ended: c.onEnded, Retry: c.onRetry},
+		Hooks: hooks,
 	})
+	if w.rec != nil && err == nil {
+		c.elector = history.Record(c.elector, w.rec, c.String())
+	}
 	return c, err
 }
 

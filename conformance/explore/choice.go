@@ -254,6 +254,7 @@ func (w *world) do(ch choice) {
 		w.faults++
 	}
 	w.idle = false
+	done := w.recordFault(ch)
 	switch {
 	case ch.time:
 		w.passTime()
@@ -267,7 +268,9 @@ func (w *world) do(ch choice) {
 	default:
 		w.happen(w.candidates[ch.by], Fault(ch.label[1]))
 	}
+	done()
 	w.settle()
+	w.look()
 	w.check(held)
 }
 

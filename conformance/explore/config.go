@@ -43,6 +43,10 @@ type Config struct {
 	// a strategy that is Foreign.
 	Found bool
 
+	// Ordered says that candidates lead in the order in which they have enrolled, so
+	// that histories are checked for it.
+	Ordered bool
+
 	// Invariant, if set, is asked after every step about the service. Its error says
 	// what is broken. See Dense.
 	Invariant func(*memory.Service) error

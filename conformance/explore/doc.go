@@ -27,6 +27,12 @@
 // faults, "!" after a commit is its lost reply, and R is the link coming back. "-t" is
 // time that passes, up to what it brings next.
 //
+// With it goes the file where its history is saved, which internal/historyview checks,
+// lists and draws. See package history. To record and check all schedules would cost a
+// search four tenths of its speed, so the invariants search, and a schedule that fails
+// is run again to be recorded. For what no invariant looks at, the histories of every
+// schedule of Random and Replay are checked, and of every tenth of Exhaustive.
+//
 // # What "every" means
 //
 // A step is one operation of the service, done at one instant: the service is

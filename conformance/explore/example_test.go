@@ -25,6 +25,7 @@ func ExampleExhaustive() {
 		explore.Exhaustive(t, explore.Config{
 			Strategy:   func() elector.Strategy { return fair.New() },
 			Backend:    func(b backend.Backend) backend.Backend { return &metered{b} },
+			Ordered:    true,
 			Candidates: 2,
 			Faults:     1,
 			Budget:     time.Minute,

@@ -29,7 +29,7 @@ func exhaustive(t *testing.T, cfg Config) Report {
 func (r Report) fail(t *testing.T) Report {
 	t.Helper()
 	if r.Failure != nil {
-		t.Error(r.Failure)
+		r.Failure.fail(t)
 	}
 	t.Log(r)
 	return r
@@ -73,7 +73,7 @@ func Replay(t *testing.T, cfg Config, schedule string) {
 	case err != nil:
 		t.Error(err)
 	case failure != nil:
-		t.Error(failure)
+		failure.fail(t)
 	}
 }
 
@@ -121,7 +121,7 @@ func shorten(t *testing.T, cfg Config, f *Failure) *Failure {
 		shorter := false
 		for at := 0; at+size <= len(steps); at++ {
 			without := append(slices.Clone(steps[:at]), steps[at+size:]...)
-			tried := attempt(t, cfg, without, false)
+			tried := attempt(t, cfg, without, f.Rule == "history")
 			if tried != nil && tried.Rule == f.Rule && len(tried.steps) < len(steps) {
 				steps, shorter = tried.steps, true
 				break

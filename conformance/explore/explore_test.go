@@ -17,7 +17,7 @@ var strategies = []struct {
 	name string
 	cfg  explore.Config
 }{
-	{"fair", explore.Config{Strategy: func() elector.Strategy { return fair.New() }}},
+	{"fair", explore.Config{Strategy: func() elector.Strategy { return fair.New() }, Ordered: true}},
 	{"unfair", explore.Config{Strategy: func() elector.Strategy { return unfair.New() }}},
 	{"kafka", explore.Config{Strategy: func() elector.Strategy { return kafka.New() }, Invariant: explore.Dense}},
 }

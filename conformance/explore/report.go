@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/conformance/history"
 )
 
 // A Report says what was explored, and what came of it.
@@ -55,6 +57,9 @@ type Failure struct {
 	Length int
 	// Trace says what happened, a line each.
 	Trace []string
+	// History is what the candidates did and saw, up to the step that broke the rule.
+	// It is nil if the schedule did not go the same way again.
+	History *history.History
 
 	steps []string
 }

@@ -24,6 +24,7 @@ var rules = map[string]string{
 	"leftover":     "When all electors are closed, no session, watch or goroutine is left.",
 	"campaign":     "Faults of sessions and links end no campaign, and no commit but with ErrDeposed or ErrIndeterminate.",
 	"endless":      "Every schedule comes to an end.",
+	"history":      "What the candidates did and saw is sound, by the checks of package history.",
 	"invariant":    "The invariant of the Config holds after every step.",
 }
 

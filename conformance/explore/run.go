@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// run runs one schedule. pick says what to do next, until it returns false.
+// run runs one schedule, and checks its history if it is told. pick says what to do next, until it returns false.
 func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)) (failure *Failure) {
 	var w *world
 	defer watch(&w)()
@@ -35,8 +35,15 @@ func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)
 			}
 			w.do(ch)
 		}
+		if tell {
+			w.history = w.rec.History()
+			w.history.Promised = cfg.promised()
+		}
 		w.finish()
 	})
+	if tell && w.failure == nil {
+		w.checkHistory()
+	}
 	return w.report()
 }
 
@@ -46,7 +53,7 @@ func (w *world) report() *Failure {
 		return nil
 	}
 	f := *w.failure
-	f.steps, f.Length, f.Trace = w.steps, len(w.steps), w.trace
+	f.steps, f.Length, f.Trace, f.History = w.steps, len(w.steps), w.trace, w.history
 	f.Schedule = fmt.Sprintf("%s/%d/%s", w.cfg.Strategy().Name(), w.cfg.Candidates, strings.Join(w.steps, ""))
 	return &f
 }

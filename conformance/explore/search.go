@@ -28,6 +28,9 @@ type search struct {
 	commute func(a, b choice, left int) bool
 }
 
+// sample is of how many schedules of a search one is recorded.
+const sample = 10
+
 // A node is a state on the path that is being explored.
 type node struct {
 	choices []choice
@@ -66,7 +69,7 @@ func stopped(cfg Config, schedules int, began time.Time) string {
 // extend runs the path, and goes on from its end until there is nothing new.
 func (s *search) extend() *Failure {
 	depth := 0
-	return run(s.t, s.cfg, false, func(w *world) (choice, bool) {
+	return run(s.t, s.cfg, s.report.Schedules%sample == 0, func(w *world) (choice, bool) {
 		s.report.Steps++
 		if depth < len(s.path) {
 			n := s.path[depth]

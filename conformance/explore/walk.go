@@ -31,7 +31,7 @@ func random(t *testing.T, cfg Config, seed uint64, n int) (r Report) {
 	seen := make(map[stateKey]bool)
 	for r.Schedules < n && r.Failure == nil && r.Stopped == "" {
 		walk := newWalk(cfg, rand.New(rand.NewPCG(seed, uint64(r.Schedules))))
-		r.Failure = run(t, cfg, false, func(w *world) (choice, bool) {
+		r.Failure = run(t, cfg, true, func(w *world) (choice, bool) {
 			r.Steps++
 			key, _ := w.state()
 			seen[key] = true

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/internal/layout"
 )
 
@@ -41,6 +42,7 @@ type world struct {
 	last   *candidate
 	idle   bool // time has passed in vain
 	tell   bool
+	rec    *history.Recorder // nil: the schedule is not recorded
 
 	mu      sync.Mutex
 	parked  []*call
@@ -51,6 +53,7 @@ type world struct {
 	applied map[string]bool  // commits
 	failure *Failure
 	trace   []string
+	history *history.History // of all steps, without finish
 }
 
 // An owner is whose session it is, and which one of his.
@@ -59,11 +62,16 @@ type owner struct {
 	nr int
 }
 
-// newWorld starts the candidates, and returns when all wait.
+// newWorld starts the candidates, and returns when all wait. tell has the schedule
+// traced and recorded.
 func newWorld(cfg Config, tell bool) *world {
 	w := &world{cfg: cfg, tell: tell, owners: make(map[string]owner), deleted: make(map[uint64]bool), applied: make(map[string]bool)}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	w.svc = memory.New(memory.Options{Intercept: w.intercept})
+	if tell {
+		w.rec = history.NewRecorder(history.Logical(), "").In(Election)
+		w.rec.LookEvery(0) // see look
+	}
 	_ = w.svc.Put(commits, nil) // a fresh service takes any path
 	if name := cfg.Strategy().Name(); !cfg.Found && !w.foreign() {
 		record := layout.NewRecord(name)

@@ -1,0 +1,92 @@
+package explore
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/artifact"
+)
+
+// promised is what a history is checked for. Only leaders write where they commit.
+func (c Config) promised() history.Options {
+	return history.Options{Fair: c.Ordered, Contexts: true, Patience: time.Second}
+}
+
+// checkHistory looks for what is wrong with the history of a schedule that broke no
+// other rule.
+func (w *world) checkHistory() {
+	var wrong []string
+	for _, v := range w.history.Check(w.history.Promised) {
+		wrong = append(wrong, v.String())
+	}
+	if len(wrong) == 0 && w.history.Linearizable(w.history.Promised).Result == porcupine.Illegal {
+		wrong = append(wrong, "no order explains all claims and commits")
+	}
+	if len(wrong) > 0 {
+		w.broken("history", "%s", strings.Join(wrong, "\n\t      "))
+	}
+}
+
+// look records what is to be seen after a step: which terms hold, and whether the
+// commit of each is there.
+func (w *world) look() {
+	if w.rec == nil {
+		return
+	}
+	w.rec.Look()
+	for _, c := range w.candidates {
+		if t := c.term(); t != nil && t.read.Outcome != history.OK {
+			w.lookFor(t)
+		}
+	}
+}
+
+// lookFor reads a commit. Of the readings before it is there the last one tells all.
+func (w *world) lookFor(t *term) {
+	e := history.Event{ID: t.read.ID, Kind: history.Read, Key: t.key, Call: w.rec.Now(), Outcome: history.Refused}
+	if w.svc.Entry(t.key).Exists() {
+		e.ID, e.Outcome = 0, history.OK
+	}
+	e.Return = w.rec.Now()
+	t.read = w.rec.Add(e)
+}
+
+// recordFault records what is about to go wrong. It ends when the caller says so, but
+// if a link is cut when that is back.
+func (w *world) recordFault(ch choice) (done func()) {
+	nothing := func() {}
+	if w.rec == nil || ch.time {
+		return nothing
+	}
+	c, kind := w.candidates[ch.by], Fault(ch.label[1])
+	switch {
+	case ch.call != nil && ch.fault:
+		kind = LoseReply
+	case kind == back:
+		return c.healed
+	case !ch.fault:
+		return nothing
+	case kind == Delete:
+		return w.rec.During(history.Force, w.describe(ch))
+	}
+	end := w.rec.During(history.Fault, w.describe(ch))
+	if kind == Suspend || kind == LoseReply || kind == Crash {
+		c.healed = end
+		return nothing
+	}
+	return end
+}
+
+// fail fails t with the failure, and saves its history.
+func (f *Failure) fail(t testing.TB) {
+	t.Helper()
+	saved := "no history: it did not go the same way again"
+	if f.History != nil {
+		saved = artifact.Save(t, f.History)
+	}
+	t.Errorf("%v\n\t%s", f, saved)
+}
