@@ -33,12 +33,13 @@ each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 
 .PHONY: test lint bench fuzz load setup quickstart fencing mutants prove chaos
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
-# processors. The last thing printed is the matrix of rules and combinations.
-TEST = -race -parallel 12 -timeout 20m ./...
+# processors. The package that takes longest comes first, so that the others are done beside
+# it. The last thing printed is the matrix of rules and combinations.
+TEST = -race -parallel 12 -timeout 20m
 
 test: setup
-	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST))
-	GOWORK=off $(GO) run ./internal/testmatrix $(TEST)
+	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST) ./...)
+	GOWORK=off $(GO) run ./internal/testmatrix $(TEST) ./conformance ./...
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says
 # how far it has got.
