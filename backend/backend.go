@@ -131,12 +131,18 @@ func (e Entry) Same(o Entry) bool {
 // to use where a wait is likely to follow.
 func Unknown(key string) Entry { return Entry{Key: key, Rev: math.MaxUint64} }
 
+// IsUnknown tells whether e was made by Unknown: to wait for it is to read.
+func (e Entry) IsUnknown() bool { return e.Same(Unknown(e.Key)) }
+
 // A Listing is what stood in a directory at one moment.
 type Listing struct {
 	// Dir is the parent key.
 	Dir string
 	// Keys are those of the enqueued entries directly under Dir, oldest first.
-	// Others (created exclusively, put, foreign or malformed ones) are left out.
+	// Others (created exclusively, put, foreign or malformed ones) are left out. But where
+	// a service lists names only (ZooKeeper), somebody's persistent entry that has such a
+	// name is among them: who has to wait for one reads it. Callers must not change it: it
+	// may be shared.
 	Keys []string
 	// Rev tells listings of Dir apart; it is opaque and rises with each change.
 	Rev uint64

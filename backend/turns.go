@@ -22,6 +22,9 @@ type Turns struct {
 // lost is closed, and ctx's when that ends: then there is nothing to give back.
 func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, ops []Op) (give func(), err error) {
 	keys := exclusive(ops)
+	if len(keys) == 0 {
+		return func() {}, nil
+	}
 	for i, key := range keys { // in their order, so that nobody waits in a circle
 		if err := t.takeOne(ctx, lost, key); err != nil {
 			t.give(keys[:i])

@@ -1,0 +1,81 @@
+package backend_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// testOneWakeUp is a test of one's own. It holds that a leader's resignation wakes one of
+// those who wait to lead, and tells one that it is next.
+func testOneWakeUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		elected := make(chan *elector.Term)
+		var meters []*backend.Metered // one for each candidate
+		for i := range 5 {
+			meter := backend.Meter(service, nil)
+			meters = append(meters, meter)
+			e, err := elector.New(elector.Config{Backend: meter, Strategy: fair.New(), Election: "/jobs", ID: fmt.Sprint(i)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close(t.Context())
+			go func() {
+				if term, err := e.Campaign(t.Context()); err == nil {
+					elected <- term
+				}
+			}()
+			synctest.Wait() // it leads, or waits for its turn
+		}
+
+		leader := <-elected
+		var before []int
+		for _, m := range meters {
+			before = append(before, m.Counts().WakeUps)
+		}
+		if err := leader.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-elected
+		synctest.Wait()
+		for i, most := range []int{
+			1: 2, // woken to lead; and its own watch tells it of its own mark
+			2: 1, // is next, which the mark tells it
+			3: 0,
+			4: 0,
+		} {
+			if n := meters[i].Counts().WakeUps - before[i]; i > 0 && n > most {
+				t.Errorf("candidate %d was woken %d times, want %d at most", i, n, most)
+			}
+		}
+	})
+}
+
+// In a test of your own, the meter tells what a change has cost: see testOneWakeUp.
+// Outside of one it tells what a session has done so far.
+func ExampleMeter() {
+	ctx := context.Background()
+	meter := backend.Meter(memory.New(memory.Options{}), nil)
+	s, err := meter.Open(ctx, backend.OpenOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close(ctx)
+	made, _ := s.Commit(ctx, nil, backend.Create("/job", []byte("value")))
+
+	before := meter.Counts()
+	s.Commit(ctx, nil, backend.Set(made[0], []byte("another")))
+	s.Await(ctx, made[0]) // returns at once: it has changed
+	cost := meter.Counts().Sub(before)
+	fmt.Printf("%d commit, %d watch, %d wake-up\n", cost.Commits, cost.Watches, cost.WakeUps)
+	// Output:
+	// 1 commit, 1 watch, 1 wake-up
+}

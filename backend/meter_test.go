@@ -1,0 +1,305 @@
+package backend_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// metering is one metered session, and another that nobody counts.
+type metering struct {
+	t     *testing.T
+	m     *backend.Metered
+	s     backend.Session
+	other backend.Session
+	seen  backend.Counts
+}
+
+func meter(t *testing.T, trace func(backend.Call)) *metering {
+	service := memory.New(memory.Options{})
+	m := &metering{t: t, m: backend.Meter(service.Client("metered"), trace), other: open(t, service.Client("other"))}
+	m.s = open(t, m.m)
+	return m
+}
+
+// counts checks what has been counted since it was called last.
+func (m *metering) counts(what string, want backend.Counts) {
+	m.t.Helper()
+	synctest.Wait()
+	now := m.m.Counts()
+	if got := now.Sub(m.seen); got != want {
+		m.t.Errorf("%s:\ncounted %+v\nwant    %+v", what, got, want)
+	}
+	m.seen = now
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// wait runs one wait on a goroutine of its own, and returns what ends it.
+func (m *metering) wait(wait func(ctx context.Context) error) (cancel func()) {
+	ctx, end := context.WithCancel(m.t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := wait(ctx); err != nil && ctx.Err() == nil {
+			m.t.Error(err)
+		}
+	}()
+	synctest.Wait()
+	return func() { end(); <-done }
+}
+
+func (m *metering) await(known ...backend.Entry) (cancel func()) {
+	return m.wait(func(ctx context.Context) error { _, err := m.s.Await(ctx, known...); return err })
+}
+
+func (m *metering) awaitList(known backend.Listing) (cancel func()) {
+	return m.wait(func(ctx context.Context) error { _, err := m.s.AwaitList(ctx, known); return err })
+}
+
+func TestMeterCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ctx := meter(t, nil), t.Context()
+		entry := func(made []backend.Entry, err error) backend.Entry { return must[[]backend.Entry](t)(made, err)[0] }
+
+		dir := entry(m.s.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
+		m.counts("put", backend.Counts{Commits: 1, Sent: 4, Received: 4})
+		first := entry(m.s.Commit(ctx, []backend.Guard{backend.Held(dir)}, backend.Enqueue("/dir", []byte("abc"))))
+		m.counts("enqueue", backend.Counts{Commits: 1, Sent: 4 + 4 + 3, Received: len(first.Key) + 3})
+		second := entry(m.s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))
+		m.seen = m.m.Counts()
+
+		must[backend.Entry](t)(m.s.Get(ctx, first.Key))
+		m.counts("get", backend.Counts{Gets: 1, Sent: len(first.Key), Received: len(first.Key) + 3})
+		must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		m.counts("list", backend.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
+		must[backend.Entry](t)(m.s.Predecessor(ctx, second))
+		m.counts("predecessor", backend.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
+		if err := m.s.Drop(ctx, second); err != nil {
+			t.Error(err)
+		}
+		m.counts("drop", backend.Counts{Drops: 1, Sent: len(second.Key)})
+		if n := m.m.Counts().Operations(); n != 7 {
+			t.Errorf("%d operations, want 7", n)
+		}
+	})
+}
+
+func TestMeterErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ctx := meter(t, nil), t.Context()
+		a := create(t, m.s, "/a")
+		m.seen = m.m.Counts()
+		gone := backend.Entry{Key: "/gone", Rev: 77}
+		for _, c := range []struct {
+			guards []backend.Guard
+			op     backend.Op
+			err    error
+			sent   int
+		}{
+			{[]backend.Guard{backend.Held(gone)}, backend.Put("/b", nil, 0), backend.ErrGuard, 7},
+			{nil, backend.Create("/a", nil), backend.ErrExists, 2},
+			{nil, backend.Put("/a", nil, 0), backend.ErrConflict, 2},
+			{nil, backend.Delete(gone), backend.ErrNoEntry, 5},
+			{nil, backend.Create("/no/parent", nil), backend.ErrNoParent, 10},
+		} {
+			if _, err := m.s.Commit(ctx, c.guards, c.op); !errors.Is(err, c.err) {
+				t.Errorf("%v of %s: %v, want %v", c.op.Kind, c.op.Key, err, c.err)
+			}
+			m.counts("a commit that is refused", backend.Counts{Commits: 1, Sent: c.sent, Refused: 1})
+		}
+		if _, err := m.s.Commit(ctx, nil, backend.Create("no key", nil)); !errors.Is(err, backend.ErrBadKey) {
+			t.Error(err)
+		}
+		m.counts("a commit that is wrong", backend.Counts{Commits: 1, Sent: 6, Errors: 1})
+		if _, err := m.s.Get(ctx, "/gone"); !errors.Is(err, backend.ErrNoEntry) {
+			t.Error(err)
+		}
+		m.counts("a get of nothing", backend.Counts{Gets: 1, Sent: 5})
+
+		over, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := m.s.Get(over, "/a"); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		m.counts("a get that is given up", backend.Counts{Gets: 1, Sent: 2})
+		blocked := make(chan error)
+		go func() { _, err := m.s.Await(ctx, a); blocked <- err }()
+		synctest.Wait()
+		m.seen = m.m.Counts()
+		if err := m.s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
+			t.Error(err)
+		}
+		m.counts("a wait whose session ends", backend.Counts{Errors: 1})
+	})
+}
+
+func TestMeterWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ctx := meter(t, nil), t.Context()
+		a, b := create(t, m.other, "/a"), create(t, m.other, "/b")
+
+		now, err := m.s.Await(ctx, backend.Unknown("/a"))
+		if err != nil || !now[0].Same(a) {
+			t.Fatal(now, err)
+		}
+		m.counts("a wait for the unknown is a read that leaves a watch", backend.Counts{Waits: 1, Watches: 1, Sent: 2, Received: 2})
+		cancel := m.await(a, b)
+		m.counts("one watch is there already", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		cancel()
+		m.counts("a wait that is given up", backend.Counts{})
+		cancel = m.await(a, b)
+		m.counts("both watches are kept", backend.Counts{Waits: 1, Sent: 4})
+
+		made, err := m.other.Commit(ctx, nil, backend.Set(b, []byte("new")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.counts("a change", backend.Counts{WakeUps: 1, Received: 2 + 2 + 3})
+		b = made[0]
+		cancel()
+		cancel = m.await(a, b)
+		m.counts("the watch that has told is set again", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		cancel()
+		if err := m.other.Drop(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		cancel = m.await(a)
+		m.counts("a change while nobody waited", backend.Counts{Waits: 1, WakeUps: 1, Sent: 2, Received: 2})
+		cancel()
+		cancel = m.await(backend.Entry{Key: "/a"})
+		m.counts("a wait for what is not there", backend.Counts{Waits: 1, Watches: 1, Sent: 2})
+		create(t, m.other, "/a")
+		m.counts("it comes", backend.Counts{WakeUps: 1, Received: 2})
+		cancel()
+	})
+}
+
+// Two who wait for the same entry share a watch, whichever of them is told first.
+func TestMeterSharedWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := meter(t, nil)
+		a := create(t, m.other, "/a")
+		follow := func(ctx context.Context) error {
+			known := a
+			for {
+				now, err := m.s.Await(ctx, known)
+				if err != nil {
+					return err
+				}
+				known = now[0]
+			}
+		}
+		one, two := m.wait(follow), m.wait(follow)
+		m.counts("two wait", backend.Counts{Waits: 2, Watches: 1, Sent: 4})
+		for range 5 {
+			made, err := m.other.Commit(t.Context(), nil, backend.Set(a, nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a = made[0]
+			m.counts("a change", backend.Counts{Waits: 2, Watches: 1, WakeUps: 2, Sent: 4, Received: 4})
+		}
+		one()
+		two()
+	})
+}
+
+func TestMeterListWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ctx := meter(t, nil), t.Context()
+		dir := create(t, m.other, "/other")
+		must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
+		known := must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		m.seen = m.m.Counts()
+		cancel := m.awaitList(known)
+		m.counts("a wait", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		cancel()
+		cancel = m.awaitList(known)
+		m.counts("the watch is kept", backend.Counts{Waits: 1, Sent: 4})
+		entry := must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Enqueue("/dir", nil)))[0]
+		m.counts("an entry comes", backend.Counts{WakeUps: 1, Received: len(entry.Key)})
+		cancel()
+		known = must[backend.Listing](t)(m.s.List(ctx, "/dir"))
+		m.seen = m.m.Counts()
+		cancel = m.awaitList(known)
+		m.counts("it is set again", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		// A directory is an entry, too, and has two watches then.
+		ends := m.await(must[backend.Entry](t)(m.other.Get(ctx, "/dir")), dir)
+		m.counts("a wait for the directory itself", backend.Counts{Waits: 1, Watches: 2, Sent: 10})
+		ends()
+		cancel()
+	})
+}
+
+func TestMeterTraceAndSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var calls []backend.Call
+		m := meter(t, func(c backend.Call) {
+			time.Sleep(time.Second) // the caller's time, and nobody else's
+			mu.Lock()
+			defer mu.Unlock()
+			calls = append(calls, c)
+		})
+		ctx := t.Context()
+		second := open(t, m.m)
+		a := create(t, m.s, "/a")
+		start := time.Now()
+		end := m.wait(func(ctx context.Context) error { _, err := second.Await(ctx, a); return err })
+		time.Sleep(3 * time.Second)
+		if err := m.s.Drop(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		end()
+		if _, err := second.Commit(ctx, nil, backend.Delete(a)); !errors.Is(err, backend.ErrNoEntry) {
+			t.Error(err)
+		}
+		var kinds []backend.CallKind
+		for _, c := range calls {
+			kinds = append(kinds, c.Kind)
+			switch want := c.Session == second.ID(); {
+			case c.Key != "/a", want != (c.Kind == backend.CallAwait || c.Refused()):
+				t.Errorf("call %+v", c)
+			case c.WokenUp != (c.Kind == backend.CallAwait):
+				t.Errorf("call %+v", c)
+			case c.WokenUp && (!c.Began.Equal(start) || c.End.Sub(start) != 3*time.Second):
+				t.Errorf("woken from %v to %v, want after 3s", c.Began.Sub(start), c.End.Sub(start))
+			case c.Refused() != (c.Err != nil) || c.Refused() && c.Ops[0].Kind != backend.OpDelete:
+				t.Errorf("call %+v", c)
+			}
+		}
+		slices.Sort(kinds[1:3]) // drop and await end at the same instant
+		if want := []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDrop, backend.CallCommit}; !slices.Equal(kinds, want) {
+			t.Errorf("traced %q, want %q", kinds, want)
+		}
+		each := m.m.Sessions()
+		if len(each) != 2 || each[0].ID != m.s.ID() || each[1].ID != second.ID() || each[0].Drops != 1 || each[1].WakeUps != 1 {
+			t.Errorf("sessions %+v", each)
+		}
+		if sum := each[0].Add(each[1].Counts); sum != m.m.Counts() {
+			t.Errorf("sessions have %+v together, counted are %+v", sum, m.m.Counts())
+		}
+	})
+}
+
+func TestMeterInATest(t *testing.T) { testOneWakeUp(t) }
