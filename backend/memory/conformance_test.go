@@ -21,3 +21,19 @@ func TestConformance(t *testing.T) {
 func TestConformanceShared(t *testing.T) {
 	conformance.TestBackend(t, memtest.Shared(memtest.Service(ttl)))
 }
+
+// So does a metered one, and one that is both.
+func TestConformanceMetered(t *testing.T) {
+	report := conformance.TestBackend(t, memtest.Metered(memtest.Service(ttl)))
+	if n := report.Count(conformance.NotApplicable); n > 0 {
+		t.Errorf("%d rules were not tried, but memory can do everything", n)
+	}
+}
+
+func TestConformanceMeteredShare(t *testing.T) {
+	conformance.TestBackend(t, memtest.Metered(memtest.Shared(memtest.Service(ttl))))
+}
+
+func TestConformanceShareOfMetered(t *testing.T) {
+	conformance.TestBackend(t, memtest.Shared(memtest.Metered(memtest.Service(ttl))))
+}

@@ -41,6 +41,13 @@ func (s *Service) Entry(key string) backend.Entry {
 	return s.lookup(key)
 }
 
+// Listing returns what List of a session would.
+func (s *Service) Listing(dir string) backend.Listing {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(dir)
+}
+
 // Entries returns the children of dir: the enqueued ones first, oldest first, then
 // the others by key. "/" is a dir, too.
 func (s *Service) Entries(dir string) []backend.Entry {

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"slices"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -49,6 +50,8 @@ func (s *Service) listRev(dir string) (rev uint64, exists bool) {
 	return max(at.dir.rev, at.entry.Rev), true
 }
 
+// list returns dir's listing. All listings of one revision share their keys, so that a
+// crowd which lists a directory at each change takes memory for it once.
 func (s *Service) list(dir string) backend.Listing {
 	rev, exists := s.listRev(dir)
 	l := backend.Listing{Dir: dir, Rev: rev}
@@ -56,12 +59,14 @@ func (s *Service) list(dir string) backend.Listing {
 		return l
 	}
 	d := s.nodes[dir].dir
-	if d.queue.first != nil {
-		l.Keys = make([]string, 0, d.n)
+	if d.keys == nil && d.queue.first != nil {
+		keys := make([]string, 0, d.n)
+		for at := d.queue.first; at != nil; at = at.next {
+			keys = append(keys, at.entry.Key)
+		}
+		d.keys = slices.Clip(keys) // who appends to it makes a copy
 	}
-	for at := d.queue.first; at != nil; at = at.next {
-		l.Keys = append(l.Keys, at.entry.Key)
-	}
+	l.Keys = d.keys
 	return l
 }
 

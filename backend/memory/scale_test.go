@@ -102,3 +102,36 @@ func BenchmarkQueue(b *testing.B) {
 		})
 	}
 }
+
+// A crowd that lists a directory at each change shares one list of its keys, until the
+// next change; what was listed before stays as it was.
+func TestListingsShareTheirKeys(t *testing.T) {
+	svc := New(Options{})
+	sessions, entries, _, wait := queue(t, svc, 3)
+	list := func(i int) backend.Listing {
+		l, err := sessions[i].List(t.Context(), "/d")
+		require.NoError(t, err)
+		return l
+	}
+	first, second := list(0), list(1)
+	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
+	require.Same(t, &first.Keys[0], &second.Keys[0])
+	require.Equal(t, 3, cap(first.Keys), "an append must not write to what others hold")
+
+	require.NoError(t, sessions[1].Close(t.Context()))
+	after := list(2)
+	require.Equal(t, []string{entries[0].Key, entries[2].Key}, after.Keys)
+	require.Equal(t, []string{entries[0].Key, entries[1].Key, entries[2].Key}, first.Keys)
+	made, err := sessions[0].Commit(t.Context(), nil, backend.Enqueue("/d", nil))
+	require.NoError(t, err)
+	require.Equal(t, []string{entries[0].Key, entries[2].Key, made[0].Key}, list(2).Keys)
+	for _, s := range sessions {
+		require.NoError(t, s.Close(t.Context()))
+	}
+	wait()
+	s, err := svc.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	empty, err := s.List(t.Context(), "/d")
+	require.NoError(t, err)
+	require.Empty(t, empty.Keys)
+}

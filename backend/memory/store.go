@@ -23,8 +23,9 @@ type node struct {
 // A dir is what a node has as a directory.
 type dir struct {
 	queue, others chain
-	n             int    // children in all
-	rev           uint64 // of the last change to queue
+	n             int      // children in all
+	rev           uint64   // of the last change to queue
+	keys          []string // of queue, if somebody has listed it since; never changed
 	watch         *watch
 }
 
@@ -171,7 +172,7 @@ func (s *Service) remove(n *node) {
 func (s *Service) changed(n *node) {
 	wake(n.watch)
 	if n.queued {
-		n.parent.dir.rev = s.rev
+		n.parent.dir.rev, n.parent.dir.keys = s.rev, nil
 		wake(n.parent.dir.watch)
 	}
 }

@@ -62,13 +62,26 @@ func client(c *memory.Client) *conformance.Client {
 
 // Shared has the sessions of each client be shares of one.
 func Shared(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
+	return wrapped(newService, "shared session", func(svc *conformance.Service, b backend.Backend) backend.Backend {
+		return backend.Share(b, svc.TTL)
+	})
+}
+
+// Metered has what each client does be counted.
+func Metered(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
+	return wrapped(newService, "metered", func(_ *conformance.Service, b backend.Backend) backend.Backend {
+		return backend.Meter(b, nil)
+	})
+}
+
+func wrapped(newService func(testing.TB) *conformance.Service, name string, wrap func(*conformance.Service, backend.Backend) backend.Backend) func(testing.TB) *conformance.Service {
 	return func(t testing.TB) *conformance.Service {
 		svc := newService(t)
-		svc.Name += ", shared session"
+		svc.Name += ", " + name
 		own := svc.Client
 		svc.Client = func(t testing.TB) *conformance.Client {
 			c := own(t)
-			c.Backend = backend.Share(c.Backend, svc.TTL)
+			c.Backend = wrap(svc, c.Backend)
 			return c
 		}
 		return svc

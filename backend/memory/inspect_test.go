@@ -1,0 +1,49 @@
+package memory_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// Listing is what a session's List returns, at every stage of a directory's life.
+func TestListing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc, ctx := memory.New(memory.Options{}), t.Context()
+		s, err := svc.Open(ctx, backend.OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		same := func(when string) {
+			t.Helper()
+			want, err := s.List(ctx, "/dir")
+			if got := svc.Listing("/dir"); err != nil || got.Dir != want.Dir || got.Rev != want.Rev || !slices.Equal(got.Keys, want.Keys) {
+				t.Errorf("%s: %+v, want %+v (%v)", when, got, want, err)
+			}
+		}
+		commit := func(op backend.Op) backend.Entry {
+			t.Helper()
+			made, err := s.Commit(ctx, nil, op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return made[0]
+		}
+		same("none")
+		commit(backend.Put("/dir", nil, 0))
+		same("empty")
+		e := commit(backend.Enqueue("/dir", nil))
+		commit(backend.Enqueue("/dir", nil))
+		commit(backend.Create("/dir/seat", nil))
+		same("two and a seat")
+		commit(backend.Delete(e))
+		same("one")
+		svc.Delete("/dir")
+		same("gone")
+	})
+}
