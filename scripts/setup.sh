@@ -1,8 +1,8 @@
 #!/bin/sh
 # Gets what the tests need beyond Go. It installs a C compiler for the race
-# detector, a Java runtime and the jars of ZooKeeper, all as Debian packages, if
-# they are not there, and says what to install where it can't. It builds the
-# etcd and Consul servers, if they are not in Go's build cache.
+# detector, a Java runtime, the jars of ZooKeeper and the browser Chromium, all as
+# Debian packages, if they are not there, and says what to install where it can't.
+# It builds the etcd and Consul servers, if they are not in Go's build cache.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -11,17 +11,22 @@ missing=
 command -v "${JAVA_HOME:+$JAVA_HOME/bin/}java" >/dev/null || missing="$missing openjdk-17-jre-headless"
 [ -e "$jars/zookeeper.jar" ] && [ -e "$jars/zookeeper-jute.jar" ] || missing="$missing zookeeper"
 command -v "${CC:-gcc}" >/dev/null || missing="$missing gcc libc6-dev"
+# By any of the names that the tests try.
+command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
+	command -v google-chrome >/dev/null || missing="$missing chromium"
 
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		cat >&2 <<-EOT
-		The tests run on a real ZooKeeper server. Missing here:$missing
+		The tests run on a real ZooKeeper server, and look at a page in a real browser.
+		Missing here:$missing
 		(names of Debian packages). On Debian or Ubuntu:
 
 		    sudo apt-get install --no-install-recommends$missing
 
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
-		dependencies into one folder, and set ELECTOR_ZK_JARS to it.
+		dependencies into one folder, and set ELECTOR_ZK_JARS to it. Have Chromium or
+		Chrome in PATH as chromium, chromium-browser or google-chrome.
 		EOT
 		exit 1
 	fi

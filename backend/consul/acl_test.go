@@ -34,7 +34,7 @@ const (
 
 func TestACL(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{ACL: true})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	with := func(t *testing.T, token string) *fixture {
 		t.Helper()
 		return processOn(t, consultest.Options{Token: token}, server)

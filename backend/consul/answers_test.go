@@ -76,7 +76,7 @@ func TestOpenErrors(t *testing.T) {
 // the remedy.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{Config: `limits { http_max_conns_per_client = 6 }`})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 6 }`})
 	f := setUpOn(t, consultest.Options{}, server)
 	e := f.enqueue(f.s)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -175,7 +175,7 @@ func TestDelayedAnswers(t *testing.T) {
 // The server accepts connections and says nothing.
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	e := f.enqueue(f.s)
 	waiting := f.await(e)
@@ -216,7 +216,7 @@ func TestPausedServer(t *testing.T) {
 // Servers may be told to take longer TTLs only. Trying again would be of no use.
 func TestOpenWithATTLThatServersRefuse(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{Config: `session_ttl_min = "30s"`})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: `session_ttl_min = "30s"`})
 	f := processOn(t, consultest.Options{}, server)
 	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.Error(t, err)

@@ -66,12 +66,10 @@ func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.E
 			if err != nil {
 				return nil, err
 			}
-			changed = false
 			for i, k := range at {
 				seen[i] = now[k]
-				changed = changed || !seen[i].Same(known[i])
 			}
-			if !changed { // an operator has restored what was before
+			if slices.EqualFunc(seen, known, backend.Entry.Same) { // an operator has restored what was before
 				r.doubt(all)
 				continue
 			}

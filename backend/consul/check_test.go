@@ -68,7 +68,7 @@ func TestCheckOfACrashedProcess(t *testing.T) {
 // check's life. The session may end with it, but never before its window does.
 func TestCheckOverAgentRestarts(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	kept := 0
 	for i := range 6 {
 		f := setUpChecked(t, server)
@@ -97,8 +97,8 @@ func TestCheckOverAgentRestarts(t *testing.T) {
 // Where the agent is gone for good, the session's own TTL frees the entries.
 func TestCheckOfALostAgent(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
-	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
 	f := setUpChecked(t, agent)
 	f.renewed()
 	require.NoError(t, agent.Kill())
@@ -112,7 +112,7 @@ func TestCheckOfALostAgent(t *testing.T) {
 // Close leaves nothing at the agent.
 func TestCheckIsRemoved(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpChecked(t, server)
 	checks, err := f.operator().Agent().Checks()
 	require.NoError(t, err)
@@ -169,8 +169,8 @@ func TestCheckOverAServerElection(t *testing.T) {
 // Nor where the servers cannot be asked to end the session.
 func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
-	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
 	f := setUpChecked(t, agent)
 	f.enqueue(f.s)
 	require.NoError(t, server.Kill())

@@ -16,7 +16,7 @@ import (
 )
 
 // steady has servers keep their leader on a busy machine, as by default.
-var steady = servertest.ConsulConfig{Config: `performance { raft_multiplier = 5 }`}
+var steady = servertest.ConsulConfig{NoSync: true, Config: `performance { raft_multiplier = 5 }`}
 
 // checkedOptions are those of a process whose sessions have a health check.
 func checkedOptions(check time.Duration) consultest.Options {
@@ -56,8 +56,8 @@ func TestCheckedElections(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			near := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
-			far := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
+			near := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+			far := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
 			election := newRoot()
 			var candidates []elector.Elector
 			var processes []*fixture
@@ -115,7 +115,7 @@ func (f *fixture) queue(e elector.Elector, n int) {
 func TestCheckedLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.ConsulClusterForTest(t, 3, steady)
-	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{})
+	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
 	election := newRoot()
 	f := processOn(t, checkedOptions(check), agent)
 	for range 3 {

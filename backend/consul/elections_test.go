@@ -17,10 +17,11 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.New()}
+var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()}
 
 // stand makes a candidate in an election, with sessions of b.
 func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {

@@ -47,7 +47,7 @@ func TestAgentRestart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+			server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 			f := setUpOn(t, consultest.Options{}, server)
 			e, flag := f.enqueue(f.s), f.commit(f.s, backend.Put(f.dir+"/flag", nil, 0))[0]
 			waiting := f.await(e, flag)
@@ -82,7 +82,7 @@ func TestServerLeaderChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{})
+			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
 			old, err := cluster.Leader()
 			require.NoError(t, err)
 			leader := slices.Index(cluster.Members, old)

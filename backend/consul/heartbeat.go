@@ -67,10 +67,9 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // An agent that does not know the check is being reloaded, or has lost it: then the servers
 // end the session as soon as it tells them, and the renewal says so.
 //
-// An answer that there is no such session ends it. A leader that is new may say so of
-// one that was made a moment ago: then the session is given up for nothing, and
-// destroyed. Everything else (no leader, 5xx, a refused token, no answer) says nothing
-// about the session, and is ridden out until the window ends.
+// An answer that there is no such session ends it, once a consistent read has said so, too:
+// see renew. Everything else (no leader, 5xx, a refused token, no answer) says nothing about
+// the session, and is ridden out until the window ends.
 func (s *session) beat(renewed time.Time) {
 	defer s.calls.Done()
 	timer := time.NewTimer(s.lease.every())
@@ -163,18 +162,34 @@ func (s *session) beatOnce(renew bool, sent, renewed time.Time) error {
 	}
 }
 
+// renew renews the session at the servers.
+//
+// That they find none proves nothing yet: they answer a renewal from what they have read of
+// their log so far. A leader that is new, as one server is after its restart, may not have
+// read of the session, and one that was deposed, and does not know it, never will. A
+// consistent read waits until the leader has read all, and fails where it does not lead. It
+// renews nothing: a session that it finds is still to be renewed.
 func (s *session) renew(ctx context.Context) error {
 	entry, _, err := s.b.client.Session().Renew(s.id, new(api.WriteOptions).WithContext(ctx))
-	if err == nil && entry == nil || code(err) == http.StatusNotFound {
+	if entry != nil || err != nil && code(err) != http.StatusNotFound {
+		return err
+	}
+	switch entry, err = s.read(ctx); {
+	case err != nil:
+		return err
+	case entry == nil:
 		return errExpired
 	}
-	return err
+	return errUnread
 }
 
 // info reads what the servers know of the session: nil if they do not know it.
 func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
-	return ride(ctx, s, func(ctx context.Context) (*api.SessionEntry, error) {
-		entry, _, err := s.b.client.Session().Info(s.id, consistent(ctx))
-		return entry, err
-	})
+	return ride(ctx, s, s.read)
+}
+
+// read is info once, and whatever the session's state is.
+func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
+	entry, _, err := s.b.client.Session().Info(s.id, consistent(ctx))
+	return entry, err
 }

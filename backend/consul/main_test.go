@@ -12,7 +12,7 @@ import (
 // shared is the server of all tests that neither stop nor fill it.
 var shared = sync.OnceValues(func() (*servertest.Consul, error) {
 	// All processes of the tests have one address.
-	server, err := servertest.StartConsul(servertest.ConsulConfig{Config: `limits { http_max_conns_per_client = 5000 }`})
+	server, err := servertest.StartConsul(servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 5000 }`})
 	closeShared = server
 	return server, err
 })

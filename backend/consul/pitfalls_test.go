@@ -91,7 +91,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 // For real, the index goes backwards when an operator restores a snapshot.
 func TestPitfall30Restore(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
 	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
@@ -256,7 +256,7 @@ func onlyReads(ops api.TxnOps) bool {
 // goes on at another.
 func TestPitfall34NoHealthCheck(t *testing.T) {
 	t.Parallel()
-	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{})
+	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
 	f := processOn(t, consultest.Options{}, cluster.Members...)
 	f.Only(0)
 	f.s = f.open()
@@ -305,21 +305,6 @@ func TestPitfall35RetriesHeedTheDeadline(t *testing.T) {
 	f.lostAtDeadline()
 	assert.Greater(t, asked.Load(), int64(1), "it gave up at the first failure")
 	assert.Less(t, asked.Load(), int64(100), "it asked too often")
-}
-
-// A renewal that finds no session says that it is lost, however long the window
-// would last.
-func TestPitfall36NotFound(t *testing.T) {
-	f := setUp(t)
-	id := f.s.ID()
-	f.answering(renews, http.StatusNotFound, "Session id '"+id+"' not found")
-	state, err := f.s.AwaitState(f.ctx, backend.Live)
-	require.NoError(t, err)
-	assert.Equal(t, backend.Lost, state)
-	assert.True(t, time.Now().Before(f.s.Deadline()), "it waited for the window's end")
-	_, err = f.s.Get(f.ctx, f.dir)
-	require.ErrorIs(t, err, backend.ErrSessionLost)
-	assert.Len(t, f.Sessions(), 1, "it was carried on in another")
 }
 
 // LockIndex starts anew with each key: the revision does not.

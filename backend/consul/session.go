@@ -18,6 +18,7 @@ const closeGrace = 3 * time.Second
 var (
 	errClosed       = errors.New("closed")
 	errExpired      = errors.New("the servers do not know it any more")
+	errUnread       = errors.New("the servers did not know it yet")
 	errWindow       = errors.New("trust window has passed")
 	errTampered     = errors.New("somebody has deleted or changed the keys of the session below " + slotDir)
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
@@ -203,12 +204,20 @@ func (s *session) shutdown() {
 	close(s.done)
 }
 
-// destroy ends the session at the servers. One that is not there any more is as good.
+// destroy ends the session at the servers. One that is not there any more is as good, but
+// that takes a consistent read to know, as it does for a renewal: a leader that has not read
+// of the session yet says, too, that it has ended it.
 func (s *session) destroy(ctx context.Context) error {
 	for pause := newPause(); ; {
 		_, err := bounded(ctx, s.patience, func(ctx context.Context) (*api.WriteMeta, error) {
 			return s.b.client.Session().Destroy(s.id, new(api.WriteOptions).WithContext(ctx))
 		})
+		if err == nil {
+			var left *api.SessionEntry
+			if left, err = bounded(ctx, s.patience, s.read); left != nil {
+				err = errUnread
+			}
+		}
 		if !transient(err) {
 			return err
 		}

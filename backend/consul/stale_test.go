@@ -115,7 +115,7 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 // is read. The wait goes on.
 func TestAwaitOverARestore(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
 	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]

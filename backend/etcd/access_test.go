@@ -258,6 +258,7 @@ func namespaced(t testing.TB, servers []string) *etcdtest.Process {
 
 // All rules hold with a client that keeps its keys below a prefix.
 func TestConformanceNamespaced(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Single(t)
 	conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
 		svc := servers.Service(ttl)(t)

@@ -125,7 +125,7 @@ func (s *session) refresh(ctx context.Context, t *watch) error {
 }
 
 // read reads keys at one revision.
-func (s *session) read(ctx context.Context, keys []string) (map[string]backend.Entry, int64, error) {
+func (s *session) read(ctx context.Context, keys []string) (snapshot, int64, error) {
 	gets := make([]clientv3.Op, len(keys))
 	for i, key := range keys {
 		gets[i] = clientv3.OpGet(key)
@@ -134,11 +134,11 @@ func (s *session) read(ctx context.Context, keys []string) (map[string]backend.E
 	if err != nil {
 		return nil, 0, err
 	}
-	entries := make(map[string]backend.Entry, len(keys))
+	now := make(snapshot, len(keys))
 	for i, key := range keys {
-		entries[key] = toEntry(key, one(found[i]))
+		now[i] = toEntry(key, one(found[i]))
 	}
-	return entries, rev, nil
+	return now, rev, nil
 }
 
 // awaitApart waits for keys that no one watch covers. Two watches do not tell what
@@ -160,13 +160,13 @@ func (s *session) awaitApart(ctx context.Context, known []backend.Entry, groups 
 }
 
 // anyOf blocks until one of several watches tells of a change since rev.
-func (s *session) anyOf(ctx context.Context, groups [][]string, now map[string]backend.Entry, rev int64) error {
+func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, rev int64) error {
 	changed := make(chan []backend.Entry, len(groups))
 	failed := make(chan error, len(groups))
 	for _, keys := range groups {
 		known := make([]backend.Entry, len(keys))
 		for i, key := range keys {
-			known[i] = now[key]
+			known[i] = now.at(key)
 		}
 		w := newWaiter(known, 0)
 		w.out = changed
@@ -194,11 +194,28 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now map[string]b
 	return s.over(ctx)
 }
 
+// A snapshot is what stands under some keys at one instant, those with nothing included. It
+// is no map, as it holds a few entries, and each watch has one.
+type snapshot []backend.Entry
+
+// index is where a key stands, or -1.
+func (v snapshot) index(key string) int {
+	return slices.IndexFunc(v, func(e backend.Entry) bool { return e.Key == key })
+}
+
+// at returns what stands under a key, the zero Entry if that is none of the snapshot's.
+func (v snapshot) at(key string) backend.Entry {
+	if i := v.index(key); i >= 0 {
+		return v[i]
+	}
+	return backend.Entry{}
+}
+
 // compare returns what there is now of what was known, and whether it differs.
-func compare(known []backend.Entry, now map[string]backend.Entry) (seen []backend.Entry, differs bool) {
+func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs bool) {
 	seen = make([]backend.Entry, len(known))
 	for i, e := range known {
-		seen[i] = now[e.Key]
+		seen[i] = now.at(e.Key)
 		differs = differs || !seen[i].Same(e)
 	}
 	return seen, differs

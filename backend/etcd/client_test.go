@@ -3,10 +3,12 @@ package etcd_test
 import (
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -45,6 +47,26 @@ func TestLoggerMayAskTheSession(t *testing.T) {
 	closed := later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
 	_, err = receiveWithin(f, closed, 10*time.Second)
 	require.NoError(t, err)
+}
+
+// A closed session is not held until the timer of a watch that it kept for later has run.
+func TestClosedSessionIsForgotten(t *testing.T) {
+	f := setUp(t, 6*time.Second)
+	open := func() weak.Pointer[etcd.Backend] { // which sessions hold
+		b, err := etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour})
+		require.NoError(t, err)
+		s, err := b.Open(f.ctx, backend.OpenOptions{})
+		require.NoError(t, err)
+		_, err = s.Await(f.ctx, backend.Unknown(f.dir))
+		require.NoError(t, err)
+		require.NoError(t, s.Close(f.ctx))
+		return weak.Make(b)
+	}
+	b := open()
+	assert.Eventually(t, func() bool {
+		runtime.GC()
+		return b.Value() == nil
+	}, 10*time.Second, 10*time.Millisecond)
 }
 
 // An answer that is larger than the client takes comes after the commit was done.

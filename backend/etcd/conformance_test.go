@@ -11,9 +11,11 @@ import (
 const ttl = 3 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
+	t.Parallel()
 	conformance.TestBackend(t, etcdtest.Single(t).Service(ttl))
 }
 
 func TestConformanceCluster(t *testing.T) {
+	t.Parallel()
 	conformance.TestBackend(t, etcdtest.Cluster(t).Service(ttl))
 }

@@ -128,6 +128,7 @@ func TestPitfall25NoLeaderForAWhile(t *testing.T) {
 // The quorum stays away: the session is lost at the end of the window, neither
 // sooner nor later.
 func TestQuorumLost(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Cluster(t)
 	f := setUpOn(t, 4*time.Second, nil, servers.Addrs()...)
 	own := f.enqueue(f.s)
@@ -200,6 +201,7 @@ func TestWritesWhileLeadershipMoves(t *testing.T) {
 // The member that a process is connected to freezes: its connections stay open, and
 // nothing is answered. The process goes on with the others.
 func TestPausedMember(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Cluster(t)
 	for offset, name := range []string{"leader", "follower"} {
 		t.Run(name, func(t *testing.T) {
@@ -235,6 +237,7 @@ func TestPausedMember(t *testing.T) {
 // member. Whatever the members know of the last heartbeat, the entries stay until
 // the window has ended.
 func TestLeaseOutlivesTheWindow(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Cluster(t)
 	leader, err := servers.WaitLeader(20 * time.Second)
 	require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -98,7 +99,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 func TestElectionAmongForeignKeys(t *testing.T) {
 	f := setUp(t, 6*time.Second)
 	operator := f.operator()
-	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
 			election := newRoot()

@@ -47,34 +47,52 @@ import (
 //
 // What no heartbeat can rule out is in the package's comment: a deposed leader's own
 // requests to end leases, which it passes on to its successor when it wakes.
+//
+// Each round has a goroutine of its own, of which there is one at a time and none in
+// between: see schedule.
 func (s *session) beat() {
+	s.mu.Lock()
+	if s.state == backend.Lost || s.beating {
+		s.mu.Unlock()
+		return
+	}
+	s.beating, s.due = true, false
+	s.calls.Add(1)
+	s.mu.Unlock()
 	defer s.calls.Done()
-	interval := min(s.ttl/4, maxInterval)
-	k := keeper{s: s}
-	defer k.close()
-	timer := time.NewTimer(interval) // the grant was the first renewal
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-s.poked:
-		case <-s.ctx.Done():
-			return
-		}
-		err := k.round(interval / 2)
-		switch {
-		case err == nil:
-			s.become(backend.Live)
-			timer.Reset(interval)
-		case is(err, rpctypes.ErrLeaseNotFound):
-			s.lose(errExpired)
-			return
-		default:
-			s.cfg.Logger.Debug("etcd: no heartbeat", "session", s.id, "error", err)
-			s.become(backend.Suspended)
-			s.streams.suspect(s)
-			timer.Reset(min(interval/10, time.Second/4))
-		}
+	s.schedule(s.heartbeat())
+}
+
+// heartbeat does one round and returns when the next one is due.
+func (s *session) heartbeat() time.Duration {
+	interval := s.interval()
+	err := s.keeper.round(interval / 2)
+	switch {
+	case err == nil:
+		s.become(backend.Live)
+		return interval
+	case is(err, rpctypes.ErrLeaseNotFound):
+		s.lose(errExpired)
+	default:
+		s.cfg.Logger.Debug("etcd: no heartbeat", "session", s.id, "error", err)
+		s.become(backend.Suspended)
+		s.streams.suspect(s)
+	}
+	return min(interval/10, time.Second/4)
+}
+
+// schedule ends a round and has the next one begin after a time, or at once if somebody
+// has asked for it meanwhile.
+func (s *session) schedule(next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beating = false
+	switch {
+	case s.state == backend.Lost:
+	case s.due:
+		s.timer.Reset(0)
+	default:
+		s.timer.Reset(next)
 	}
 }
 
@@ -82,11 +100,15 @@ func (s *session) beat() {
 // go without a renewal before it is checkpointed.
 const maxInterval = time.Minute
 
+func (s *session) interval() time.Duration { return min(s.ttl/4, maxInterval) }
+
 // poke has a heartbeat sent now: a call has not got through.
 func (s *session) poke() {
-	select {
-	case s.poked <- struct{}{}:
-	default:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = true
+	if s.state != backend.Lost && !s.beating {
+		s.timer.Reset(0)
 	}
 }
 

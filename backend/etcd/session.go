@@ -40,7 +40,6 @@ type session struct {
 
 	ctx    context.Context
 	cancel context.CancelFunc
-	poked  chan struct{} // holds a token if a heartbeat is due now
 	abort  context.Context
 	stop   context.CancelFunc // of abort: nobody waits for the revocation any more
 	done   chan struct{}      // closed when all its goroutines have ended
@@ -51,6 +50,11 @@ type session struct {
 	cause   error         // why it was lost
 	revoked bool          // the server has confirmed the end
 	calls   sync.WaitGroup
+	timer   *time.Timer // of the next heartbeat
+	beating bool        // one is under way
+	due     bool        // another one is wanted at once
+
+	keeper keeper // the heartbeat's
 
 	newest atomic.Int64 // the highest revision in any answer
 	shown  atomic.Int64 // the highest revision of what a caller was told
@@ -67,7 +71,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s := &session{
 		client: b.client, cfg: &b.cfg,
 		lease: lease.ID, id: formatSession(lease.ID), ttl: time.Duration(lease.TTL) * time.Second,
-		poked: make(chan struct{}, 1), done: make(chan struct{}),
+		done:  make(chan struct{}),
 		state: backend.Live, changed: make(chan struct{}),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -78,11 +82,11 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 		s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
-	s.calls.Add(1)
+	s.keeper.s = s
 	s.mu.Lock() // the window may have passed already
+	defer s.mu.Unlock()
 	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
-	s.mu.Unlock()
-	go s.beat()
+	s.timer = time.AfterFunc(s.interval(), s.beat) // the grant was the first renewal
 	return s
 }
 
@@ -156,6 +160,7 @@ func (s *session) lose(cause error) {
 	}
 	s.state, s.cause = backend.Lost, cause
 	s.window.Stop()
+	s.timer.Stop()
 	s.broadcast()
 	s.cancel()
 	go s.shutdown(cause) // Close waits for it by done

@@ -38,7 +38,7 @@ type watch struct {
 	cancel context.CancelFunc
 
 	// Guarded by registry.mu.
-	now     map[string]backend.Entry // as of rev; nil before the first read
+	now     snapshot // as of rev; nil before the first read
 	rev     int64
 	running bool
 	err     error // why it has ended
@@ -97,9 +97,9 @@ func (r *registry) recall(t *watch) {
 			return
 		}
 	}
-	t.now = map[string]backend.Entry{st.own.Key: st.own}
+	t.now = snapshot{st.own}
 	if st.before.Exists() {
-		t.now[st.before.Key] = st.before
+		t.now = append(t.now, st.before)
 	}
 	r.run(t, st.rev)
 }
@@ -173,13 +173,13 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 }
 
 // merge takes what was read at a revision, and begins to watch from there.
-func (r *registry) merge(t *watch, found map[string]backend.Entry, rev int64) {
+func (r *registry) merge(t *watch, found snapshot, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t.now == nil || rev > t.rev {
-		t.now = make(map[string]backend.Entry, len(t.keys))
-		for _, key := range t.keys {
-			t.now[key] = found[key]
+		t.now = make(snapshot, len(t.keys))
+		for i, key := range t.keys {
+			t.now[i] = found.at(key)
 		}
 		t.rev = max(t.rev, rev)
 		t.tell(r.s)
@@ -225,6 +225,9 @@ func (r *registry) follow(t *watch) {
 		err := r.receive(t, answers)
 		end(err)
 		if t.ctx.Err() != nil {
+			r.mu.Lock()
+			r.drop(t) // else its timer would hold the lost session and the client for a while
+			r.mu.Unlock()
 			return
 		}
 		if !isDenied(err) {
@@ -289,14 +292,15 @@ func (r *registry) apply(t *watch, events []*clientv3.Event) {
 func (t *watch) take(events []*clientv3.Event) (changed, gone bool) {
 	for _, event := range events {
 		key := string(event.Kv.Key)
-		if _, ok := t.now[key]; !ok {
+		i := t.now.index(key)
+		if i < 0 {
 			continue
 		}
 		changed = true
 		if event.Type == mvccpb.DELETE {
-			t.now[key], gone = backend.Entry{Key: key}, true
+			t.now[i], gone = backend.Entry{Key: key}, true
 		} else {
-			t.now[key] = toEntry(key, event.Kv)
+			t.now[i] = toEntry(key, event.Kv)
 		}
 	}
 	return changed, gone

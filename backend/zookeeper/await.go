@@ -53,7 +53,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 			return nil, backend.ContextError(ctx)
 		}
 		select {
-		case <-s.lost:
+		case <-s.ctx.Done():
 			return nil, s.lostError()
 		default:
 		}
@@ -67,7 +67,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-		case <-s.lost:
+		case <-s.ctx.Done():
 		}
 	}
 }
@@ -226,7 +226,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		case <-w.wake:
 		case <-ctx.Done():
 			return backend.Listing{}, backend.ContextError(ctx)
-		case <-s.lost:
+		case <-s.ctx.Done():
 			return backend.Listing{}, s.lostError()
 		}
 	}

@@ -56,7 +56,7 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 		return r.v, r.err
 	case <-ctx.Done():
 		return zero, backend.ContextError(ctx)
-	case <-s.lost:
+	case <-s.ctx.Done():
 		return zero, s.lostError()
 	}
 }

@@ -24,7 +24,7 @@ type commit struct {
 	s      *session
 	guards []backend.Guard
 	ops    []backend.Op
-	nonces []string        // one per op: they tell this commit's entries from all others
+	nonces []string        // one per op that leaves a trace: they tell this commit's entries from all others
 	raised map[string]bool // paths whose version an op raises, be it before or after
 
 	deep bool // ancestors may be missing
@@ -50,7 +50,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if len(guards)+len(ops) == 0 {
 		return nil, nil
 	}
-	c.give, err = s.turns.Take(ctx, s.lost, ops)
+	c.give, err = s.turns.Take(ctx, s.ctx.Done(), ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
@@ -74,7 +74,7 @@ func (c *commit) check() (label string, err error) {
 			return g.Entry.Key, err
 		}
 	}
-	c.nonces, c.raised = make([]string, len(c.ops)), make(map[string]bool)
+	c.nonces = make([]string, len(c.ops))
 	for i, op := range c.ops {
 		if i == 0 {
 			label = op.Key
@@ -82,13 +82,15 @@ func (c *commit) check() (label string, err error) {
 		if err := backend.CheckKey(op.Key); err != nil {
 			return op.Key, err
 		}
-		c.nonces[i] = newNonce()
+		if leavesTrace(op) {
+			c.nonces[i] = newNonce()
+		}
 		switch op.Kind {
 		case backend.OpCreate:
 			c.deep = c.deep || c.makesAbove(i)
 		case backend.OpPut, backend.OpSet:
 			if op.Kind == backend.OpSet || op.Version > 0 {
-				c.raised[c.s.path(op.Key)] = true
+				note(&c.raised, c.s.path(op.Key), true)
 			}
 		case backend.OpEnqueue, backend.OpDelete:
 		default:
@@ -181,7 +183,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case <-f.done:
 	case <-ctx.Done():
 		return nil, false, c.abandon(f, backend.ContextError(ctx))
-	case <-s.lost:
+	case <-s.ctx.Done():
 		return nil, false, c.abandon(f, s.lostError())
 	}
 	switch {

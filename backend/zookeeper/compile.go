@@ -31,7 +31,7 @@ type multi struct {
 	stat       int // a part whose Stat tells the zxid, or -1
 	newest     int // an op that makes an entry, or -1
 
-	guarded map[int]bool      // ops that stand for a guard, too
+	guarded []int             // ops that stand for a guard, too
 	bumped  map[string]string // parents that are written to, with the mark's nonce if there is a mark
 	made    map[string]bool   // paths that an earlier op has made, or (false) deleted
 	written map[string]bool   // paths whose version an earlier op has raised
@@ -72,15 +72,15 @@ func isMark(data []byte) bool {
 	return len(data) == 0 || ok && len(rest) == hexDigits && isHex(rest)
 }
 
-func newMulti() *multi {
-	return &multi{
-		stat:    -1,
-		newest:  -1,
-		guarded: make(map[int]bool),
-		bumped:  make(map[string]string),
-		made:    make(map[string]bool),
-		written: make(map[string]bool),
+func newMulti() *multi { return &multi{stat: -1, newest: -1} }
+
+// note puts something into a map, and makes that first: most commits, and the
+// resignation above all, need none.
+func note[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = make(map[K]V)
 	}
+	(*m)[key] = value
 }
 
 // check adds a condition, before all writes: these would change what it asks for.
@@ -128,7 +128,7 @@ func (c *commit) compile(ctx context.Context) (*multi, error) {
 	m := newMulti()
 	for _, g := range c.guards {
 		if op := c.implied(g); op >= 0 {
-			m.guarded[op] = true
+			m.guarded = append(m.guarded, op)
 			continue
 		}
 		if err := c.guard(ctx, m, g); err != nil {
@@ -159,7 +159,8 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 		m.newest = i
 		c.create(m, path+"/"+namePrefix(s.id, c.nonces[i]), op.Value, flagQueued, main)
 	case backend.OpCreate:
-		m.newest, m.made[path] = i, true
+		m.newest = i
+		note(&m.made, path, true)
 		c.create(m, path, op.Value, flagEphemeral, main)
 		return c.bump(ctx, m, i)
 	case backend.OpPut:
@@ -167,7 +168,8 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 			if err := c.ancestors(ctx, m, path); err != nil {
 				return err
 			}
-			m.newest, m.made[path] = i, true
+			m.newest = i
+			note(&m.made, path, true)
 			c.create(m, path, op.Value, 0, main)
 			return nil
 		}
@@ -176,7 +178,7 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 			return fmt.Errorf("%w: version %d cannot be there", backend.ErrConflict, op.Version)
 		}
 		m.set(path, op.Value, version, main)
-		m.written[path] = true
+		note(&m.written, path, true)
 		s.memory.setDir(path, false)
 	case backend.OpSet, backend.OpDelete:
 		return c.change(ctx, m, i)
@@ -192,7 +194,7 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	if _, ok := m.made[path]; ok && err == nil {
 		err = backend.ErrNoEntry // after an earlier op that has made or deleted it
 	}
-	if m.guarded[i] {
+	if slices.Contains(m.guarded, i) {
 		err = guardError(err)
 	}
 	switch {
@@ -207,11 +209,11 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	}
 	if op.Kind == backend.OpSet {
 		m.set(path, op.Value, version, main)
-		m.written[path] = true
+		note(&m.written, path, true)
 		c.s.memory.setDir(path, false)
 	} else {
 		m.write(&zk.DeleteRequest{Path: path, Version: version}, main)
-		m.made[path] = false
+		note(&m.made, path, false)
 	}
 	return nil
 }
@@ -234,7 +236,7 @@ func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
 	if err := c.ancestors(ctx, m, parent); err != nil {
 		return err
 	}
-	m.made[parent] = true
+	note(&m.made, parent, true)
 	c.create(m, parent, nil, 0, ref{role: roleDir, op: -1})
 	return nil
 }
@@ -265,7 +267,7 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 	if _, ok := m.bumped[parent]; ok || parent == "/" || m.made[parent] || c.raised[parent] {
 		return nil
 	}
-	m.written[parent] = true
+	note(&m.written, parent, true)
 	if !s.memory.isDir(parent) {
 		n, err := s.get(ctx, parent)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -275,13 +277,13 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 			return readError(err)
 		}
 		if !isMark(n.data) {
-			m.bumped[parent] = ""
+			note(&m.bumped, parent, "")
 			m.set(parent, n.data, n.stat.Version, r)
 			return nil
 		}
 		s.memory.setDir(parent, true)
 	}
-	m.bumped[parent] = c.nonces[i]
+	note(&m.bumped, parent, c.nonces[i])
 	m.set(parent, mark(c.nonces[i]), anyVersion, r)
 	return nil
 }

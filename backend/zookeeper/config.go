@@ -247,7 +247,7 @@ func (c *Config) dial(ctx context.Context, network, address string, timeout time
 	shake, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if err := secured.HandshakeContext(shake); err != nil {
-		_ = conn.Close()
+		_ = conn.Close() // why is in err
 		return nil, err
 	}
 	return secured, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // Heartbeat says which answers move the trust window.
@@ -63,41 +65,58 @@ const minPatience = 250 * time.Millisecond
 //
 // A sync that is not answered in time gives the link up: the follower is cut off,
 // and another server may still save the session.
-func (s *session) beat() {
-	defer s.calls.Done()
-	quarter := s.ttl / 4
-	timer := time.NewTimer(quarter)
-	defer timer.Stop()
-	for gen := uint64(0); ; {
+//
+// Each round has a goroutine of its own, and there is none in between. gen is the link
+// of the last round and base its second sync; zero for the first round.
+func (s *session) beat(gen uint64, base time.Time) {
+	for {
 		var err error
-		if gen, err = s.awaitLive(s.ctx, 0); err != nil {
+		if !base.IsZero() {
+			base, err = s.confirm(gen, base)
+		} else if gen, err = s.awaitLive(s.ctx, gen); err == nil {
+			base, err = s.beatOnce(gen)
+		}
+		switch {
+		case err == nil:
+			s.later(s.ttl/4, func() { s.beat(gen, base) })
+			return
+		case s.ctx.Err() != nil:
 			return
 		}
-		base, err := s.beatOnce(gen)
-		for err == nil {
-			timer.Reset(quarter)
-			select {
-			case <-timer.C:
-			case <-s.ctx.Done():
-				return
-			}
-			if _, err = s.beatOnce(gen); err != nil {
-				break
-			}
-			var second time.Time
-			if second, err = s.beatOnce(gen); err != nil {
-				break
-			}
-			s.window.Extend(base)
-			base = second
-		}
 		// This link is done for; the next one is a new beginning.
-		if !errors.Is(err, errNewLink) {
-			if _, err := s.awaitLive(s.ctx, gen); err != nil {
-				return
-			}
+		base = time.Time{}
+		if errors.Is(err, errNewLink) {
+			gen = 0 // the session is on it already
 		}
 	}
+}
+
+// confirm sends first and second, which follow base.
+func (s *session) confirm(gen uint64, base time.Time) (second time.Time, err error) {
+	if _, err = s.beatOnce(gen); err != nil {
+		return time.Time{}, err
+	}
+	if second, err = s.beatOnce(gen); err != nil {
+		return time.Time{}, err
+	}
+	s.window.Extend(base)
+	return second, nil
+}
+
+// later runs a function on a goroutine of the session's after d, unless that is over
+// by then. There is one at a time.
+func (s *session) later(d time.Duration, do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.state == backend.Lost {
+		return
+	}
+	s.timer = time.AfterFunc(d, func() {
+		if s.begin() {
+			defer s.calls.Done()
+			do()
+		}
+	})
 }
 
 var errNewLink = errors.New("the session is on another link")

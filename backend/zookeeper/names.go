@@ -55,7 +55,14 @@ func parseName(text string) (name, bool) {
 }
 
 // formatSequence is Java's "%010d" of a signed 32-bit number.
-func formatSequence(seq int32) string { return fmt.Sprintf("%010d", seq) }
+func formatSequence(seq int32) string {
+	sign, digits := "", strconv.Itoa(int(seq))
+	if seq < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	const zeros = "0000000000"
+	return sign + zeros[min(len(sign)+len(digits), len(zeros)):] + digits
+}
 
 func isHex(s string) bool {
 	for i := range len(s) {

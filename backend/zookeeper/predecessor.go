@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// remembered is how many of the names before an entry are kept. Keeping all
+	// remembered is how many of the names before an entry are kept: as many candidates
+	// may withdraw one after the other before the directory is listed again. Keeping all
 	// would make the memory of N candidates quadratic in N.
-	remembered = 32
+	remembered = 8
 	// readBack is how many of them may turn out gone, each for the price of a
 	// read, before listing again is the better choice.
 	readBack = 3

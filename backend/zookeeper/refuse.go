@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -90,7 +91,7 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, ref ref, err error) er
 		return as(backend.ErrConflict, err)
 	case noNode:
 		s.buried(op.Key, op.Rev)
-		if m.guarded[ref.op] {
+		if slices.Contains(m.guarded, ref.op) {
 			return as(backend.ErrGuard, err)
 		}
 		return as(backend.ErrNoEntry, err)

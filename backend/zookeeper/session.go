@@ -29,7 +29,7 @@ var (
 //
 // Three parties call in: the user; the client library's loop, through event, dial
 // and the pin, which must never block; and the window's timer. mu guards the
-// state; whoever waits, waits on changed or lost.
+// state; whoever waits, waits on changed or ctx.
 type session struct {
 	cfg   *Config
 	asked time.Duration
@@ -43,11 +43,10 @@ type session struct {
 	dialing     context.Context // cancelled to interrupt a dial
 	stopDialing context.CancelCauseFunc
 
-	opened chan struct{} // closed when the session was granted and is live
-	lost   chan struct{} // closed when it is over
-	done   chan struct{} // closed when all its goroutines have ended
-	ctx    context.Context
-	cancel context.CancelCauseFunc // ctx ends with lost
+	opened chan struct{}   // closed when the session was granted and is live
+	done   chan struct{}   // closed when all its goroutines have ended
+	ctx    context.Context // ends when it is over
+	cancel context.CancelCauseFunc
 
 	// Set once, before opened is closed.
 	number int64
@@ -62,6 +61,7 @@ type session struct {
 	cause   error         // why it was lost
 	abort   chan struct{} // closed when it does not wait any more
 	calls   sync.WaitGroup
+	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches  registry
 	memory   memory
@@ -78,7 +78,6 @@ func newSession(cfg *Config, ttl time.Duration) *session {
 		hosts:   newHosts(cfg.Servers),
 		started: make(chan struct{}),
 		opened:  make(chan struct{}),
-		lost:    make(chan struct{}),
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
 		abort:   make(chan struct{}),
@@ -248,7 +247,9 @@ func (s *session) loseLocked(cause error) {
 	if s.window != nil {
 		s.window.Stop()
 	}
-	close(s.lost)
+	if s.timer != nil {
+		s.timer.Stop()
+	}
 	s.broadcast()
 	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
 	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)

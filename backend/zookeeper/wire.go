@@ -22,10 +22,17 @@ const (
 	codeExpired  = -112
 	codeMoved    = -118
 
-	connectHead  = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
-	requestHead  = 4 + 4 + 4         // length, xid, opcode
-	answerHead   = 4 + 8 + 4         // xid, zxid, error
-	maxHandshake = 4 << 10
+	connectHead = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
+	requestHead = 4 + 4 + 4         // length, xid, opcode
+	answerHead  = 4 + 8 + 4         // xid, zxid, error
+)
+
+// How much of a frame can be looked at: the heads of all, the connect response, of which
+// servers make 45 bytes, and what most commits are answered with; the rest of those only
+// once there is one, since each session has a buffer of this size.
+const (
+	lookAhead = 512
+	maxMulti  = 4 << 10
 )
 
 var (
@@ -93,11 +100,11 @@ func (p *pin) cut() {
 
 // attach wraps a new TCP connection.
 func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
-	l := &link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, maxHandshake), greetBy: time.Now().Add(handshake)}
+	l := &link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.refuse != nil {
-		_ = conn.Close()
+		_ = conn.Close() // nothing was said on it
 		return nil, p.refuse
 	}
 	if p.links == nil {
@@ -288,7 +295,7 @@ func (l *link) nextFrame() error {
 	}
 	length := int(int32(binary.BigEndian.Uint32(head)))
 	if !l.greeted {
-		if length < connectHead-12 || length > maxHandshake-4 {
+		if length < connectHead-12 || length > lookAhead-4 {
 			return fmt.Errorf("%w: connect response of %d bytes", errProtocol, length)
 		}
 		frame, err := l.in.Peek(4 + length)
@@ -317,7 +324,10 @@ func (l *link) nextFrame() error {
 	if err != nil {
 		return err
 	}
-	if op == opMulti && 4+length <= l.in.Size() {
+	if op == opMulti && 4+length <= maxMulti {
+		if 4+length > l.in.Size() {
+			l.in = bufio.NewReaderSize(l.in, maxMulti)
+		}
 		frame, err := l.in.Peek(4 + length)
 		if err != nil {
 			return err

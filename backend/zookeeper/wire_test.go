@@ -80,6 +80,13 @@ func connectResponse(session int64, timeout int32) []byte {
 
 func answerTo(xid, code int32, body ...byte) []byte { return frame(xid, int64(7), code, body) }
 
+// longMulti is the body of an answer to a multi that takes more than a look ahead: two
+// creations and the end.
+func longMulti() []byte {
+	created := join([]byte{0, 0, 0, 1, 0, 0, 0, 0, 0}, frame(make([]byte, 1800)))
+	return join(created, created, []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff})
+}
+
 func join(frames ...[]byte) []byte {
 	var all []byte
 	for _, f := range frames {
@@ -111,13 +118,13 @@ func TestWireInPieces(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, uint64(round)))
 		piece := func() int { return 1 + rng.IntN(40) }
 		fromServer := join(connectResponse(5, 4000), answerTo(-2, 0), answerTo(1, 0, make([]byte, 100)...),
-			answerTo(-1, 0, make([]byte, 30)...), answerTo(2, -101), answerTo(-2, 0))
+			answerTo(-1, 0, make([]byte, 30)...), answerTo(2, -101), answerTo(3, 0, longMulti()...), answerTo(-2, 0))
 		handedOn := join(connectResponse(5, 4000), answerTo(-2, 0), noZxid(answerTo(1, 0, make([]byte, 100)...)),
-			answerTo(-1, 0, make([]byte, 30)...), noZxid(answerTo(2, -101)), answerTo(-2, 0))
+			answerTo(-1, 0, make([]byte, 30)...), noZxid(answerTo(2, -101)), noZxid(answerTo(3, 0, longMulti()...)), answerTo(-2, 0))
 		var e wireEvents
 		l, s := startLink(t, newPin(&e), fromServer, piece)
 		fromClient := join(connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
-			frame(int32(2), int32(4)), frame(int32(-2), int32(11)))
+			frame(int32(2), int32(4)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
 		for rest := fromClient; len(rest) > 0; {
 			n := min(piece(), len(rest))
 			got, err := l.Write(rest[:n])
@@ -139,7 +146,7 @@ func TestWireInPieces(t *testing.T) {
 		assert.Equal(t, handedOn, got)
 		assert.Equal(t, []int64{5}, e.granted)
 		assert.Equal(t, []time.Duration{4 * time.Second}, e.timeouts)
-		assert.Equal(t, 4, e.answered)
+		assert.Equal(t, 5, e.answered)
 		assert.Zero(t, e.expired)
 		assert.Empty(t, l.outstanding[l.first:])
 	}
@@ -213,6 +220,7 @@ func TestWireHostile(t *testing.T) {
 		"answer skipped":       {join(frame(int32(1), int32(4)), frame(int32(2), int32(4))), join(connected, answerTo(2, 0))},
 		"too many children":    {children, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
 		"multi without end":    {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, 0, 0, 0, 5))},
+		"long multi cut off":   {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, longMulti()[:3000]...))},
 		"multi of a long path": {frame(int32(1), int32(14)), join(connected, answerTo(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff))},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -130,12 +130,12 @@ func (s *session) establish(ctx context.Context) error {
 		if s.cfg.Margin >= s.ttl {
 			return fmt.Errorf("the server granted %v only, which leaves no trust window with Config.Margin of %v", s.ttl, s.cfg.Margin)
 		}
-		if s.cfg.Heartbeat == HeartbeatLeader && s.begin() {
-			go s.beat()
+		if s.cfg.Heartbeat == HeartbeatLeader {
+			s.run(func() { s.beat(0, time.Time{}) })
 		}
 	case <-s.hosts.exhausted:
 		return as(backend.ErrUnavailable, s.hosts.failure())
-	case <-s.lost:
+	case <-s.ctx.Done():
 		return s.lostError()
 	case <-ctx.Done():
 		if err := s.hosts.failure(); err != nil {

@@ -22,7 +22,7 @@ const (
 
 // config lets the processes of a test, which all have one address, have as many
 // connections as if each had its own.
-var config = servertest.ConsulConfig{Config: `limits { http_max_conns_per_client = 5000 }`}
+var config = servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 5000 }`}
 
 // why are the reasons for what a Consul service cannot be made to do.
 var why = map[string]string{

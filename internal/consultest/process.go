@@ -165,13 +165,18 @@ func (p *Process) LoseReply(match func(*http.Request, []byte) bool) {
 
 // CutReply also keeps the process from coming back until Resume.
 func (p *Process) CutReply(match func(*http.Request, []byte) bool) {
-	p.once(match, func(send Send) (*http.Response, error) {
+	p.mu.Lock()
+	armed := p.resumed
+	p.mu.Unlock()
+	until := func(r *http.Request, body []byte) bool {
 		p.mu.Lock()
-		resumed := p.resumed
-		p.mu.Unlock()
+		defer p.mu.Unlock()
+		return p.resumed == armed && match(r, body) // its request may have been given up unsent
+	}
+	p.once(until, func(send Send) (*http.Response, error) {
 		return p.lose(send, func() {
 			p.mu.Lock()
-			if resumed == p.resumed { // a reply that was slow may come after Resume
+			if p.resumed == armed { // a reply that was slow may come after Resume
 				p.barLocked(func(int) bool { return true })
 			}
 			p.mu.Unlock()

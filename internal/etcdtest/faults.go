@@ -17,7 +17,7 @@ type Match func(*etcdserverpb.TxnRequest) bool
 
 // fault is armed until the first transaction that matches.
 type fault struct {
-	resumed int // how often the process had been when it was met
+	resumed int // how often the process had been when it was armed
 	match   Match
 	before  bool // the request is lost, and not its reply
 	refuse  bool // no new links until Resume
@@ -36,6 +36,7 @@ func (p *Process) LoseRequest(match Match) { p.arm(&fault{match: match, before: 
 func (p *Process) arm(f *fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	f.resumed = p.resumed
 	p.faults = append(p.faults, f)
 }
 
@@ -48,9 +49,8 @@ func (p *Process) meets(req any) *fault {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i, f := range p.faults {
-		if f.match(txn) {
+		if f.match(txn) && (!f.refuse || f.resumed == p.resumed) {
 			p.faults = append(p.faults[:i:i], p.faults[i+1:]...)
-			f.resumed = p.resumed
 			return f
 		}
 	}

@@ -5,6 +5,7 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/etcdclient"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -77,8 +79,15 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 		t.Fatal(err)
 	}
 	p.Client = client
-	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	t.Cleanup(p.close)
 	return p
+}
+
+// close closes the client, whose own error tells of its cancelled context only.
+func (p *Process) close() {
+	if err := etcdclient.Close(p.Client, 10*time.Second); err != nil && !errors.Is(err, context.Canceled) {
+		p.t.Log(err)
+	}
 }
 
 // NewBackend makes a backend with a client.

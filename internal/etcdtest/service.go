@@ -151,6 +151,6 @@ func (p *Process) Conformance() *conformance.Client {
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		HoldWakeups: p.HoldWakeups,
-		Close:       func() { _ = p.Client.Close() }, // tells of its cancelled context only
+		Close:       p.close,
 	}
 }

@@ -14,6 +14,12 @@ type ConsulConfig struct {
 	// A client agent takes this from its servers.
 	ACL bool
 
+	// NoSync has the agent's files in memory, unless Dir is set or there is no
+	// room: Consul cannot be told not to sync its log, and while others write
+	// to the same disk that may take longer than a session lives. A killed
+	// process still loses nothing.
+	NoSync bool
+
 	// Dir is an existing folder in which the agent makes a new folder for
 	// its files; by default the system's folder for temporary files.
 	Dir string
@@ -36,6 +42,9 @@ type ConsulConfig struct {
 func (c ConsulConfig) withDefaults() ConsulConfig {
 	if c.ReadyTimeout <= 0 {
 		c.ReadyTimeout = 60 * time.Second
+	}
+	if c.NoSync && c.Dir == "" {
+		c.Dir = memory()
 	}
 	c.Log = share(c.Log)
 	return c

@@ -25,7 +25,7 @@ func (c *Consul) has(key string) (bool, error) {
 func TestConsulLifecycle(t *testing.T) {
 	t.Parallel() // it mostly waits
 	begin := time.Now()
-	c := ConsulForTest(t, ConsulConfig{})
+	c := ConsulForTest(t, ConsulConfig{NoSync: true})
 	t.Logf("started in %v", time.Since(begin))
 	checkLifecycle(t, c)
 }
@@ -33,14 +33,14 @@ func TestConsulLifecycle(t *testing.T) {
 func TestConsulCluster(t *testing.T) {
 	t.Parallel() // it mostly waits
 	begin := time.Now()
-	c := ConsulClusterForTest(t, 3, ConsulConfig{})
+	c := ConsulClusterForTest(t, 3, ConsulConfig{NoSync: true})
 	t.Logf("started in %v", time.Since(begin))
 	checkCluster(t, c.cluster)
 }
 
 func TestConsulAgentAndACL(t *testing.T) {
-	server := ConsulForTest(t, ConsulConfig{ACL: true, Config: `session_ttl_min = "1s"`})
-	agent := ConsulAgentForTest(t, []*Consul{server}, ConsulConfig{})
+	server := ConsulForTest(t, ConsulConfig{NoSync: true, ACL: true, Config: `session_ttl_min = "1s"`})
+	agent := ConsulAgentForTest(t, []*Consul{server}, ConsulConfig{NoSync: true})
 	if server.Token() == "" || agent.Token() != server.Token() {
 		t.Fatalf("tokens %q and %q", server.Token(), agent.Token())
 	}
@@ -58,6 +58,6 @@ func TestConsulAgentAndACL(t *testing.T) {
 }
 
 func TestConsulStartFailureShowsTheLog(t *testing.T) {
-	_, err := StartConsul(ConsulConfig{Config: "no_such_key = 1"})
+	_, err := StartConsul(ConsulConfig{NoSync: true, Config: "no_such_key = 1"})
 	checkStartFailure(t, err, "no_such_key")
 }

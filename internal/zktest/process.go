@@ -30,6 +30,8 @@ type Process struct {
 
 	t testing.TB
 
+	resumed atomic.Int64 // how often
+
 	mu     sync.Mutex
 	grants []grant // sessions that the servers granted
 }
@@ -131,6 +133,7 @@ func (p *Process) Suspend() {
 
 // Resume ends what Suspend and CutReply began.
 func (p *Process) Resume() {
+	p.resumed.Add(1)
 	p.Each(func(x *servertest.Proxy) { x.Refuse(false) })
 }
 
@@ -306,7 +309,11 @@ func (p *Process) LoseReply(match func(int32, []byte) bool) {
 
 // CutReply also keeps the process from coming back until Resume.
 func (p *Process) CutReply(match func(int32, []byte) bool) {
-	once := p.once(match, func() { p.Each(func(x *servertest.Proxy) { x.Refuse(true) }) })
+	armed := p.resumed.Load()
+	until := func(opcode int32, payload []byte) bool {
+		return p.resumed.Load() == armed && match(opcode, payload) // its request may have been given up unsent
+	}
+	once := p.once(until, func() { p.Each(func(x *servertest.Proxy) { x.Refuse(true) }) })
 	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
 }
 

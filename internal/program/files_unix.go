@@ -1,0 +1,21 @@
+//go:build unix
+
+package program
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// EnoughFiles tells whether n files may be open. Go programs have raised their limit to
+// the hard one by themselves; a server that is started from here has the same.
+func EnoughFiles(n int) error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	if uint64(limit.Cur) < uint64(n) {
+		return fmt.Errorf("%d open files are allowed, %d are needed: raise ulimit -Hn, or take fewer candidates", limit.Cur, n)
+	}
+	return nil
+}
