@@ -23,6 +23,9 @@ func openConsul(t *target, o options) (*Backend, error) {
 			config.Scheme = "https"
 		}
 	}
+	if o.dial != nil {
+		config.Transport.DialContext = o.dial
+	}
 	client, err := api.NewClient(config)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 
 	"github.com/elector-go/elector/backend"
@@ -23,7 +24,8 @@ type Backend struct {
 // Close lets go of what Open made: the client of etcd or Consul, with its connections.
 // Whoever called Open closes, and the electors and sessions first: what they have to
 // tell the service goes through that client. Nothing is to be opened after it. It may be
-// called several times, and on nil. It does not wait for servers.
+// called several times, and on nil. It does not wait for servers; etcd's client may not
+// come to an end (docs/backends.md), of which an error tells after five seconds.
 func (b *Backend) Close() error {
 	if b == nil {
 		return nil
@@ -43,12 +45,21 @@ func opened(b backend.Backend, close func() error) *Backend {
 type Option func(*options)
 
 type options struct {
-	log *slog.Logger
+	log  *slog.Logger
+	dial DialContext // nil: the client's own way
 }
+
+// DialContext opens a connection, as net.Dialer.DialContext does. It must be safe for
+// concurrent use.
+type DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 
 // WithLogger has the backend and the service's client log there: the client at debug
 // level. By default nothing is logged.
 func WithLogger(log *slog.Logger) Option { return func(o *options) { o.log = log } }
+
+// WithDialContext has all connections to the service opened by dial, for example to have
+// them break in a test. With TLS, TLS is spoken on what it returns. mem:// has none.
+func WithDialContext(dial DialContext) Option { return func(o *options) { o.dial = dial } }
 
 // Open returns the backend that a URL names; see the package comment. The caller must
 // Close it. Open does not connect and does not block; an ended ctx is an error all the

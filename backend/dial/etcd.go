@@ -2,6 +2,8 @@ package dial
 
 import (
 	"cmp"
+	"context"
+	"net"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,6 +13,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/etcdclient"
 )
 
 // pingAfter is how long nothing has come from a server before its client asks whether it
@@ -29,15 +32,21 @@ func openEtcd(t *target, o options) (*Backend, error) {
 		endpoints = append(endpoints, scheme+server)
 	}
 	timeout := cmp.Or(t.timeout, etcd.DefaultSessionTimeout)
+	// gRPC's own pauses between attempts to connect grow to two minutes, and a session
+	// that was cut off would be lost meanwhile.
+	dialing := []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
+		MinConnectTimeout: max(timeout/3, time.Second),
+	})}
+	if o.dial != nil {
+		dialing = append(dialing, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			return o.dial(ctx, "tcp", address)
+		}))
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{o.log}),
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
-		// gRPC's own pauses between attempts to connect grow to two minutes, and a session
-		// that was cut off would be lost meanwhile.
-		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
-			MinConnectTimeout: max(timeout/3, time.Second),
-		})},
+		DialOptions: dialing,
 	})
 	if err != nil {
 		return nil, err
@@ -52,5 +61,5 @@ func openEtcd(t *target, o options) (*Backend, error) {
 		_ = client.Close() // it has not been used
 		return nil, err
 	}
-	return opened(b, client.Close), nil
+	return opened(b, func() error { return etcdclient.Close(client, 5*time.Second) }), nil
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
+	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,7 +85,7 @@ func TestEtcd(t *testing.T) {
 }
 
 func TestConsul(t *testing.T) {
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{ACL: true})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the URL wins
 	t.Setenv("CONSUL_HTTP_SSL", "true")         // tls=false wins
 	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
@@ -94,6 +96,57 @@ func TestConsul(t *testing.T) {
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
 	assert.ErrorIs(t, err, backend.ErrDenied)
+}
+
+// TestWithDialContext holds that a session of each service has no other connections than
+// those it was given: once they are cut and refused, the service ends it.
+func TestWithDialContext(t *testing.T) {
+	for _, url := range []string{
+		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=2s",
+		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=2s",
+		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=2s",
+	} {
+		t.Run(url, func(t *testing.T) {
+			var mu sync.Mutex
+			var conns []net.Conn
+			cut := false
+			b := open(t, url, dial.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				if cut {
+					return nil, syscall.ECONNREFUSED
+				}
+				conn, err := new(net.Dialer).DialContext(ctx, network, address)
+				conns = append(conns, conn)
+				return conn, err
+			}))
+			s, err := b.Open(t.Context(), backend.OpenOptions{})
+			require.NoError(t, err)
+			made, err := s.Commit(t.Context(), nil, backend.Create("/dialled", nil))
+			require.NoError(t, err)
+			other, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, other.Close(t.Context())) }()
+
+			mu.Lock()
+			cut = true
+			assert.NotEmpty(t, conns)
+			for _, conn := range conns {
+				_ = conn.Close() // the client may have closed it before
+			}
+			mu.Unlock()
+			gone, err := other.Await(t.Context(), made...)
+			require.NoError(t, err)
+			assert.Zero(t, gone[0].Rev)
+			state, err := s.AwaitState(t.Context(), backend.Suspended)
+			require.NoError(t, err)
+			assert.Equal(t, backend.Lost, state)
+			mu.Lock()
+			cut = false
+			mu.Unlock()
+			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
+		})
+	}
 }
 
 func TestMemory(t *testing.T) {
