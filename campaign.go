@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -92,14 +93,18 @@ func (e *elector) enlist(ctx context.Context) error {
 // attempt campaigns once, in one session. entered is set when it gets that far.
 func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
 	started := e.cfg.Hooks.begin(StageStart)
-	s, dir, err := e.enter(ctx)
+	var dir string
+	s, err := apart(func() (s backend.Session, err error) {
+		s, dir, err = e.enter(ctx)
+		return s, err
+	})
 	started(err)
 	if err != nil {
 		return nil, err
 	}
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
-		Session: s, Dir: dir, ID: e.id, Value: e.cfg.Value,
+		Session: aside{s}, Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.cfg.Hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
@@ -285,7 +290,11 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 		e.sess = s
 		followed := make(chan struct{})
 		e.followed = followed
-		e.wg.Go(func() { defer close(followed); e.monitor(s) })
+		if e.cfg.Hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelDebug) {
+			close(followed) // a goroutine would wait for the sake of nobody
+		} else {
+			e.wg.Go(func() { defer close(followed); e.monitor(s) })
+		}
 	}
 	e.mu.Unlock()
 	if closed {
@@ -313,7 +322,7 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 	return s, nil
 }
 
-// monitor reports the states of one session until it is lost.
+// monitor reports the states of one session, to the hook and the log, until it is lost.
 func (e *elector) monitor(s backend.Session) {
 	for state := backend.Live; ; {
 		e.log.Debug("session "+state.String(), "session", s.ID())

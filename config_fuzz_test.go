@@ -14,11 +14,12 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // strategies are those that the fuzz targets choose from.
-var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.ForBroker(7)}
+var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.ForBroker(7), parentwatch.New()}
 
 // unreadable tells why an error is no good for a log, or "": it must be lines that can be
 // printed, and not as long as whatever somebody else has made up.

@@ -30,7 +30,8 @@ type Elector interface {
 	// entry is left behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
-	// Leader returns who leads now; ErrNoLeader if nobody does.
+	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
+	// what the backend reads: a server of ZooKeeper may be a little behind the others.
 	Leader(ctx context.Context) (Leader, error)
 
 	// Candidates lists the candidates, in order of succession where the strategy

@@ -77,8 +77,8 @@ func mayImport(at, dep string, direct bool) string {
 	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout":
 		return ""
 	case at == "backend/dial":
-		if isOwn && !within(to, "backend") {
-			return "only backends, of which it imports all"
+		if isOwn && !within(to, "backend") && to != "internal/etcdclient" {
+			return "only backends, of which it imports all, and what closes etcd's client"
 		}
 	case to == "backend/dial":
 		return "nobody but programs: it brings the clients of all services along"
@@ -96,6 +96,9 @@ func mayImport(at, dep string, direct bool) string {
 	case within(at, "strategy"):
 		if !isOwn || within(to, "backend") && to != "backend" || to == "conformance" {
 			return "only the root and backend, for a strategy serves every service"
+		}
+		if within(to, "strategy") && to != at && !within(to, "strategy/internal") {
+			return "no other strategy: what they share is in strategy/internal"
 		}
 	default:
 		for _, client := range clients {
@@ -149,9 +152,17 @@ func TestImportRule(t *testing.T) {
 		{"backend/dial", etcd, true},
 		{"backend/dial", module + "/backend/etcd", true},
 		{"backend/dial", module, false},
+		{"backend/dial", module + "/internal/etcdclient", true},
+		{"backend/dial", module + "/internal/layout", false},
 		{"strategy/fair", module, true},
 		{"strategy/fair", module + "/backend/dial", false},
 		{"strategy/fair", etcd, false},
+		{"strategy/parentwatch", module + "/backend", true},
+		{"strategy/parentwatch", module + "/strategy/internal/entries", true},
+		{"strategy/parentwatch", module + "/strategy/fair", false},
+		{"strategy/parentwatch", module + "/backend/zookeeper", false},
+		{"strategy/internal/entries", module, true},
+		{"strategy/internal/entries", module + "/strategy/fair", false},
 		{"conformance", module + "/strategy/fair", true},
 		{"conformance", module + "/backend/dial", false},
 		{"conformance", zk, false},

@@ -133,7 +133,9 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 		return nil, ErrClosed
 	}
 	e.seat = t
-	e.wg.Go(t.follow)
+	if e.cfg.OnSuspend == StepDownOnSuspend {
+		e.wg.Go(t.follow)
+	}
 	e.wg.Go(t.hold)
 	e.mu.Unlock()
 	t.watchWindow()
@@ -164,14 +166,15 @@ func (t *seat) watchWindow() {
 	t.timer.Reset(left)
 }
 
-// follow ends the term when the session's state does not allow it to go on. It has
-// a goroutine of its own, because no hook may delay it.
+// follow ends the term when touch with the service is lost, if that is the policy. A
+// lost session ends hold's wait as well. It has a goroutine of its own, because no hook
+// may delay it.
 func (t *seat) follow() {
 	for state := t.session.State(); t.ctx.Err() == nil; {
 		switch {
 		case state == backend.Lost:
 			t.cancel(ErrSessionLost)
-		case state == backend.Suspended && t.e.cfg.OnSuspend == StepDownOnSuspend:
+		case state == backend.Suspended:
 			t.cancel(ErrSuspended)
 		default:
 			// The error is that of t.ctx: the term has ended.

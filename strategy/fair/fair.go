@@ -12,8 +12,6 @@ package fair
 
 import (
 	"context"
-	"errors"
-	"iter"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -22,7 +20,7 @@ import (
 )
 
 // Strategy is the fair strategy. Its zero value is ready.
-type Strategy struct{}
+type Strategy struct{ entries.Queue }
 
 // New returns the fair strategy.
 func New() Strategy { return Strategy{} }
@@ -45,30 +43,7 @@ func (Strategy) Name() string { return "fair" }
 // the oldest, and no read stands between the event and the win. My own entry is
 // known to exist at that moment, because Await reports changes in their order.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	for {
-		me, err := offer(ctx, c)
-		if err != nil {
-			return elector.Claim{}, err
-		}
-		err = wait(ctx, c, me)
-		if err == nil {
-			return entries.Claim(c, me, true), nil
-		}
-		if !errors.Is(err, backend.ErrNoEntry) {
-			return elector.Claim{}, errors.Join(err, c.Withdraw(ctx, me))
-		}
-		// Somebody deleted my entry while I waited: enter again, at the end.
-	}
-}
-
-func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
-	completed := c.Begin(elector.StageOffer)
-	made, err := c.Session.Commit(ctx, nil, backend.Enqueue(c.Dir, entries.Payload(c, false)))
-	completed(err)
-	if err != nil {
-		return backend.Entry{}, err
-	}
-	return made[0], nil
+	return entries.Campaign(ctx, c, true, wait)
 }
 
 // wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
@@ -107,70 +82,6 @@ func ready(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) 
 		}
 		if !before.Exists() {
 			return led, nil
-		}
-	}
-}
-
-// Observe follows the oldest entry.
-func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
-	return func(yield func(elector.Leader, error) bool) {
-		for {
-			listing, oldest, err := first(ctx, s, dir)
-			if !yield(entries.Leader(oldest), err) || err != nil {
-				return
-			}
-			if oldest.Exists() {
-				_, err = s.Await(ctx, oldest)
-			} else {
-				_, err = s.AwaitList(ctx, listing)
-			}
-			if err != nil {
-				yield(elector.Leader{}, err)
-				return
-			}
-		}
-	}
-}
-
-// first returns the directory's listing and its oldest entry, if there is one.
-func first(ctx context.Context, s backend.Session, dir string) (backend.Listing, backend.Entry, error) {
-	listing, err := s.List(ctx, dir)
-	if err != nil {
-		return listing, backend.Entry{}, err
-	}
-	for e, err := range standing(ctx, s, listing) {
-		return listing, e, err
-	}
-	return listing, backend.Entry{}, nil
-}
-
-// Candidates lists the entries, the oldest first.
-func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
-	listing, err := s.List(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	var all []elector.Candidate
-	for e, err := range standing(ctx, s, listing) {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, entries.Candidate(e, len(all) == 0))
-	}
-	return all, nil
-}
-
-// standing reads the candidates' entries of a listing, one after the other.
-func standing(ctx context.Context, s backend.Session, listing backend.Listing) iter.Seq2[backend.Entry, error] {
-	return func(yield func(backend.Entry, error) bool) {
-		for _, key := range listing.Keys {
-			e, err := s.Get(ctx, key)
-			if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
-				continue // gone since, or no candidate's
-			}
-			if !yield(e, err) || err != nil {
-				return
-			}
 		}
 	}
 }

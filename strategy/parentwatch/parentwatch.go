@@ -1,0 +1,95 @@
+// Package parentwatch is the simple recipe of many tutorials: ordered entries, the oldest
+// leads, and every candidate watches the directory and lists it again at each change.
+//
+// It elects in the order of arrival, as strategy/fair does, and as safely. Its price is
+// the worst there is: whoever comes or goes wakes all candidates, and each reads the names
+// of all. With N candidates that is N messages and N times N names per change, in which
+// the next leader has to wait for its turn. It is here to be compared with, and is right
+// for a handful of candidates at most. Use strategy/fair.
+//
+// Source: the "herd effect" that Apache ZooKeeper's recipes warn of ("Recipes and
+// Solutions", Leader Election).
+package parentwatch
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/internal/entries"
+)
+
+// Strategy is the parentwatch strategy. Its zero value is ready.
+type Strategy struct{ entries.Queue }
+
+// New returns the parentwatch strategy.
+func New() Strategy { return Strategy{} }
+
+var _ elector.Strategy = Strategy{}
+
+// Name is "parentwatch".
+func (Strategy) Name() string { return "parentwatch" }
+
+// Campaign enqueues an entry and waits until it is the oldest.
+//
+//  1. Enqueue an entry, me.
+//  2. List the directory. Not in it: back to 1. No candidate is before me: I lead.
+//  3. Wait until the listing changes; back to 2.
+//
+// Not every service can tell from a name who made an entry. So the one before me is read,
+// once for as long as it stands: one that no session holds would never go, and is passed
+// over.
+func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	return entries.Campaign(ctx, c, false, wait)
+}
+
+// wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
+func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) error {
+	listing, err := determine(ctx, c)
+	for other := ""; err == nil; listing, err = ready(ctx, c, listing) {
+		i := slices.Index(listing.Keys, me.Key)
+		if i < 0 {
+			return backend.ErrNoEntry
+		}
+		if before := listing.Keys[:i]; !slices.Contains(before, other) {
+			if other, err = candidate(ctx, c, before); err != nil || other == "" {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// candidate returns the last of the keys under which a candidate stands, and "" if there
+// is none.
+func candidate(ctx context.Context, c *elector.Candidacy, keys []string) (string, error) {
+	for _, key := range slices.Backward(keys) {
+		e, err := c.Session.Get(ctx, key)
+		switch {
+		case errors.Is(err, backend.ErrNoEntry):
+			return key, nil // gone since: the listing is old, and so may be what it says of me
+		case err != nil:
+			return "", err
+		case e.Session != "":
+			return key, nil
+		}
+	}
+	return "", nil
+}
+
+func determine(ctx context.Context, c *elector.Candidacy) (backend.Listing, error) {
+	completed := c.Begin(elector.StageDetermine)
+	listing, err := c.Session.List(ctx, c.Dir)
+	completed(err)
+	return listing, err
+}
+
+// ready blocks until the directory is not as listed, and lists it again.
+func ready(ctx context.Context, c *elector.Candidacy, listing backend.Listing) (backend.Listing, error) {
+	completed := c.Begin(elector.StageReady)
+	listing, err := c.Session.AwaitList(ctx, listing)
+	completed(err)
+	return listing, err
+}
