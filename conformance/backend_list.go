@@ -4,7 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -137,10 +140,13 @@ func listWhileEnqueued(r *run) {
 	first := s.enqueue(dir, "first")
 	var entering []*task[[]backend.Entry]
 	var looking []*task[[]string]
-	for i := range 3 {
+	const enrolling = 3
+	var enrolled atomic.Int32
+	for i := range enrolling {
 		one := r.session()
 		one.sees(first)
 		entering = append(entering, start(r, "enqueue", func(ctx context.Context) (all []backend.Entry, err error) {
+			defer enrolled.Add(1)
 			for j := range 5 {
 				made, err := one.Commit(ctx, nil, backend.Enqueue(dir, fmt.Appendf(nil, "%d of %d", j, i)))
 				if err != nil {
@@ -155,15 +161,18 @@ func listWhileEnqueued(r *run) {
 		}))
 		other := r.session()
 		looking = append(looking, start(r, "list", func(ctx context.Context) ([]string, error) {
-			var all []string
-			for range 20 {
+			seen := make(map[string]bool)
+			for n := 0; n < 20 || enrolled.Load() < enrolling; n++ {
+				runtime.Gosched() // memory never blocks
 				l, err := other.List(ctx, dir)
 				if err != nil {
 					return nil, err
 				}
-				all = append(all, l.Keys...)
+				for _, key := range l.Keys {
+					seen[key] = true
+				}
 			}
-			return all, nil
+			return slices.Collect(maps.Keys(seen)), nil
 		}))
 	}
 	all := []backend.Entry{first}

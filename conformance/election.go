@@ -40,7 +40,8 @@ type ElectionConfig struct {
 	Ordered bool
 
 	// Herd says that a change of leader wakes every candidate. Otherwise it must
-	// wake one, and tell at most one other that it is next.
+	// wake one, and tell at most one other that it is next. One that is Ordered, too,
+	// has them watch the directory: whoever comes or goes wakes every candidate.
 	Herd bool
 
 	// LooksFirst says that candidates look who leads before they make an offer, and
@@ -93,6 +94,7 @@ const (
 	needUnordered = "not Ordered"
 	needCalm      = "not Herd"
 	needHerd      = "Herd"
+	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
 	// needKnown: where entries stand is known, by AbilityLayout or because the
 	// strategy is Foreign.
@@ -131,10 +133,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	}
 	rules := electionRules()
 	checkWhy(t, cfg, rules)
-	var on offer
-	if !t.Run("service", func(t *testing.T) { on = seeOffer(t, cfg) }) {
-		return Report{}
-	}
+	on := seeOffer(t, cfg)
 	var trials []trial
 	for _, r := range rules {
 		trials = append(trials, trial{r.name, r.text, r.alone, func(t *testing.T, join func()) string {
@@ -219,6 +218,8 @@ func electorLacks(cfg ElectionConfig, r electionRule) string {
 			return "a change of leader wakes every candidate"
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
+		case need == needUnseen && cfg.Ordered && cfg.Herd:
+			return "whoever comes or goes wakes every candidate"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
 		case need == needKnown:
@@ -326,11 +327,8 @@ func entriesOf(ctx context.Context, s backend.Session, election string) ([]backe
 
 // dirOf returns the directory of an election; "" if it has not been founded.
 func dirOf(ctx context.Context, s backend.Session, election string) (string, error) {
-	e, err := s.Get(ctx, election)
-	if errors.Is(err, backend.ErrNoEntry) || err == nil && len(e.Value) == 0 {
-		return "", nil
-	}
-	if err != nil {
+	e, err := find(ctx, s, election)
+	if err != nil || len(e.Value) == 0 {
 		return "", err
 	}
 	record, err := layout.DecodeRecord(e.Value)

@@ -209,7 +209,7 @@ func (a *arena) finish() {
 		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
 	}
 	if len(a.candidates) > 0 {
-		a.until("the service holds nothing of the candidates any more", func() bool { return len(a.entries()) == 0 })
+		a.until("the service holds nothing of the candidates any more", func() bool { return len(a.visible()) == 0 })
 	}
 	a.settle()
 	if wrong := a.hist.check(); wrong != "" {
@@ -232,7 +232,9 @@ func (a *arena) leave(closeClients func()) {
 	}
 	a.operator.close()
 	closeClients()
-	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	// To look takes as long as the stacks of all rules that are tried side by side are many.
+	end := time.Now().Add(5 * time.Second)
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		a.settle()
 		left := goroutines(a.t.Name())
 		if len(left) == 0 {
@@ -241,6 +243,7 @@ func (a *arena) leave(closeClients func()) {
 		if time.Now().After(end) {
 			a.failf("%d goroutines are left after all electors were closed:\n%s", len(left), strings.Join(slices.Compact(left), "\n\n"))
 		}
+		time.Sleep(pause)
 	}
 }
 
@@ -269,53 +272,54 @@ func goroutines(rule string) []string {
 	return left
 }
 
-// entries returns what the candidates have in the service, the leader's first.
+// visible returns what the candidates have in the service, the leader's first, as one who
+// waits for it sees it: a member of an ensemble may be a little behind.
+func (a *arena) visible() []backend.Entry {
+	a.t.Helper()
+	return read(a, "the candidates' entries", a.listed)
+}
+
+// entries returns what the candidates have in the service now, the leader's first.
 func (a *arena) entries() []backend.Entry {
 	a.t.Helper()
-	return read(a, "the candidates' entries", func(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
-		return a.cfg.Entries(ctx, s, a.path)
-	})
+	return readNow(a, "the candidates' entries", a.listed)
 }
 
-// left is entries as they are now: another member of an ensemble may be a little
-// behind, but not for a session that has just written.
-func (a *arena) left() []backend.Entry {
+func (a *arena) listed(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
+	return a.cfg.Entries(ctx, s, a.path)
+}
+
+// seat returns the leader's entry, which has to be there.
+func (a *arena) seat() backend.Entry {
 	a.t.Helper()
-	a.present()
-	return a.entries()
+	all := a.entries()
+	if len(all) == 0 {
+		a.failf("the leader has no entry")
+	}
+	return all[0]
 }
 
-// seat returns the leader's entry, when it can be seen.
-func (a *arena) seat() (e backend.Entry) {
-	a.t.Helper()
-	a.until("the leader's entry is seen", func() bool {
-		all := a.entries()
-		if len(all) > 0 {
-			e = all[0]
-		}
-		return len(all) > 0
-	})
-	return e
-}
-
-// get reads one entry; none has Rev 0.
+// get reads one entry as it is now; none has Rev 0.
 func (a *arena) get(key string) backend.Entry {
 	a.t.Helper()
-	return read(a, key, func(ctx context.Context, s backend.Session) (backend.Entry, error) {
-		e, err := s.Get(ctx, key)
-		if errors.Is(err, backend.ErrNoEntry) {
-			return backend.Entry{Key: key}, nil
-		}
-		return e, err
+	return readNow(a, key, func(ctx context.Context, s backend.Session) (backend.Entry, error) {
+		return find(ctx, s, key)
 	})
 }
 
 // dir returns the election's directory, in this library's layout.
 func (a *arena) dir() string {
 	a.t.Helper()
-	return read(a, "the election's record", func(ctx context.Context, s backend.Session) (string, error) {
+	return readNow(a, "the election's record", func(ctx context.Context, s backend.Session) (string, error) {
 		return dirOf(ctx, s, a.path)
 	})
+}
+
+// seated tells whether the seat is the term's now.
+func (a *arena) seated(t *elector.Term) bool {
+	a.t.Helper()
+	all := a.entries()
+	return len(all) > 0 && all[0].Rev == seatOf(a, t).Rev
 }
 
 // incarnation tells one founding of the election from the next.
@@ -374,6 +378,12 @@ func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
 	return l, err
 }
 
+// vacant waits until the elector's Leader says that nobody leads.
+func (a *arena) vacant(e elector.Elector) {
+	a.t.Helper()
+	a.until("Leader says that nobody leads", func() bool { _, err := a.leader(e); return err != nil })
+}
+
 // list asks the elector for the candidates' IDs.
 func (a *arena) list(e elector.Elector) []string {
 	a.t.Helper()
@@ -386,4 +396,10 @@ func (a *arena) list(e elector.Elector) []string {
 		ids[i] = c.ID
 	}
 	return ids
+}
+
+// lists waits until the elector's Candidates are those, the leader first.
+func (a *arena) lists(e elector.Elector, want ...string) {
+	a.t.Helper()
+	a.until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }

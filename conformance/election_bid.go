@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -17,8 +18,8 @@ type bid struct {
 	done   chan struct{}
 	term   *elector.Term
 	err    error
-	log    int    // what had been reported before
-	atWin  counts // when it took up the term
+	log    int            // what had been reported before
+	atWin  backend.Counts // when it took up the term
 }
 
 // campaign starts a Campaign.

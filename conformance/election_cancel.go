@@ -99,7 +99,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 		a.failf("Campaign: %v", b.err)
 	default:
 		a.refused("Campaign", b.err, context.Canceled)
-		if left := a.left(); len(left) > 0 {
+		if left := a.entries(); len(left) > 0 {
 			a.failf("entries %v when the cancelled Campaign had returned", keys(left))
 		}
 	}
@@ -118,7 +118,7 @@ func cancelNoSession(a *arena) {
 	b.fails(context.Canceled)
 	a.resume(c)
 	a.settle()
-	if left := a.left(); len(left) > 0 {
+	if left := a.entries(); len(left) > 0 {
 		a.failf("entries %v of a campaign that was cancelled before it had a session", keys(left))
 	}
 	a.works()
@@ -157,7 +157,7 @@ func cancelLostReply(a *arena) {
 				} else {
 					c.sawState(backend.Lost)
 				}
-				a.until("the entry is gone", func() bool { return len(a.entries()) == n })
+				a.until("the entry is gone", func() bool { return len(a.visible()) == n })
 				if leader != nil {
 					a.holds(leader)
 					a.resign(leader)
@@ -190,7 +190,7 @@ func cancelHandover(a *arena) {
 				a.refused("Campaign", b.err, context.Canceled)
 			}
 			third.wins()
-			if left := a.left(); len(left) != 1 {
+			if left := a.entries(); len(left) != 1 {
 				a.failf("entries %v, want the leader's only", keys(left))
 			}
 		})
@@ -214,7 +214,7 @@ func cancelOutOfTouch(a *arena) {
 			if a.cfg.Ordered {
 				want = 2
 			}
-			a.until("its entry is gone", func() bool { return len(a.entries()) == want })
+			a.until("its entry is gone", func() bool { return len(a.visible()) == want })
 			a.holds(t)
 			a.resign(t)
 			third.wins()
@@ -238,7 +238,7 @@ func cancelDeadline(a *arena) {
 	if _, err := c.e.Campaign(short); !errors.Is(err, context.DeadlineExceeded) {
 		a.failf("Campaign past its deadline: error is %s", text(err))
 	}
-	if left := a.left(); len(left) != 1 {
+	if left := a.entries(); len(left) != 1 {
 		a.failf("entries %v, want the leader's only", keys(left))
 	}
 	a.holds(t)

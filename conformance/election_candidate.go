@@ -25,7 +25,7 @@ type candidate struct {
 	log      []report
 	releases []func() // of holds, at the end
 	holds    stops[elector.StageEvent]
-	atWin    counts // when it took up its last term
+	atWin    backend.Counts // when it took up its last term
 }
 
 // A report is one call of a hook.
@@ -64,7 +64,7 @@ func (a *arena) id(n int) string {
 // standIn makes a candidate in process at.
 func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 	a.t.Helper()
-	c := &candidate{a: a, client: at, tap: &tap{Backend: at.Backend}}
+	c := &candidate{a: a, client: at, tap: &tap{Metered: backend.Meter(at.Backend, nil)}}
 	cfg := elector.Config{
 		Backend:  c.tap,
 		Strategy: a.cfg.Strategy,
@@ -98,7 +98,7 @@ func (c *candidate) end() {
 	c.unfault()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = c.real.Close(ctx)
+	_ = c.real.Close(ctx) // the rule has failed already, and has said why
 }
 
 // unfault ends what the rule has done to the process.
@@ -153,7 +153,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isStage, stage: e}, "%v", e)
 			if begun(elector.StageElected)(e) {
 				c.mu.Lock()
-				c.atWin = c.tap.seen()
+				c.atWin = c.tap.Counts()
 				c.mu.Unlock()
 			}
 			c.holds.pass(e)

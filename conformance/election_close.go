@@ -97,7 +97,7 @@ func closeAnyTime(a *arena) {
 		c, t := a.lead()
 		a.close(c)
 		a.ends(t, elector.ErrClosed)
-		if left := a.left(); len(left) > 0 {
+		if left := a.entries(); len(left) > 0 {
 			a.failf("entries %v after Close has returned", keys(left))
 		}
 		a.works()
@@ -108,7 +108,7 @@ func closeAnyTime(a *arena) {
 		a.close(c)
 		b.fails(elector.ErrClosed)
 		a.refusesAll(c)
-		if left := a.left(); len(left) != 1 {
+		if left := a.entries(); len(left) != 1 {
 			a.failf("entries %v after Close has returned, want the leader's only", keys(left))
 		}
 		a.holds(t)
@@ -152,19 +152,19 @@ func closeRace(a *arena) {
 				closed <- c.real.Close(ctx)
 			})
 			a.must("Close", arrives(a, "Close returns", closed))
-			arrives(a, "Campaign returns", b.done)
-			if b.err != nil {
-				a.refused("Campaign", b.err, elector.ErrClosed)
-			} else {
-				a.ends(b.term, elector.ErrClosed)
-			}
 			want := 0
 			if t != nil {
 				want = 1
 				a.holds(t)
 			}
-			if left := a.left(); len(left) != want {
+			if left := a.entries(); len(left) != want {
 				a.failf("entries %v after Close has returned, want %d", keys(left), want)
+			}
+			arrives(a, "Campaign returns", b.done)
+			if b.err != nil {
+				a.refused("Campaign", b.err, elector.ErrClosed)
+			} else {
+				a.ends(b.term, elector.ErrClosed)
 			}
 			a.refusesAll(c)
 		})
@@ -279,7 +279,7 @@ func configAll(a *arena) {
 		x.set(&cfg)
 		e, err := a.cfg.New(client, cfg)
 		if err == nil {
-			_ = e.Close(context.Background())
+			_ = e.Close(context.Background()) // it should not be there, which is said below
 			a.failf("New with %s: no error", x.name)
 		}
 		if !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), x.says) {

@@ -86,7 +86,7 @@ func dataLeaderDeleted(a *arena) {
 		rest = append(rest, b)
 	}
 	for len(rest) > 0 {
-		a.delete(a.entries()[0].Key)
+		a.delete(a.seat().Key)
 		a.ends(t, elector.ErrDeposed)
 		t = anyWins(a, &rest)
 		a.holds(t)
@@ -107,7 +107,7 @@ func dataWaitingDeleted(a *arena) {
 	before := a.entries()
 	a.delete(before[1].Key)
 	a.until("it has enrolled again", func() bool {
-		now := a.entries()
+		now := a.visible()
 		return len(now) == 3 && now[1].Rev == before[2].Rev
 	})
 	a.settle()
@@ -214,6 +214,18 @@ func dataElectionDeleted(a *arena) {
 				_, b := a.queue()
 				rest = append(rest, b)
 			}
+			// An operator's tool may delete one entry after the other. Who leads in between is
+			// deposed, as soon as it hears of it, and campaigns again.
+			again := func() {
+				for i, b := range rest {
+					if b.returned() && b.err != nil {
+						a.failf("Campaign of %s: %v", b.c.id, b.err)
+					}
+					if b.returned() && !b.term.Valid() {
+						rest[i] = b.c.campaign()
+					}
+				}
+			}
 			for len(rest) > 0 {
 				before, terms := a.incarnation(), a.hist.count()
 				if whole {
@@ -222,26 +234,14 @@ func dataElectionDeleted(a *arena) {
 					a.delete(a.dir())
 				}
 				a.ends(t, elector.ErrDeposed)
-				// An operator's tool may delete one entry after the other. Who leads in
-				// between is deposed, too, and campaigns again.
-				var winner *bid
+				at := -1
 				a.until("one of those who waited leads in a new directory", func() bool {
-					now := a.incarnation() // before the rest, which may be of a later one
-					l, err := a.leader(viewer)
-					for i, b := range rest {
-						switch {
-						case !b.returned():
-						case b.err != nil:
-							a.failf("Campaign of %s: %v", b.c.id, b.err)
-						case !b.term.Valid():
-							rest[i] = b.c.campaign()
-						case err == nil && b.term.Token() == l.Token && b.c.id == l.ID:
-							winner = b
-						}
-					}
-					return winner != nil && winner.term.Valid() && now != before
+					again()
+					at = slices.IndexFunc(rest, func(b *bid) bool { return b.returned() && a.seated(b.term) })
+					return at >= 0 && a.incarnation() != before
 				})
-				rest = slices.DeleteFunc(rest, func(b *bid) bool { return b == winner })
+				winner := rest[at]
+				rest = slices.Delete(rest, at, at+1)
 				t = winner.wins()
 				if n := a.hist.count() - terms; a.svc.Virtual && n != 1 {
 					a.failf("%d terms began, but all entries went at one instant", n)
@@ -250,7 +250,10 @@ func dataElectionDeleted(a *arena) {
 				a.holds(t)
 				a.leads(viewer, winner.c)
 				if a.cfg.Ordered {
-					a.until("all others have enrolled again", func() bool { return len(a.entries()) == len(rest)+1 })
+					a.until("all others have enrolled again", func() bool {
+						again()
+						return len(a.visible()) == len(rest)+1
+					})
 				}
 			}
 			a.resign(t)

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -187,14 +186,10 @@ func (a *arena) getAll(session backend.Session, s shelf) (shelf, error) {
 	defer cancel()
 	now := make(shelf, len(s))
 	for i, e := range s {
-		have, err := session.Get(ctx, e.Key)
-		if errors.Is(err, backend.ErrNoEntry) {
-			have, err = backend.Entry{Key: e.Key}, nil
-		}
-		if err != nil {
+		var err error
+		if now[i], err = find(ctx, session, e.Key); err != nil {
 			return nil, err
 		}
-		now[i] = have
 	}
 	return now, nil
 }

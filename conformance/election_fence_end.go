@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -139,6 +140,11 @@ func (z *zombie) harmless(a *arena) {
 
 func fenceFrozen(a *arena) {
 	publish := write{name: "a proclaimed value"}
+	// What the elector is kept from hearing, a real client may hear while the write is on
+	// its way: that its session is over. The outcome is unknown then, and with the next
+	// try it knows. That is for few of them: the others are refused by the service.
+	var midway atomic.Int64
+	few := int64(len(writes) / 2)
 	for _, way := range []ending{overthrow, expired} {
 		for _, w := range append([]write{publish}, writes...) {
 			a.beside(fmt.Sprintf("it %s, and tries %s", way.name, w.name), func(a *arena) {
@@ -152,7 +158,13 @@ func fenceFrozen(a *arena) {
 					_, err := a.tryCommit(z.term, w.ops(z.shelf)...)
 					return err
 				}
-				z.refused(a, way, try)
+				z.refused(a, way, func() error {
+					err := try()
+					if !a.svc.Virtual && errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.Add(1) <= few {
+						err = try()
+					}
+					return err
+				})
 			})
 		}
 	}

@@ -120,15 +120,10 @@ func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 	a.seen(made...)
 }
 
-// seen waits until others see the entries.
+// seen checks that others see the entries.
 func (a *arena) seen(want ...backend.Entry) {
 	a.t.Helper()
-	a.until(fmt.Sprintf("others see %+v", want), func() bool {
-		return !slices.ContainsFunc(want, func(e backend.Entry) bool {
-			have := a.get(e.Key)
-			return !have.Same(e) || string(have.Value) != string(e.Value)
-		})
-	})
+	a.agree("another", want, a.present(want...))
 }
 
 // tryCommit is Commit with the rule's patience.
@@ -192,21 +187,11 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 }
 
 // present reads what stands under the keys after all that has been written before.
-func (a *arena) present(s ...backend.Entry) (now shelf) {
+func (a *arena) present(s ...backend.Entry) shelf {
 	a.t.Helper()
-	a.operate("read", func(ctx context.Context, o backend.Session) error {
-		// A session that has written sees what was written before.
-		here := a.own("here")
-		e, err := o.Get(ctx, here)
-		if err == nil || errors.Is(err, backend.ErrNoEntry) {
-			_, err = o.Commit(ctx, nil, backend.Put(here, nil, e.Version))
-		}
-		if err == nil {
-			now, err = a.getAll(o, s)
-		}
-		return err
+	return readNow(a, "what stands there", func(ctx context.Context, o backend.Session) (shelf, error) {
+		return a.getAll(o, s)
 	})
-	return now
 }
 
 // operate has the operator do something in its session.

@@ -42,7 +42,7 @@ func leaveResign(a *arena) {
 	a.in("nobody waits", func(a *arena) {
 		_, t := a.lead()
 		a.resign(t)
-		if left := a.left(); len(left) > 0 {
+		if left := a.entries(); len(left) > 0 {
 			a.failf("entries %v after Resign has returned", keys(left))
 		}
 		a.works()
@@ -102,7 +102,7 @@ func leaveResign(a *arena) {
 	a.in("after it was deposed", func(a *arena) {
 		_, t := a.lead()
 		_, b := a.queue()
-		a.delete(a.entries()[0].Key)
+		a.delete(a.seat().Key)
 		a.ends(t, elector.ErrDeposed)
 		next := b.wins()
 		a.must("Resign", t.Resign(ctx))
@@ -152,7 +152,7 @@ func leaveWithdraw(a *arena) {
 					a.close(leaver.c)
 					leaver.fails(elector.ErrClosed)
 				}
-				left := a.left()
+				left := a.entries()
 				want := len(before)
 				if a.cfg.Ordered {
 					want--

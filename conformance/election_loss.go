@@ -115,7 +115,7 @@ func lossWaitingExpires(a *arena) {
 		a.expire(d)
 		if a.cfg.Ordered {
 			a.until("it has enrolled again", func() bool {
-				now := a.entries()
+				now := a.visible()
 				return len(now) == 3 && now[2].Session != old[2].Session && now[2].Rev > old[2].Rev
 			})
 		} else {
@@ -142,12 +142,9 @@ func lossWaitingExpires(a *arena) {
 // ownEntry checks that the leader's entry belongs to its present session.
 func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 	a.t.Helper()
-	all := a.entries()
-	if len(all) == 0 {
-		a.failf("term %d has no entry", t.Token())
-	}
-	if s := c.tap.session(); s != nil && all[0].Session != s.ID() {
-		a.failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), all[0].Session, s.ID())
+	seat := a.seat()
+	if s := c.tap.session(); s != nil && seat.Session != s.ID() {
+		a.failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), seat.Session, s.ID())
 	}
 	if s := c.tap.session(); s != nil && s.State() == backend.Lost {
 		a.failf("term %d has a session that is lost", t.Token())
@@ -239,6 +236,7 @@ func lossStepsDown(a *arena) {
 		a.suspend(c)
 		a.settle()
 		a.resume(c)
+		c.isIn(backend.Live) // not only able to hear of the resignation
 		b.waits()
 		a.resign(t)
 		a.holds(b.wins())
@@ -376,12 +374,12 @@ func lossWaitingCut(a *arena) {
 		a.suspend(c)
 		a.until("it has lost its session", func() bool { return c.tap.session().State() == backend.Lost })
 		if a.cfg.Ordered {
-			a.until("its entry is gone", func() bool { return len(a.entries()) == 1 })
+			a.until("its entry is gone", func() bool { return len(a.visible()) == 1 })
 		}
 		b.blocked()
 		a.resume(c)
 		if a.cfg.Ordered {
-			a.until("it has enrolled again", func() bool { return len(a.entries()) == 2 })
+			a.until("it has enrolled again", func() bool { return len(a.visible()) == 2 })
 		}
 		a.holds(t)
 		a.resign(t)
@@ -397,7 +395,7 @@ func lossWaitingCut(a *arena) {
 			a.failf("Campaign: %s", text(b.err))
 		}
 		a.resume(c)
-		a.until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.entries()) == 1 })
+		a.until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.visible()) == 1 })
 		a.holds(t)
 	})
 }

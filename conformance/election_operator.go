@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -11,8 +12,9 @@ import (
 // An operator looks at elections from outside, in a session of its own, and
 // removes what it is told to.
 type operator struct {
-	a       *arena
-	session backend.Session
+	a        *arena
+	session  backend.Session
+	sessions int // how many there have been
 }
 
 // look returns a session that lives.
@@ -31,6 +33,7 @@ func (o *operator) look() backend.Session {
 		}
 		if err == nil {
 			o.session = s
+			o.sessions++
 			a.t.Cleanup(func() { o.shut(s) })
 		}
 		return err == nil
@@ -50,6 +53,15 @@ func (o *operator) close() {
 	}
 }
 
+// find is Get, but what is not there has Rev 0.
+func find(ctx context.Context, s backend.Session, key string) (backend.Entry, error) {
+	e, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: key}, nil
+	}
+	return e, err
+}
+
 // read retries a read of the operator's whose session was lost meanwhile.
 func read[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
 	a.t.Helper()
@@ -65,4 +77,21 @@ func read[T any](a *arena, what string, get func(ctx context.Context, s backend.
 		return err == nil
 	})
 	return out
+}
+
+// readNow reads what there is now: no member is behind for a session that has just
+// written.
+func readNow[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
+	a.t.Helper()
+	return read(a, what, func(ctx context.Context, s backend.Session) (out T, err error) {
+		// No other session writes there, not even one before that was lost.
+		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))
+		if err == nil {
+			_, err = s.Commit(ctx, nil, backend.Put(here.Key, nil, here.Version))
+		}
+		if err == nil {
+			out, err = get(ctx, s)
+		}
+		return out, err
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 var recipeRules = []electionRule{
@@ -22,13 +23,19 @@ var recipeRules = []electionRule{
 	},
 	{
 		name: "recipe/herd",
-		text: "A handover wakes all who wait, and one of them leads.",
+		text: "A handover wakes all who wait, each once, and one of them leads.",
 		need: []string{needHerd, string(AbilityBackend)},
 		run:  recipeHerd,
 	},
 	{
+		name: "recipe/joining-wakes-nobody",
+		text: "A candidate that joins wakes nobody who waits.",
+		need: []string{needUnseen, string(AbilityBackend)},
+		run:  recipeJoining,
+	},
+	{
 		name: "recipe/two-watches",
-		text: "A candidate that waits has at most two live watches: one on its own entry and one on its predecessor.",
+		text: "A candidate that waits has at most two live watches: one on its own entry and one on its predecessor, or one on the directory.",
 		need: []string{"Watches"},
 		// All watches of the service are counted.
 		alone: true,
@@ -45,51 +52,58 @@ var recipeRules = []electionRule{
 func recipeOneWakeUp(a *arena) {
 	const waiting = 6
 	first, t := a.lead()
-	// Those who enrol behind a leader that is marked already need no telling.
-	a.until("the leader has announced itself", func() bool { return a.get(a.entries()[0].Key).Version > 1 })
+	a.announced()
 	var bids []*bid
 	for range waiting {
 		_, b := a.queue()
 		bids = append(bids, b)
 	}
-	before := map[*bid]counts{}
+	before := map[*bid]backend.Counts{}
 	for i := range bids {
 		a.settle()
 		for _, b := range bids {
-			before[b] = b.c.tap.seen()
+			before[b] = b.c.tap.Counts()
 		}
+		since := func(b *bid) backend.Counts { return b.c.tap.Counts().Sub(before[b]) }
 		a.resign(t)
 		winner := bids[i]
 		t = winner.wins()
 		if i+1 < len(bids) {
 			next := bids[i+1]
-			a.until(next.c.id+" is told that it is next", func() bool {
-				return next.c.tap.seen().awaits > before[next].awaits
+			a.until(next.c.id+" is told that it is next, and waits on", func() bool {
+				return since(next).WakeUps > 0 && since(next).Waits > 0
 			})
 		}
 		a.settle()
 		for k, b := range bids[i+1:] {
-			now := b.c.tap.seen()
-			want := before[b]
-			if k == 0 {
-				want.awaits++
+			now := since(b)
+			now.Sent, now.Received = 0, 0
+			want := backend.Counts{}
+			if k == 0 { // the watch has told of the mark, and is set again
+				want = backend.Counts{WakeUps: 1, Waits: 1, Watches: 1}
 			}
 			if now != want {
 				a.failf("%s, number %d behind the new leader, made calls %+v, want %+v", b.c.id, k+1, now, want)
 			}
 		}
-		now := winner.c.tap.seen()
 		// A leader announces itself, by one commit, which its own watch reports.
-		if now.lists != before[winner].lists || now.reads != before[winner].reads || now.commits != before[winner].commits+1 {
-			a.failf("%s was woken to lead: calls were %+v and are %+v", winner.c.id, before[winner], now)
+		if now := since(winner); now.Lists+now.Gets+now.Predecessors > 0 || now.Commits != 1 {
+			a.failf("%s was woken to lead, and made calls %+v", winner.c.id, now)
 		}
-		if n := winner.atWin.awaits - before[winner].awaits; n != 1 {
+		if n := winner.atWin.WakeUps - before[winner].WakeUps; n != 1 {
 			a.failf("%s was woken %d times before it was elected", winner.c.id, n)
 		}
 	}
-	if n := first.tap.seen().lists; n != 0 {
+	if n := first.tap.Counts().Lists; n != 0 {
 		a.failf("the first leader listed the directory %d times", n)
 	}
+}
+
+// announced waits until the leader has marked its entry. Those who enrol behind one that
+// is marked already need no telling.
+func (a *arena) announced() {
+	a.t.Helper()
+	a.until("the leader has announced itself", func() bool { return a.seat().Version > 1 })
 }
 
 func recipeWithdrawal(a *arena) {
@@ -102,13 +116,13 @@ func recipeWithdrawal(a *arena) {
 	a.settle()
 	before := make([]int, len(bids))
 	for i, b := range bids {
-		before[i] = b.c.tap.seen().awaits
+		before[i] = b.c.tap.Counts().WakeUps
 	}
 	const gone = 2
 	bids[gone].cancel()
 	arrives(a, "Campaign returns", bids[gone].done)
 	next := bids[gone+1]
-	a.until(next.c.id+" sees that its predecessor is gone", func() bool { return next.c.tap.seen().awaits == before[gone+1]+1 })
+	a.until(next.c.id+" sees that its predecessor is gone", func() bool { return next.c.tap.Counts().WakeUps == before[gone+1]+1 })
 	next.waits()
 	a.settle()
 	for i, b := range bids {
@@ -116,7 +130,7 @@ func recipeWithdrawal(a *arena) {
 		if i == gone+1 {
 			want++
 		}
-		if got := b.c.tap.seen().awaits; i != gone && got != want {
+		if got := b.c.tap.Counts().WakeUps; i != gone && got != want {
 			a.failf("number %d of those who wait was woken %d times by the withdrawal of number %d", i+1, got-before[i], gone+1)
 		}
 	}
@@ -130,48 +144,89 @@ func recipeHerd(a *arena) {
 		_, b := a.queue()
 		bids = append(bids, b)
 	}
+	most := map[*bid]int{}
+	for i, b := range bids {
+		if a.cfg.Ordered { // it watches the directory, where others have come after it
+			most[b] = len(bids) - 1 - i
+		}
+		a.until(b.c.id+" waits for a change", b.c.tap.waiting)
+	}
 	for len(bids) > 1 {
 		a.settle()
-		before := map[*bid]int{}
+		before := map[*bid]backend.Counts{}
 		for _, b := range bids {
-			before[b] = b.c.tap.seen().awaits
+			before[b] = b.c.tap.Counts()
+			most[b]++
 		}
 		a.resign(t)
 		t = anyWins(a, &bids)
-		a.until("all who wait were woken", func() bool {
-			return !slices.ContainsFunc(bids, func(b *bid) bool { return b.c.tap.seen().awaits <= before[b] })
-		})
 		for _, b := range bids {
+			a.until(b.c.id+" is woken, and waits again", func() bool {
+				now := b.c.tap.Counts().Sub(before[b])
+				return now.WakeUps > 0 && now.Waits > 0 && b.c.tap.waiting()
+			})
+		}
+		a.settle()
+		for _, b := range bids {
+			// Notices of several changes may come as one.
+			if n := b.c.tap.Counts().WakeUps; n > most[b] {
+				a.failf("%s was woken %d times, by %d changes", b.c.id, n, most[b])
+			}
 			b.waits()
 		}
 		a.holds(t)
 	}
 }
 
+func recipeJoining(a *arena) {
+	_, t := a.lead()
+	if a.cfg.Ordered {
+		a.announced()
+	}
+	var bids []*bid
+	for range 6 {
+		_, b := a.queue()
+		bids = append(bids, b)
+	}
+	a.settle()
+	for i, b := range bids {
+		if n := b.c.tap.Counts().WakeUps; n > 0 {
+			a.failf("number %d of those who wait was woken %d times while %d came after it", i+1, n, len(bids)-1-i)
+		}
+	}
+	a.holds(t)
+}
+
 func recipeTwoWatches(a *arena) {
 	a.settle()
 	before := a.watches()
-	_, t := a.lead()
-	a.settle()
-	last := a.watches()
-	var rest []*bid
-	for i := range 6 {
-		_, b := a.queue()
+	most, led := 2, 1
+	if a.cfg.Ordered && a.cfg.Herd {
+		most, led = 1, 2 // on the directory, also when it has told the leader that it leads
+	}
+	// Those who are woken take one watch away and set another.
+	few := func(waiting int) {
+		a.t.Helper()
 		a.settle()
-		now := a.watches()
-		if now-last > 2 {
-			a.failf("candidate %d brought %d watches", i+2, now-last)
-		}
-		last = now
+		now := 0
+		a.until(fmt.Sprintf("a leader and %d who wait have %d watches at most", waiting, most*waiting+led), func() bool {
+			now = a.watches() - before
+			return now <= most*waiting+led
+		})
+		a.hist.note("%d watches of a leader and %d who wait", now, waiting)
+	}
+	_, t := a.lead()
+	few(0)
+	var rest []*bid
+	for range 6 {
+		_, b := a.queue()
 		rest = append(rest, b)
+		few(len(rest))
 	}
 	for len(rest) > 0 {
 		a.resign(t)
 		t = anyWins(a, &rest)
-		a.settle()
-		if now := a.watches() - before; now > 2*len(rest)+1 {
-			a.failf("%d watches of a leader and %d who wait", now, len(rest))
-		}
+		few(len(rest))
 	}
 }
 

@@ -76,7 +76,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 			fault(c.client)(backend.OpCreate)
 			fault(c.client)(backend.OpEnqueue)
 			b := c.campaign()
-			a.until("it has entered", func() bool { return len(a.entries()) >= 2 })
+			a.until("it has entered", func() bool { return len(a.visible()) >= 2 })
 			b.waits()
 			_, third := a.queue()
 			if n := len(a.entries()); n != 3 {
@@ -119,7 +119,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 		c, t := a.lead()
 		fault(c.client)(backend.OpDelete)
 		a.resign(t)
-		if left := a.left(); len(left) > 0 {
+		if left := a.entries(); len(left) > 0 {
 			a.failf("entries %v after Resign had returned", keys(left))
 		}
 		a.works()
@@ -166,11 +166,11 @@ func replyLostAndCut(a *arena) {
 			b := c.campaign()
 			c.sawState(backend.Suspended)
 			c.sawState(backend.Lost)
-			a.until("the entry went with its session", func() bool { return len(a.entries()) == n })
+			a.until("the entry went with its session", func() bool { return len(a.visible()) == n })
 			b.blocked()
 			a.resume(c)
 			if occupied {
-				a.until("it has entered anew", func() bool { return len(a.entries()) == n+1 })
+				a.until("it has entered anew", func() bool { return len(a.visible()) == n+1 })
 				b.waits()
 				a.holds(leader)
 				a.resign(leader)

@@ -249,7 +249,7 @@ func runCancel(a *arena) {
 		_, t := a.lead()
 		c := a.stand()
 		j := c.work(untilOver)
-		a.settle()
+		c.waits()
 		j.cancel()
 		a.refused("Run", j.result(), context.Canceled)
 		a.holds(t)
@@ -284,9 +284,7 @@ func runLost(a *arena) {
 	if all := a.entries(); len(all) != want {
 		a.failf("%d entries while the lead function of the lost term runs, want %d", len(all), want)
 	}
-	if ids := a.list(d.e); slices.Contains(ids, c.id) {
-		a.failf("candidates are %q while the lead function of %s runs", ids, c.id)
-	}
+	a.until(c.id+" is no candidate while its lead function runs", func() bool { return !slices.Contains(a.list(d.e), c.id) })
 	finish.give(errors.New("lost it")) // no reason for a pause: others lead
 	if a.cfg.Ordered {
 		a.until("it campaigns again", func() bool { return slices.Contains(a.list(d.e), c.id) })

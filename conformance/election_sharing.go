@@ -119,7 +119,7 @@ func sharingCloseOne(a *arena) {
 	e := a.standIn(client)
 	third := e.campaign()
 	third.waits()
-	session := a.entries()[0].Session
+	session := a.seat().Session
 	a.close(d)
 	b.fails(elector.ErrClosed)
 	a.settle()
@@ -135,7 +135,7 @@ func sharingCloseOne(a *arena) {
 	time.Sleep(a.svc.TTL / 2)
 	a.holds(t)
 	a.close(e)
-	if left := a.left(); len(left) > 0 {
+	if left := a.entries(); len(left) > 0 {
 		a.failf("entries %v after all electors were closed", keys(left))
 	}
 	a.holds(a.standIn(client).campaign().wins())

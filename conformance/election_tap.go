@@ -9,29 +9,21 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A tap stands between an elector and its backend and counts what passes.
+// A tap stands between an elector and its backend, which counts what passes.
 type tap struct {
-	backend.Backend
+	*backend.Metered
 
 	mu       sync.Mutex
 	sessions []backend.Session
-	counts   counts
+	waits    int           // that are under way, for something known
 	deaf     chan struct{} // while not nil: nothing is heard of a session's state
 	frozen   bool          // nor of any entry, and the window does not end
 	overdue  time.Time     // if set: when the window has ended, though nothing was heard of it
 	stalls   stops[passing]
 }
 
-// counts are calls that have returned.
-type counts struct {
-	awaits  int // with news of an entry
-	lists   int // List and AwaitList
-	reads   int // Get and Predecessor
-	commits int
-}
-
 func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := t.Backend.Open(ctx, o)
+	s, err := t.Metered.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +50,21 @@ func (t *tap) opened() int {
 	return len(t.sessions)
 }
 
-func (t *tap) seen() counts {
+// waiting tells whether the elector waits for a change of what it has been told of.
+func (t *tap) waiting() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counts
+	return t.waits > 0
 }
 
-func (t *tap) count(n *int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	*n++
+func (t *tap) wait() (done func()) {
+	add := func(n int) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waits += n
+	}
+	add(1)
+	return func() { add(-1) }
 }
 
 type tapped struct {
@@ -82,35 +79,16 @@ func (s tapped) Close(ctx context.Context) error {
 	return s.Session.Close(ctx)
 }
 
-func (s tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
-	e, err := s.Session.Get(ctx, key)
-	s.t.count(&s.t.counts.reads)
-	return e, err
-}
-
-func (s tapped) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	p, err := s.Session.Predecessor(ctx, e)
-	s.t.count(&s.t.counts.reads)
-	return p, err
-}
-
-func (s tapped) List(ctx context.Context, dir string) (backend.Listing, error) {
-	l, err := s.Session.List(ctx, dir)
-	s.t.count(&s.t.counts.lists)
-	return l, err
-}
-
 func (s tapped) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	l, err := s.Session.AwaitList(ctx, known)
-	s.t.count(&s.t.counts.lists)
-	return l, err
+	defer s.t.wait()()
+	return s.Session.AwaitList(ctx, known)
 }
 
 func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	now, err := s.Session.Await(ctx, known...)
-	if err == nil {
-		s.t.count(&s.t.counts.awaits)
+	if !slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+		defer s.t.wait()()
 	}
+	now, err := s.Session.Await(ctx, known...)
 	if (err != nil || s.t.isFrozen()) && !s.hears(ctx) {
 		return nil, ctx.Err()
 	}
@@ -120,7 +98,6 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	s.t.stalls.pass(passing{ops, false})
 	out, err := s.Session.Commit(ctx, guards, ops...)
-	s.t.count(&s.t.counts.commits)
 	s.t.stalls.pass(passing{ops, true})
 	return out, err
 }

@@ -3,7 +3,9 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -28,6 +31,7 @@ var strategies = []conformance.ElectionConfig{
 		Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true,
 		ID: strconv.Itoa, Entries: controller,
 	},
+	{Strategy: parentwatch.New(), Ordered: true, Herd: true},
 }
 
 // controller reads the only entry that candidates have in Kafka's layout.
@@ -41,13 +45,20 @@ func controller(ctx context.Context, s backend.Session, election string) ([]back
 
 // notPromised are the rules about what a strategy does not promise.
 var notPromised = map[string][]string{
-	"fair":   {"data/foreign-seat", "recipe/herd", "epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"},
-	"unfair": append([]string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}, noOrder...),
-	"kafka":  append([]string{"data/foreign-path", "data/mismatch"}, noOrder...),
+	"fair":        append([]string{"data/foreign-seat", "recipe/herd"}, noEpoch...),
+	"unfair":      slices.Concat(noEpoch, noOrder, calm),
+	"kafka":       slices.Concat([]string{"data/foreign-path", "data/mismatch"}, noOrder, calm),
+	"parentwatch": slices.Concat([]string{"data/foreign-seat", "recipe/joining-wakes-nobody"}, noEpoch, calm),
 }
 
+// noEpoch are the rules about a dense token.
+var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
+
 // noOrder are the rules about an order of succession.
-var noOrder = []string{"data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "recipe/one-wake-up", "recipe/withdrawal-wakes-one", "term/order"}
+var noOrder = []string{"data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "term/order"}
+
+// calm are the rules about those whom a change does not wake.
+var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
 
 // oneServer are the rules about ensembles.
 var oneServer = []string{"server/member-killed"}
@@ -71,10 +82,10 @@ type place struct {
 	name string
 	// start starts servers of the test's own.
 	start func(t *testing.T) func(testing.TB) *conformance.Service
-	// lacks are the rules that do not apply; late are those that do not with an order of
-	// succession, and why.
+	// lacks are the rules that do not apply; late are those that do not to a strategy,
+	// and why.
 	lacks []string
-	late  map[string]string
+	late  map[string]map[string]string
 }
 
 const (
@@ -93,48 +104,104 @@ var notOnZooKeeper = []string{
 	"loss/expires-after-handover", "loss/expires-at-handover", "fence/too-many",
 }
 
-// lateOnEtcd are the rules that take a read after the notice of a change: without one
-// a candidate knows what stood when its predecessor went, and not what stands now. On
-// ZooKeeper it is the same, but a notice cannot be held back there.
-var lateOnEtcd = map[string]string{
-	"data/deleted-after-handover": atTheInstant,
-	"loss/expires-after-handover": atTheInstant,
-}
+// late are the rules that take a read after the notice of a change: without one a
+// candidate knows what stood when its predecessor went, and not what stands now. On
+// ZooKeeper it is the same, but a notice cannot be held back there. What etcd tells of an
+// entry is such a notice, and what Consul tells of a directory.
+var (
+	late = map[string]string{
+		"data/deleted-after-handover": atTheInstant,
+		"loss/expires-after-handover": atTheInstant,
+	}
+	lateOnEtcd   = map[string]map[string]string{"fair": late}
+	lateOnConsul = map[string]map[string]string{"parentwatch": late}
+)
 
 const atTheInstant = "a notice shows what stood at the instant of the change, and may be late; a read after it would cost two fifths of a handover"
 
+var (
+	all   = flag.Bool("all", false, "try clusters with parentwatch, too, which is there to be compared with")
+	stall = flag.Duration("stall", 0, "pause a member of each cluster, at random, for up to this long, over and over: it is behind the others then")
+)
+
+// stalls does that until the test ends. The session timeouts bear 400 ms on two processors.
+func stalls[M interface {
+	Pause() error
+	Resume() error
+}](t *testing.T, members []M) {
+	if *stall == 0 {
+		return
+	}
+	done := make(chan struct{})
+	t.Cleanup(func() { <-done })
+	go func() {
+		defer close(done)
+		for t.Context().Err() == nil {
+			m := members[rand.IntN(len(members))]
+			_ = m.Pause() // unless a rule has killed it
+			time.Sleep(rand.N(*stall))
+			_ = m.Resume()
+			time.Sleep(rand.N(*stall/10 + 1))
+		}
+	}()
+}
+
+// servers are one server of each service.
+var servers = []place{
+	{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
+		return zktest.Single(t).Service(zooKeeperTTL)
+	}, slices.Concat(oneServer, notOnZooKeeper), nil},
+	{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
+		return etcdtest.Single(t).Service(etcdTTL)
+	}, oneServer, lateOnEtcd},
+	{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+		return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
+	}, oneServer, lateOnConsul},
+}
+
 func TestElectionOnServers(t *testing.T) {
-	tryAll(t,
-		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return zktest.Single(t).Service(zooKeeperTTL)
-		}, slices.Concat(oneServer, notOnZooKeeper), nil},
-		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return etcdtest.Single(t).Service(etcdTTL)
-		}, oneServer, lateOnEtcd},
-		place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
-		}, oneServer, nil},
-	)
+	tryAll(t, strategies, servers...)
 }
 
 func TestElectionOnClusters(t *testing.T) {
-	tryAll(t,
+	t.Parallel()
+	tryAll(t, onClusters(),
 		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return zktest.Ensemble(t).Service(zooKeeperTTL)
+			s := zktest.Ensemble(t)
+			stalls(t, s.Members)
+			return s.Service(zooKeeperTTL)
 		}, notOnZooKeeper, nil},
 		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return etcdtest.Cluster(t).Service(etcdTTL)
+			s := etcdtest.Cluster(t)
+			stalls(t, s.Members)
+			return s.Service(etcdTTL)
 		}, nil, lateOnEtcd},
-		place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
-			return consultest.Cluster(t).Service(consul.MinSessionTimeout, consul.Config{})
-		}, nil, nil},
 	)
 }
 
-// tryAll tries every strategy on one place after the other: too many servers at once
-// would slow each other down.
-func tryAll(t *testing.T, places ...place) {
+// It runs beside the one above, as it mostly waits: for sessions of ten seconds.
+func TestElectionOnConsulClusters(t *testing.T) {
 	t.Parallel()
+	tryAll(t, onClusters(), place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+		s := consultest.Cluster(t)
+		stalls(t, s.Members)
+		return s.Service(consul.MinSessionTimeout, consul.Config{})
+	}, nil, lateOnConsul})
+}
+
+// onClusters are the strategies to try there.
+func onClusters() []conformance.ElectionConfig {
+	if *all {
+		return strategies
+	}
+	return slices.DeleteFunc(slices.Clone(strategies), func(c conformance.ElectionConfig) bool {
+		return c.Strategy == parentwatch.New()
+	})
+}
+
+// tryAll tries the strategies side by side, on one place after the other: with more servers
+// at a time, two processors do not keep all sessions alive.
+func tryAll(t *testing.T, strategies []conformance.ElectionConfig, places ...place) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			for _, cfg := range strategies {
@@ -142,12 +209,9 @@ func tryAll(t *testing.T, places ...place) {
 					t.Parallel()
 					cfg := cfg
 					cfg.Service = p.start(t)
-					but := slices.Concat(p.lacks, notPromised[cfg.Strategy.Name()])
-					if cfg.Ordered {
-						cfg.Why = p.late
-						but = slices.AppendSeq(but, maps.Keys(p.late))
-					}
-					appliesAll(t, conformance.TestElection(t, cfg), but)
+					cfg.Why = p.late[cfg.Strategy.Name()]
+					lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised[cfg.Strategy.Name()]), maps.Keys(cfg.Why))
+					appliesAll(t, conformance.TestElection(t, cfg), lacks)
 				})
 			}
 		})

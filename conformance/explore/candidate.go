@@ -36,8 +36,8 @@ type candidate struct {
 	session  backend.Session // the latest
 	sessions []backend.Session
 	opened   int
-	flight   []byte // kinds of the calls that were let go and have not returned
-	results  map[byte][]noted
+	flight   []*call            // let go, and not returned
+	results  map[string][]noted // of calls, by what each is
 	phase    phase
 	terms    []*term
 	claim    backend.Entry // of the latest win
@@ -169,7 +169,7 @@ func (c *candidate) onEnded(token uint64, cause error) {
 
 // onRetry parks, so that a candidate that is out of touch does not try for ever.
 func (c *candidate) onRetry(error, int, time.Duration) {
-	k := &call{by: c, kind: callRetry, text: "try again"}
+	k := c.call(callRetry, "try again")
 	c.world.park(c.world.ctx, k)
 	c.world.landed(k)
 	c.world.retried.Store(true)
@@ -214,7 +214,8 @@ func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 		w.broken("own-entry", "%s wins without an entry: its claim is %s, and there is %s", o.by, w.name(claim.Entry), w.name(have))
 	}
 	w.set(func() { o.by.claim = claim.Entry })
-	k := &call{by: o.by, kind: callWin, text: "win", session: o.by.session, reads: []string{own}, writes: []string{elections}}
+	k := o.by.call(callWin, "win")
+	k.session, k.reads, k.writes = o.by.session, []string{own}, []string{elections}
 	w.park(ctx, k)
 	w.note(k, nil, claim.Entry)
 	return claim, nil

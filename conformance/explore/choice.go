@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,8 +61,13 @@ func expand(keys []string, of *candidate, owners map[string]owner, entries []bac
 // independent tells whether two choices of one moment lead to the same, whichever
 // comes first, and neither takes the other away. left is how many faults may come.
 func independent(a, b choice, left int) bool {
-	if a.by == b.by || a.time || b.time || a.fault && b.fault && left < 2 {
+	switch {
+	case a.by == b.by, a.time, b.time:
 		return false
+	case a.fault && b.fault && left < 2:
+		return false
+	case a.cuts() && len(b.writes) > 0, b.cuts() && len(a.writes) > 0:
+		return false // what is written before is noticed at once, and after it when the link is back
 	}
 	return !meet(a.writes, b.writes) && !meet(a.writes, b.reads) && !meet(a.reads, b.writes)
 }
@@ -109,7 +115,7 @@ func (w *world) choices() []choice {
 			}
 		}
 	}
-	if w.passes(entries) {
+	if !w.next(entries).IsZero() {
 		ends = append(ends, choice{label: passing, by: -1, time: true})
 	}
 	all := append(append(calls, ends...), faults...)
@@ -136,14 +142,9 @@ func (w *world) calls(i int, entries []backend.Entry) []choice {
 			expand(k.reads, c, w.owners, entries), expand(k.writes, c, w.owners, entries),
 		}})
 	}
+	// Not in the order in which they came: two goroutines may come in any.
 	slices.SortStableFunc(all, func(a, b choice) int {
-		if a.call.kind != b.call.kind {
-			return int(a.call.kind) - int(b.call.kind)
-		}
-		if a.call.bounded != b.call.bounded {
-			return map[bool]int{false: -1, true: 1}[a.call.bounded]
-		}
-		return strings.Compare(a.call.text, b.call.text)
+		return cmp.Or(cmp.Compare(a.call.kind, b.call.kind), cmp.Compare(a.call.text, b.call.text), cmp.Compare(a.call.is, b.call.is))
 	})
 	for n := range all {
 		all[n].label = string([]byte{c.letter, all[n].call.kind})
@@ -183,21 +184,26 @@ func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Ent
 	return oldest
 }
 
-// next is when something happens to a session that has no heartbeats: its window ends,
+// expiry is when something happens to a session that has no heartbeats: its window ends,
 // and then the service drops its entries. Zero: nothing will.
-func (w *world) next(c *candidate, entries []backend.Entry) (first time.Time) {
-	for _, s := range c.sessions {
-		var at time.Time
-		switch owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() }); {
-		case s.State() == backend.Suspended:
-			at = s.Deadline()
-		case s.State() == backend.Lost && owns:
-			at = s.Deadline().Add(ttl / 10) // memory's margin
-		default:
-			continue
-		}
-		if first.IsZero() || at.Before(first) {
-			first = at
+func expiry(s backend.Session, entries []backend.Entry) time.Time {
+	owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() })
+	switch {
+	case s.State() == backend.Suspended:
+		return s.Deadline()
+	case s.State() == backend.Lost && owns:
+		return s.Deadline().Add(ttl / 10) // memory's margin
+	}
+	return time.Time{}
+}
+
+// next is when time brings something, zero if it brings nothing.
+func (w *world) next(entries []backend.Entry) (first time.Time) {
+	for _, c := range w.candidates {
+		for _, s := range c.sessions {
+			if at := expiry(s, entries); !at.IsZero() && (first.IsZero() || at.Before(first)) {
+				first = at
+			}
 		}
 	}
 	return first
@@ -208,7 +214,7 @@ func (w *world) find(label string) (choice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if label == passing {
-		return choice{label: label, by: -1, time: true}, w.passes(w.entries()) || w.mayWait()
+		return choice{label: label, by: -1, time: true}, !w.next(w.entries()).IsZero() || w.mayWait()
 	}
 	i := int(label[0]) - 'a'
 	if i < 0 || i >= len(w.candidates) || len(label) < 2 {
@@ -232,13 +238,14 @@ func (w *world) find(label string) (choice, bool) {
 	return choice{}, false
 }
 
+// losesReply tells whether it is a call whose reply is lost.
+func (ch choice) losesReply() bool { return ch.call != nil && ch.fault }
+
+// cuts tells whether a link is cut that may come back.
+func (ch choice) cuts() bool { return ch.losesReply() || ch.fault && Fault(ch.label[1]) == Suspend }
+
 // mayLose tells whether the call's reply can be lost: that of a read is asked for again.
 func (ch choice) mayLose() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
-
-// passes tells whether time brings anything.
-func (w *world) passes(entries []backend.Entry) bool {
-	return slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !w.next(c, entries).IsZero() })
-}
 
 // do has the choice happen, returns when all is quiet again, and looks whether the
 // rules hold.
@@ -255,12 +262,16 @@ func (w *world) do(ch choice) {
 	}
 	w.idle = false
 	done := w.recordFault(ch)
+	var before []backend.Entry
+	if ch.losesReply() {
+		before = w.entries()
+	}
 	switch {
 	case ch.time:
 		w.passTime()
 	case ch.call != nil:
 		w.last = w.candidates[ch.by]
-		if ch.fault {
+		if ch.losesReply() {
 			w.last.cut = true
 			w.last.client.CutReply(nil)
 		}
@@ -270,6 +281,9 @@ func (w *world) do(ch choice) {
 	}
 	done()
 	w.settle()
+	if ch.losesReply() {
+		ch.call.applied = !slices.EqualFunc(before, w.entries(), backend.Entry.Same)
+	}
 	w.look()
 	w.check(held)
 }
@@ -307,28 +321,25 @@ func (w *world) happen(c *candidate, kind Fault) {
 	}
 }
 
-// passTime moves the clock to the next thing that it brings.
+// passTime moves the clock to the next thing that it brings. A state tells times apart by
+// milliseconds, and backoffs take microseconds. So that these decide nothing, a move ends
+// later within its millisecond than what an earlier one has set off.
 func (w *world) passTime() {
-	entries := w.entries()
-	var first time.Time
-	for _, c := range w.candidates {
-		if at := w.next(c, entries); !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
-		}
-	}
+	first := w.next(w.entries())
 	if first.IsZero() {
 		w.idle = true
 		time.Sleep(patience)
 		return
 	}
-	time.Sleep(time.Until(first) + time.Millisecond)
+	w.moves++
+	time.Sleep(time.Until(first.Round(time.Millisecond)) + time.Millisecond + time.Duration(w.moves)*20*time.Microsecond)
 }
 
 func (w *world) describe(ch choice) string {
 	switch {
 	case ch.time:
 		return "time passes"
-	case ch.call != nil && ch.fault:
+	case ch.losesReply():
 		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
 	case ch.call != nil:
 		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)

@@ -43,10 +43,12 @@
 //
 // Schedules are not run twice where they cannot differ: see search.go for the two
 // reductions. The one that matters compares states, and takes a candidate for a
-// function of the results that it has had. A strategy or backend that looks at the
-// clock, draws lots or keeps a state across campaigns is none: Report.Diverged counts
-// where that shows. One that waits for a timer is let go on only when nothing else is
-// left to happen. Closing an elector is not among the steps, and no one observes.
+// function of the results that its calls have had, a call being known by the functions
+// that it comes through. A strategy or backend that looks at the clock, draws lots,
+// makes the same call from alike goroutines or keeps a state across campaigns is none:
+// Report.Diverged counts where that shows. One that waits for a timer is let go on only
+// when nothing else is left to happen. Closing an elector is not among the steps, and
+// no one observes.
 //
 // # Your own strategy or backend
 //

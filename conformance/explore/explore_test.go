@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance/explore"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -20,6 +21,7 @@ var strategies = []struct {
 	{"fair", explore.Config{Strategy: func() elector.Strategy { return fair.New() }, Ordered: true}},
 	{"unfair", explore.Config{Strategy: func() elector.Strategy { return unfair.New() }}},
 	{"kafka", explore.Config{Strategy: func() elector.Strategy { return kafka.New() }, Invariant: explore.Dense}},
+	{"parentwatch", explore.Config{Strategy: func() elector.Strategy { return parentwatch.New() }, Ordered: true}},
 }
 
 // exhaust explores all there is, and says so if that was not all.
@@ -63,7 +65,10 @@ func TestTwice(t *testing.T) {
 
 // The election does not exist at first.
 func TestFounding(t *testing.T) {
-	for _, s := range strategies[:2] {
+	for _, s := range strategies {
+		if _, foreign := s.cfg.Strategy().(elector.Foreign); foreign {
+			continue // its election needs no founding
+		}
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Candidates, cfg.Found = 3, true

@@ -21,8 +21,9 @@ var orderMutants = []struct {
 	length                    int
 }{
 	{"event lost between read and watch", "fair unfair kafka", "progress", 12},
-	{"guard checked before the write", "fair unfair kafka", "fenced", 8},
-	{"guard ignored", "fair unfair kafka", "fenced", 6},
+	{"list read before it is watched", "parentwatch", "progress", 12},
+	{"guard checked before the write", "fair unfair kafka parentwatch", "fenced", 8},
+	{"guard ignored", "fair unfair kafka parentwatch", "fenced", 6},
 	{"delete hits another incarnation", "unfair", "one-holder own-entry", 30},
 	{"predecessor skipped", "fair", "order", 6},
 	{"predecessor's going taken for the win", "fair", "order one-holder", 12},
@@ -30,6 +31,9 @@ var orderMutants = []struct {
 	{"wait not released at the loss", "fair", "progress", 14},
 	{"watches forgotten at a reconnection", "fair", "progress", 14},
 	{"taken seat is taken for the own", "unfair", "own-entry", 4},
+	{"listed once", "parentwatch", "order one-holder", 12},
+	{"win as the second", "parentwatch", "order one-holder", 8},
+	{"win without being listed", "parentwatch", "own-entry", 12},
 }
 
 func TestMutants(t *testing.T) {

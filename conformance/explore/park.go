@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
@@ -17,8 +22,13 @@ type call struct {
 	// reads and writes are the keys that it is about. See footprint.
 	reads, writes []string
 	session       backend.Session // nil: it needs none
-	bounded       bool            // its ctx has a deadline, which tells apart what else is alike
+	is            string          // kind, and place
+	applied       bool            // its reply is lost, and it has changed something
 	let           chan struct{}
+}
+
+func (c *candidate) call(kind byte, text string) *call {
+	return &call{by: c, kind: kind, text: text, is: string([]byte{kind}) + place()}
 }
 
 // The kinds of calls, by their letters in schedules.
@@ -45,7 +55,6 @@ const (
 // fails without effect.
 func (w *world) park(ctx context.Context, c *call) {
 	c.let = make(chan struct{})
-	_, c.bounded = ctx.Deadline()
 	w.mu.Lock()
 	if w.over {
 		w.mu.Unlock()
@@ -59,25 +68,51 @@ func (w *world) park(ctx context.Context, c *call) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.unpark(c)
-		c.by.flight = append(c.by.flight, c.kind)
 	}
 }
 
-// unpark takes c from the list, with w.mu locked.
-func (w *world) unpark(c *call) {
-	for i, have := range w.parked {
-		if have == c {
-			w.parked = append(w.parked[:i:i], w.parked[i+1:]...)
-			return
+// places has the names of stacks that were seen, by their program counters.
+var places sync.Map
+
+// place is a short name of the functions that have led to its caller. What two goroutines
+// of a candidate do may be alike, and they may come to it in any order: where it comes
+// from tells it apart. The recorder does not count, as not all schedules are recorded.
+func place() string {
+	var stack [32]uintptr
+	depth := runtime.Callers(2, stack[:])
+	if name, ok := places.Load(stack); ok {
+		return name.(string)
+	}
+	var names []string
+	for frames, more := runtime.CallersFrames(stack[:depth]), true; more; {
+		var frame runtime.Frame
+		if frame, more = frames.Next(); !strings.Contains(frame.Function, "/conformance/history.") {
+			names = append(names, frame.Function)
 		}
 	}
+	// What the recorder stands in for calls it, and so would be there twice.
+	name := fmt.Sprintf("%08x", crc32.ChecksumIEEE(fmt.Append(nil, slices.Compact(names))))
+	places.Store(stack, name)
+	return name
+}
+
+// unpark takes c from the list to those in flight, with w.mu locked.
+func (w *world) unpark(c *call) {
+	w.parked = without(w.parked, c)
+	c.by.flight = append(c.by.flight, c)
+}
+
+// land takes c from those in flight, with world.mu locked.
+func (c *call) land() { c.by.flight = without(c.by.flight, c) }
+
+func without(calls []*call, c *call) []*call {
+	return slices.DeleteFunc(calls, func(k *call) bool { return k == c })
 }
 
 // free lets c go.
 func (w *world) free(c *call) {
 	w.mu.Lock()
 	w.unpark(c)
-	c.by.flight = append(c.by.flight, c.kind)
 	w.mu.Unlock()
 	close(c.let)
 }
@@ -86,12 +121,15 @@ func (w *world) free(c *call) {
 type noted struct {
 	text string
 	revs []uint64
+	list *backend.Listing // if it is one
 }
 
 // note keeps the result of a call: what a candidate does next follows from the
 // results it has had.
-func (w *world) note(c *call, err error, entries ...backend.Entry) {
-	n := noted{text: class(err)}
+func (w *world) note(c *call, err error, entries ...backend.Entry) { w.keep(c, nil, err, entries) }
+
+func (w *world) keep(c *call, list *backend.Listing, err error, entries []backend.Entry) {
+	n := noted{text: class(err), list: list}
 	// Of what ends with the session it is open which hears of it first, and the rest
 	// may not be asked any more. It makes no difference.
 	over := err != nil && c.session != nil && c.session.State() == backend.Lost
@@ -103,17 +141,12 @@ func (w *world) note(c *call, err error, entries ...backend.Entry) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, kind := range c.by.flight {
-		if kind == c.kind {
-			c.by.flight = append(c.by.flight[:i:i], c.by.flight[i+1:]...)
-			break
-		}
-	}
+	c.land()
 	if c.by.results == nil {
-		c.by.results = make(map[byte][]noted)
+		c.by.results = make(map[string][]noted)
 	}
 	if !over {
-		c.by.results[c.kind] = append(c.by.results[c.kind], n)
+		c.by.results[c.is] = append(c.by.results[c.is], n)
 	}
 	if w.tell && !w.over {
 		var got []string
@@ -122,6 +155,22 @@ func (w *world) note(c *call, err error, entries ...backend.Entry) {
 		}
 		w.tracef("      %s: %s: %s %s", c.by, c.text, n.word(), strings.Join(got, ", "))
 	}
+}
+
+// noteList is note for a listing. Which entries it has is noted, and not its revision: that
+// says in which order they came and went, which makes no difference but for whether it is
+// the present one.
+func (w *world) noteList(c *call, err error, l backend.Listing) {
+	if err != nil {
+		w.note(c, err)
+		return
+	}
+	var entries []backend.Entry
+	for _, key := range l.Keys {
+		e := w.svc.Entry(key)
+		entries = append(entries, backend.Entry{Key: key, Rev: e.Rev, Session: e.Session})
+	}
+	w.keep(c, &l, nil, entries)
 }
 
 func (n noted) word() string {
@@ -137,6 +186,7 @@ var classes = []struct {
 	{context.Canceled, "cancelled"}, {context.DeadlineExceeded, "too late"},
 	{backend.ErrNoEntry, "no entry"}, {backend.ErrExists, "exists"}, {backend.ErrGuard, "guard does not hold"},
 	{backend.ErrConflict, "conflict"}, {backend.ErrNoParent, "no parent"}, {backend.ErrUnavailable, "unavailable"},
+	{elector.ErrDeposed, "deposed"},
 }
 
 // class is an error in a word or two, the same for all that are the same to a caller.

@@ -64,7 +64,7 @@ func (w *world) recordFault(ch choice) (done func()) {
 	}
 	c, kind := w.candidates[ch.by], Fault(ch.label[1])
 	switch {
-	case ch.call != nil && ch.fault:
+	case ch.losesReply():
 		kind = LoseReply
 	case kind == back:
 		return c.healed

@@ -1,24 +1,30 @@
 package explore
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
 var strategies = map[string]func() elector.Strategy{
-	"fair":   func() elector.Strategy { return fair.New() },
-	"unfair": func() elector.Strategy { return unfair.New() },
-	"kafka":  func() elector.Strategy { return kafka.New() },
+	"fair":        func() elector.Strategy { return fair.New() },
+	"unfair":      func() elector.Strategy { return unfair.New() },
+	"kafka":       func() elector.Strategy { return kafka.New() },
+	"parentwatch": func() elector.Strategy { return parentwatch.New() },
 }
 
 // What sleeps must be reached in another way: the states that are visited are the same
@@ -28,7 +34,7 @@ func TestReductionLosesNoState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, cfg := range []Config{
 				{Strategy: strategy, Candidates: 3},
-				{Strategy: strategy, Candidates: 2, Faults: 1, Kinds: []Fault{Expire, Cancel}},
+				{Strategy: strategy, Candidates: 2, Faults: 1},
 			} {
 				visit := func(commute func(a, b choice, left int) bool) (map[stateKey]string, int) {
 					s := search{t: t, cfg: cfg.withDefaults(), began: time.Now(), commute: commute}
@@ -84,6 +90,92 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is taken for the same state offers the same choices, and each leads from it to the
+// same state, whatever led to it.
+func TestSameStatesGoOnAlike(t *testing.T) {
+	type edge struct {
+		from   stateKey
+		choice string
+	}
+	for name, strategy := range strategies {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Strategy: strategy, Candidates: 2, Faults: 4}.withDefaults()
+			choices := make(map[stateKey][]string)
+			edges := make(map[edge]stateKey)
+			again := 0
+			for seed := range uint64(1500) {
+				rnd := rand.New(rand.NewPCG(seed, 0))
+				var last edge
+				require.Nil(t, run(t, cfg, false, func(w *world) (choice, bool) {
+					at, places := w.state()
+					if len(w.steps) > 0 {
+						if to, known := edges[last]; known {
+							again++
+							require.Equal(t, to, at, "by %s after %v", last.choice, w.steps)
+						}
+						edges[last] = at
+					}
+					all := w.choices()
+					var labels []string
+					for _, ch := range all {
+						labels = append(labels, ch.label)
+					}
+					labels = places.rename(labels, 0)
+					offered := slices.Sorted(slices.Values(labels))
+					if before, known := choices[at]; known {
+						require.Equal(t, before, offered, "after %v", w.steps)
+					}
+					choices[at] = offered
+					if len(all) == 0 {
+						return choice{}, false
+					}
+					n := rnd.IntN(len(all))
+					last = edge{at, labels[n]}
+					return all[n], true
+				}))
+			}
+			t.Logf("%d states, %d steps, %d of them taken again", len(choices), len(edges), again)
+		})
+	}
+}
+
+// It does not depend on which of two goroutines comes first what the labels are of the
+// two calls that they make, though these be alike.
+func TestAlikeCalls(t *testing.T) {
+	ways := []func(func()){
+		func(call func()) { call() },
+		func(call func()) { call() },
+	}
+	var labels [2]map[string]int // which way the call has come that has a label
+	for first := range labels {
+		labels[first] = make(map[string]int)
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			w := &world{svc: memory.New(memory.Options{})}
+			c := &candidate{world: w, letter: 'a'}
+			w.candidates = []*candidate{c}
+			s, err := w.svc.Client("a").Open(ctx, backend.OpenOptions{TTL: ttl})
+			require.NoError(t, err)
+			came := make(map[*call]int)
+			for _, way := range []int{first, 1 - first} {
+				go ways[way](func() {
+					k := c.call(callGuards, "ask")
+					k.session, came[k] = s, way
+					w.park(ctx, k)
+				})
+				synctest.Wait()
+			}
+			for _, ch := range w.calls(0, nil) {
+				labels[first][ch.label] = came[ch.call]
+			}
+			cancel()
+			require.NoError(t, s.Close(t.Context()))
+		})
+	}
+	assert.Len(t, labels[0], 2)
+	assert.Equal(t, labels[0], labels[1])
 }
 
 // Each label that is offered is found again by its name, and only those.

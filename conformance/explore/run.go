@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// run runs one schedule, and checks its history if it is told. pick says what to do next, until it returns false.
+// run runs one schedule, and checks its history if it is told. pick says what to do
+// next, until it returns false.
 func run(t *testing.T, cfg Config, tell bool, pick func(w *world) (choice, bool)) (failure *Failure) {
 	var w *world
 	defer watch(&w)()

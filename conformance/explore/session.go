@@ -18,7 +18,7 @@ type process struct {
 // Open implements backend.Backend.
 func (p *process) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
 	w := p.by.world
-	c := &call{by: p.by, kind: callOpen, text: "open a session"}
+	c := p.by.call(callOpen, "open a session")
 	w.park(ctx, c)
 	s, err := p.Client.Open(ctx, o)
 	if err != nil {
@@ -41,7 +41,9 @@ type session struct {
 }
 
 func (s *session) call(kind byte, text string) *call {
-	return &call{by: s.by, kind: kind, text: text, session: s.Session}
+	c := s.by.call(kind, text)
+	c.session = s.Session
+	return c
 }
 
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
@@ -58,13 +60,8 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	c.reads = []string{below(dir)}
 	s.by.world.park(ctx, c)
 	l, err := s.Session.List(ctx, dir)
-	s.by.world.note(c, err, listed(l))
+	s.by.world.noteList(c, err, l)
 	return l, err
-}
-
-// listed notes a listing as if it were an entry.
-func listed(l backend.Listing) backend.Entry {
-	return backend.Entry{Key: l.Dir, Rev: l.Rev, Version: l.Rev}
 }
 
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
@@ -111,9 +108,7 @@ func (w *world) differ(known []backend.Entry) bool {
 func (w *world) landed(c *call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i := slices.Index(c.by.flight, c.kind); i >= 0 {
-		c.by.flight = slices.Delete(c.by.flight, i, i+1)
-	}
+	c.land()
 }
 
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
@@ -126,23 +121,24 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	}
 	s.by.world.park(ctx, c)
 	l, err = s.Session.AwaitList(ctx, known) // a listing's Rev only rises, so it still differs
-	s.by.world.note(c, err, listed(l))
+	s.by.world.noteList(c, err, l)
 	return l, err
 }
 
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := s.call(callGuards, "ask whether the guards hold")
+	kind, text, writes := byte(callGuards), "ask whether the guards hold", []string(nil)
+	for i, op := range ops {
+		is, keys := effect(op)
+		writes = append(writes, keys...)
+		if i == 0 || op.Ephemeral() {
+			kind, text = is, fmt.Sprintf("%v %s", op.Kind, op.Key)
+		}
+	}
+	c := s.call(kind, text)
 	for _, g := range guards {
 		c.reads = append(c.reads, g.Entry.Key)
 	}
-	c.reads = append(c.reads, own)
-	for i, op := range ops {
-		kind, writes := effect(op)
-		c.writes = append(c.writes, writes...)
-		if i == 0 || op.Ephemeral() {
-			c.kind, c.text = kind, fmt.Sprintf("%v %s", op.Kind, op.Key)
-		}
-	}
+	c.reads, c.writes = append(c.reads, own), writes
 	s.by.world.park(ctx, c)
 	made, err := s.Session.Commit(ctx, guards, ops...)
 	s.by.world.note(c, err, made...)

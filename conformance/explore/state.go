@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -68,37 +69,60 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		}
 	}
 	for _, s := range c.sessions {
-		if s == c.session || s.State() != backend.Lost || w.next(c, entries) != (time.Time{}) {
-			b = fmt.Appendf(b, "%v %v;", s.State(), time.Until(s.Deadline()).Round(time.Minute))
+		if s == c.session || s.State() != backend.Lost {
+			b = fmt.Appendf(b, "%v;", s.State())
+		}
+		at := expiry(s, entries)
+		if s.State() == backend.Live && w.faults < w.cfg.Faults {
+			at = s.Deadline() // its link may yet be cut
+		}
+		if !at.IsZero() {
+			b = fmt.Appendf(b, "%v;", time.Until(at).Round(time.Millisecond))
 		}
 	}
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
 	}
-	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v flight %q", c.phase, c.led, c.cut, c.cancelled, sorted(c.flight))
+	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v flight %v", c.phase, c.led, c.cut, c.cancelled, names(c.flight))
 	if t := c.term(); t != nil && c.phase != campaigning && c.phase != finished {
 		b = fmt.Appendf(b, " %v %v %s", t.Context().Err() == nil, t.returned, class(t.outcome))
 	}
-	var waiting []byte
+	var waiting []*call
 	for _, k := range w.parked {
 		if k.by == c {
-			waiting = append(waiting, k.kind)
+			waiting = append(waiting, k)
 		}
 	}
-	b = fmt.Appendf(b, " waiting %q", sorted(waiting))
+	b = fmt.Appendf(b, " waiting %v", names(waiting))
 	if c.forgets() {
 		return b
 	}
-	for _, kind := range sortedKinds(c.results) {
-		b = append(b, ' ', kind)
-		for _, n := range c.results[kind] {
+	for _, is := range slices.Sorted(maps.Keys(c.results)) {
+		b = append(append(b, ' '), is...)
+		for _, n := range c.results[is] {
 			b = append(append(b, ' '), n.text...)
+			if n.list != nil {
+				b = fmt.Appendf(b, " present %v", n.list.Rev == w.svc.Listing(n.list.Dir).Rev)
+			}
 			for _, rev := range n.revs {
 				b = fmt.Appendf(b, ",%d", rank(rev))
 			}
 		}
 	}
 	return b
+}
+
+// names are what the calls are, in an order of their own.
+func names(calls []*call) (all []string) {
+	for _, k := range calls {
+		name := k.is
+		if k.applied {
+			name += "!"
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // A renaming has pairs of candidates' letters.
@@ -160,19 +184,4 @@ func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 		}
 		return at
 	}
-}
-
-func sorted(kinds []byte) string {
-	kinds = slices.Clone(kinds)
-	slices.Sort(kinds)
-	return string(kinds)
-}
-
-func sortedKinds(results map[byte][]noted) []byte {
-	var kinds []byte
-	for kind := range results {
-		kinds = append(kinds, kind)
-	}
-	slices.Sort(kinds)
-	return kinds
 }

@@ -41,7 +41,8 @@ const (
 	// may explain are not compared.
 	Force Kind = "force"
 	// Renumber: an operator deleted where tokens are counted, which lets them begin
-	// anew.
+	// anew: once or more often, from Call to Return, for who deletes one entry after
+	// the other may meet new ones.
 	Renumber Kind = "renumber"
 	// Note: for people.
 	Note Kind = "note"

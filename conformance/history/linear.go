@@ -141,7 +141,11 @@ func (at *election) seat(end int64) (ops []porcupine.Operation) {
 	}
 	for _, e := range at.events {
 		if e.Kind == Renumber {
-			ops = append(ops, operation(op{do: renumber, who: "operator", election: at.path}, e.Call, min(e.until(), end)))
+			until := min(e.until(), end)
+			anew := op{do: renumber, who: "operator", election: at.path}
+			done := anew
+			done.do = renumbered
+			ops = append(ops, operation(anew, e.Call, e.Call), operation(done, until, until))
 		}
 	}
 	return ops

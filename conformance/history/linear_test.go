@@ -50,6 +50,31 @@ func TestLinearizable(t *testing.T) {
 			m.happens(Renumber, 15, 16).Election = "/e"
 			m.leads("b", 1, 1, 20, 30)
 		}, porcupine.Ok},
+		{"tokens begin anew while somebody deletes, again and again", func(m *made) {
+			m.leads("a", 7, 1, 2, 10)
+			m.happens(Renumber, 15, 45).Election = "/e"
+			m.leads("b", 1, 1, 20, 25)
+			m.leads("c", 1, 26, 30, 35)
+			m.leads("a", 1, 36, 50, 60)
+			m.leads("b", 2, 61, 65, 70)
+		}, porcupine.Ok},
+		{"tokens begin anew when nobody deletes any more", func(m *made) {
+			m.happens(Renumber, 15, 45).Election = "/e"
+			m.leads("a", 1, 16, 20, 30)
+			m.leads("b", 1, 46, 50, 60)
+			m.leads("c", 1, 61, 65, 70)
+		}, porcupine.Illegal},
+		{"two lead while tokens begin anew", func(m *made) {
+			m.happens(Renumber, 15, 45).Election = "/e"
+			m.leads("a", 1, 16, 20, 30)
+			m.leads("b", 1, 16, 25, 35)
+		}, porcupine.Illegal},
+		{"tokens begin anew for two operators, of whom one is done", func(m *made) {
+			m.happens(Renumber, 15, 25).Election = "/e"
+			m.happens(Renumber, 20, 45).Election = "/e"
+			m.leads("a", 1, 26, 27, 30)
+			m.leads("b", 1, 31, 32, 40)
+		}, porcupine.Ok},
 		{"tokens fall before they begin anew", func(m *made) {
 			m.leads("a", 7, 1, 2, 10)
 			m.leads("b", 1, 11, 20, 30)

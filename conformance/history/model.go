@@ -28,9 +28,10 @@ type op struct {
 type action int
 
 const (
-	begin    action = iota + 1 // of a term
-	finish                     // of a term
-	renumber                   // of an election
+	begin      action = iota + 1 // of a term
+	finish                       // of a term
+	renumber                     // of an election begins, and may be done again and again
+	renumbered                   // for the last time
 	write
 	look
 	stop // of the recording: what nobody knows of has not been done
@@ -38,9 +39,10 @@ const (
 
 // A seat is the lock of an election.
 type seat struct {
-	holder uint64 // the term that holds it, or 0
-	token  uint64 // the last
-	place  int
+	holder      uint64 // the term that holds it, or 0
+	token       uint64 // the last
+	place       int
+	renumbering int // how many operators are at it
 }
 
 // A state is that of one partition.
@@ -90,10 +92,11 @@ func (s state) step(o op) (bool, state) {
 	at := s.seats[o.election]
 	switch o.do {
 	case begin:
-		if at.holder != 0 || o.token <= at.token || o.place != 0 && o.place != at.place+1 {
+		if at.holder != 0 || at.renumbering == 0 && o.token <= at.token || o.place != 0 && o.place != at.place+1 {
 			return false, s
 		}
-		return true, s.with(o.election, seat{o.term, o.token, o.place})
+		at.holder, at.token, at.place = o.term, o.token, o.place
+		return true, s.with(o.election, at)
 	case finish:
 		if at.holder != o.term {
 			return false, s
@@ -101,6 +104,10 @@ func (s state) step(o op) (bool, state) {
 		at.holder = 0
 		return true, s.with(o.election, at)
 	case renumber:
+		at.renumbering++
+		return true, s.with(o.election, at)
+	case renumbered:
+		at.renumbering--
 		at.token = 0
 		return true, s.with(o.election, at)
 	case stop:
@@ -165,7 +172,9 @@ func (o op) String() string {
 	case finish:
 		return fmt.Sprintf("%s: term %d ends", o.who, o.token)
 	case renumber:
-		return "tokens begin anew"
+		return "tokens may begin anew"
+	case renumbered:
+		return "tokens have begun anew"
 	case stop:
 		return "the recording ends"
 	case look:

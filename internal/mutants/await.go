@@ -25,7 +25,7 @@ func awaitMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"await/changed-already"}, "fair": {"data/predecessor-gone"}},
 			session: awaits(func(s backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					if slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Same(backend.Unknown(e.Key)) }) {
+					if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 						return s.Await(ctx, known...) // that is a read
 					}
 					read, err := now(ctx, s, known)
@@ -170,23 +170,33 @@ func awaitMutants() []Mutant {
 	}
 }
 
-// wakeOne tells of each entry that goes only once, whoever waits for it.
+// wakeOne tells one of those who wait that an entry is gone. The others are not told of what
+// comes after it, either.
 func wakeOne() func(s backend.Session) awaiting {
+	type incarnation struct {
+		key string
+		rev uint64
+	}
 	var mu sync.Mutex
-	told := make(map[uint64]bool)
-	first := func(rev uint64) bool {
+	told := make(map[incarnation]bool)
+	first := func(e backend.Entry) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		was := told[rev]
-		told[rev] = true
+		of := incarnation{e.Key, e.Rev}
+		was := told[of]
+		told[of] = true
 		return !was
 	}
 	return func(s backend.Session) awaiting {
 		return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-			for {
+			for asleep := false; ; asleep = !known[0].Exists() {
 				now, err := s.Await(ctx, known...)
-				if err != nil || len(known) > 1 || known[0].Session == s.ID() || now[0].Exists() || !known[0].Exists() || first(known[0].Rev) {
+				if err != nil || len(known) > 1 || known[0].Session == s.ID() {
 					return now, err
+				}
+				gone := known[0].Exists() && now[0].Rev != known[0].Rev
+				if gone && first(known[0]) || !gone && !asleep {
+					return now, nil
 				}
 				known = now
 			}

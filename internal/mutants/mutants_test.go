@@ -153,11 +153,12 @@ var ran = regexp.MustCompile(`=== RUN +TestSuite/rules/(\S+)`)
 // try runs the suite on the mutant in a process of its own. A rule that ends that has
 // failed, too, and the others are tried again without it.
 func (r *result) try(t *testing.T, program string) {
-	path := filepath.Join(t.TempDir(), "report")
+	scratch := t.TempDir() // for the report, and for the histories of rules that fail as they should
+	path := filepath.Join(scratch, "report")
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		cmd := exec.CommandContext(ctx, program, "-test.run=^TestSuite$", "-test.v")
-		cmd.Env = append(os.Environ(), envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
+		cmd.Env = append(os.Environ(), "TMPDIR="+scratch, envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
 			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out

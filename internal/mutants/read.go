@@ -41,6 +41,7 @@ func readMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/late-joiner", "view/candidates"}},
 			session: calls(func(s backend.Session, o *over) {
 				turn := func(l backend.Listing, err error) (backend.Listing, error) {
+					l.Keys = slices.Clone(l.Keys) // it may be shared
 					slices.Reverse(l.Keys)
 					return l, err
 				}

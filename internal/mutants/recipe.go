@@ -15,7 +15,7 @@ func recipeMutants() []Mutant {
 		{
 			Name:   "all woken",
 			Breaks: "A candidate waits for any change of the directory instead of its predecessor's going.",
-			Rules:  map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}},
+			Rules:  map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
 			campaign: inSession(func(s backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					dir := backend.Parent(known[0].Key)
@@ -33,6 +33,15 @@ func recipeMutants() []Mutant {
 						}
 					}
 				}
+			}),
+		},
+		{
+			Name:   "mark that nobody needs",
+			Breaks: "Whoever takes the seat writes to it once more, which wakes everybody a second time.",
+			Rules:  map[string][]string{"unfair": {"recipe/herd"}},
+			campaign: claiming(func(c *elector.Claim) {
+				gap() // in which the others hear of the seat, lest both come as one
+				c.Announce = true
 			}),
 		},
 		{

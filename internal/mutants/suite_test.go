@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/memtest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -26,10 +27,11 @@ var strategies = []conformance.ElectionConfig{
 	{Strategy: fair.New(), Ordered: true},
 	{Strategy: unfair.New(), Herd: true},
 	{Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true, ID: strconv.Itoa, Entries: controller},
+	{Strategy: parentwatch.New(), Ordered: true, Herd: true},
 }
 
 // suites are their names, and that of the backends' suite.
-var suites = []string{Backend, "fair", "unfair", "kafka"}
+var suites = []string{Backend, "fair", "unfair", "kafka", "parentwatch"}
 
 // controller reads the only entry that candidates have in Kafka's layout.
 func controller(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {

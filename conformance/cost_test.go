@@ -1,0 +1,188 @@
+package conformance_test
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+var update = flag.Bool("update", false, "write the table of docs/strategies.md")
+
+const (
+	costDoc  = "../docs/strategies.md"
+	costHead = "| change | strategy | who | wake-ups | watches set | reads | writes |\n|---|---|---|---|---|---|---|\n"
+)
+
+// TestCosts holds what each change costs each candidate that waits, as the table of
+// docs/strategies.md says it. The table has no number of candidates in it: with more of
+// them it is the same.
+func TestCosts(t *testing.T) {
+	var tables []string
+	for _, n := range []int{4, 9} {
+		table := costHead
+		for _, change := range costlyChanges {
+			for _, cfg := range strategies {
+				synctest.Test(t, func(t *testing.T) {
+					table += costs(t, change, cfg.Strategy, n)
+				})
+			}
+		}
+		tables = append(tables, table)
+	}
+	if tables[0] != tables[1] {
+		t.Fatalf("costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
+	}
+	text, err := os.ReadFile(costDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(text), costHead)
+	if !ok {
+		t.Fatalf("%s has no table that begins with %q", costDoc, costHead)
+	}
+	_, after, _ := strings.Cut(rest, "\n\n")
+	want := before + tables[0] + "\n" + after
+	switch {
+	case want == string(text):
+	case *update:
+		if err := os.WriteFile(costDoc, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s does not say what it costs; go test ./conformance -run TestCosts -args -update mends it:\n%s", costDoc, tables[0])
+	}
+}
+
+// A costlyChange is one that those who wait may have to pay for. It returns who is gone.
+type costlyChange struct {
+	name string
+	do   func(e *costElection) (gone int)
+}
+
+var costlyChanges = []costlyChange{
+	{"the leader resigns", func(e *costElection) int {
+		if err := (<-e.elected).Resign(e.t.Context()); err != nil {
+			e.t.Error(err)
+		}
+		return 0
+	}},
+	{"a candidate joins", func(e *costElection) int { e.join(); return 0 }},
+	{"one that waits withdraws", func(e *costElection) int { e.all[2].withdraw(); return 2 }},
+}
+
+// A costElection has a leader, and others who wait, in the order of their coming.
+type costElection struct {
+	t        *testing.T
+	service  *memory.Service
+	strategy elector.Strategy
+	elected  chan *elector.Term
+	all      []*costCandidate
+}
+
+type costCandidate struct {
+	meter    *backend.Metered
+	withdraw context.CancelFunc
+	won      bool
+}
+
+func (e *costElection) join() {
+	ctx, withdraw := context.WithCancel(e.t.Context())
+	c := &costCandidate{meter: backend.Meter(e.service, nil), withdraw: withdraw}
+	e.all = append(e.all, c)
+	el, err := elector.New(elector.Config{
+		Backend: c.meter, Strategy: e.strategy, Election: "/election", ID: strconv.Itoa(len(e.all)),
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		if err := el.Close(context.Background()); err != nil {
+			e.t.Error(err)
+		}
+	})
+	go func() {
+		if term, err := el.Campaign(ctx); err == nil {
+			c.won = true
+			e.elected <- term
+		}
+	}()
+	e.settle()
+}
+
+// slowly is a service that takes its time with each commit, and none with notices: all
+// who are woken know of a vacancy before anybody has used it.
+func slowly() *memory.Service {
+	return memory.New(memory.Options{Intercept: func(s memory.Step) {
+		if s.Kind == memory.StepCommit {
+			time.Sleep(time.Millisecond)
+		}
+	}})
+}
+
+// settle lets what has begun come to its end, on fake time.
+func (e *costElection) settle() {
+	time.Sleep(100 * time.Millisecond)
+	synctest.Wait()
+}
+
+const theWinner = "the winner"
+
+// costs makes the rows of one change with n candidates who wait.
+func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
+	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n)}
+	for range n + 1 {
+		e.join()
+	}
+	var before []backend.Counts
+	for _, c := range e.all {
+		before = append(before, c.meter.Counts())
+	}
+	gone := change.do(e)
+	e.settle()
+	var rows []string
+	count := make(map[string]int)
+	for i, was := range before {
+		if i == 0 || i == gone {
+			continue
+		}
+		c := e.all[i].meter.Counts().Sub(was)
+		// Each was in one wait before, and is in one now. A wait that has not been a
+		// wake-up was a read.
+		reads := c.Gets + c.Lists + c.Predecessors + c.Waits - c.WakeUps
+		row := fmt.Sprintf(" | %d | %d | %d | %d |\n", c.WakeUps, c.Watches, reads, c.Commits+c.Drops)
+		if e.all[i].won {
+			row = theWinner + row
+		}
+		if count[row]++; count[row] == 1 {
+			rows = append(rows, row)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b string) int { return cmp.Compare(count[a], count[b]) })
+	var table string
+	for _, row := range rows {
+		who := ""
+		switch {
+		case strings.HasPrefix(row, theWinner):
+		case len(rows) == 1:
+			who = "each"
+		case count[row] == 1:
+			who = "the one behind"
+		default:
+			who = "each of the others"
+		}
+		table += fmt.Sprintf("| %s | %s | %s%s", change.name, strategy.Name(), who, row)
+	}
+	return table
+}

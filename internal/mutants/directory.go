@@ -1,0 +1,105 @@
+package mutants
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// directoryMutants break the recipe in which all watch the directory.
+func directoryMutants() []Mutant {
+	const suite = "parentwatch"
+	return []Mutant{
+		{
+			Name:   "listed once",
+			Breaks: "A candidate remembers who stood before it when it came, and leads when that one goes, whoever else is left.",
+			Rules:  map[string][]string{suite: {"term/order", "leave/withdraw", "data/predecessor-gone"}},
+			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+				before := ""
+				return func(l backend.Listing) backend.Listing {
+					i := slices.Index(l.Keys, me())
+					switch {
+					case i > 0 && before == "":
+						before = l.Keys[i-1]
+					case i > 0 && !slices.Contains(l.Keys, before):
+						l.Keys = l.Keys[i:]
+					}
+					return l
+				}
+			}),
+		},
+		{
+			Name:   "win as the second",
+			Breaks: "A candidate leads when one other stands before it.",
+			Rules:  map[string][]string{suite: {"term/order", "data/waiting-deleted"}},
+			// Those who lead at once take turns without end, at one instant.
+			Endless: []string{"run/failing-candidates"},
+			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+				return func(l backend.Listing) backend.Listing {
+					if slices.Index(l.Keys, me()) == 1 {
+						l.Keys = l.Keys[1:]
+					}
+					return l
+				}
+			}),
+		},
+		{
+			Name:   "win without being listed",
+			Breaks: "A candidate that does not find its own entry in the listing takes it for the oldest.",
+			Rules:  map[string][]string{suite: {"data/waiting-deleted", "data/deleted-at-handover", "data/deleted-after-handover"}},
+			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
+				return func(l backend.Listing) backend.Listing {
+					if !slices.Contains(l.Keys, me()) {
+						l.Keys = append([]string{me()}, l.Keys...)
+					}
+					return l
+				}
+			}),
+		},
+		{
+			Name:   "own entry watched beside the directory",
+			Breaks: "A candidate that watches the directory has a watch on its own entry, too.",
+			Rules:  map[string][]string{suite: {"recipe/two-watches"}},
+			campaign: inSession(func(s backend.Session, o *over) {
+				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+					ctx, cancel := context.WithCancel(ctx)
+					var watch sync.WaitGroup
+					defer watch.Wait()
+					defer cancel()
+					for _, key := range known.Keys {
+						if e, err := s.Get(ctx, key); err == nil && e.Session == s.ID() {
+							watch.Go(func() { _, _ = s.Await(ctx, e) }) // what it tells is of no interest
+						}
+					}
+					return s.AwaitList(ctx, known)
+				}
+			}),
+		},
+	}
+}
+
+// listed is the campaign of a mutant that makes something else of each listing. me is the
+// key of its entry.
+func listed(worsen func(me func() string) func(backend.Listing) backend.Listing) campaigner {
+	return inSession(func(s backend.Session, o *over) {
+		me := ""
+		change := worsen(func() string { return me })
+		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+			made, err := s.Commit(ctx, guards, ops...)
+			if err == nil && ops[0].Kind == backend.OpEnqueue {
+				me = made[0].Key
+			}
+			return made, err
+		}
+		o.list = func(ctx context.Context, dir string) (backend.Listing, error) {
+			l, err := s.List(ctx, dir)
+			return change(l), err
+		}
+		o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
+			l, err := s.AwaitList(ctx, known)
+			return change(l), err
+		}
+	})
+}
