@@ -32,7 +32,7 @@ func TestEtcd(t *testing.T) {
 
 func TestConsul(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	url := "consul://" + server.Addr()
 	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=2s", long: url + "?timeout=10s"})
 }

@@ -33,7 +33,7 @@ func TestStory(t *testing.T) {
 func TestServices(t *testing.T) {
 	zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	for _, url := range []string{"zk://" + zk.Addr(), "etcd://" + etcd.Addr(), "consul://" + consul.Addr(), "mem://remote"} {
 		var out bytes.Buffer
 		require.NoError(t, run(t.Context(), &out, url, "/jobs/invoices"), url)

@@ -226,7 +226,7 @@ func TestProcesses(t *testing.T) {
 // The same program on other services: a win, a handover, and a crash.
 func TestOtherServices(t *testing.T) {
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{})
+	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	binary := build(t)
 	for _, url := range []string{
 		"etcd://" + etcd.Addr() + "/demo?timeout=2s",

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"runtime"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -28,7 +30,7 @@ func BenchmarkRaw(b *testing.B) {
 		defer r.close()
 		var delays []time.Duration
 		for b.Loop() {
-			d, err := r.sample(b.Context(), func() error { return pause(b.Context(), benchIdle) })
+			d, err := r.sample(b.Context(), func() error { return program.Sleep(b.Context(), benchIdle) })
 			require.NoError(b, err)
 			delays = append(delays, d)
 		}
@@ -59,7 +61,8 @@ func BenchmarkHandover(b *testing.B) {
 	}
 }
 
-// benchHandover measures handovers, and on a real server counts the messages.
+// benchHandover measures handovers, counts what they allocate, until all is still again,
+// and on a real server the messages.
 func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle time.Duration, l *lab, open func() (seat, error)) {
 	f, err := newField(b.Context(), n, s, path, open)
 	require.NoError(b, err)
@@ -75,11 +78,40 @@ func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle ti
 		delays = append(delays, d)
 	}
 	report(b, delays)
+	b.ReportAllocs() // shows the two below, which are of the handover alone
+	allocs, bytes, err := countAllocs(f, idle)
+	require.NoError(b, err)
+	b.ReportMetric(allocs, "allocs/op")
+	b.ReportMetric(bytes, "B/op")
 	if l != nil {
 		handover, _, err := l.countMessages(f)
 		require.NoError(b, err)
 		b.ReportMetric(handover, "messages/op")
 	}
+}
+
+// countAllocs returns the allocations per handover, of all candidates, and their bytes.
+func countAllocs(f *field, idle time.Duration) (allocs, bytes float64, err error) {
+	const cycles = 20
+	var before, after runtime.MemStats
+	for range cycles {
+		if err := f.idle(idle); err != nil {
+			return 0, 0, err
+		}
+		runtime.ReadMemStats(&before)
+		_, old, err := f.handover()
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := f.idle(max(idle, 5*time.Millisecond)); err != nil {
+			return 0, 0, err
+		}
+		runtime.ReadMemStats(&after)
+		f.enter(old)
+		allocs += float64(after.Mallocs-before.Mallocs) / cycles
+		bytes += float64(after.TotalAlloc-before.TotalAlloc) / cycles
+	}
+	return allocs, bytes, nil
 }
 
 func BenchmarkEnrol(b *testing.B) {

@@ -32,7 +32,7 @@ type config struct {
 const (
 	maxN       = 100_000
 	maxSamples = 1_000_000
-	// herdN is the largest N of the unfair and kafka parts: the herd makes more of them
+	// herdN is the largest N of all parts but fair: the herd makes more of them
 	// slow and tells nothing new.
 	herdN = 500
 )
@@ -54,7 +54,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	f.StringVar(&cfg.dir, "dir", "", "where the servers put their files (default the system's folder for temporary ones); in memory, such as /dev/shm, syncing costs nothing")
 	backends := f.String("backend", "zookeeper", "what to measure on: some of "+strings.Join(all, ","))
 	parted := f.String("parts", strings.Join(names, ","), "what to measure")
-	n := f.String("n", "", fmt.Sprintf("numbers of candidates (default 3,50,500, and on ZooKeeper 5000); unfair and kafka leave out those over %d", herdN))
+	n := f.String("n", "", fmt.Sprintf("numbers of candidates (default 3,50,500, and on ZooKeeper 5000); the strategies but fair leave out those over %d", herdN))
 	memoryN := f.String("memory-n", "1000,5000,10000", "numbers of waiting candidates on memory")
 	f.IntVar(&cfg.samples, "samples", 200, "samples of each delay")
 	f.IntVar(&cfg.crashSamples, "crash-samples", 20, "crashes")

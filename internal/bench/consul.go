@@ -79,7 +79,9 @@ func (s *consulService) crashes() []crashKind {
 }
 
 func (s *consulService) sent() sent {
-	return sent{requests: int(s.https.requests.Load()), watches: int(s.https.watches.Load())}
+	return sent{
+		requests: int(s.https.requests.Load()), watches: int(s.https.watches.Load()), heartbeats: int(s.https.heartbeats.Load()),
+	}
 }
 
 func (s *consulService) messages() (int, error) {
@@ -89,8 +91,8 @@ func (s *consulService) messages() (int, error) {
 	return int(n), nil
 }
 
-// exchanges counts HTTP requests and answers, but for heartbeats.
-type exchanges struct{ requests, watches, messages atomic.Int64 }
+// exchanges counts HTTP requests and answers. Heartbeats are no messages.
+type exchanges struct{ requests, watches, heartbeats, messages atomic.Int64 }
 
 // counted passes requests on and counts them.
 type counted struct {
@@ -100,6 +102,7 @@ type counted struct {
 
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	if p := r.URL.Path; strings.HasPrefix(p, "/v1/session/renew/") || strings.HasPrefix(p, "/v1/agent/check/") {
+		c.to.heartbeats.Add(1)
 		return c.RoundTripper.RoundTrip(r)
 	}
 	if r.URL.Query().Has("index") {
@@ -132,15 +135,16 @@ type bareConsul struct {
 	transport *http.Transport
 	ctx       context.Context // of the watches
 	stop      context.CancelFunc
+	ttl       time.Duration
 }
 
-func (s *consulService) connect(ctx context.Context, addr string, _ time.Duration) (bare, error) {
+func (s *consulService) connect(ctx context.Context, addr string, ttl time.Duration) (bare, error) {
 	client, transport, err := newConsulClient(addr, nil)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return bareConsul{client, transport, ctx, stop}, nil
+	return bareConsul{client, transport, ctx, stop, ttl}, nil
 }
 
 func (c bareConsul) close() {
@@ -191,6 +195,19 @@ func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, er
 		}
 	}()
 	return fired, nil
+}
+
+func (c bareConsul) stand(ctx context.Context, key string) error {
+	ttl := c.ttl.String()
+	session, _, err := c.client.Session().Create(&api.SessionEntry{TTL: ttl}, new(api.WriteOptions).WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	go func() { // ends with the client; where it fails, so does the next watch
+		_ = c.client.Session().RenewPeriodic(ttl, session, nil, c.ctx.Done())
+	}()
+	_, err = c.watch(ctx, key)
+	return err
 }
 
 func (c bareConsul) claim(ctx context.Context) error {

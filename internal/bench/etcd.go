@@ -73,7 +73,9 @@ func (s *etcdService) crashes() []crashKind {
 }
 
 func (s *etcdService) sent() sent {
-	return sent{requests: int(s.rpcs.requests.Load()), watches: int(s.rpcs.watches.Load())}
+	return sent{
+		requests: int(s.rpcs.requests.Load()), watches: int(s.rpcs.watches.Load()), heartbeats: int(s.rpcs.heartbeats.Load()),
+	}
 }
 
 func (s *etcdService) messages() (int, error) {
@@ -83,18 +85,17 @@ func (s *etcdService) messages() (int, error) {
 	return int(n), nil
 }
 
-// rpcs counts what gRPC clients send and receive, but for heartbeats.
-type rpcs struct{ requests, watches, messages atomic.Int64 }
+// rpcs counts what gRPC clients send and receive. Heartbeats are no messages.
+type rpcs struct{ requests, watches, heartbeats, messages atomic.Int64 }
 
-// counterKey is the context's key for the counter of what a call sends; a heartbeat's
-// is nil.
+// counterKey is the context's key for the counter of what a call sends.
 type counterKey struct{}
 
 func (r *rpcs) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Context {
 	counter := &r.requests
 	switch path.Base(info.FullMethodName) {
 	case "LeaseKeepAlive", "MemberList": // a heartbeat is one of each
-		counter = nil
+		counter = &r.heartbeats
 	case "Watch":
 		counter = &r.watches
 	}
@@ -103,14 +104,14 @@ func (r *rpcs) TagRPC(ctx context.Context, info *stats.RPCTagInfo) context.Conte
 
 func (r *rpcs) HandleRPC(ctx context.Context, s stats.RPCStats) {
 	counter, _ := ctx.Value(counterKey{}).(*atomic.Int64)
-	if counter == nil {
-		return
-	}
 	switch s.(type) {
 	case *stats.OutPayload:
 		counter.Add(1)
-		r.messages.Add(1)
 	case *stats.InPayload:
+	default:
+		return
+	}
+	if counter != &r.heartbeats {
 		r.messages.Add(1)
 	}
 }
@@ -128,11 +129,14 @@ func newEtcdClient(addr string, to *rpcs) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
-type bareEtcd struct{ client *clientv3.Client }
+type bareEtcd struct {
+	client *clientv3.Client
+	ttl    time.Duration
+}
 
-func (s *etcdService) connect(_ context.Context, addr string, _ time.Duration) (bare, error) {
+func (s *etcdService) connect(_ context.Context, addr string, ttl time.Duration) (bare, error) {
 	client, err := newEtcdClient(addr, nil)
-	return bareEtcd{client}, err
+	return bareEtcd{client, ttl}, err
 }
 
 func (c bareEtcd) close() { _ = c.client.Close() } // reports its own context's end
@@ -152,10 +156,10 @@ func (c bareEtcd) remove(ctx context.Context, key string) error {
 // watch returns when the watch stands.
 func (c bareEtcd) watch(ctx context.Context, key string) (<-chan time.Time, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	answers := c.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithCreatedNotify(), clientv3.WithFilterPut())
-	if created := <-answers; !created.Created {
+	answers, err := c.deletions(ctx, key)
+	if err != nil {
 		cancel()
-		return nil, fmt.Errorf("not created: %w", created.Err())
+		return nil, err
 	}
 	fired := make(chan time.Time, 1)
 	go func() { // ends with the event; closing the client closes answers, too
@@ -168,6 +172,27 @@ func (c bareEtcd) watch(ctx context.Context, key string) (<-chan time.Time, erro
 		cancel()
 	}()
 	return fired, nil
+}
+
+func (c bareEtcd) stand(ctx context.Context, key string) error {
+	lease, err := c.client.Grant(ctx, int64(c.ttl/time.Second))
+	if err != nil {
+		return err
+	}
+	if _, err := c.client.KeepAlive(context.Background(), lease.ID); err != nil {
+		return err
+	}
+	_, err = c.deletions(ctx, key)
+	return err
+}
+
+// deletions returns a watch that stands.
+func (c bareEtcd) deletions(ctx context.Context, key string) (clientv3.WatchChan, error) {
+	answers := c.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithCreatedNotify(), clientv3.WithFilterPut())
+	if created := <-answers; !created.Created {
+		return nil, fmt.Errorf("not created: %w", created.Err())
+	}
+	return answers, nil
 }
 
 func (c bareEtcd) claim(ctx context.Context) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/program"
 )
 
 // A field is the candidates of one election, in this process.
@@ -37,8 +38,9 @@ type win struct {
 	at      time.Time
 }
 
-// newField makes n candidates, each with what open returns. The caller closes it.
-func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error)) (*field, error) {
+// newField makes n candidates, each with what open returns, and with the field's own
+// hooks after the given changes. The caller closes it.
+func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error), changes ...func(*elector.Hooks)) (*field, error) {
 	f := &field{wins: make(chan win, n), changed: make(chan struct{}, 1)}
 	f.ctx, f.fail = context.WithCancelCause(ctx)
 	hooks := elector.Hooks{
@@ -49,6 +51,9 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 			}
 		},
 		Retry: func(error, int, time.Duration) { f.trouble.Add(1) },
+	}
+	for _, change := range changes {
+		change(&hooks)
 	}
 	for i := range n {
 		at, err := open()
@@ -165,7 +170,7 @@ func (f *field) idle(d time.Duration) error {
 			return err
 		}
 		before := f.changes.Load()
-		if err := pause(f.ctx, d); err != nil {
+		if err := program.Sleep(f.ctx, d); err != nil {
 			return err
 		}
 		if f.waiting.Load() == all && f.changes.Load() == before {

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -22,6 +24,8 @@ const (
 	target, spread = 1.3, 0.2
 	// fallbackN is measured instead where the machine cannot hold more.
 	fallbackN = 2000
+	// otherFiles is how many open files the process has beside the candidates' connections.
+	otherFiles = 200
 	// countCycles is how many handovers messages are counted over.
 	countCycles = 50
 )
@@ -31,6 +35,7 @@ type handoverRow struct {
 	N        int           `json:"n"`
 	Enrol    time.Duration `json:"enrol_ns"`
 	Raw      dist          `json:"raw"`
+	Claimed  dist          `json:"raw_and_claim,omitzero"`
 	Handover dist          `json:"handover"`
 	Ratio    float64       `json:"ratio_p50"`
 	Messages float64       `json:"messages_per_handover"`
@@ -57,6 +62,10 @@ func unfairPart(ctx context.Context, l *lab) (section, error) {
 
 func kafkaPart(ctx context.Context, l *lab) (section, error) {
 	return handovers(ctx, l, kafka.New(), herdN)
+}
+
+func parentwatchPart(ctx context.Context, l *lab) (section, error) {
+	return handovers(ctx, l, parentwatch.New(), herdN)
 }
 
 func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (section, error) {
@@ -88,7 +97,7 @@ func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (secti
 // handoversAt enrols n candidates and measures.
 func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n int) (row handoverRow, err error) {
 	l.say("%s: N = %d: enrolling", s.Name(), n)
-	if err := enoughFiles(n * l.facts.files); err != nil {
+	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return row, err
 	}
 	path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
@@ -108,7 +117,7 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	row.SysMB = int(m.Sys >> 20)
-	if row.Raw, row.Handover, err = sampleInTurn(f, r, l.cfg); err != nil {
+	if row.Raw, row.Claimed, row.Handover, err = sampleInTurn(f, r, l.cfg, claimsSeat(s)); err != nil {
 		return row, err
 	}
 	row.Ratio = ratio(row.Handover.P50, row.Raw.P50)
@@ -121,32 +130,50 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 }
 
 // sampleInTurn takes one raw sample, one handover and so on, each from the same
-// idle state. Which of the two comes first changes from turn to turn, lest one
-// always profits from what the other leaves behind.
-func sampleInTurn(f *field, r *rawPair, cfg config) (raw, handover dist, err error) {
+// idle state. Which of them comes first changes from turn to turn, lest one always
+// profits from what another leaves behind. Of a strategy whose waiting candidates
+// have to claim the seat, it also takes what bare clients need for that.
+func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, handover dist, err error) {
 	idle := func() error { return f.idle(cfg.idle) }
-	var raws, handovers []time.Duration
-	for i := range 2 * cfg.samples {
-		if i%4 == 0 || i%4 == 3 {
+	var raws, claimeds, handovers []time.Duration
+	kinds := []func() error{
+		func() error {
 			d, err := r.sample(f.ctx, idle)
-			if err != nil {
-				return raw, handover, err
-			}
 			raws = append(raws, d)
-			continue
-		}
-		if err := idle(); err != nil {
-			return raw, handover, err
-		}
-		d, old, err := f.handover()
-		if err != nil {
-			return raw, handover, err
-		}
-		f.enter(old)
-		handovers = append(handovers, d)
+			return err
+		},
+		func() error {
+			if err := idle(); err != nil {
+				return err
+			}
+			d, old, err := f.handover()
+			if err == nil {
+				f.enter(old)
+			}
+			handovers = append(handovers, d)
+			return err
+		},
 	}
-	return summarize(raws), summarize(handovers), nil
+	if claims {
+		kinds = append(kinds, func() error {
+			d, err := r.sampleClaim(f.ctx, idle)
+			claimeds = append(claimeds, d)
+			return err
+		})
+	}
+	for range cfg.samples {
+		for _, sample := range kinds {
+			if err := sample(); err != nil {
+				return raw, claimed, handover, err
+			}
+		}
+		slices.Reverse(kinds)
+	}
+	return summarize(raws), summarize(claimeds), summarize(handovers), nil
 }
+
+// claimsSeat tells whether a waiting candidate has to write before it leads.
+func claimsSeat(s elector.Strategy) bool { return s == unfair.New() || s == kafka.New() }
 
 // countMessages returns the messages per handover, and for the old leader to enter
 // again.
@@ -199,14 +226,24 @@ func (r handoverResult) method(w io.Writer) {
 }
 
 func (r handoverResult) results(w io.Writer) {
-	rows := [][]string{{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry"}}
+	head := []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry"}
+	claims := len(r.Rows) > 0 && r.Rows[0].Claimed.N > 0
+	if claims {
+		fmt.Fprintf(w, "Here the winner has to write after the notice, and so does the bare client in a third kind of sample, taken in turn with the others: from just before the deletion until the watcher's own claim, one transaction that writes one key and creates another, has returned.\n\n")
+		head = append(head, "raw notice and claim p50", "p50 / that")
+	}
+	rows := [][]string{head}
 	for _, row := range r.Rows {
-		rows = append(rows, []string{
+		cells := []string{
 			fmt.Sprint(row.N), ms(row.Enrol), fmt.Sprint(row.Handover.N),
 			ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99),
 			ms(row.Handover.P50), ms(row.Handover.P90), ms(row.Handover.P99),
 			fmt.Sprintf("%.2f", row.Ratio), fmt.Sprintf("%.1f", row.Messages), fmt.Sprintf("%.1f", row.Reentry),
-		})
+		}
+		if claims {
+			cells = append(cells, ms(row.Claimed.P50), fmt.Sprintf("%.2f", ratio(row.Handover.P50, row.Claimed.P50)))
+		}
+		rows = append(rows, cells)
 	}
 	fmt.Fprintln(w, table(rows...))
 	for _, note := range r.notes() {

@@ -110,15 +110,3 @@ func cpuModel() string {
 	}
 	return "model unknown"
 }
-
-// pause sleeps for d or until ctx ends.
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

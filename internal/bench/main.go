@@ -11,28 +11,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		stop()
-		if errors.Is(err, flag.ErrHelp) {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { program.Main("bench", run) }
 
 // A part measures one thing and says what it found.
 type part struct {
@@ -47,7 +34,10 @@ func parts() []part {
 		{"fair", true, fairPart},
 		{"unfair", true, unfairPart},
 		{"kafka", true, kafkaPart},
+		{"parentwatch", true, parentwatchPart},
 		{"writes", true, writesPart},
+		{"waiting", true, waitingPart},
+		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
 		{"memory", false, memoryPart},
 	}

@@ -43,9 +43,9 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw,fair,unfair,kafka,writes,crash"
+			parts := "raw,fair,unfair,kafka,parentwatch,writes,waiting,heartbeats,crash"
 			if k.name == "consul" {
-				parts = "raw,fair,unfair,kafka,writes"
+				parts = "raw,fair,unfair,kafka,parentwatch,writes,waiting,heartbeats"
 			}
 			var out bytes.Buffer
 			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3"}
@@ -53,7 +53,7 @@ func TestQuickServers(t *testing.T) {
 			cfg, err := parse(args, io.Discard)
 			require.NoError(t, err)
 			title := k.make(cfg).facts().title
-			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "claims and fenced writes"} {
+			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "handover, parentwatch", "claims and fenced writes", "waiting candidates, fair", "many elections on one session"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
@@ -111,7 +111,7 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 	_, err = client.Put(t.Context(), "/k", "v")
 	require.NoError(t, err)
 	<-answers
-	assert.Equal(t, sent{requests: 2, watches: 1}, s.sent())
+	assert.Equal(t, sent{requests: 2, watches: 1, heartbeats: 5}, s.sent())
 	n, err := s.messages()
 	require.NoError(t, err)
 	assert.Equal(t, 4+3, n, "two calls, and on the watch's stream a request, its answer and an event")
@@ -136,7 +136,7 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond})
 	require.NoError(t, err)
-	assert.Equal(t, sent{requests: 3, watches: 1}, s.sent())
+	assert.Equal(t, sent{requests: 3, watches: 1, heartbeats: 5}, s.sent())
 	n, err := s.messages()
 	require.NoError(t, err)
 	assert.Equal(t, 2*4, n, "a request and an answer each")

@@ -6,16 +6,23 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
 // rawPair is two bare clients: one deletes a key, the other's watch on it fires.
 // Whoever elects by such keys cannot be faster than that.
-type rawPair struct{ owner, watcher bare }
+type rawPair struct {
+	owner, watcher bare
+
+	ctx   context.Context  // of the watch, which may outlast a sample's
+	fired <-chan time.Time // of the watch on the key that is deleted next
+}
 
 // newRawPair connects a pair, and has the server compile its code and fill its caches
 // before anything is measured. The caller closes it.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
-	r = new(rawPair)
+	r = &rawPair{ctx: ctx}
 	if r.owner, err = l.service.connect(ctx, l.service.addr(), l.cfg.ttl); err != nil {
 		return nil, err
 	}
@@ -23,13 +30,23 @@ func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
 		r.owner.close()
 		return nil, err
 	}
-	for range l.warmups() {
-		if _, err := r.sample(ctx, ctx.Err); err != nil {
-			r.close()
-			return nil, err
-		}
+	if err := r.warmUp(ctx, l.warmups()); err != nil {
+		r.close()
+		return nil, err
 	}
 	return r, nil
+}
+
+func (r *rawPair) warmUp(ctx context.Context, samples int) error {
+	if err := r.arm(ctx); err != nil {
+		return err
+	}
+	for range samples {
+		if _, err := r.sample(ctx, ctx.Err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 const warmups = 2000
@@ -46,16 +63,29 @@ func (r *rawPair) close() {
 	r.watcher.close()
 }
 
-// sample takes the delay from just before the deletion to the watch. idle blocks
-// for the idle time before.
-func (r *rawPair) sample(ctx context.Context, idle func() error) (time.Duration, error) {
+// arm makes the key that is deleted next, and watches it.
+func (r *rawPair) arm(ctx context.Context) (err error) {
 	if err := r.owner.create(ctx, rawKey); err != nil {
-		return 0, fmt.Errorf("create %s: %w", rawKey, err)
+		return fmt.Errorf("create %s: %w", rawKey, err)
 	}
-	fired, err := r.watcher.watch(ctx, rawKey)
+	if r.fired, err = r.watcher.watch(r.ctx, rawKey); err != nil {
+		return fmt.Errorf("watch %s: %w", rawKey, err)
+	}
+	return nil
+}
+
+// sample takes the delay from just before the deletion to the watch. idle blocks for the
+// idle time before. All else is done right after, as candidates enter again right after a
+// handover: then the connections of either have been idle for as long when their turn comes.
+func (r *rawPair) sample(ctx context.Context, idle func() error) (time.Duration, error) {
+	d, err := r.notice(ctx, idle)
 	if err != nil {
-		return 0, fmt.Errorf("watch %s: %w", rawKey, err)
+		return 0, err
 	}
+	return d, r.arm(ctx)
+}
+
+func (r *rawPair) notice(ctx context.Context, idle func() error) (time.Duration, error) {
 	if err := idle(); err != nil {
 		return 0, err
 	}
@@ -63,8 +93,26 @@ func (r *rawPair) sample(ctx context.Context, idle func() error) (time.Duration,
 	if err := r.owner.remove(ctx, rawKey); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", rawKey, err)
 	}
-	at, err := await(ctx, fired)
+	at, err := await(ctx, r.fired)
 	return at.Sub(began), err
+}
+
+// sampleClaim takes the delay from just before the deletion until the watcher, told of
+// it, has claimed a seat by a write of its own.
+func (r *rawPair) sampleClaim(ctx context.Context, idle func() error) (time.Duration, error) {
+	notice, err := r.notice(ctx, idle)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if err := r.watcher.claim(ctx); err != nil {
+		return 0, fmt.Errorf("claim: %w", err)
+	}
+	d := notice + time.Since(began)
+	if err := r.watcher.remove(ctx, rawSeat); err != nil {
+		return 0, fmt.Errorf("delete %s: %w", rawSeat, err)
+	}
+	return d, r.arm(ctx)
 }
 
 // await receives the instant at which a bare client's watch has fired.
@@ -102,7 +150,7 @@ func rawPart(ctx context.Context, l *lab) (section, error) {
 			wait time.Duration
 			to   *[]time.Duration
 		}{{0, &busy}, {l.cfg.idle, &idle}} {
-			d, err := r.sample(ctx, func() error { return pause(ctx, kind.wait) })
+			d, err := r.sample(ctx, func() error { return program.Sleep(ctx, kind.wait) })
 			if err != nil {
 				return nil, err
 			}

@@ -19,7 +19,7 @@ type service interface {
 	open(addr string, ttl time.Duration) (seat, error)
 	// connect connects a bare client.
 	connect(ctx context.Context, addr string, ttl time.Duration) (bare, error)
-	// sent tells what the candidates have sent so far, heartbeats left out.
+	// sent tells what the candidates have sent so far.
 	sent() sent
 	// messages returns how many messages the candidates have sent and received since
 	// the last call, heartbeats left out.
@@ -37,8 +37,9 @@ type seat struct {
 
 // sent is what clients have sent.
 type sent struct {
-	requests int // each has one answer, for which somebody may wait
-	watches  int // requests whose answer is a change; what is no request of its own is left out
+	requests   int // each has one answer, for which somebody may wait
+	watches    int // requests whose answer is a change; what is no request of its own is left out
+	heartbeats int // which are not among the requests
 }
 
 // A bare client is the service's own one, used directly.
@@ -52,6 +53,9 @@ type bare interface {
 	// deletion has come to the watcher's goroutine; it is closed after that, or if
 	// something else has happened.
 	watch(ctx context.Context, key string) (<-chan time.Time, error)
+	// stand holds a session and watches a key that exists, until the client is closed,
+	// with no more than the client library needs for that.
+	stand(ctx context.Context, key string) error
 	// claim writes rawEpoch and creates rawSeat in one transaction.
 	claim(ctx context.Context) error
 	// write checks that rawEpoch is there and writes it in one transaction.

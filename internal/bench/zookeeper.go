@@ -53,11 +53,15 @@ func (z *zooKeeper) start() (err error) {
 func (z *zooKeeper) close() error { return z.server.Close() }
 func (z *zooKeeper) addr() string { return z.server.Addr() }
 
-// open makes a backend for one candidate among thousands in one process: its
-// buffers hold a listing of all of them, but not what the server would allow.
+// The buffers of candidates and bare clients, of which there are thousands in one
+// process: they hold a listing of all candidates, but not what the server would allow.
+const maxRequest, maxResponse = 64 << 10, 1 << 20
+
+// open makes a backend for one candidate. It adds some bytes to the limit of requests,
+// which would take another page or two.
 func (z *zooKeeper) open(addr string, ttl time.Duration) (seat, error) {
 	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{addr}, SessionTimeout: ttl, MaxRequest: 64 << 10, MaxResponse: 1 << 20,
+		Servers: []string{addr}, SessionTimeout: ttl, MaxRequest: maxRequest - 64, MaxResponse: maxResponse,
 		Dialer: z.pings.dial,
 	})
 	return seat{backend: b}, err
@@ -72,7 +76,9 @@ func (z *zooKeeper) crashes() []crashKind {
 	}}
 }
 
-func (z *zooKeeper) sent() sent { return sent{requests: int(z.pings.requests.Load())} }
+func (z *zooKeeper) sent() sent {
+	return sent{requests: int(z.pings.requests.Load()), heartbeats: int(z.pings.n.Load())}
+}
 
 // messages asks the server, which counts that, too: so it is asked twice in a row
 // each time.
@@ -108,6 +114,7 @@ func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration)
 func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (bareZooKeeper, error) {
 	ready := make(chan struct{}, 1)
 	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.pings.dial),
+		zk.WithMaxConnBufferSize(maxRequest), zk.WithMaxBufferSize(maxResponse),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
 				select {
@@ -165,6 +172,11 @@ func (c bareZooKeeper) watch(_ context.Context, key string) (<-chan time.Time, e
 		close(fired)
 	}()
 	return fired, nil
+}
+
+func (c bareZooKeeper) stand(_ context.Context, key string) error {
+	_, _, _, err := c.conn.GetW(key)
+	return err
 }
 
 func (c bareZooKeeper) claim(context.Context) error {

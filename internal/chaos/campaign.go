@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/program"
 )
 
 const (
@@ -143,7 +144,7 @@ func (c *campaign) underFaults(ctx context.Context) error {
 	if err := c.awaitWork(ctx); err != nil {
 		return err
 	}
-	return sleep(ctx, calm)
+	return program.Sleep(ctx, calm)
 }
 
 // watch finds when the service was away, whatever made it so, until ctx ends.
@@ -155,7 +156,7 @@ func (c *campaign) watch(ctx context.Context) {
 		_, err := c.service.leader()
 		answered := c.clock.Now()
 		away = away || err != nil || answered-asked > int64(patience)
-		over := sleep(ctx, every) != nil
+		over := program.Sleep(ctx, every) != nil
 		if away && (err == nil || over) {
 			c.outages = append(c.outages, meeting{outage, served, answered})
 			c.faults.Add(history.Event{Kind: history.Fault, Text: outage.name, Call: served, Return: answered, Outcome: history.OK})
@@ -182,7 +183,7 @@ func (c *campaign) inject(ctx context.Context) error {
 		if !s.Overlap {
 			going.Wait()
 		}
-		if err := sleep(ctx, s.Wait); err != nil {
+		if err := program.Sleep(ctx, s.Wait); err != nil {
 			return err
 		}
 		select {
@@ -195,7 +196,7 @@ func (c *campaign) inject(ctx context.Context) error {
 			return err
 		}
 		going.Go(func() {
-			err := errors.Join(sleep(ctx, s.For), end())
+			err := errors.Join(program.Sleep(ctx, s.For), end())
 			if err != nil {
 				failed <- err
 			}
@@ -251,7 +252,7 @@ func (c *campaign) awaitWork(ctx context.Context) error {
 			c.complain("progress: nobody has worked as a leader for %v, with no fault any more", bound)
 			return nil
 		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+		if err := program.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -300,15 +301,4 @@ func (c *campaign) close() error {
 // keepLogs puts the servers' logs to what was recorded.
 func (c *campaign) keepLogs() error {
 	return os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.log()), 0o644)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -56,7 +57,7 @@ type candidateOptions struct {
 }
 
 func strategies() map[string]elector.Strategy {
-	return map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New(), "kafka": kafka.New()}
+	return map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New(), "kafka": kafka.New(), "parentwatch": parentwatch.New()}
 }
 
 // beCandidate is the candidate's process: it campaigns and leads until it is told to

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/program"
 )
 
 // Evidence is what a campaign has left.
@@ -68,7 +69,7 @@ func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
 		if err != nil || len(there) == 0 || time.Now().After(deadline) {
 			return there, err
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := program.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,7 @@
 // Command chaos runs campaigns of real faults against real servers, with candidates in
 // processes of their own, and checks what they have recorded:
 //
-//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,unfair,kafka] [-seed 1] [-minutes 1]
+//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,unfair,kafka,parentwatch] [-seed 1] [-minutes 1]
 //
 // It prints a line for each campaign. The faults and their order depend on the seed alone.
 // On a violation it keeps all that was recorded, says where, and exits with 1.
@@ -9,13 +9,11 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
 func main() {
@@ -26,15 +24,7 @@ func main() {
 		}
 		return
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return
-		}
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		os.Exit(1)
-	}
+	program.Main("chaos", run)
 }
 
 // run does all campaigns that were asked for, one after the other.

@@ -26,7 +26,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
 	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, or both by a comma")
-	strategy := flags.String("strategy", "all", "fair, unfair, kafka: several by commas, or all")
+	strategy := flags.String("strategy", "all", "fair, unfair, kafka, parentwatch: several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
@@ -47,7 +47,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return chosen
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
-	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka")
+	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka", "parentwatch")
 	for _, n := range list("servers", *servers, "1", "3") {
 		number, _ := strconv.Atoi(n) // list has looked at it
 		o.servers = append(o.servers, number)

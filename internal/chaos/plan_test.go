@@ -67,7 +67,7 @@ func TestOptions(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	assert.True(t, o.clock)
-	assert.Len(t, o.trials(), 4*2*3)
+	assert.Len(t, o.trials(), 4*2*4)
 	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5 -clock=false"), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, []trial{

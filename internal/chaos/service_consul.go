@@ -14,7 +14,7 @@ import (
 // startConsul starts servers, and for a cluster one agent beside them, which the
 // candidates talk to: a session that is tied to a health check is tied to one agent.
 func startConsul(servers int, parameters string, timeout time.Duration, failover failover) (*service, error) {
-	c, err := servertest.StartConsulCluster(servers, servertest.ConsulConfig{})
+	c, err := servertest.StartConsulCluster(servers, servertest.ConsulConfig{NoSync: true})
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func startConsul(servers int, parameters string, timeout time.Duration, failover
 	}
 	s.access = s.servers
 	if servers > 1 {
-		agent, err := servertest.StartConsulAgent(c.Members, servertest.ConsulConfig{})
+		agent, err := servertest.StartConsulAgent(c.Members, servertest.ConsulConfig{NoSync: true})
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}

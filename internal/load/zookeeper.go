@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -27,7 +28,7 @@ type zooKeeperWorld struct {
 }
 
 func startZooKeeper(cfg config) (world, error) {
-	if err := enoughFiles(cfg.candidates + otherFiles); err != nil {
+	if err := program.EnoughFiles(cfg.candidates + otherFiles); err != nil {
 		return nil, err
 	}
 	server, err := servertest.StartZooKeeper(servertest.ZooKeeperConfig{

@@ -2,17 +2,21 @@
 // prints, and then, as tables, what the conformance suites have reported: every rule
 // on every combination of a strategy and a service.
 //
-//	go run ./internal/testmatrix -race ./...
+//	go run ./internal/testmatrix -race ./... -- ./conformance -run Clusters
+//
+// With -- between them it runs go test once with each list of arguments, one after the
+// other, whatever became of those before.
 //
 // Reports of tests called TestElectionOn… and TestConformance… are taken; other tests
 // try the suites on something that isn't this library's, or is broken on purpose.
 //
-// It ends with go test's own exit code. Results from go's cache count: go test repeats
-// what such a test has printed.
+// It ends with go test's own exit code, the first that tells of a failure. Results from
+// go's cache count: go test repeats what such a test has printed.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 )
 
@@ -34,6 +39,22 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) (code int, err error) {
+	var reports reports
+	for more := true; more; {
+		list := args
+		i := slices.Index(args, "--")
+		if more = i >= 0; more {
+			list, args = args[:i], args[i+1:]
+		}
+		c, e := test(list, &reports, stdout, stderr)
+		code, err = cmp.Or(code, c), errors.Join(err, e)
+	}
+	reports.print(stdout)
+	return code, err
+}
+
+// test runs go test once.
+func test(args []string, reports *reports, stdout, stderr io.Writer) (code int, err error) {
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = stderr
 	events, err := cmd.StdoutPipe()
@@ -43,14 +64,12 @@ func run(args []string, stdout, stderr io.Writer) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 1, err
 	}
-	var reports reports
-	p := printer{out: stdout, tests: make(map[test]*strings.Builder)}
+	p := printer{out: stdout, tests: make(map[name]*strings.Builder)}
 	readErr := each(events, func(e event) {
 		p.print(e)
 		reports.take(e)
 	})
 	waitErr := cmd.Wait()
-	reports.print(stdout)
 	var exit *exec.ExitError
 	switch {
 	case errors.As(waitErr, &exit) && exit.ExitCode() > 0:
@@ -88,17 +107,18 @@ func each(r io.Reader, do func(event)) error {
 	}
 }
 
-type test struct{ pkg, name string }
+// A name is that of a test, with its package.
+type name struct{ pkg, test string }
 
 // A printer prints what go test without -v prints: of a test that passed nothing, of
 // one that failed all, and a line for each package.
 type printer struct {
 	out   io.Writer
-	tests map[test]*strings.Builder
+	tests map[name]*strings.Builder
 }
 
 func (p *printer) print(e event) {
-	of := test{e.Package, e.Test}
+	of := name{e.Package, e.Test}
 	switch {
 	case e.Action == "build-output", e.Action == "output" && e.Test == "":
 		if e.Output != "PASS\n" {

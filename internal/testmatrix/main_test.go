@@ -21,7 +21,7 @@ func show(t *testing.T, events string) (printed, tables string) {
 	t.Helper()
 	var out, matrix strings.Builder
 	var r reports
-	p := printer{out: &out, tests: make(map[test]*strings.Builder)}
+	p := printer{out: &out, tests: make(map[name]*strings.Builder)}
 	if err := each(strings.NewReader(events), func(e event) { p.print(e); r.take(e) }); err != nil {
 		t.Fatal(err)
 	}
@@ -64,5 +64,17 @@ func TestPrintsWhatIsNoEvent(t *testing.T) {
 	}
 	if tables != "" {
 		t.Errorf("tables of nothing:\n%s", tables)
+	}
+}
+
+// Each list of arguments is a run of its own, and the first failure is told at the end.
+func TestLists(t *testing.T) {
+	var out, complaints strings.Builder
+	code, err := run([]string{"-no-such-flag", "--", "-vet=off", "-list", "^TestTables$", "."}, &out, &complaints)
+	if code == 0 || err != nil {
+		t.Errorf("exit code %d, error %v", code, err)
+	}
+	if all := out.String() + complaints.String(); !strings.Contains(all, "no-such-flag") || !strings.Contains(all, "TestTables\n") {
+		t.Errorf("printed:\n%s", all)
 	}
 }

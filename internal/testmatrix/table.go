@@ -35,7 +35,7 @@ var (
 // reports are those taken so far.
 type reports struct {
 	all  []*report
-	open map[test]*report
+	open map[name]*report
 }
 
 // take looks for a report in the output of a test.
@@ -43,11 +43,11 @@ func (r *reports) take(e event) {
 	if e.Action != "output" || !ours.MatchString(e.Test) {
 		return
 	}
-	of, text := test{e.Package, e.Test}, strings.TrimRight(e.Output, "\n")
+	of, text := name{e.Package, e.Test}, strings.TrimRight(e.Output, "\n")
 	if m := head.FindStringSubmatch(text); m != nil {
 		next := &report{strategy: m[1], service: m[2], results: make(map[string]result)}
 		if r.open == nil {
-			r.open = make(map[test]*report)
+			r.open = make(map[name]*report)
 		}
 		r.all, r.open[of] = append(r.all, next), next
 		return
