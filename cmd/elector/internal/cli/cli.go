@@ -1,0 +1,156 @@
+// Package cli is the command line of elector.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Exit codes.
+const (
+	OK          = 0
+	Failed      = 1
+	Misused     = 2
+	Interrupted = 130
+)
+
+// sameInterrupt is how soon after an interrupt another one is not a second one.
+const sameInterrupt = 300 * time.Millisecond
+
+var errInterrupted = errors.New("interrupted")
+
+// usageError is a mistake of who wrote the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// Main runs the command line of the process, and returns its exit code.
+//
+// The first interrupt ends the context, so that what is running cleans up and tells what
+// it has; the second ends the process at once.
+func Main() int {
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	defer interrupt(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		fmt.Fprintln(os.Stderr, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind")
+		interrupt(errInterrupted)
+		// Some, such as timeout(1), pass one interrupt on twice.
+		for first := time.Now(); time.Since(first) < sameInterrupt; {
+			<-signals
+		}
+		os.Exit(Interrupted)
+	}()
+	return Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// Run runs a command line, and returns its exit code. Errors are printed to stderr.
+func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	at, err := root.ExecuteContextC(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, errInterrupted):
+		fmt.Fprintf(stderr, "elector: %v\n", err) // which may have more in it
+		return Interrupted
+	case errors.As(err, &usage):
+		fmt.Fprintf(stderr, "elector: %v\n\nSee '%s --help'.\n", err, at.CommandPath())
+		return Misused
+	}
+	fmt.Fprintf(stderr, "elector: %v\n", err)
+	return Failed
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "elector",
+		Short:   "Look at leader election",
+		Long:    rootHelp,
+		Version: version(),
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		// Run prints them.
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
+	root.AddCommand(newCompare(), newMan())
+	return root
+}
+
+// plain leaves out what names functions of Go, of an error that names flag and value.
+func plain(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	return fmt.Errorf("--%s %q: give %s", bad.GetFlag().Name, bad.GetValue(), kinds[bad.GetFlag().Value.Type()])
+}
+
+// kinds say what flags of a type take.
+var kinds = map[string]string{
+	"intSlice":    "whole numbers, with commas between, such as 3,10,50",
+	"stringSlice": "words, with commas between",
+	"int":         "a whole number",
+	"uint64":      "a whole number from 0",
+	"float64":     "a number, such as 0.1",
+	"duration":    "a duration, such as 10ms or 4s",
+	"bool":        "true or false",
+}
+
+// noArgs refuses arguments, and names the commands where one was meant.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if !cmd.HasSubCommands() {
+		return usageError{fmt.Errorf("unexpected argument %q: %s takes flags only", args[0], cmd.CommandPath())}
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageError{fmt.Errorf("unknown command %q: there are %s", args[0], strings.Join(names, ", "))}
+}
+
+// version is what the binary was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v, modified := info.Main.Version, ""
+	if v == "" {
+		v = "(devel)"
+	}
+	revision := ""
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision" && v == "(devel)":
+			revision = " " + s.Value
+		case s.Key == "vcs.modified" && s.Value == "true" && v == "(devel)":
+			modified = " modified"
+		}
+	}
+	return v + revision + modified + ", " + info.GoVersion
+}

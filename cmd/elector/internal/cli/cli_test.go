@@ -1,0 +1,260 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// beElector has the test binary be the command.
+const beElector = "ELECTOR_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beElector) != "" {
+		os.Exit(Main())
+	}
+	os.Exit(m.Run())
+}
+
+// small is a comparison that takes a moment.
+var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0.25", "--delay", "0"}
+
+func run(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = Run(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestMisuse(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"comprae"}, `unknown command "comprae": there are compare, completion, man`},
+		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
+		{[]string{"compare", "--frob"}, "unknown flag: --frob"},
+		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are fair, unfair, kafka, parentwatch`},
+		{[]string{"compare", "--n", "1"}, "--n 1: must be from 2"},
+		{[]string{"compare", "--n", "three"}, `--n "three": give whole numbers, with commas between`},
+		{[]string{"compare", "--simulate", "1"}, "--simulate 1: must be from 2"},
+		{[]string{"compare", "--simulate", "5,5"}, "--simulate 5: is given twice"},
+		{[]string{"compare", "--ttl", "10"}, `--ttl "10": give a duration, such as 10ms or 4s`},
+		{[]string{"compare", "--backend", "redis://h"}, `unknown scheme "redis": there are zk://`},
+		{[]string{"compare", "--json", dir}, "is a directory: name a file"},
+		{[]string{"compare", "--json", dir + "/none/x"}, "x cannot be written: "},
+		{[]string{"compare", "--html", dir + "/none/x"}, "x cannot be written: "},
+		{[]string{"compare", "--html", "-"}, "--html -: name a file"},
+		{[]string{"compare", "--charts", "/dev/null/x"}, "--charts: mkdir /dev/null: not a directory"},
+		{[]string{"man"}, "name one directory"},
+		{[]string{"man", "a", "b"}, "name one directory"},
+	} {
+		code, stdout, stderr := run(c.args...)
+		assert.Equal(t, Misused, code, c.args)
+		assert.Contains(t, stderr, c.says, c.args)
+		assert.Contains(t, stderr, "--help'", c.args)
+		assert.Empty(t, stdout, c.args)
+	}
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+// TestSecrets holds that no credentials are repeated.
+func TestSecrets(t *testing.T) {
+	code, stdout, stderr := run("compare", "--backend", "zk://user:hunter2@h")
+	assert.Equal(t, Misused, code)
+	assert.NotContains(t, stdout+stderr, "hunter2")
+}
+
+func TestHelp(t *testing.T) {
+	for args, wants := range map[string][]string{
+		"":               {"compare", "completion", "man", "EXIT STATUS", "ENVIRONMENT"},
+		"--help":         {"compare", "EXIT STATUS"},
+		"compare --help": {"EXIT STATUS", "130", "ENVIRONMENT", "Examples:", "elector compare --json -", "--simulate"},
+		"man --help":     {"EXIT STATUS", "Examples:"},
+		"--version":      {"elector version ", "go1."},
+	} {
+		code, stdout, stderr := run(strings.Fields(args)...)
+		assert.Equal(t, OK, code, args)
+		assert.Empty(t, stderr, args)
+		for _, want := range wants {
+			assert.Contains(t, stdout, want, args)
+		}
+		for line := range strings.Lines(stdout) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "-") && !strings.HasPrefix(line, "    elector") { // flags, examples
+				assert.LessOrEqual(t, len(line), 90, line)
+			}
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, stdout, _ := run("completion", shell)
+		assert.Equal(t, OK, code)
+		assert.Contains(t, stdout, "elector")
+	}
+	_, stdout, _ := run("__complete", "compare", "--strategy", "")
+	assert.Contains(t, stdout, "parentwatch\n")
+	_, stdout, _ = run("__complete", "comp")
+	assert.Contains(t, stdout, "compare\t")
+}
+
+func TestMan(t *testing.T) {
+	dir := t.TempDir()
+	code, _, stderr := run("man", dir)
+	require.Equal(t, OK, code, stderr)
+	page, err := os.ReadFile(filepath.Join(dir, "elector-compare.1"))
+	require.NoError(t, err)
+	for _, section := range []string{".SH NAME", ".SH SYNOPSIS", ".SH EXIT STATUS", ".SH ENVIRONMENT", ".SH OPTIONS", ".SH EXAMPLE"} {
+		assert.Contains(t, string(page), section)
+	}
+	code, _, stderr = run("man", dir+"/none")
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, stderr, "make the directory first")
+}
+
+// TestTable holds what is printed where, and that no bar is drawn but on a terminal.
+func TestTable(t *testing.T) {
+	code, stdout, stderr := run(small...)
+	require.Equal(t, OK, code, stderr)
+	for _, want := range []string{
+		"4 leader changes in each run, 1 of them crashes; churn 0.05; seed 1; session timeout 200ms\n", "mem://\n",
+		"leaderless", "growth\n", "counted by the service itself", "Jain  ",
+	} {
+		assert.Contains(t, stdout, want)
+	}
+	assert.Regexp(t, `(?m)^ +fair +4( +[0-9.]+(ns|µs|ms|s|)){6} +3 +`, stdout)
+	assert.Equal(t, "mem://, fair, 2 candidates: done\nmem://, fair, 4 candidates: done\nmem://, unfair, 2 candidates: done\nmem://, unfair, 4 candidates: done\n", stderr)
+}
+
+// TestFiles holds that files are written whole, and that the standard output is JSON and
+// nothing else where that is asked for.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	at, page, charts := filepath.Join(dir, "report.json"), filepath.Join(dir, "report.html"), filepath.Join(dir, "charts")
+	require.NoError(t, os.WriteFile(at, []byte(strings.Repeat("old", 1<<20)), 0o600))
+	code, stdout, stderr := run(append(small, "--json", at, "--html", page, "--charts", charts, "--simulate", "2,5")...)
+	require.Equal(t, OK, code, stderr)
+	assert.Contains(t, stdout, "\nsimulation\n")
+	assert.Contains(t, stdout, "a model of a server: round trip ")
+	text, err := os.ReadFile(at)
+	require.NoError(t, err)
+	r := parsed(t, text)
+	assert.Len(t, r.Runs, 4)
+	assert.Len(t, r.Simulation.Runs, 4)
+	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0.25 --delay 0s --json "+at+" --html "+page+" --charts "+charts+" --simulate 2,5", r.Method.Command)
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(html), "</html>")
+	svg, err := os.ReadFile(filepath.Join(charts, "simulation.svg"))
+	require.NoError(t, err)
+	assert.Contains(t, string(svg), "</svg>")
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Len(t, left, 3)
+
+	code, stdout, _ = run(append(small, "--json", "-")...)
+	require.Equal(t, OK, code)
+	assert.Len(t, parsed(t, []byte(stdout)).Runs, 4)
+}
+
+// parsed reads a report, and holds that writing it again makes the same.
+func parsed(t *testing.T, text []byte) (r report.Report) {
+	t.Helper()
+	in := json.NewDecoder(bytes.NewReader(text))
+	in.DisallowUnknownFields()
+	require.NoError(t, in.Decode(&r))
+	assert.Equal(t, report.Schema, r.Schema)
+	var again bytes.Buffer
+	require.NoError(t, writeJSON(&again, r))
+	assert.Equal(t, string(text), again.String())
+	return r
+}
+
+// TestUnreachable holds that a service which is not there is a failure, and what was found
+// on others is told.
+func TestUnreachable(t *testing.T) {
+	code, stdout, stderr := run(append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, stderr, "the service cannot be used")
+	assert.Contains(t, stdout, "mem://\n")
+	assert.Contains(t, stdout, "* fair, 2 candidates: ended after 0 of 4 leader changes: the service cannot be used")
+}
+
+// TestInterrupt interrupts the command as a user does: in its second run, of seconds.
+func TestInterrupt(t *testing.T) {
+	at := filepath.Join(t.TempDir(), "report.json")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", "2,4", "--changes", "200", "--crashes", "0", "--json", at)
+	code, stdout, stderr := interrupted(t, cmd, "2 candidates: done", 1)
+	assert.Equal(t, Interrupted, code)
+	assert.Contains(t, stderr, "elector: interrupted: cleaning up")
+	assert.Contains(t, stdout, "* fair, 4 candidates: ended after ")
+	assert.Contains(t, stdout, "leader changes: interrupted\n")
+	text, err := os.ReadFile(at)
+	require.NoError(t, err)
+	r := parsed(t, text)
+	require.Len(t, r.Runs, 2)
+	assert.Empty(t, r.Runs[0].Truncated)
+	assert.Equal(t, "interrupted", r.Runs[1].Truncated)
+}
+
+// TestInterruptTwice holds that a second interrupt does not wait for anything: here for
+// somebody to read what is printed, a timeline of the herd that is more than a pipe holds.
+func TestInterruptTwice(t *testing.T) {
+	unread, stdout, err := os.Pipe()
+	require.NoError(t, err)
+	defer unread.Close()
+	defer stdout.Close()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--json", "-")
+	cmd.Stdout = stdout
+	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", 2)
+	assert.Equal(t, Interrupted, code)
+	assert.Contains(t, stderr, "interrupt again")
+}
+
+// interrupted starts the command, interrupts it some times when it has printed the text to
+// standard error, and waits for its end.
+func interrupted(t *testing.T, cmd *exec.Cmd, when string, times int) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd.Env = append(os.Environ(), beElector+"=1")
+	var out, errs bytes.Buffer
+	if cmd.Stdout == nil {
+		cmd.Stdout = &out
+	}
+	pipe, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	buf := make([]byte, 4096)
+	for sent := false; ; {
+		n, err := pipe.Read(buf)
+		errs.Write(buf[:n])
+		if !sent && strings.Contains(errs.String(), when) {
+			sent = true
+			for i := range times {
+				if i > 0 {
+					time.Sleep(2 * sameInterrupt) // or it would be the same one
+				}
+				require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait() // its exit code is what is looked at
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/cmd/elector/internal/compare"
+	"github.com/elector-go/elector/cmd/elector/internal/page"
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// comparison is what the flags of compare say.
+type comparison struct {
+	compare.Config
+	json, html, charts string
+	simulateN          []int
+}
+
+func newCompare() *cobra.Command {
+	var c comparison
+	cmd := &cobra.Command{
+		Use:     "compare [flags]",
+		Short:   "Compare strategies by measurement",
+		Long:    compareHelp,
+		Example: compareExamples,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Command = commandLine(cmd)
+			return c.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringSliceVar(&c.Strategies, "strategy", compare.Strategies(), "`names` of strategies, with commas between")
+	f.IntSliceVar(&c.N, "n", []int{3, 10, 50}, "`numbers` of candidates, with commas between")
+	f.StringArrayVar(&c.Backends, "backend", []string{compare.Embedded}, "`URL` of a service; may be given several times. A "+dial.Usage)
+	f.IntVar(&c.Changes, "changes", 60, "leader changes in each run. Those that are fewer than the candidates leave some that could not win")
+	f.Float64Var(&c.Crashes, "crashes", 0.03, "`share` of the leader changes that are crashes, from 0 to 1; each takes as long as a session timeout")
+	f.Float64Var(&c.Churn, "churn", 0.05, "`candidates` that leave, and as many that join, per leader change")
+	f.DurationVar(&c.Delay, "delay", time.Millisecond, "round trip to the embedded service, at least")
+	f.DurationVar(&c.TTL, "ttl", 0, "session timeout; 0: "+compare.EmbeddedTTL.String()+" on the embedded service, elsewhere the URL's timeout or the service's default")
+	f.Uint64Var(&c.Seed, "seed", 1, "`number` that determines which changes are crashes, and who leaves")
+	f.StringVar(&c.json, "json", "", "write all figures as JSON to this `file`; \"-\" is standard output, instead of the table")
+	f.StringVar(&c.html, "html", "", "write a page with charts to this `file`")
+	f.StringVar(&c.charts, "charts", "", "write the page's charts to this `directory`, an SVG file each; it is made if it is missing")
+	f.IntSliceVar(&c.simulateN, "simulate", nil, "simulate these `numbers` of candidates, too, against a model of a server")
+	complete(cmd)
+	return cmd
+}
+
+// complete tells shells what can stand after flags.
+func complete(cmd *cobra.Command) {
+	for flag, values := range map[string][]string{
+		"strategy": compare.Strategies(),
+		"backend":  {"mem://", "zk://", "etcd://", "consul://"},
+	} {
+		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)); err != nil {
+			panic(err) // no such flag: a mistake in this file
+		}
+	}
+}
+
+// commandLine is the command with the flags that were given.
+func commandLine(cmd *cobra.Command) string {
+	words := []string{cmd.CommandPath()}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		values := []string{f.Value.String()}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+			if f.Value.Type() != "stringArray" {
+				values = []string{strings.Join(values, ",")}
+			}
+		}
+		for _, v := range values {
+			words = append(words, "--"+f.Name, quoted(v))
+		}
+	})
+	return strings.Join(words, " ")
+}
+
+// quoted is a word as a shell reads it.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./:,=@%+", r)
+	}) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := errors.Join(c.Validate(), checkSimulate(c.simulateN)); err != nil {
+		return usageError{err}
+	}
+	if c.html == "-" {
+		return usageError{errors.New("--html -: name a file, which a browser can open")}
+	}
+	asked := []struct {
+		flag, path string
+		write      func(io.Writer, report.Report) error
+	}{{"json", c.json, writeJSON}, {"html", c.html, page.Write}}
+	files := make([]*output, len(asked))
+	for i, a := range asked {
+		if a.path == "" || a.path == "-" {
+			continue
+		}
+		file, err := create(a.path)
+		if err != nil {
+			return usageError{errors.New("--" + a.flag + ": " + err.Error())}
+		}
+		defer file.discard()
+		files[i] = file
+	}
+	if c.charts != "" {
+		if err := os.MkdirAll(c.charts, 0o777); err != nil {
+			return usageError{fmt.Errorf("--charts: %w", err)}
+		}
+	}
+	show := newProgress(stderr)
+	c.Progress, c.Ran = show.step, show.ran
+	found, failed := compare.Run(ctx, c.Config)
+	if len(c.simulateN) > 0 && ctx.Err() == nil {
+		failed = errors.Join(failed, c.simulate(ctx, &found, show))
+	}
+	show.end()
+
+	var errs []error
+	for i, file := range files {
+		if file != nil {
+			errs = append(errs, file.write(func(w io.Writer) error { return asked[i].write(w, found) }))
+		}
+	}
+	if c.charts != "" {
+		for name, svg := range page.Charts(found) {
+			errs = append(errs, os.WriteFile(filepath.Join(c.charts, name), svg, 0o666))
+		}
+	}
+	if c.json == "-" {
+		errs = append(errs, writeJSON(stdout, found))
+	} else {
+		errs = append(errs, printTable(stdout, found))
+	}
+	return errors.Join(append(errs, failed)...)
+}
+
+func writeJSON(w io.Writer, r report.Report) error {
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	return out.Encode(r)
+}

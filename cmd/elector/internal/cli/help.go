@@ -1,0 +1,78 @@
+package cli
+
+const rootHelp = `Elector is the command line of the leader election library of the same name.
+
+EXIT STATUS
+    0    all was done
+    1    something failed while running; standard error says what
+    2    wrong usage: a command, flag or value that is not taken
+    130  interrupted
+
+ENVIRONMENT
+    CONSUL_HTTP_TOKEN and what else Consul's own tools read
+         counts for consul:// services, too.
+    SSL_CERT_FILE
+         names certificate authorities for services with tls=true.`
+
+const compareHelp = `Compare has candidates elect leaders, by several strategies, in several numbers and
+on one or more services, and measures what each costs: time without a leader,
+wake-ups, calls and bytes per leader change, how that grows with the number of
+candidates, and how fair it is.
+
+Each candidate has a session and connections of its own, all from this process. In
+each run they enter one after the other, and then the leader changes again and
+again: by resignation, upon which it comes back at the end of the line, or by a
+crash, in which its connections are cut without a goodbye. Before each change all
+is still. Between changes some leave for good and others join, by a pattern that
+--seed determines and that is the same for all strategies.
+
+The default is an embedded service in this process, to and from which messages take
+--delay for a round trip. That is a lower bound: a sleep takes longer than asked
+for, by up to a millisecond. For the calls to a real service there is no such delay.
+
+On a real service each run takes place under a fresh name at the top,
+/elector-compare-..., or below the path of the URL, and removes it afterwards.
+Nothing else is read or written. (ZooKeeper's chroot is made if it is missing, and
+stays.) A crash lasts until the service has ended the leader's session: the
+session timeout, which --ttl or the URL sets, is what a run mostly waits for.
+
+With --simulate the same strategies' code elects among as many candidates as said, in
+simulated time, against a model of a server that does one thing at a time. The model
+is fitted to this comparison's own runs on ZooKeeper, where there are any, and then the
+table says by how much it is off; to tell what listing costs it needs some with hundreds
+of candidates. Otherwise it is that of a ZooKeeper measured when this command was made.
+
+The table's columns are explained below it. --json has all figures, --html draws
+them.
+
+EXIT STATUS
+    0    all runs came to their end
+    1    a run failed, or the report could not be written; the table has what there is
+    2    wrong usage, found before anything was run
+    130  interrupted: the table has what there is. The first interrupt (Ctrl-C) ends
+         the present run, cleans up and prints; the second ends the process at once,
+         and leaves the election behind.
+
+ENVIRONMENT
+    CONSUL_HTTP_TOKEN and what else Consul's own tools read
+         counts for consul:// services, too.
+    SSL_CERT_FILE
+         names certificate authorities for services with tls=true.`
+
+const compareExamples = `    # all strategies on the embedded service
+    elector compare
+
+    # a herd to look at, in a browser
+    elector compare --strategy fair,unfair --n 10,100,500 --html report.html
+
+    # real services; a session timeout of four seconds makes crashes short
+    elector compare --backend zk://127.0.0.1:2181 --backend etcd://127.0.0.1:2379 --ttl 4s --n 3,10,50 --changes 30
+
+    # Consul, with a health check for a failover in seconds
+    elector compare --backend 'consul://127.0.0.1:8500?check=2s' --n 3,10 --changes 20
+
+    # what becomes of a crowd, judged by a server that is at hand
+    elector compare --backend zk://127.0.0.1:2181 --n 10,50,300 --simulate 1000,10000
+
+    # figures for a script
+    elector compare --json - | jq '.runs[] | [.strategy, .n, .perChange.wakeUps]'`

@@ -1,0 +1,235 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/cmd/elector/internal/simulate"
+)
+
+const legend = `leaderless   time without a leader: from the call of Resign, or, in a crash, from the
+             instant at which the service dropped the leader's entry (as another session
+             was told of it), until the next Campaign has returned
+unnoticed    how long the service took to drop a crashed leader's entry: its session timeout
+per change   of all candidates together, the old leader's return included: wake-ups (waits
+             that returned with news), calls, writes refused of all, bytes of keys and values
+per join     wake-ups that one more candidate causes
+Jain         how evenly those won who were there all the time: 1 all equally often, 1/N one always;
+             nothing where there were fewer elections than candidates
+waits        leader changes that a candidate saw pass, at most, before it was elected
+inversions   share of pairs of elections in which who came later won first: 0 is the order of arrival
+growth       what each further candidate adds; ^0 is constant, ^1 linear, ^2 quadratic in N
+`
+
+// printTable prints a report for people to read.
+func printTable(w io.Writer, r report.Report) error {
+	t := &table{w: w}
+	m := r.Method
+	t.printf("%d leader changes in each run, %d of them crashes; churn %g; seed %d", m.Changes, m.Crashes, m.Churn, m.Seed)
+	if m.Delay > 0 {
+		t.printf("; round trip %v", m.Delay)
+	}
+	if m.TTL > 0 {
+		t.printf("; session timeout %v", m.TTL)
+	}
+	t.printf("\n%s/%s, %d processors, %s, %s\n", r.Machine.OS, r.Machine.Arch, r.Machine.CPUs, r.Machine.Go, r.Made.Format(time.RFC3339))
+	for _, service := range services(r.Runs) {
+		t.service(service, m.Changes, r.Runs)
+		t.growth(service, r.Growth)
+		t.server(service, r.Runs)
+	}
+	if r.Simulation != nil {
+		t.simulation(*r.Simulation)
+	}
+	if len(r.Runs) == 0 {
+		t.printf("\nNothing was run.\n")
+		return t.err
+	}
+	t.printf("\n%s", legend)
+	return t.err
+}
+
+func services(runs []report.Run) []string {
+	var all []string
+	for _, r := range runs {
+		if !slices.Contains(all, r.Service) {
+			all = append(all, r.Service)
+		}
+	}
+	return all
+}
+
+// table writes until writing fails.
+type table struct {
+	w   io.Writer
+	err error
+}
+
+func (t *table) printf(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format, args...)
+	}
+}
+
+// service prints the runs on a service, of which each was to have this many changes.
+func (t *table) service(name string, changes int, runs []report.Run) {
+	t.printf("\n%s\n", name)
+	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(cells ...string) { fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t") }
+	row("", "", "leaderless,", "resigned", "", "crashed", "", "", "per change", "", "", "per join", "", "", "", "")
+	row("strategy", "N", "p50", "p90", "p99", "max", "p50", "unnoticed", "wake-ups", "calls", "refused", "bytes", "wake-ups", "Jain", "waits", "inversions")
+	var notes []string
+	for _, run := range runs {
+		if run.Service != name {
+			continue
+		}
+		strategy := run.Strategy
+		if run.Truncated != "" {
+			strategy += " *"
+			notes = append(notes, fmt.Sprintf("* %s, %d candidates: ended after %d of %d leader changes: %s", run.Strategy, run.N, run.Resigned.N+run.Crashed.N, changes, run.Truncated))
+		}
+		row(strategy, fmt.Sprint(run.N),
+			timed(run.Resigned.Quantiles, run.Resigned.P50), timed(run.Resigned.Quantiles, run.Resigned.P90), timed(run.Resigned.Quantiles, run.Resigned.P99), timed(run.Resigned.Quantiles, run.Resigned.Max),
+			timed(run.Crashed.Quantiles, run.Crashed.P50), timed(run.Unnoticed, run.Unnoticed.P50),
+			number(run.PerChange.WakeUps), number(run.PerChange.Operations), number(run.PerChange.Refused), number(run.PerChange.Bytes), number(run.PerJoin.WakeUps),
+			jain(run), fmt.Sprint(run.Fairness.LongestWait), fmt.Sprintf("%.2f", run.Fairness.Inversions))
+	}
+	t.flush(columns)
+	for _, note := range notes {
+		t.printf("%s\n", note)
+	}
+}
+
+// simulation prints the simulated runs, and how far the model can be trusted.
+func (t *table) simulation(s report.Simulation) {
+	t.service(simulate.Service, 2*simulated, s.Runs)
+	m := s.Model
+	t.printf("\na model of a server: round trip %s, write %s, read %s, notice %s, each KiB listed %s\nwhich is from: %s\n",
+		short(m.RoundTrip), short(m.Write), short(m.Read), short(m.Notice), short(m.KiB), m.Source)
+	if len(s.Calibration) == 0 {
+		return
+	}
+	t.printf("\nthe model beside what was measured: leaderless after a resignation, p50\n")
+	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(columns, "strategy\tN\tmeasured\tsimulated\terror\t")
+	for _, c := range s.Calibration {
+		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%+.0f %%\t\n", c.Strategy, c.N, short(c.Measured), short(c.Simulated), 100*c.Error)
+	}
+	t.flush(columns)
+}
+
+// flush ends columns.
+func (t *table) flush(columns *tabwriter.Writer) {
+	if err := columns.Flush(); t.err == nil {
+		t.err = err
+	}
+}
+
+func (t *table) growth(service string, all []report.Growth) {
+	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	found := false
+	for _, g := range all {
+		if g.Service != service {
+			continue
+		}
+		found = true
+		each := number(g.Slope)
+		if g.Figure == "leaderless" {
+			each = short(time.Duration(g.Slope))
+		}
+		exponent := math.Round(10*g.Exponent)/10 + 0 // which makes -0 a 0
+		fmt.Fprintf(columns, "%s\t%s\t%s per candidate\tN^%.1f\t\n", g.Strategy, figures[g.Figure], each, exponent)
+	}
+	if found {
+		t.printf("\ngrowth\n")
+		t.flush(columns)
+	}
+}
+
+var figures = map[string]string{"wakeUps": "wake-ups", "operations": "calls", "bytes": "bytes", "leaderless": "leaderless, resigned"}
+
+// server prints what the service itself counted.
+func (t *table) server(service string, runs []report.Run) {
+	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var names []string
+	why := ""
+	for _, r := range runs {
+		if r.Service != service {
+			continue
+		}
+		if names == nil && len(r.Server) > 0 {
+			names = slices.Sorted(maps.Keys(r.Server))
+			fmt.Fprintf(columns, "strategy\tN\t%s\t\n", strings.Join(names, "\t"))
+		}
+		if r.ServerNote != "" {
+			why = r.ServerNote
+		}
+		if len(r.Server) == 0 {
+			continue
+		}
+		cells := []string{r.Strategy, fmt.Sprint(r.N)}
+		for _, name := range names {
+			cells = append(cells, number(r.Server[name]))
+		}
+		fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t")
+	}
+	if names != nil {
+		t.printf("\ncounted by the service itself, per leader change\n")
+		t.flush(columns)
+	}
+	if why != "" {
+		t.printf("\nthe service's own figures are left out: %s\n", why)
+	}
+}
+
+// jain is the index, or nothing where there were fewer elections than candidates, so that
+// no strategy could have had them all win.
+func jain(r report.Run) string {
+	if r.Resigned.N+r.Crashed.N+1 < r.N {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", r.Fairness.Jain)
+}
+
+// number is short: three digits or so, and all of those before the point.
+func number(v float64) string {
+	switch a := max(v, -v); {
+	case a < 0.005:
+		return "0"
+	case a < 9.95:
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// timed is d, or nothing where there were none.
+func timed(q report.Quantiles, d time.Duration) string {
+	if q.N == 0 {
+		return "-"
+	}
+	return short(d)
+}
+
+// short is a duration with two or three digits.
+func short(d time.Duration) string {
+	switch a := max(d, -d); {
+	case a == 0:
+		return "0"
+	case a < time.Microsecond:
+		return fmt.Sprintf("%dns", d)
+	case a < time.Millisecond:
+		return fmt.Sprintf("%.0fµs", float64(d)/1e3)
+	case a < 100*time.Millisecond:
+		return fmt.Sprintf("%.1fms", float64(d)/1e6)
+	case a < 10*time.Second:
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}

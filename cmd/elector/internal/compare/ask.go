@@ -1,0 +1,162 @@
+package compare
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// askTimeout bounds the asking of one server for its figures.
+const askTimeout = 3 * time.Second
+
+// figures asks all servers that the URL names, and adds up. What ZooKeeper counts has
+// heartbeats in it, one packet received and one sent for each.
+func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
+	hosts, _, _ := strings.Cut(strings.TrimPrefix(r.url, r.scheme()+"://"), "?")
+	hosts, _, _ = strings.Cut(hosts, "/")
+	sum := make(map[string]float64)
+	for host := range strings.SplitSeq(hosts, ",") {
+		ctx, cancel := context.WithTimeout(ctx, askTimeout)
+		values, err := r.ask(ctx, host)
+		cancel()
+		if err != nil {
+			return nil, err
+		}
+		for name, v := range values {
+			sum[name] += v
+		}
+	}
+	beats := float64(r.beats.Load())
+	for name := range sum {
+		sum[name] -= beats
+	}
+	return sum, nil
+}
+
+func (r *remote) ask(ctx context.Context, host string) (map[string]float64, error) {
+	switch {
+	case r.scheme() == "zk" && strings.Contains(r.url, "tls=true"):
+		return nil, errors.New("ZooKeeper's four-letter words are not asked for over TLS")
+	case r.scheme() == "zk":
+		return srvr(ctx, withPort(host, "2181"))
+	case r.scheme() == "etcd":
+		return r.scrape(ctx, withPort(host, "2379"), "/metrics", etcdCounters)
+	}
+	return r.scrape(ctx, withPort(host, "8500"), "/v1/agent/metrics?format=prometheus", consulCounters)
+}
+
+func withPort(host, port string) string {
+	if _, _, err := net.SplitHostPort(host); err == nil {
+		return host
+	}
+	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+}
+
+var packets = regexp.MustCompile(`(?m)^(Received|Sent): (\d+)$`)
+
+// srvr asks a ZooKeeper server by the four-letter word that it answers by default.
+func srvr(ctx context.Context, host string) (map[string]float64, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	until, _ := ctx.Deadline()
+	if err := conn.SetDeadline(until); err != nil {
+		return nil, err
+	}
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return nil, err
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, 1<<16))
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[string]float64)
+	for _, line := range packets.FindAllStringSubmatch(string(answer), -1) {
+		values[strings.ToLower(line[1])], err = strconv.ParseFloat(line[2], 64)
+	}
+	if len(values) == 0 {
+		return nil, fmt.Errorf(`%s does not answer to "srvr": it is to be named in 4lw.commands.whitelist`, host)
+	}
+	return values, err
+}
+
+// A counter is a metric in Prometheus's form; the labelled ones of a name are added up.
+type counter struct {
+	metric, name string
+	but          *regexp.Regexp // labels that don't count
+}
+
+// Heartbeats are a keep-alive and a member list each.
+var heartbeats = regexp.MustCompile(`grpc_method="(LeaseKeepAlive|MemberList)"`)
+
+var etcdCounters = []counter{
+	{"grpc_server_msg_received_total", "received", heartbeats},
+	{"grpc_server_msg_sent_total", "sent", heartbeats},
+	{"etcd_mvcc_txn_total", "txns", nil},
+}
+
+var consulCounters = []counter{
+	{"consul_raft_apply", "commits", nil},
+}
+
+// scrape reads counters from a page of metrics.
+func (r *remote) scrape(ctx context.Context, host, path string, counters []counter) (map[string]float64, error) {
+	url := "http://" + host + path
+	if strings.Contains(r.url, "tls=true") {
+		url = "https://" + host + path
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	if token := os.Getenv("CONSUL_HTTP_TOKEN"); token != "" && r.scheme() == "consul" {
+		request.Header.Set("X-Consul-Token", token)
+	}
+	answer, err := asker.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		says, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
+		return nil, fmt.Errorf("%s: %s: %s", url, answer.Status, strings.TrimSpace(string(says)))
+	}
+	values := make(map[string]float64)
+	lines := bufio.NewScanner(answer.Body)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		metric, value, _ := strings.Cut(lines.Text(), " ")
+		metric, labels, _ := strings.Cut(metric, "{")
+		for _, c := range counters {
+			if c.metric != metric || c.but != nil && c.but.MatchString(labels) {
+				continue
+			}
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %s is %q", url, metric, value)
+			}
+			values[c.name] += v
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if len(values) == 0 {
+		return nil, fmt.Errorf("%s: no %s there", url, counters[0].metric)
+	}
+	return values, nil
+}
+
+// asker keeps no connections, which would count as goroutines that nobody ends.
+var asker = http.Client{Transport: &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment}}

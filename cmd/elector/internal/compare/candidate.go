@@ -1,0 +1,156 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// A candidate is one process that wants to lead, with a session and connections of its
+// own.
+type candidate struct {
+	number  int // by first arrival; one that comes back after a crash keeps its number
+	elector elector.Elector
+	seat    seat
+	meter   *backend.Metered
+
+	activity activity
+	waiting  atomic.Bool    // for a predecessor or for the seat
+	gone     atomic.Bool    // crashed, or told to leave: what becomes of it is no news
+	entering atomic.Bool    // has not arrived yet
+	arrived  chan time.Time // holds one
+
+	// Of its last arrival, for the run's goroutine alone.
+	before  backend.Counts // it entered
+	entered bool
+	at      time.Time
+	rank    int // among all arrivals
+	turn    int // elections before it
+}
+
+// win is a campaign that came to its end.
+type win struct {
+	candidate *candidate
+	term      *elector.Term
+	at        time.Time
+}
+
+// candidate makes one. It does not connect.
+func (r *run) candidate(number int) (*candidate, error) {
+	at, err := r.service.seat()
+	if err != nil {
+		return nil, err
+	}
+	c := &candidate{number: number, seat: at, arrived: make(chan time.Time, 1)}
+	c.meter = backend.Meter(
+		&tap{Backend: at.backend, activity: &c.activity, half: at.half},
+		func(call backend.Call) { r.recorder.call(number, call) })
+	// Kafka's layout knows candidates by numbers, so all have one for an ID. It is a new
+	// one after a crash: a new process is a new candidate.
+	r.ids++
+	c.elector, err = elector.New(elector.Config{
+		Backend: c.meter, Strategy: r.strategy, Election: r.election, ID: strconv.Itoa(r.ids), TTL: r.ttl,
+		Hooks: elector.Hooks{
+			Stage: c.stage,
+			Ended: func(uint64, error) { r.recorder.happened(number, report.Ended, time.Now()) },
+			Session: func(s backend.State) {
+				if s == backend.Lost && !c.gone.Load() {
+					r.fail(fmt.Errorf("candidate %d has lost its session with the service, though nobody cut it off: the service was down or too slow for the session timeout", number))
+				}
+			},
+		},
+	})
+	if err != nil {
+		return nil, errors.Join(err, at.close())
+	}
+	return c, nil
+}
+
+func (c *candidate) stage(e elector.StageEvent) {
+	switch {
+	case e.Stage == elector.StageReady:
+		c.waiting.Store(!e.Completed)
+	case e.Stage != elector.StageOffer || !e.Completed || e.Err != nil:
+		return
+	}
+	if c.entering.Swap(false) {
+		c.arrived <- time.Now()
+	}
+}
+
+// counts are what the candidate has done since it has been connected.
+func (c *candidate) counts() backend.Counts { return c.meter.Counts().Sub(c.before) }
+
+// connect opens the candidate's session. It returns how the service refuses it. The
+// reading that this takes is not counted.
+func (c *candidate) connect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if _, err := c.elector.Leader(ctx); err != nil && !errors.Is(err, elector.ErrNoLeader) {
+		return err
+	}
+	c.before = c.meter.Counts()
+	return nil
+}
+
+// close withdraws or resigns, and gives the connections up.
+func (c *candidate) close(ctx context.Context) error {
+	c.gone.Store(true)
+	c.seat.mend()
+	err := c.elector.Close(ctx)
+	_ = c.seat.close() // etcd's client reports its own context's end
+	return err
+}
+
+// enter has a candidate campaign, and returns when it has arrived: when its entry is
+// there, or, where it has none, when it waits.
+func (r *run) enter(c *candidate) error {
+	c.entering.Store(true)
+	r.campaigns.Go(func() {
+		term, err := c.elector.Campaign(r.ctx)
+		at := time.Now() // before anything else: this is what is measured
+		if err != nil {
+			if !c.gone.Load() {
+				r.fail(fmt.Errorf("candidate %d: %w", c.number, err))
+			}
+			return
+		}
+		r.wins <- win{c, term, at}
+	})
+	patience, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	select {
+	case c.at = <-c.arrived:
+	case <-patience.Done():
+		return fmt.Errorf("candidate %d has not entered: %w", c.number, context.Cause(patience))
+	}
+	c.entered, c.rank, c.turn = true, r.arrivals, len(r.elected)
+	r.arrivals++
+	return nil
+}
+
+// join makes a candidate and connects it. It does not enter yet.
+func (r *run) join(number int) (*candidate, error) {
+	c, err := r.candidate(number)
+	if err != nil {
+		return nil, err
+	}
+	r.present = append(r.present, c) // who is present is closed in the end
+	if err := c.connect(r.ctx); err != nil {
+		return nil, r.hinted(fmt.Errorf("candidate %d connects: %w", number, err))
+	}
+	return c, nil
+}
+
+// number returns that of the next candidate who was never there.
+func (r *run) number() int {
+	r.fairness.Wins = append(r.fairness.Wins, 0)
+	return len(r.fairness.Wins) - 1
+}

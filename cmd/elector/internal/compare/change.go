@@ -1,0 +1,137 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// resign has the leader resign. It comes back at the end of the line.
+func (r *run) resign() error {
+	old := r.leader
+	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	began := time.Now()
+	r.recorder.begin(began)
+	if err := old.term.Resign(ctx); err != nil {
+		return err
+	}
+	if err := r.next(patience); err != nil {
+		return err
+	}
+	r.resigned = append(r.resigned, r.leader.at.Sub(began))
+	return r.enter(old.candidate)
+}
+
+// crash cuts the leader off, without a goodbye. When another leads, it comes back as a
+// new process.
+func (r *run) crash() error {
+	old := r.leader
+	c := old.candidate
+	entry, err := r.seatOf(old)
+	if err != nil {
+		return err
+	}
+	within := 3*r.ttl + patience
+	ctx, cancel := context.WithTimeout(r.ctx, within)
+	defer cancel()
+	gone := make(chan time.Time, 1)
+	observed := make(chan error, 1)
+	go func() { observed <- awaitEnd(ctx, r.observer, entry, gone) }()
+
+	c.gone.Store(true)
+	began := time.Now()
+	c.seat.cut()
+	if err := errors.Join(r.next(within), <-observed); err != nil {
+		return err
+	}
+	dropped := <-gone
+	r.unnoticed = append(r.unnoticed, dropped.Sub(began))
+	// The two are told of it on connections of their own, so who observes may be later.
+	r.crashed = append(r.crashed, max(r.leader.at.Sub(dropped), 0))
+	r.forget(c)
+	r.cleanups.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), patience)
+		defer cancel()
+		_ = c.close(ctx) // its session is over, so there is nothing to confirm
+	})
+	back, err := r.join(c.number)
+	if err != nil {
+		return err
+	}
+	return r.enter(back)
+}
+
+// seatOf is the leader's entry as it is now.
+func (r *run) seatOf(leader win) (backend.Entry, error) {
+	for _, g := range leader.term.Guard().Conditions {
+		if g.Entry.Session == "" {
+			continue
+		}
+		now, err := r.observer.Get(r.ctx, g.Entry.Key)
+		if err == nil && now.Rev != g.Entry.Rev {
+			err = fmt.Errorf("another entry is under %s", g.Entry.Key)
+		}
+		return now, err
+	}
+	return backend.Entry{}, errors.New("the leader has no entry")
+}
+
+// awaitEnd blocks until the entry is gone, and sends when that was.
+func awaitEnd(ctx context.Context, s backend.Session, entry backend.Entry, gone chan<- time.Time) error {
+	for {
+		now, err := s.Await(ctx, entry)
+		if err != nil {
+			return fmt.Errorf("the crashed leader's entry has not gone: %w", err)
+		}
+		if now[0].Rev != entry.Rev {
+			gone <- time.Now()
+			return nil
+		}
+		entry = now[0]
+	}
+}
+
+// churn has as many candidates leave and join as the drawn number says.
+func (r *run) churn() error {
+	k := int(r.cfg.Churn)
+	if r.random.Float64() < r.cfg.Churn-float64(k) {
+		k++
+	}
+	for range k {
+		if err := r.leave(); err != nil {
+			return err
+		}
+		c, err := r.join(r.number())
+		if err != nil {
+			return err
+		}
+		r.fewer[c.number] = true
+		if err := r.measured(&r.perJoin, func() error { return r.enter(c) }); err != nil {
+			return err
+		}
+		r.joined++
+	}
+	return nil
+}
+
+// leave has a waiting candidate withdraw for good.
+func (r *run) leave() error {
+	i := r.random.IntN(len(r.present) - 1)
+	if r.present[i] == r.leader.candidate {
+		i = len(r.present) - 1
+	}
+	c := r.present[i]
+	r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
+	r.fewer[c.number] = true
+	r.forget(c)
+	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	defer cancel()
+	if err := c.close(ctx); err != nil {
+		return fmt.Errorf("candidate %d leaves: %w", c.number, err)
+	}
+	return r.still()
+}

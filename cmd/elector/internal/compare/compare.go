@@ -1,0 +1,217 @@
+package compare
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// Run compares, and returns what was found so far if ctx ends. Each run is made on
+// elections of its own, under a fresh name, of which nothing stays in the service.
+//
+// A run that fails is in the report as far as it went, with the reason; the error joins
+// the reasons. After a service could not be reached the other runs on it are left out.
+func Run(ctx context.Context, cfg Config) (report.Report, error) {
+	out := report.Report{
+		Schema:  report.Schema,
+		Made:    time.Now().UTC().Truncate(time.Second),
+		Machine: report.Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()},
+		Method: report.Method{
+			Command: cfg.Command, Seed: cfg.Seed, Changes: cfg.Changes, Crashes: cfg.crashes(), Churn: cfg.Churn, TTL: cfg.TTL,
+		},
+		Runs: []report.Run{}, Growth: []report.Growth{},
+	}
+	if err := cfg.Validate(); err != nil {
+		return out, err
+	}
+	if slices.Contains(cfg.Backends, Embedded) {
+		out.Method.Delay = cfg.Delay
+		if cfg.TTL == 0 && len(cfg.Backends) == 1 {
+			out.Method.TTL = EmbeddedTTL
+		}
+	}
+	steps := newSteps(cfg)
+	var errs []error
+	for _, url := range cfg.Backends {
+		for _, job := range cfg.jobs() {
+			if ctx.Err() != nil {
+				return finish(out), errors.Join(append(errs, context.Cause(ctx))...)
+			}
+			steps.start(url, job)
+			run, err := one(ctx, cfg, url, job, steps.step)
+			out.Runs = append(out.Runs, run)
+			if cfg.Ran != nil {
+				cfg.Ran(run)
+			}
+			if err == nil {
+				continue
+			}
+			errs = append(errs, fmt.Errorf("%s, %s, %d candidates: %w", url, job.strategy, job.n, err))
+			if errors.Is(err, errUnreachable) {
+				break
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		errs = append(errs, context.Cause(ctx))
+	}
+	return finish(out), errors.Join(errs...)
+}
+
+// A job is what a run is to do on a service.
+type job struct {
+	strategy string
+	n        int
+}
+
+func (c Config) jobs() (all []job) {
+	for _, s := range c.Strategies {
+		for _, n := range c.N {
+			all = append(all, job{s, n})
+		}
+	}
+	return all
+}
+
+// errUnreachable says that a service cannot be used at all.
+var errUnreachable = errors.New("the service cannot be used")
+
+// one makes one run, and cleans up after it. That ctx has ended is no error of it.
+func one(ctx context.Context, cfg Config, url string, j job, step func(string)) (found report.Run, err error) {
+	found = report.Run{Service: url, Strategy: j.strategy, N: j.n}
+	defer func() {
+		var why []string
+		if ctx.Err() != nil {
+			why = append(why, "interrupted")
+		}
+		if err != nil {
+			why = append(why, strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+		found.Truncated = strings.Join(why, "; ")
+	}()
+	s, err := open(ctx, url, cfg)
+	if err != nil {
+		return found, fmt.Errorf("%w: %w", errUnreachable, err)
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+
+	connect, cancel := context.WithTimeout(ctx, connectTimeout)
+	observer, err := s.outside().Open(connect, backend.OpenOptions{})
+	cancel()
+	if ctx.Err() != nil && err != nil {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("%w: no session within %v: %w", errUnreachable, connectTimeout, err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)
+		defer cancel()
+		_ = observer.Close(ctx) // it has no entries
+	}()
+
+	var name [8]byte
+	rand.Read(name[:]) // never fails, says its documentation
+	r := &run{
+		cfg: cfg, service: s, strategy: Strategy(j.strategy), n: j.n, step: step,
+		election: "/elector-compare-" + hex.EncodeToString(name[:]),
+		// The same for all strategies, so that they meet the same pattern.
+		random:   mathrand.New(mathrand.NewPCG(cfg.Seed, uint64(j.n))),
+		wins:     make(chan win, j.n),
+		fewer:    make(map[int]bool),
+		figures:  &figures{service: s},
+		observer: observer,
+	}
+	if r.ttl = cfg.TTL; r.ttl == 0 && url == Embedded {
+		r.ttl = EmbeddedTTL
+	}
+	r.ctx, r.fail = context.WithCancelCause(ctx)
+	defer r.fail(nil)
+	err = r.all()
+	switch cause := context.Cause(r.ctx); {
+	case ctx.Err() != nil:
+		err = nil
+	case cause != nil:
+		err = cause // and not what failed because of it
+	}
+	r.report(&found)
+	return found, errors.Join(err, r.clean())
+}
+
+// report writes down what was found.
+func (r *run) report(to *report.Run) {
+	for _, c := range r.present {
+		if c != r.leader.candidate && c.entered {
+			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
+		}
+	}
+	var steady []int
+	for number, wins := range r.fairness.Wins {
+		if !r.fewer[number] {
+			steady = append(steady, wins)
+		}
+	}
+	r.fairness.Jain, r.fairness.Inversions = report.Jain(steady), report.Inversions(r.elected)
+	to.Fairness = r.fairness
+	to.Resigned = report.NewLeaderless(r.resigned)
+	to.Crashed = report.NewLeaderless(r.crashed)
+	to.Unnoticed = report.Quantile(r.unnoticed)
+	to.Waits = report.NewHistogram(r.waits)
+	to.PerChange, to.PerJoin = report.MeanCost(r.perChange, r.changes), report.MeanCost(r.perJoin, r.joined)
+	to.Sample = r.sample
+	var why error
+	if to.Server, why = r.figures.perChange(); why != nil {
+		to.ServerNote = why.Error()
+	}
+}
+
+// finish adds how the figures grow.
+func finish(out report.Report) report.Report {
+	out.Growth = append(out.Growth, growth(out.Runs)...)
+	return out
+}
+
+// steps tells how far the comparison is.
+type steps struct {
+	cfg      Config
+	done, of int
+	end      int // of the present run
+	doing    string
+}
+
+func newSteps(cfg Config) *steps {
+	s := &steps{cfg: cfg}
+	for _, j := range cfg.jobs() {
+		s.of += len(cfg.Backends) * (j.n + cfg.Changes)
+	}
+	return s
+}
+
+// start begins a run. What an earlier one has left undone counts as done.
+func (s *steps) start(url string, j job) {
+	s.done = s.end
+	s.end += j.n + s.cfg.Changes
+	s.doing = fmt.Sprintf("%s, %s, %d candidates", url, j.strategy, j.n)
+	s.tell(s.doing)
+}
+
+func (s *steps) step(doing string) {
+	s.done++
+	s.tell(s.doing + ": " + doing)
+}
+
+func (s *steps) tell(doing string) {
+	if s.cfg.Progress != nil {
+		s.cfg.Progress(s.done, s.of, doing)
+	}
+}

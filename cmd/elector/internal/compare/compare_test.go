@@ -1,0 +1,269 @@
+package compare
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+const delay = 10 * time.Millisecond
+
+func config() Config {
+	return Config{
+		Backends: []string{Embedded}, Strategies: Strategies(), N: []int{3, 10, 40},
+		Changes: 80, Delay: delay, Seed: 1,
+	}
+}
+
+// TestExact holds what a leader change and a joining cost, to the call, at every number of
+// candidates. In simulated time no two candidates are in each other's way, so that the
+// time without a leader is that of the messages it takes.
+func TestExact(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, err := Run(t.Context(), config())
+		require.NoError(t, err)
+		require.Len(t, out.Runs, 4*3)
+		turns := make(map[int]float64) // Jain's index where each has its turn, by N
+		for _, r := range out.Runs {
+			n := float64(r.N)
+			var want report.Cost
+			var join, refused, leaderless float64
+			switch r.Strategy {
+			case "fair":
+				// One to lead, one told that it is next, and the leader told of what it
+				// wrote into its own entry.
+				want = report.Cost{WakeUps: 3, Writes: 3}
+				leaderless = 1
+			case "unfair":
+				// The old leader, too, learns by a write in vain that another leads.
+				want = report.Cost{WakeUps: n - 1, Writes: n + 1}
+				refused, leaderless = n-1, 2
+			case "kafka":
+				want = report.Cost{WakeUps: n - 1, Writes: n}
+				refused, leaderless = n-2, 2
+			case "parentwatch":
+				// All who wait are told that the leader has gone, and, all but the next
+				// leader, that it is back.
+				want = report.Cost{WakeUps: n - 1 + n - 2, Writes: 2}
+				leaderless = 1
+				last := min(joins, n-1)
+				join = n - 2 - (last-1)/2 // the mean of those who waited before each
+			}
+			name := fmt.Sprintf("%s, %d candidates", r.Strategy, r.N)
+			assert.Empty(t, r.Truncated, name)
+			assert.Equal(t, want.WakeUps, r.PerChange.WakeUps, name)
+			assert.Equal(t, want.Writes, r.PerChange.Writes, name)
+			assert.Equal(t, refused, r.PerChange.Refused, name)
+			assert.InDelta(t, join, r.PerJoin.WakeUps, 1e-9, name)
+			assert.Equal(t, want.Writes, r.Server["commits"], name)
+			each := time.Duration(leaderless) * delay
+			assert.Equal(t, report.Quantiles{N: 80, P50: each, P90: each, P99: each, Max: each}, r.Resigned.Quantiles, name)
+			assert.Len(t, r.Resigned.All, 80)
+			assert.Zero(t, r.Crashed.N)
+			assert.Equal(t, 80, r.Waits.N)
+			assert.Equal(t, 81, sum(r.Fairness.Wins), name)
+			assert.Len(t, r.Fairness.Wins, r.N, name)
+			if r.Strategy == "fair" || r.Strategy == "parentwatch" {
+				assert.Zero(t, r.Fairness.Inversions, name)
+				assert.Equal(t, r.N-2, r.Fairness.LongestWait, name)
+				assert.Greater(t, r.Fairness.Jain, 0.99, name)
+				turns[r.N] = r.Fairness.Jain
+			} else if r.N > 3 {
+				// Who is first is the scheduler's choice, so how uneven it is differs from
+				// run to run. But chance is never as even as turns, not once in a million.
+				assert.Greater(t, r.Fairness.Inversions, 0.01, name)
+				assert.Greater(t, r.Fairness.LongestWait, r.N-2, name)
+				assert.Less(t, r.Fairness.Jain, turns[r.N], name)
+			}
+		}
+	})
+}
+
+func sum(all []int) (sum int) {
+	for _, n := range all {
+		sum += n
+	}
+	return sum
+}
+
+func TestGrowth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, err := Run(t.Context(), config())
+		require.NoError(t, err)
+		slopes := make(map[string]float64)
+		for _, g := range out.Growth {
+			slopes[g.Strategy+" "+g.Figure] = g.Slope
+			if g.Figure != "bytes" {
+				assert.InDelta(t, 1, g.R2, 1e-9)
+			}
+		}
+		assert.Len(t, slopes, 4*4)
+		for figure, want := range map[string]float64{
+			"fair wakeUps": 0, "fair operations": 0, "unfair wakeUps": 1, "kafka wakeUps": 1, "parentwatch wakeUps": 2,
+			"fair leaderless": 0, "unfair leaderless": 0,
+		} {
+			assert.InDelta(t, want, slopes[figure], 1e-9, figure)
+		}
+	})
+}
+
+// TestCrashes holds that crashes and comings and goings are as many as asked for, the same
+// for each strategy, and that what they cost is kept apart.
+func TestCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.N, c.Changes, c.Crashes, c.Churn, c.TTL = []int{6}, 20, 0.25, 1.5, time.Second
+		out, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		for _, r := range out.Runs {
+			assert.Equal(t, 15, r.Resigned.N, r.Strategy)
+			assert.Equal(t, 5, r.Crashed.N, r.Strategy)
+			assert.Equal(t, 5, r.Unnoticed.N, r.Strategy)
+			assert.LessOrEqual(t, r.Unnoticed.Max, time.Second, r.Strategy)
+			// The service counts from the last heartbeat, up to a third of the timeout ago.
+			assert.Greater(t, r.Unnoticed.P50, time.Second/2, r.Strategy)
+			least := delay / 2 // the notice to who is next
+			if r.Strategy == "unfair" || r.Strategy == "kafka" {
+				least += delay // and a write
+			}
+			assert.Equal(t, least, r.Crashed.Max, r.Strategy)
+			assert.Equal(t, len(out.Runs[0].Fairness.Wins), len(r.Fairness.Wins), "the pattern is the same for all")
+			assert.Greater(t, len(r.Fairness.Wins), 6+20)
+			assert.Equal(t, 21, sum(r.Fairness.Wins))
+		}
+		assert.Equal(t, 5, out.Method.Crashes)
+		again, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		c.Seed++
+		other, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		assert.Equal(t, out.Runs[0].Fairness, again.Runs[0].Fairness, "the same seed")
+		assert.NotEqual(t, out.Runs[0].Fairness, other.Runs[0].Fairness, "another seed")
+	})
+}
+
+// TestSample holds that the change that is watched shows the herd.
+func TestSample(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.N, c.Strategies = []int{10}, []string{"unfair"}
+		out, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		require.NotNil(t, out.Runs[0].Sample)
+		kinds := make(map[report.EventKind]int)
+		last := time.Duration(0)
+		for _, e := range out.Runs[0].Sample.Events {
+			kinds[e.Kind]++
+			assert.GreaterOrEqual(t, e.At, last)
+			last = e.At
+			assert.Less(t, e.Candidate, 10)
+			if e.Kind == report.Wrote {
+				assert.Equal(t, delay, e.Took)
+			}
+		}
+		assert.Equal(t, map[report.EventKind]int{
+			report.Ended: 1, report.Elected: 1, report.WokenUp: 9, report.Wrote: 2, report.Refused: 9, report.Read: kinds[report.Read],
+		}, kinds)
+		assert.NotZero(t, kinds[report.Read])
+	})
+}
+
+// TestInterrupted holds that what was found so far is returned.
+func TestInterrupted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		why := errors.New("enough")
+		c := config()
+		c.Progress = func(done, of int, _ string) {
+			if done == 3+80+10+40 {
+				interrupt(why)
+			}
+		}
+		out, err := Run(ctx, c)
+		assert.ErrorIs(t, err, why)
+		require.Len(t, out.Runs, 2)
+		assert.Empty(t, out.Runs[0].Truncated)
+		assert.Equal(t, "interrupted", out.Runs[1].Truncated)
+		assert.InDelta(t, 40, out.Runs[1].Resigned.N, 1)
+		assert.Equal(t, 3.0, out.Runs[1].PerChange.WakeUps)
+	})
+}
+
+func TestProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.N, c.Changes = []int{3}, 4
+		last, most, ran := 0, 0, 0
+		c.Progress = func(done, of int, doing string) {
+			assert.GreaterOrEqual(t, done, last)
+			assert.True(t, strings.HasPrefix(doing, "mem://, "), doing)
+			last, most = done, of
+		}
+		c.Ran = func(report.Run) { ran++ }
+		_, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		assert.Equal(t, 4*(3+4), most)
+		assert.Equal(t, most, last)
+		assert.Equal(t, 4, ran)
+	})
+}
+
+func TestRoundTrip(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := config()
+		c.N, c.Changes, c.Crashes = []int{3, 4}, 4, 0.5
+		out, err := Run(t.Context(), c)
+		require.NoError(t, err)
+		text, err := json.Marshal(out)
+		require.NoError(t, err)
+		var back report.Report
+		require.NoError(t, json.Unmarshal(text, &back))
+		assert.Equal(t, out, back)
+	})
+}
+
+func TestValidate(t *testing.T) {
+	require.NoError(t, config().Validate())
+	for flag, change := range map[string]func(*Config){
+		`--strategy "fairer": unknown: there are fair, unfair, kafka, parentwatch`: func(c *Config) { c.Strategies[1] = "fairer" },
+		`--strategy fair: is given twice`:                                          func(c *Config) { c.Strategies[1] = "fair" },
+		`--strategy "": name some of`:                                              func(c *Config) { c.Strategies = nil },
+		`--n 1: must be from 2`:                                                    func(c *Config) { c.N = []int{1} },
+		`--n 100001: must be`:                                                      func(c *Config) { c.N = []int{100_001} },
+		`--n 3: is given twice`:                                                    func(c *Config) { c.N = []int{3, 3} },
+		`--n "": give numbers`:                                                     func(c *Config) { c.N = nil },
+		`--changes 0: must be from 1`:                                              func(c *Config) { c.Changes = 0 },
+		`--crashes 1.5: is the share`:                                              func(c *Config) { c.Crashes = 1.5 },
+		`--churn -1: must be from 0`:                                               func(c *Config) { c.Churn = -1 },
+		`--delay -1ns: must be from 0 to 10s`:                                      func(c *Config) { c.Delay = -1 },
+		`--ttl 1ms: the embedded service takes`:                                    func(c *Config) { c.TTL = time.Millisecond },
+		`--ttl 1s: consul takes session timeouts from 10s`: func(c *Config) {
+			c.Backends, c.TTL = []string{"consul://127.0.0.1"}, time.Second
+		},
+		`--backend "": name a service`:                       func(c *Config) { c.Backends = nil },
+		`--backend mem://x: every run makes`:                 func(c *Config) { c.Backends = []string{"mem://x"} },
+		`--backend zk://h: is given twice`:                   func(c *Config) { c.Backends = []string{"zk://h", "zk://h"} },
+		`--backend: dial: unknown scheme "redis": there are`: func(c *Config) { c.Backends = []string{"redis://h"} },
+	} {
+		c := config()
+		change(&c)
+		assert.ErrorContains(t, c.Validate(), flag)
+		_, err := Run(t.Context(), c)
+		assert.ErrorContains(t, err, flag, "nothing is run")
+	}
+	c := config()
+	c.N, c.Changes = nil, 0
+	err := c.Validate()
+	assert.ErrorContains(t, err, "--n")
+	assert.ErrorContains(t, err, "--changes", "all faults at once")
+}

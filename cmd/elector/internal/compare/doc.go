@@ -1,0 +1,3 @@
+// Package compare lets candidates elect leaders, by several strategies, in several numbers
+// and on several services, and measures what it costs.
+package compare

@@ -1,0 +1,70 @@
+package compare
+
+import (
+	"context"
+	"slices"
+)
+
+// figures are what the service itself counts during leader changes, without what its being
+// asked for them costs.
+type figures struct {
+	service service
+
+	why     error // why there are none
+	changes int
+	sum     map[string]float64
+	asking  map[string]float64 // what one reading costs
+}
+
+// settle finds out, while all is still, what asking costs: mostly, for a heartbeat may be
+// half done when the service is asked.
+func (f *figures) settle(ctx context.Context) {
+	f.sum, f.asking = make(map[string]float64), make(map[string]float64)
+	costs := make(map[string][]float64)
+	last := f.read(ctx)
+	for range 5 {
+		now := f.read(ctx)
+		for name := range now {
+			costs[name] = append(costs[name], now[name]-last[name])
+		}
+		last = now
+	}
+	for name, all := range costs {
+		slices.Sort(all)
+		f.asking[name] = all[len(all)/2]
+	}
+}
+
+// read returns what the service has counted so far, or nil. Once it has not answered it is
+// not asked again.
+func (f *figures) read(ctx context.Context) map[string]float64 {
+	if f.why != nil {
+		return nil
+	}
+	values, err := f.service.figures(ctx)
+	f.why = err
+	return values
+}
+
+// add adds what was counted between two readings, with one leader change between them.
+func (f *figures) add(before, after map[string]float64) {
+	if before == nil || after == nil {
+		return
+	}
+	f.changes++
+	for name := range after {
+		f.sum[name] += after[name] - before[name] - f.asking[name]
+	}
+}
+
+// perChange is nil, with the reason, where there are no figures.
+func (f *figures) perChange() (map[string]float64, error) {
+	if f.changes == 0 {
+		return nil, f.why
+	}
+	per := make(map[string]float64)
+	for name, v := range f.sum {
+		per[name] = v / float64(f.changes)
+	}
+	return per, nil
+}

@@ -1,0 +1,82 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// A recorder notes what happens in one leader change. The others pass it by.
+type recorder struct {
+	mu     sync.Mutex
+	noting bool
+	began  time.Time
+	events []event
+}
+
+type event struct {
+	report.Event
+	at time.Time
+}
+
+// on says whether what happens from now on is to be noted.
+func (r *recorder) on(noting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noting = noting
+}
+
+// begin notes when the change began.
+func (r *recorder) begin(at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.began = at
+}
+
+func (r *recorder) note(e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.noting {
+		r.events = append(r.events, e)
+	}
+}
+
+// happened notes what takes no time.
+func (r *recorder) happened(candidate int, kind report.EventKind, at time.Time) {
+	r.note(event{report.Event{Candidate: candidate, Kind: kind}, at})
+}
+
+// call notes a call, unless it was given up.
+func (r *recorder) call(candidate int, c backend.Call) {
+	kind := report.Read
+	switch {
+	case c.WokenUp:
+		r.happened(candidate, report.WokenUp, c.End)
+		return
+	case c.Refused():
+		kind = report.Refused
+	case c.Err != nil:
+		return
+	case c.Kind == backend.CallCommit, c.Kind == backend.CallDrop:
+		kind = report.Wrote
+	}
+	r.note(event{report.Event{Candidate: candidate, Kind: kind, Took: c.End.Sub(c.Began)}, c.Began})
+}
+
+// timeline returns what was noted, and ends noting.
+func (r *recorder) timeline() *report.Timeline {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.noting = false
+	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Candidate, b.Candidate)) })
+	t := &report.Timeline{Events: make([]report.Event, len(r.events))}
+	for i, e := range r.events {
+		e.At = e.at.Sub(r.began)
+		t.Events[i] = e.Event
+	}
+	return t
+}

@@ -1,0 +1,149 @@
+package compare
+
+import (
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// real runs a small comparison on a real service. Session timeouts are such that nobody
+// loses a session for want of a processor.
+func real(t *testing.T, url string) report.Report {
+	t.Helper()
+	out, err := Run(t.Context(), Config{
+		Backends: []string{url}, Strategies: Strategies(), N: []int{4}, Changes: 6, Crashes: 0.17, Churn: 0.5, Seed: 1,
+	})
+	require.NoError(t, err)
+	require.Len(t, out.Runs, 4)
+	for _, r := range out.Runs {
+		assert.Empty(t, r.Truncated, r.Strategy)
+		assert.Equal(t, url, r.Service)
+		assert.Equal(t, 5, r.Resigned.N, r.Strategy)
+		assert.Equal(t, 1, r.Crashed.N, r.Strategy)
+		assert.Equal(t, 7, sum(r.Fairness.Wins), r.Strategy)
+		assert.Positive(t, r.Resigned.P50, r.Strategy)
+		assert.Positive(t, r.Unnoticed.P50, r.Strategy)
+		assert.NotNil(t, r.Sample, r.Strategy)
+		switch r.Strategy {
+		case "fair", "parentwatch":
+			assert.Zero(t, r.Fairness.Inversions, r.Strategy)
+		case "unfair":
+			assert.GreaterOrEqual(t, r.PerChange.WakeUps, float64(r.N-1), r.Strategy)
+		}
+	}
+	return out
+}
+
+func TestZooKeeper(t *testing.T) {
+	t.Parallel()
+	server := servertest.SharedZooKeeper(t)
+	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer conn.Close()
+	before, _, err := conn.Children("/")
+	require.NoError(t, err)
+
+	out := real(t, "zk://"+server.Addr()+"?timeout=10s")
+	for _, r := range out.Runs {
+		// A write is a packet that is received, and heartbeats are not among these.
+		assert.GreaterOrEqual(t, r.Server["received"], r.PerChange.Writes-1, r.Strategy)
+		assert.LessOrEqual(t, r.Server["received"], 3*r.PerChange.Operations, r.Strategy)
+		assert.Empty(t, r.ServerNote)
+	}
+	after, _, err := conn.Children("/")
+	require.NoError(t, err)
+	assert.ElementsMatch(t, before, after, "nothing stays behind")
+}
+
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	out := real(t, "etcd://"+server.Addr()+"?timeout=10s")
+	for _, r := range out.Runs {
+		assert.Positive(t, r.Server["received"], r.Strategy)
+		assert.Empty(t, r.ServerNote)
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.URL()}})
+	require.NoError(t, err)
+	defer client.Close()
+	keys, err := client.Get(t.Context(), "", clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	require.NoError(t, err)
+	assert.Empty(t, keys.Kvs, "nothing stays behind")
+}
+
+func TestConsul(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
+	out := real(t, "consul://"+server.Addr()+"?check=10s")
+	for _, r := range out.Runs {
+		assert.Empty(t, r.Server, "this server keeps no running counts")
+		assert.NotEmpty(t, r.ServerNote)
+	}
+	cfg := api.DefaultConfig()
+	cfg.Address = server.Addr()
+	client, err := api.NewClient(cfg)
+	require.NoError(t, err)
+	defer cfg.Transport.CloseIdleConnections()
+	keys, _, err := client.KV().Keys("", "", nil)
+	require.NoError(t, err)
+	assert.Empty(t, keys, "nothing stays behind")
+}
+
+// TestServerKilled holds that a run ends, with the reason, when its server does, and that
+// the others on it are not tried.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	var once sync.Once
+	out, err := Run(t.Context(), Config{
+		Backends: []string{"zk://" + server.Addr() + "?timeout=3s", Embedded}, Strategies: []string{"fair", "unfair"}, N: []int{3}, Changes: 20, Seed: 1,
+		Progress: func(done, _ int, _ string) {
+			if done == 3+10 {
+				once.Do(func() { assert.NoError(t, server.Kill()) })
+			}
+		},
+	})
+	require.Error(t, err)
+	require.Len(t, out.Runs, 4)
+	assert.Equal(t, 10, out.Runs[0].Resigned.N)
+	assert.Contains(t, out.Runs[0].Truncated, "has lost its session")
+	assert.Contains(t, out.Runs[0].Truncated, "left behind in the service, to be deleted by hand: /elector-compare-")
+	assert.Contains(t, out.Runs[1].Truncated, "cannot be used")
+	assert.Empty(t, out.Runs[2].Truncated+out.Runs[3].Truncated, "another service")
+}
+
+// TestTooMany holds that the error says how many could connect, and what is in the way.
+func TestTooMany(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: "limits { http_max_conns_per_client = 20 }"})
+	out, err := Run(t.Context(), Config{
+		Backends: []string{"consul://" + server.Addr()}, Strategies: []string{"unfair"}, N: []int{70}, Changes: 1, Seed: 1,
+	})
+	require.ErrorContains(t, err, "of 70 candidates could connect")
+	assert.ErrorContains(t, err, "http_max_conns_per_client")
+	assert.True(t, strings.Contains(out.Runs[0].Truncated, "could connect"))
+}
+
+// TestGoroutines holds that none is left behind on a real service, a crashed candidate's
+// included. (On the embedded one, simulated time holds it in each test.)
+func TestGoroutines(t *testing.T) {
+	url := "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=3s"
+	before := runtime.NumGoroutine()
+	_, err := Run(t.Context(), Config{
+		Backends: []string{url}, Strategies: []string{"fair"}, N: []int{5}, Changes: 3, Crashes: 0.34, Churn: 1, Seed: 1,
+	})
+	require.NoError(t, err)
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
+		"%d goroutines before; Eventually has one of its own", before)
+}

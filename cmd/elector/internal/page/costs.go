@@ -1,0 +1,227 @@
+package page
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// leaderless shows how long there is no leader, by cause, against N.
+func (v view) leaderless() section {
+	s := section{ID: "leaderless", Title: "Time without a leader", Intro: []string{
+		"From the end of a term’s hold on the seat until the next campaign has returned: of a resignation from the call, of a crash from the instant at which the service dropped the leader’s entry.",
+	}}
+	for _, svc := range services(v.report) {
+		p := part{Heading: svc.name}
+		pic := picture{name: "leaderless-" + svc.slug, title: "Time without a leader, by number of candidates", columns: 2, Class: "large",
+			Caption: "Marks are medians; whiskers reach up to p99, with a tick at p90. Both axes are logarithmic; strategies are drawn a little aside of one another."}
+		for _, kind := range []struct {
+			title, missing string
+			of             func(report.Run) report.Quantiles
+		}{
+			{"After a resignation", "No leader resigned in these runs.", func(r report.Run) report.Quantiles { return r.Resigned.Quantiles }},
+			{"After a crash", "No leader crashed in these runs.", func(r report.Run) report.Quantiles { return r.Crashed.Quantiles }},
+		} {
+			if !slices.ContainsFunc(svc.runs, func(r report.Run) bool { return kind.of(r).N > 0 }) {
+				p.Missing = append(p.Missing, kind.missing)
+				continue
+			}
+			var curves []curve
+			for _, strategy := range v.order {
+				c := curve{strategy: strategy, label: strategy, points: timed(svc.runs, strategy, kind.of)}
+				curves = append(curves, c)
+			}
+			v.add(&p, &pic, curves, kind.title, "time without a leader", span)
+			p.Tables = append(p.Tables, v.pivot(kind.title+", without a leader for: p50, and below it p90 · p99 · max.", svc.runs,
+				func(r report.Run) cell { return quantiles(kind.of(r)) }))
+		}
+		if note := unnoticed(svc.runs); note != "" {
+			p.Notes = append(p.Notes, note)
+		}
+		if len(pic.panels) > 0 {
+			p.Pictures = append(p.Pictures, pic)
+		}
+		s.Parts = append(s.Parts, p)
+	}
+	return s
+}
+
+// unnoticed says how long crashes were, or "".
+func unnoticed(runs []report.Run) string {
+	var low, high, longest time.Duration
+	for _, run := range runs {
+		if q := run.Unnoticed; q.N > 0 {
+			if low == 0 || q.P50 < low {
+				low = q.P50
+			}
+			high, longest = max(high, q.P50), max(longest, q.Max)
+		}
+	}
+	if longest == 0 {
+		return ""
+	}
+	between := duration(low)
+	if duration(high) != between {
+		between += " to " + duration(high)
+	}
+	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", between, duration(longest))
+}
+
+// timed are a strategy's quantiles against N.
+func timed(runs []report.Run, strategy string, of func(report.Run) report.Quantiles) []point {
+	var out []point
+	for _, n := range sizes(runs) {
+		if run, ok := find(runs, strategy, n); ok && of(run).N > 0 {
+			q := of(run)
+			out = append(out, point{n, float64(q.P50), float64(q.P90), float64(q.P99)})
+		}
+	}
+	return out
+}
+
+// add adds a panel of curves, or the sentence why there is none.
+func (v view) add(p *part, pic *picture, curves []curve, title, note string, format func(float64) string) {
+	sc, ok := newScaling(curves, v.looks, format)
+	if !ok {
+		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N.")
+		return
+	}
+	desc := upperFirst(note) + " against the number of candidates."
+	for _, c := range sc.curves {
+		first, last := c.points[0], c.points[len(c.points)-1]
+		desc += fmt.Sprintf(" %s: %s at N = %s, %s at N = %s.", c.strategy, format(first.mid), count(float64(first.n)), format(last.mid), count(float64(last.n)))
+	}
+	pic.panels = append(pic.panels, panel{title: title, note: note, desc: desc, width: 360, tall: 310, draw: sc.draw})
+}
+
+// cost shows what a change of leader costs, against N.
+func (v view) cost() section {
+	s := section{ID: "cost", Title: "What a leader change costs", Intro: []string{
+		"All that candidates were told and asked of the service, over all candidates, from the change until all is still, the old leader’s return included. A wake-up is a notice to a candidate that something it watches has changed.",
+	}}
+	figures := []struct {
+		name, title, note string
+		of                func(report.Cost) float64
+		format            func(float64) string
+	}{
+		{"wakeUps", "Wake-ups", "per leader change", func(c report.Cost) float64 { return c.WakeUps }, count},
+		{"operations", "Operations", "per leader change", func(c report.Cost) float64 { return c.Operations }, count},
+		{"bytes", "Bytes", "keys and values per leader change", func(c report.Cost) float64 { return c.Bytes }, size},
+	}
+	for _, svc := range services(v.report) {
+		p := part{Heading: svc.name}
+		pic := picture{name: "cost-" + svc.slug, title: "What a leader change costs, by number of candidates", columns: 3, Class: "wide",
+			Caption: "Beside each name stands what every further candidate adds: the slope of the straight line through the figures."}
+		for _, f := range figures {
+			var curves []curve
+			for _, strategy := range v.order {
+				c := curve{strategy: strategy, label: strategy}
+				for _, g := range svc.growth {
+					if g.Strategy == strategy && g.Figure == f.name {
+						c.label += " " + signed(f.format(rounded(g.Slope)))
+					}
+				}
+				for _, n := range sizes(svc.runs) {
+					if run, ok := find(svc.runs, strategy, n); ok {
+						c.points = append(c.points, point{n: n, mid: f.of(run.PerChange)})
+					}
+				}
+				curves = append(curves, c)
+			}
+			v.add(&p, &pic, curves, f.title, f.note, f.format)
+			p.Tables = append(p.Tables, v.pivot(f.title+" per leader change.", svc.runs, func(r report.Run) cell { return cell{Main: f.format(f.of(r.PerChange))} }))
+		}
+		if len(pic.panels) > 0 {
+			p.Pictures = append(p.Pictures, pic)
+		}
+		if len(svc.growth) > 0 {
+			p.Tables = append(p.Tables, v.growth(svc))
+		}
+		p.Tables = append(p.Tables, v.details(svc)...)
+		p.Notes = append(p.Notes, serverNotes(svc.runs)...)
+		s.Parts = append(s.Parts, p)
+	}
+	return s
+}
+
+// serverNotes say why a service did not count, each reason once.
+func serverNotes(runs []report.Run) []string {
+	var out []string
+	for _, run := range runs {
+		if note := "There are no figures of the service’s own: " + run.ServerNote; run.ServerNote != "" && !slices.Contains(out, note) {
+			out = append(out, note)
+		}
+	}
+	return out
+}
+
+// growth is a table of how figures grow with N.
+func (v view) growth(svc service) table {
+	names := []string{"wakeUps", "operations", "bytes", "leaderless"}
+	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line.",
+		Head: []string{"Strategy", "wake-ups", "operations", "bytes", "time without a leader"}}
+	formats := []func(float64) string{count, count, size, span}
+	for _, strategy := range v.order {
+		r := row{Swatch: v.swatch(strategy), Name: strategy}
+		found := false
+		for i, name := range names {
+			c := cell{Main: none}
+			for _, g := range svc.growth {
+				if g.Strategy == strategy && g.Figure == name {
+					found = true
+					c = cell{signed(formats[i](rounded(g.Slope))), "N^" + index(g.Exponent) + ", R² " + index(g.R2)}
+				}
+			}
+			r.Cells = append(r.Cells, c)
+		}
+		if found {
+			t.Rows = append(t.Rows, r)
+		}
+	}
+	return t
+}
+
+// details are tables of all that was counted, at the most candidates.
+func (v view) details(svc service) []table {
+	ns := sizes(svc.runs)
+	n := ns[len(ns)-1]
+	var runs []report.Run
+	for _, strategy := range v.order {
+		if run, ok := find(svc.runs, strategy, n); ok {
+			runs = append(runs, run)
+		}
+	}
+	head := []string{"wake-ups", "operations", "writes", "in vain", "watches set", "bytes"}
+	cells := func(c report.Cost) []cell {
+		return []cell{{Main: count(c.WakeUps)}, {Main: count(c.Operations)}, {Main: count(c.Writes)}, {Main: count(c.Refused)}, {Main: count(c.Watches)}, {Main: size(c.Bytes)}}
+	}
+	at := fmt.Sprintf(" with N = %s, over all candidates.", count(float64(n)))
+	tables := []table{
+		v.perStrategy("One leader change"+at, head, runs, func(r report.Run) []cell { return cells(r.PerChange) }),
+		v.perStrategy("One candidate’s joining"+at, head, runs, func(r report.Run) []cell { return cells(r.PerJoin) }),
+	}
+	names := make(map[string]bool)
+	for _, run := range runs {
+		for name := range run.Server {
+			names[name] = true
+		}
+	}
+	if len(names) > 0 {
+		keys := slices.Sorted(maps.Keys(names))
+		tables = append(tables, v.perStrategy("What the service itself counted per resignation"+at, keys, runs, func(r report.Run) []cell {
+			var out []cell
+			for _, key := range keys {
+				c := cell{Main: none}
+				if value, ok := r.Server[key]; ok {
+					c.Main = count(value)
+				}
+				out = append(out, c)
+			}
+			return out
+		}))
+	}
+	return tables
+}

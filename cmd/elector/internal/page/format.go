@@ -1,0 +1,103 @@
+package page
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// nbsp keeps a number and its unit on one line.
+const nbsp = "\u00a0"
+
+// duration is d to three digits, in the unit that suits it, for a table.
+func duration(d time.Duration) string { return inUnit(float64(d), threeDigits) }
+
+// span is duration, for nanoseconds that are a mean or a slope, without zeros at the end:
+// for an axis, or something that was chosen and not measured.
+func span(ns float64) string { return inUnit(ns, count) }
+
+func inUnit(ns float64, format func(float64) string) string {
+	if ns == 0 {
+		return "0"
+	}
+	return scaled(ns, format, "s", "ms", "µs", "ns")
+}
+
+// scaled is v in the largest of the units that it fills, as good as: each is a thousand of
+// the next, and v is in the last one.
+func scaled(v float64, format func(float64) string, units ...string) string {
+	last := len(units) - 1
+	for i, unit := range units[:last] {
+		if size := math.Pow10(3 * (last - i)); math.Abs(v) >= 0.9995*size {
+			return format(v/size) + nbsp + unit
+		}
+	}
+	return count(v) + nbsp + units[last]
+}
+
+// count is a number of things, or a mean of such numbers: to three digits, or to the
+// point if there are more before it.
+func count(v float64) string {
+	s := threeDigits(v)
+	if strings.Contains(s, ".") {
+		s = strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
+	}
+	return s
+}
+
+// threeDigits writes v with three digits, or all before the point, and commas.
+func threeDigits(v float64) string {
+	switch a := math.Abs(v); {
+	case a < 9.995:
+		return places(v, 2)
+	case a < 99.95:
+		return places(v, 1)
+	}
+	return places(v, 0)
+}
+
+// places writes v with n places after the point, and commas.
+func places(v float64, n int) string {
+	s := strings.TrimPrefix(strconv.FormatFloat(v, 'f', n, 64), "-")
+	whole, rest, _ := strings.Cut(s, ".")
+	var b strings.Builder
+	if v < 0 && strings.Trim(s, "0.") != "" {
+		b.WriteString("−")
+	}
+	for i, c := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	if rest != "" {
+		b.WriteString("." + rest)
+	}
+	return b.String()
+}
+
+// index is a figure between 0 and 1, such as Jain's.
+func index(v float64) string { return places(v, 2) }
+
+// size is a number of bytes, in powers of a thousand, as the axis has them.
+func size(v float64) string { return scaled(v, count, "GB", "MB", "kB", "B") }
+
+// percent is a share, or an error, as a percentage without places.
+func percent(v float64) string { return places(v*100, 0) + nbsp + "%" }
+
+// signed is a number with a sign.
+func signed(s string) string {
+	if strings.HasPrefix(s, "−") {
+		return s
+	}
+	return "+" + s
+}
+
+// plural is n and the word for n of them.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(float64(n)) + " " + many
+}

@@ -1,0 +1,121 @@
+package page
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gonum.org/v1/plot/vg"
+)
+
+func TestFormats(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{duration(0), "0"}, {duration(1), "1 ns"}, {duration(999), "999 ns"},
+		{duration(1230 * time.Microsecond), "1.23 ms"}, {duration(12 * time.Millisecond), "12.0 ms"},
+		{duration(999600 * time.Microsecond), "1.00 s"}, {duration(-140 * time.Microsecond), "−140 µs"},
+		{duration(83 * time.Minute), "4,980 s"},
+		{span(1e6), "1 ms"}, {span(2.5e9), "2.5 s"},
+		{count(0), "0"}, {count(1234567), "1,234,567"}, {count(999), "999"}, {count(1.5), "1.5"}, {count(12.34), "12.3"}, {count(-0.001), "0"},
+		{size(0), "0 B"}, {size(999), "999 B"}, {size(1000), "1 kB"}, {size(61.96e6), "62 MB"},
+		{percent(-0.126), "−13 %"}, {signed("1"), "+1"}, {signed("−1"), "−1"},
+		{plural(1, "read", "reads"), "1 read"}, {plural(2000, "read", "reads"), "2,000 reads"},
+		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"},
+	} {
+		if got := strings.ReplaceAll(c.got, nbsp, " "); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestLogAxis(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		from, to  float64
+		labels    string
+	}{
+		{1.05e6, 96e6, 1e6, 1e8, "1 ms 2 ms 5 ms 10 ms 20 ms 50 ms 100 ms"},
+		{1, 1, 1, 10, "1 ns 2 ns 3 ns 5 ns 7 ns 10 ns"},
+		{6e5, 1.2e11, 5e5, 2e11, "1 ms 10 ms 100 ms 1 s 10 s 100 s"},
+	} {
+		from, to := logRange(c.low, c.high)
+		if math.Abs(from/c.from-1) > 1e-9 || math.Abs(to/c.to-1) > 1e-9 {
+			t.Errorf("%g to %g: range %g to %g, want %g to %g", c.low, c.high, from, to, c.from, c.to)
+		}
+		var labels []string
+		for _, tick := range logTicks(span)(from, to) {
+			labels = append(labels, strings.ReplaceAll(tick.Label, nbsp, " "))
+		}
+		if got := strings.Join(labels, " "); got != c.labels {
+			t.Errorf("%g to %g: ticks %s, want %s", c.low, c.high, got, c.labels)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	heights := []vg.Length{10, 11, 12, 99}
+	spread(heights, 14, 5, 100)
+	for i, h := range heights {
+		if h < 5 || h > 100 || i > 0 && h-heights[i-1] < 14-1e-9 {
+			t.Errorf("%v: too near, or outside", heights)
+		}
+	}
+}
+
+// TestContrast holds that all that is text or a mark can be read on the paper, light and
+// dark, by the measure of WCAG: 4.5 to 1.
+func TestContrast(t *testing.T) {
+	light, dark, _ := strings.Cut(chartStyle, "@media")
+	for name, css := range map[string]string{"light": light, "dark": dark} {
+		colours := make(map[string]string)
+		for _, m := range regexp.MustCompile(`--([a-z0-9]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
+			colours[m[1]] = m[2]
+		}
+		inks := []string{string(inkText), string(inkMuted), string(inkAlert)}
+		for _, l := range looks {
+			inks = append(inks, string(l.ink))
+		}
+		for _, l := range others {
+			inks = append(inks, string(l.ink))
+		}
+		for _, ink := range inks {
+			for _, ground := range []string{"paper", "gap"} {
+				least := 4.5
+				if ground == "gap" {
+					least = 3 // only marks are on it
+				}
+				if got := contrast(colours[ink], colours[ground]); !(got >= least) {
+					t.Errorf("%s: %s on %s has a contrast of %.2f, less than %g", name, ink, ground, got, least)
+				}
+			}
+		}
+	}
+}
+
+func contrast(a, b string) float64 {
+	x, y := luminance(a), luminance(b)
+	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
+}
+
+func luminance(hex string) float64 {
+	if len(hex) != 7 {
+		return math.NaN()
+	}
+	sum := 0.0
+	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+		n, err := strconv.ParseUint(hex[1+2*i:3+2*i], 16, 8)
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", hex, err))
+		}
+		v := float64(n) / 255
+		if v <= 0.04045 {
+			sum += weight * v / 12.92
+		} else {
+			sum += weight * math.Pow((v+0.055)/1.055, 2.4)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,174 @@
+// Package page draws a report as one HTML page that needs nothing beside it, and as
+// pictures.
+package page
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageStyle string
+	// chartStyle has the colours, light and dark, and is also part of a picture that
+	// stands alone.
+	//go:embed chart.css
+	chartStyle string
+
+	layout = template.Must(template.New("page").Funcs(template.FuncMap{
+		"inc": func(i int) int { return i + 1 },
+	}).Parse(pageHTML))
+)
+
+// content is what the template is filled with. What is not of a template type is escaped.
+type content struct {
+	Style     template.CSS
+	Summary   string
+	Facts     []fact
+	Truncated []string
+	Sections  []section
+	Made      string
+}
+
+// A fact is one line of how the report came about.
+type fact struct {
+	Name, Text string
+	Code       bool
+}
+
+// Words are what a line may end after.
+func (f fact) Words() []string { return strings.Fields(f.Text) }
+
+// Write writes the report as one HTML page, with style and pictures inside. It has
+// sections for what the report has, and a sentence for what it has not.
+func Write(w io.Writer, r report.Report) error {
+	if err := layout.Execute(w, content{
+		Style:     template.CSS(chartStyle + pageStyle),
+		Summary:   summary(r),
+		Facts:     facts(r),
+		Truncated: truncated(r),
+		Sections:  sections(r),
+		Made:      made(r),
+	}); err != nil {
+		return fmt.Errorf("page: %w", err)
+	}
+	return nil
+}
+
+// Charts returns the pictures of the page, each as an SVG file by its name, such as
+// "wake-ups-zookeeper.svg". Each is light or dark as its reader's browser prefers.
+func Charts(r report.Report) map[string][]byte {
+	files := make(map[string][]byte)
+	for _, s := range sections(r) {
+		for _, p := range s.Parts {
+			for _, pic := range p.Pictures {
+				files[pic.name+".svg"] = pic.alone()
+			}
+		}
+	}
+	return files
+}
+
+func made(r report.Report) string {
+	if r.Made.IsZero() {
+		return ""
+	}
+	return r.Made.UTC().Format("2 January 2006, 15:04 MST")
+}
+
+// summary says in a sentence what was compared.
+func summary(r report.Report) string {
+	var parts []string
+	if len(r.Runs) > 0 {
+		var names []string
+		for _, s := range services(r) {
+			names = append(names, s.name)
+		}
+		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s",
+			list(newPalette(report.Report{Runs: r.Runs}).order), extent(r.Runs), list(names)))
+	}
+	if r.Simulation != nil && len(r.Simulation.Runs) > 0 {
+		parts = append(parts, fmt.Sprintf("%s with %s, in simulated time",
+			list(newPalette(report.Report{Runs: r.Simulation.Runs}).order), extent(r.Simulation.Runs)))
+	}
+	if len(parts) == 0 {
+		return "Nothing was compared: the report has no runs."
+	}
+	return "How a cluster gets its next leader: " + strings.Join(parts, "; ") + "."
+}
+
+// extent says how many candidates the runs had.
+func extent(runs []report.Run) string {
+	ns := sizes(runs)
+	first, last := ns[0], ns[len(ns)-1]
+	if first == last {
+		return plural(first, "candidate", "candidates")
+	}
+	return fmt.Sprintf("%s to %s", count(float64(first)), plural(last, "candidate", "candidates"))
+}
+
+// facts say how the figures came about, as far as the report knows.
+func facts(r report.Report) []fact {
+	var out []fact
+	add := func(name string, text string, known bool) {
+		if known {
+			out = append(out, fact{Name: name, Text: text})
+		}
+	}
+	m := r.Machine
+	var machine []string
+	if m.CPUs > 0 {
+		machine = append(machine, plural(m.CPUs, "processor", "processors"))
+	}
+	if m.OS != "" || m.Arch != "" {
+		machine = append(machine, strings.Trim(m.OS+"/"+m.Arch, "/"))
+	}
+	if m.Go != "" {
+		machine = append(machine, m.Go)
+	}
+	add("Machine", strings.Join(machine, ", "), len(machine) > 0)
+	changes := plural(r.Method.Changes, "leader change", "leader changes") + " in each run"
+	if r.Method.Crashes > 0 {
+		changes += fmt.Sprintf(", %s by a crash, the others by a resignation", count(float64(r.Method.Crashes)))
+	}
+	add("Method", changes, r.Method.Changes > 0)
+	add("Coming and going", count(r.Method.Churn)+" candidates leave and join per leader change", r.Method.Churn > 0)
+	add("Round trip", span(float64(r.Method.Delay))+", simulated, to the embedded service", r.Method.Delay > 0)
+	add("Session timeout", span(float64(r.Method.TTL)), r.Method.TTL > 0)
+	add("Seed", fmt.Sprint(r.Method.Seed), r.Method.Command != "")
+	if r.Method.Command != "" {
+		out = append(out, fact{"To make it again", r.Method.Command, true})
+	}
+	return out
+}
+
+// truncated lists the runs that are not whole, and why.
+func truncated(r report.Report) []string {
+	runs := slices.Clone(r.Runs)
+	if r.Simulation != nil {
+		runs = append(runs, r.Simulation.Runs...)
+	}
+	var out []string
+	for _, run := range runs {
+		if run.Truncated != "" {
+			out = append(out, fmt.Sprintf("%s, %s, N = %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Truncated))
+		}
+	}
+	return out
+}
+
+// list joins names as a sentence does.
+func list(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}

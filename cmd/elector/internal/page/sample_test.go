@@ -1,0 +1,267 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// sample is a made-up report as it comes back from JSON: its figures are of no machine and
+// no service. It has all that a report can have, in sizes that a report has.
+func sample(t *testing.T) report.Report {
+	t.Helper()
+	data, err := json.Marshal(makeUp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report.Report
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var madeUp = []string{"fair", "unfair", "kafka", "parentwatch"}
+
+// makeUp invents a report.
+func makeUp() report.Report {
+	r := report.Report{
+		Schema:  report.Schema,
+		Made:    time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC),
+		Machine: report.Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26.7"},
+		Method: report.Method{
+			Command: "elector compare -strategies fair,unfair,kafka,parentwatch -n 3,10,30,100,300,1000 -backend memory,zk://127.0.0.1:2181 -changes 120 -crashes 20 -html report.html",
+			Seed:    7, Changes: 120, Crashes: 20, Churn: 0.5, Delay: time.Millisecond, TTL: 4 * time.Second,
+		},
+	}
+	dice := rand.New(rand.NewPCG(1, 2))
+	for s, service := range []string{"memory: (made up)", "zk://127.0.0.1:2181 (made up)"} {
+		ns := []int{3, 10, 30, 100, 300, 1000}[:6-2*s]
+		for _, strategy := range madeUp {
+			for _, n := range ns {
+				r.Runs = append(r.Runs, invent(dice, service, strategy, n, 120, 20))
+			}
+			r.Growth = append(r.Growth, inventGrowth(service, strategy)...)
+		}
+	}
+	r.Runs[len(r.Runs)-1].Truncated = "the time for one run was over after 31 leader changes"
+	r.Simulation = &report.Simulation{Model: report.Model{
+		RoundTrip: 180 * time.Microsecond, Write: 55 * time.Microsecond, Read: 21 * time.Microsecond,
+		Notice: 14 * time.Microsecond, KiB: 6 * time.Microsecond, Source: "made up",
+	}}
+	for _, strategy := range madeUp {
+		for _, n := range []int{10, 100, 1000, 10000, 100000} {
+			run := invent(dice, "simulation", strategy, n, 8, 4)
+			run.Sample = nil
+			run.Fairness.Wins = nil // too many for a file
+			r.Simulation.Runs = append(r.Simulation.Runs, run)
+		}
+		for _, n := range []int{10, 30, 100} {
+			m, s := inventTime(strategy, n), inventTime(strategy, n)*(0.85+dice.Float64()*0.4)
+			r.Simulation.Calibration = append(r.Simulation.Calibration, report.Calibration{
+				Service: "zk://127.0.0.1:2181 (made up)", Strategy: strategy, N: n,
+				Measured: time.Duration(m), Simulated: time.Duration(s), Error: math.Round((s-m)/m*1000) / 1000,
+			})
+		}
+	}
+	return r
+}
+
+// inventTime is a time without a leader, in nanoseconds.
+func inventTime(strategy string, n int) float64 {
+	each := map[string]float64{"unfair": 22e3, "kafka": 47e3, "parentwatch": 31e3 + 12*float64(n)}[strategy]
+	return 1.05e6 + each*float64(n)
+}
+
+func inventCost(strategy string, n int) report.Cost {
+	f := float64(n)
+	switch strategy {
+	case "fair":
+		return report.Cost{WakeUps: 2, Operations: 6, Writes: 3, Watches: 3, Bytes: 310}
+	case "parentwatch":
+		return report.Cost{WakeUps: 2 * f, Operations: 2*f + 4, Writes: 2, Watches: 2 * f, Bytes: 2*f*f*31 + 200}
+	case "kafka":
+		return report.Cost{WakeUps: 2*f - 1, Operations: 4*f + 2, Writes: f, Refused: f - 1, Watches: 2 * f, Bytes: 190 * f}
+	}
+	return report.Cost{WakeUps: f - 1, Operations: 2*f + 1, Writes: f, Refused: f - 2, Watches: f, Bytes: 95 * f}
+}
+
+func inventGrowth(service, strategy string) []report.Growth {
+	var out []report.Growth
+	for figure, of := range map[string]func(n int) float64{
+		"wakeUps":    func(n int) float64 { return inventCost(strategy, n).WakeUps },
+		"operations": func(n int) float64 { return inventCost(strategy, n).Operations },
+		"bytes":      func(n int) float64 { return inventCost(strategy, n).Bytes },
+		"leaderless": func(n int) float64 { return inventTime(strategy, n) },
+	} {
+		out = append(out, report.Growth{Service: service, Strategy: strategy, Figure: figure,
+			Slope: (of(300) - of(3)) / 297, Exponent: math.Round(100*math.Log(of(300)/of(3))/math.Log(100)) / 100, R2: 0.98})
+	}
+	slices.SortFunc(out, func(a, b report.Growth) int { return int(a.Figure[0]) - int(b.Figure[0]) })
+	return out
+}
+
+// invent makes a run up.
+func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) report.Run {
+	run := report.Run{Service: service, Strategy: strategy, N: n, PerChange: inventCost(strategy, n),
+		PerJoin: report.Cost{Operations: 3, Writes: 1, Watches: 2, Bytes: 140}}
+	if service[0] == 'z' {
+		run.Server = map[string]float64{"packets_received": run.PerChange.Operations + 2, "packets_sent": run.PerChange.Operations + run.PerChange.WakeUps}
+	}
+	around := func(middle float64) time.Duration { return time.Duration(middle * math.Exp(dice.NormFloat64()*0.18)) }
+	var resigned, crashed, unnoticed []time.Duration
+	for range changes - crashes {
+		resigned = append(resigned, around(inventTime(strategy, n)))
+	}
+	for range crashes {
+		crashed = append(crashed, around(inventTime(strategy, n)-0.3e6))
+		unnoticed = append(unnoticed, around(4.1e9))
+	}
+	run.Resigned = report.Leaderless{Quantiles: quantilesOf(resigned), All: resigned}
+	run.Crashed = report.Leaderless{Quantiles: quantilesOf(crashed), All: crashed}
+	run.Unnoticed = quantilesOf(unnoticed)
+
+	wins := make([]int, min(n, 1000))
+	var waited []time.Duration
+	for i := range changes {
+		winner := i % len(wins)
+		turns := float64(n)
+		if strategy == "unfair" || strategy == "kafka" {
+			// Whoever is told first has the best chance.
+			winner = min(int(dice.ExpFloat64()*float64(n)/6), len(wins)-1)
+			turns = 1 + dice.ExpFloat64()*float64(n)/2
+		}
+		wins[winner]++
+		waited = append(waited, around(turns*30e6))
+	}
+	run.Fairness = report.Fairness{Wins: wins, Jain: jain(wins), LongestWait: min(n, changes)}
+	if strategy == "unfair" || strategy == "kafka" {
+		run.Fairness.LongestWait, run.Fairness.Inversions = min(4*n, changes), 0.47
+	}
+	run.Waits = histogramOf(waited)
+	if n == 30 {
+		run.Sample = inventSample(dice, strategy, n)
+	}
+	return run
+}
+
+func jain(wins []int) float64 {
+	var sum, squares float64
+	for _, w := range wins {
+		sum += float64(w)
+		squares += float64(w * w)
+	}
+	return math.Round(sum*sum/(float64(len(wins))*squares)*1000) / 1000
+}
+
+func quantilesOf(all []time.Duration) report.Quantiles {
+	if len(all) == 0 {
+		return report.Quantiles{}
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	at := func(q float64) time.Duration { return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)] }
+	return report.Quantiles{N: len(all), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: sorted[len(sorted)-1]}
+}
+
+func histogramOf(all []time.Duration) report.Histogram {
+	h := report.Histogram{Quantiles: quantilesOf(all)}
+	for bound := time.Millisecond; bound < 1000*time.Second; bound = time.Duration(float64(bound) * 1.7) {
+		h.Bounds = append(h.Bounds, bound)
+	}
+	h.Count = make([]int, len(h.Bounds)+1)
+	for _, d := range all {
+		h.Count[bucket(h.Bounds, d)]++
+	}
+	return h
+}
+
+// bucket is the bucket of d.
+func bucket(bounds []time.Duration, d time.Duration) int {
+	i, found := slices.BinarySearch(bounds, d)
+	if found {
+		i++
+	}
+	return i
+}
+
+// inventSample makes up one change of leader, from candidate 0 to another.
+func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
+	us := func(v float64) time.Duration { return time.Duration(v * float64(time.Microsecond)) }
+	var events []report.Event
+	add := func(candidate int, kind report.EventKind, at, took float64) {
+		events = append(events, report.Event{At: us(at), Took: us(took), Candidate: candidate, Kind: kind})
+	}
+	add(3, report.Read, -100, 40)
+	add(0, report.Ended, 0, 0)
+	add(0, report.Wrote, 20, 620)
+	switch strategy {
+	case "fair":
+		add(1, report.WokenUp, 820, 0)
+		add(1, report.Elected, 850, 0)
+		add(1, report.Wrote, 880, 540)
+		add(2, report.WokenUp, 1480, 0)
+		add(2, report.Read, 1500, 300)
+	case "unfair", "kafka":
+		winner := 1 + dice.IntN(n-1)
+		for i := 1; i < n; i++ {
+			at := 800 + float64((i*7)%n)*14
+			add(i, report.WokenUp, at, 0)
+			kind, took := report.Refused, 500+float64((i*7)%n)*45
+			if i == winner {
+				kind, took = report.Wrote, 430
+				add(i, report.Elected, at+20+took, 0)
+			}
+			add(i, kind, at+20, took)
+			add(i, report.Read, at+40+took, 300+float64(i)*8)
+		}
+	case "parentwatch":
+		for i := 1; i < n; i++ {
+			at := 800 + float64(i)*13
+			add(i, report.WokenUp, at, 0)
+			took := 450 + float64(i)*60
+			add(i, report.Read, at+10, took)
+			if i == 1 {
+				add(i, report.Elected, at+20+took, 0)
+			}
+		}
+	default:
+		panic(fmt.Sprintf("no sample for %q", strategy))
+	}
+	slices.SortStableFunc(events, func(a, b report.Event) int { return int(a.At - b.At) })
+	return &report.Timeline{Events: events}
+}
+
+// hostile is a report whose every text tries to leave its place.
+func hostile(t *testing.T) report.Report {
+	r := sample(t)
+	const evil = `"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>]]>&'\` + "\x00\u202e"
+	rename := func(runs []report.Run) {
+		for i := range runs {
+			runs[i].Service += evil
+			runs[i].Truncated = evil
+			if runs[i].Strategy == "kafka" {
+				runs[i].Strategy = "</svg>" + evil
+			}
+			if runs[i].Server != nil {
+				runs[i].Server[evil] = 1
+			}
+		}
+	}
+	rename(r.Runs)
+	rename(r.Simulation.Runs)
+	for i := range r.Growth {
+		r.Growth[i].Service += evil
+	}
+	for i := range r.Simulation.Calibration {
+		r.Simulation.Calibration[i].Service += evil
+	}
+	r.Simulation.Model.Source = evil
+	r.Method.Command, r.Machine.OS, r.Machine.Go = evil, evil, evil
+	return r
+}

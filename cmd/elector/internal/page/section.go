@@ -1,0 +1,221 @@
+package page
+
+import (
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// A section answers one question, service by service.
+type section struct {
+	ID, Title string
+	Intro     []string
+	Parts     []part
+}
+
+// A part is what a section has on one service: pictures with the figures beside them,
+// notes, and sentences for what is missing.
+type part struct {
+	Heading  string
+	Pictures []picture
+	Notes    []string
+	Missing  []string
+	Tables   []table
+}
+
+// A table has a row for each strategy.
+type table struct {
+	Caption string
+	Head    []string
+	Rows    []row
+}
+
+type row struct {
+	Swatch template.HTML // how the strategy is drawn
+	Name   string
+	Cells  []cell
+}
+
+type cell struct{ Main, Sub string }
+
+// none stands for a figure that there is not.
+const none = "–"
+
+// A service is what a report has on one of them.
+type service struct {
+	name   string
+	slug   string // for file names and ids
+	runs   []report.Run
+	growth []report.Growth
+}
+
+// services are those of a report, in its order.
+func services(r report.Report) []service {
+	var out []service
+	at := make(map[string]int)
+	for _, run := range r.Runs {
+		i, ok := at[run.Service]
+		if !ok {
+			i = len(out)
+			at[run.Service] = i
+			out = append(out, service{name: run.Service, slug: slug(run.Service, out)})
+		}
+		out[i].runs = append(out[i].runs, run)
+	}
+	for _, g := range r.Growth {
+		if i, ok := at[g.Service]; ok {
+			out[i].growth = append(out[i].growth, g)
+		}
+	}
+	return out
+}
+
+// slug is the service's kind, which is its URL's scheme, and a number if it is not the first of it.
+func slug(name string, others []service) string {
+	kind, _, _ := strings.Cut(name, ":")
+	kind = strings.Map(func(c rune) rune {
+		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			return c
+		}
+		return -1
+	}, strings.ToLower(kind))
+	if kind == "" {
+		kind = "service"
+	}
+	same := 0
+	for _, o := range others {
+		if o.slug == kind || strings.HasPrefix(o.slug, kind+"-") {
+			same++
+		}
+	}
+	if same > 0 {
+		kind += "-" + strconv.Itoa(same+1)
+	}
+	return kind
+}
+
+// sizes are the numbers of candidates that the runs have, rising.
+func sizes(runs []report.Run) []int {
+	var ns []int
+	for _, run := range runs {
+		ns = append(ns, run.N)
+	}
+	slices.Sort(ns)
+	return slices.Compact(ns)
+}
+
+// find returns the run of a strategy with n candidates.
+func find(runs []report.Run, strategy string, n int) (report.Run, bool) {
+	i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Strategy == strategy && r.N == n })
+	if i < 0 {
+		return report.Run{}, false
+	}
+	return runs[i], true
+}
+
+// few is how many candidates can be told apart in a picture.
+const few = 60
+
+// close returns the runs, one per strategy in the palette's order, of the N at which most
+// strategies have what is asked for; of several such N the largest that is not over few,
+// or the smallest if all are.
+func (v view) close(runs []report.Run, has func(report.Run) bool) []report.Run {
+	var best []report.Run
+	for _, n := range sizes(runs) {
+		var at []report.Run
+		for _, strategy := range v.order {
+			if run, ok := find(runs, strategy, n); ok && has(run) {
+				at = append(at, run)
+			}
+		}
+		if len(at) > len(best) || len(at) == len(best) && len(at) > 0 && n <= few {
+			best = at
+		}
+	}
+	return best
+}
+
+// view is what all sections need.
+type view struct {
+	palette
+	report report.Report
+}
+
+// sections are those for which the report has something.
+func sections(r report.Report) []section {
+	v := view{newPalette(r), r}
+	var out []section
+	for _, make := range []func() section{v.glance, v.change, v.leaderless, v.cost, v.fairness, v.waiting, v.simulation} {
+		if s := make(); len(s.Parts) > 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// perStrategy is a table with a row for each strategy that has a run.
+func (v view) perStrategy(caption string, head []string, runs []report.Run, cells func(report.Run) []cell) table {
+	t := table{Caption: caption, Head: append([]string{"Strategy"}, head...)}
+	for _, run := range runs {
+		t.Rows = append(t.Rows, row{v.swatch(run.Strategy), run.Strategy + dagger(run), cells(run)})
+	}
+	return t
+}
+
+// pivot is a table of one figure: a row for each strategy, a column for each N.
+func (v view) pivot(caption string, runs []report.Run, figure func(report.Run) cell) table {
+	t := table{Caption: caption, Head: []string{"Strategy"}}
+	ns := sizes(runs)
+	for _, n := range ns {
+		t.Head = append(t.Head, "N"+nbsp+"= "+count(float64(n)))
+	}
+	for _, strategy := range v.order {
+		if !slices.ContainsFunc(runs, func(r report.Run) bool { return r.Strategy == strategy }) {
+			continue
+		}
+		r := row{Swatch: v.swatch(strategy), Name: strategy}
+		for _, n := range ns {
+			c := cell{Main: none}
+			if run, ok := find(runs, strategy, n); ok {
+				if c = figure(run); c.Main != none {
+					c.Main += dagger(run)
+				}
+			}
+			r.Cells = append(r.Cells, c)
+		}
+		t.Rows = append(t.Rows, r)
+	}
+	return t
+}
+
+func dagger(run report.Run) string {
+	if run.Truncated != "" {
+		return " †"
+	}
+	return ""
+}
+
+// swatch shows how a strategy is drawn.
+func (v view) swatch(strategy string) template.HTML {
+	c := newCanvas(30, 12)
+	l := v.looks[strategy]
+	d := draw.New(c)
+	d.StrokeLine2(draw.LineStyle{Color: l.ink, Width: 1.6, Dashes: l.dash}, 0, 6, 30, 6)
+	mark(d, l, vg.Point{X: 15, Y: 6}, 3.6)
+	c.flush()
+	return template.HTML(`<svg class="swatch" aria-hidden="true" viewBox="0 0 30 12" width="30" height="12">` + c.body.String() + `</svg>`)
+}
+
+// quantiles is a cell with the median, and the others below it.
+func quantiles(q report.Quantiles) cell {
+	if q.N == 0 {
+		return cell{Main: none}
+	}
+	return cell{duration(q.P50), duration(q.P90) + " · " + duration(q.P99) + " · " + duration(q.Max)}
+}

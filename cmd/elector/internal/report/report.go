@@ -1,0 +1,192 @@
+// Package report is what a comparison of strategies found, in the form in which it is
+// kept as JSON, printed as a table and drawn as a page.
+package report
+
+import "time"
+
+// Schema is the version of the form. It rises when a field changes its meaning or goes;
+// new fields leave it alone.
+const Schema = 1
+
+// A Report is one comparison. Times are in nanoseconds in JSON, as time.Duration is.
+type Report struct {
+	Schema  int       `json:"schema"`
+	Made    time.Time `json:"made"`
+	Machine Machine   `json:"machine"`
+	Method  Method    `json:"method"`
+	// Runs are ordered by service, then strategy, then N.
+	Runs []Run `json:"runs"`
+	// Growth says how the runs' figures grow with N.
+	Growth     []Growth    `json:"growth"`
+	Simulation *Simulation `json:"simulation,omitempty"`
+}
+
+// Machine is where the candidates ran.
+type Machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"`
+	Go   string `json:"go"`
+}
+
+// Method is what was asked for.
+type Method struct {
+	Command string        `json:"command"` // the command line that makes the report again
+	Seed    uint64        `json:"seed"`
+	Changes int           `json:"changes"` // of leader, in each run
+	Crashes int           `json:"crashes"` // how many of them by crash
+	Churn   float64       `json:"churn"`   // candidates that leave and join, per leader change
+	Delay   time.Duration `json:"delay"`   // simulated round trip to an embedded service; else 0
+	TTL     time.Duration `json:"ttl"`     // session timeout
+}
+
+// A Run is one strategy with N candidates on one service.
+type Run struct {
+	Service   string `json:"service"` // a URL without secrets, or "simulation"
+	Strategy  string `json:"strategy"`
+	N         int    `json:"n"`
+	Truncated string `json:"truncated,omitempty"` // why the run ended before its time; "" if it did not
+
+	// Leaderless is the time from the end of a term's hold on the seat until the next
+	// Campaign has returned: of a resignation, from the call of Resign; of a crash, from
+	// the instant the service dropped the crashed leader's entry.
+	Resigned Leaderless `json:"resigned"`
+	Crashed  Leaderless `json:"crashed"`
+	// Unnoticed is how long the service took to drop a crashed leader's entry, which no
+	// strategy has a say in.
+	Unnoticed Quantiles `json:"unnoticed"`
+
+	// PerChange is the mean cost of one leader change, over all candidates, the leader's
+	// return included, until all is still.
+	PerChange Cost `json:"perChange"`
+	// PerJoin is the mean cost of one candidate's joining, over all candidates.
+	PerJoin Cost `json:"perJoin"`
+	// Server is what the service itself counted per resignation, by the name that it
+	// gives to the figure. Empty where it counts nothing.
+	Server map[string]float64 `json:"server,omitempty"`
+	// ServerNote says why there are no such figures.
+	ServerNote string `json:"serverNote,omitempty"`
+
+	Fairness Fairness  `json:"fairness"`
+	Waits    Histogram `json:"waits"` // from a candidate's arrival to its election
+	// Sample is one leader change, watched closely.
+	Sample *Timeline `json:"sample,omitempty"`
+}
+
+// Leaderless are times without a leader.
+type Leaderless struct {
+	Quantiles
+	All []time.Duration `json:"all"` // in the order in which they happened
+}
+
+// Quantiles of durations; all zero when N is.
+type Quantiles struct {
+	N   int           `json:"n"`
+	P50 time.Duration `json:"p50"`
+	P90 time.Duration `json:"p90"`
+	P99 time.Duration `json:"p99"`
+	Max time.Duration `json:"max"`
+}
+
+// Cost is what candidates asked of the service, as backend.Counts has it.
+type Cost struct {
+	WakeUps    float64 `json:"wakeUps"`
+	Operations float64 `json:"operations"`
+	Writes     float64 `json:"writes"`
+	Refused    float64 `json:"refused"` // writes in vain
+	Watches    float64 `json:"watches"` // set
+	Bytes      float64 `json:"bytes"`   // keys and values, sent and received
+}
+
+// Fairness says how evenly and in what order candidates were elected.
+type Fairness struct {
+	// Wins per candidate, in the order of their first arrival.
+	Wins []int `json:"wins"`
+	// Jain is Jain's index over the wins of those who were there all the time: 1 when all
+	// won equally often, 1/N when one won all.
+	Jain float64 `json:"jain"`
+	// LongestWait is the greatest number of leader changes that a candidate saw pass
+	// between its arrival and its election, or the end of the run.
+	LongestWait int `json:"longestWait"`
+	// Inversions is the share of pairs of elections, those of one run, in which who had arrived later
+	// was elected first: 0 in order of arrival, about 0.5 at random.
+	Inversions float64 `json:"inversions"`
+}
+
+// Histogram counts durations. Count[i] is of those below Bounds[i] and not below
+// Bounds[i-1]; the last Count has no upper bound, so there is one more of them.
+type Histogram struct {
+	Quantiles
+	Bounds []time.Duration `json:"bounds"`
+	Count  []int           `json:"count"`
+}
+
+// A Timeline is one leader change: everything that candidates did or were told from
+// just before it until all was still.
+type Timeline struct {
+	Crash  bool    `json:"crash"`
+	Events []Event `json:"events"`
+}
+
+// An Event is one thing that happened to one candidate. Candidates are numbered in the
+// order of arrival, 0 first.
+type Event struct {
+	At        time.Duration `json:"at"` // since the change began
+	Took      time.Duration `json:"took,omitempty"`
+	Candidate int           `json:"candidate"`
+	Kind      EventKind     `json:"kind"`
+}
+
+// EventKind tells events apart.
+type EventKind string
+
+const (
+	WokenUp EventKind = "wake-up" // was told of a change
+	Read    EventKind = "read"
+	Wrote   EventKind = "write"
+	Refused EventKind = "refused" // wrote in vain
+	Ended   EventKind = "ended"   // its term ended
+	Elected EventKind = "elected"
+)
+
+// Growth is a straight line through a figure of one strategy on one service, against N.
+type Growth struct {
+	Service  string `json:"service"`
+	Strategy string `json:"strategy"`
+	Figure   string `json:"figure"` // wakeUps, operations, bytes, leaderless
+	// Slope is what each further candidate adds (nanoseconds for leaderless).
+	Slope float64 `json:"slope"`
+	// Exponent is the slope of the line through the logarithms: 0 is constant, 1 linear,
+	// 2 quadratic.
+	Exponent float64 `json:"exponent"`
+	// R2 is how well the straight line through the figures fits: 1 is exact.
+	R2 float64 `json:"r2"`
+}
+
+// A Simulation is the same strategies in simulated time, against a model of a server.
+type Simulation struct {
+	Model Model `json:"model"`
+	// Calibration compares the model with the measured runs; empty if none were measured.
+	Calibration []Calibration `json:"calibration,omitempty"`
+	Runs        []Run         `json:"runs"`
+}
+
+// Model is a server that does one thing at a time: what each costs it.
+type Model struct {
+	RoundTrip time.Duration `json:"roundTrip"` // between a candidate and the server, without the server's time
+	Write     time.Duration `json:"write"`     // one commit, refused ones included
+	Read      time.Duration `json:"read"`      // one read, or setting one watch
+	Notice    time.Duration `json:"notice"`    // telling one candidate of one change
+	KiB       time.Duration `json:"kib"`       // each KiB of a listing that is answered
+	Source    string        `json:"source"`    // where the figures come from
+}
+
+// Calibration is one measured figure beside the model's.
+type Calibration struct {
+	Service   string        `json:"service"`
+	Strategy  string        `json:"strategy"`
+	N         int           `json:"n"`
+	Measured  time.Duration `json:"measured"`  // leaderless after a resignation, p50
+	Simulated time.Duration `json:"simulated"` // the same
+	Error     float64       `json:"error"`     // (Simulated - Measured) / Measured
+}

@@ -1,0 +1,144 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Quantile returns the quantiles of durations, each one of them (nearest rank). The order
+// of all does not matter, and is left alone.
+func Quantile(all []time.Duration) Quantiles {
+	if len(all) == 0 {
+		return Quantiles{}
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	at := func(percent int) time.Duration { return sorted[(len(sorted)*percent+99)/100-1] }
+	return Quantiles{N: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
+}
+
+// NewLeaderless is of times in the order in which they happened.
+func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{Quantile(all), all} }
+
+// MeanCost is the mean over so many leader changes or joins; zero over none.
+func MeanCost(sum backend.Counts, over int) Cost {
+	if over == 0 {
+		return Cost{}
+	}
+	mean := func(n int) float64 { return float64(n) / float64(over) }
+	return Cost{
+		WakeUps: mean(sum.WakeUps), Operations: mean(sum.Operations()), Writes: mean(sum.Commits + sum.Drops),
+		Refused: mean(sum.Refused), Watches: mean(sum.Watches), Bytes: mean(sum.Sent + sum.Received),
+	}
+}
+
+// Jain is Jain's index over the numbers of wins: 1 when all won equally often, 1/N when
+// one of N won all. Where nobody won anything all are equal, and it is 1.
+//
+// Source: R. Jain, D. Chiu, W. Hawe, "A Quantitative Measure of Fairness and
+// Discrimination", 1984.
+func Jain(wins []int) float64 {
+	var sum, squares float64
+	for _, w := range wins {
+		sum += float64(w)
+		squares += float64(w) * float64(w)
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(wins)) * squares)
+}
+
+// Inversions is the share of pairs of elections in which who had arrived later was elected
+// first. arrivals are the ranks of arrival of those elected, in the order of election. It
+// is 0 for fewer than two.
+func Inversions(arrivals []int) float64 {
+	n := float64(len(arrivals))
+	if n < 2 {
+		return 0
+	}
+	pairs, _ := inverted(slices.Clone(arrivals), make([]int, len(arrivals)))
+	return float64(pairs) / (n * (n - 1) / 2)
+}
+
+// inverted counts inversions by sorting: of two sorted halves, each of the left one that is
+// still to be placed when one of the right is makes a pair with it.
+func inverted(a, spare []int) (pairs int, sorted []int) {
+	if len(a) < 2 {
+		return 0, a
+	}
+	half := len(a) / 2
+	left, l := inverted(a[:half], spare[:half])
+	right, r := inverted(a[half:], spare[half:])
+	pairs = left + right
+	merged := spare[:0]
+	for len(l) > 0 || len(r) > 0 {
+		if len(r) == 0 || len(l) > 0 && l[0] <= r[0] {
+			merged, l = append(merged, l[0]), l[1:]
+		} else {
+			pairs += len(l)
+			merged, r = append(merged, r[0]), r[1:]
+		}
+	}
+	copy(a, merged)
+	return pairs, a
+}
+
+// Line fits straight lines to points by least squares: slope and r2, how well it fits, are
+// those of the line through x and y; exponent is the slope of the one through their
+// logarithms, over the points that have any. What cannot be told, for want of two
+// different x, is 0. A constant y is fitted exactly: r2 is 1.
+func Line(x, y []float64) (slope, exponent, r2 float64) {
+	slope, r2 = leastSquares(x, y)
+	var lx, ly []float64
+	for i := range x {
+		if x[i] > 0 && y[i] > 0 {
+			lx, ly = append(lx, math.Log(x[i])), append(ly, math.Log(y[i]))
+		}
+	}
+	exponent, _ = leastSquares(lx, ly)
+	return slope, exponent, r2
+}
+
+func leastSquares(x, y []float64) (slope, r2 float64) {
+	switch {
+	case len(x) == 0 || floats.Min(x) == floats.Max(x):
+		return 0, 0
+	case floats.Min(y) == floats.Max(y):
+		return 0, 1
+	}
+	_, slope = stat.LinearRegression(x, y, nil, false)
+	return slope, math.Pow(stat.Correlation(x, y, nil), 2)
+}
+
+// NewHistogram counts durations between bounds that are spaced 1, 2, 5, 10, 20, 50 …, from
+// a microsecond on, as far as there are durations on both sides of a bound. Those that are
+// less than the first bound, negative ones too, are in the first count.
+func NewHistogram(all []time.Duration) Histogram {
+	h := Histogram{Quantiles: Quantile(all)}
+	if len(all) == 0 {
+		return h
+	}
+	least := slices.Min(all)
+	for decade := time.Microsecond; decade <= h.Max && decade > 0; decade *= 10 {
+		for _, bound := range []time.Duration{decade, 2 * decade, 5 * decade} {
+			if least < bound && bound <= h.Max {
+				h.Bounds = append(h.Bounds, bound)
+			}
+		}
+	}
+	h.Count = make([]int, len(h.Bounds)+1)
+	for _, d := range all {
+		i, found := slices.BinarySearch(h.Bounds, d)
+		if found {
+			i++ // a bound is in the count above it
+		}
+		h.Count[i]++
+	}
+	return h
+}
