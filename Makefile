@@ -3,7 +3,8 @@
 # make lint     gofmt, vet, staticcheck, go mod tidy
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
-#               an etcd server and a Consul server
+#               an etcd server, a Consul server and the browser Chromium
+# make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
 # The proofs of docs/proof.md, at length:
 #
@@ -21,25 +22,51 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . examples/fencing
+MODULES = . cmd/elector examples/fencing
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
 # with versions that a server wants, and not with those of its own go.mod.
 SERVERS = internal/servers/etcd internal/servers/consul
 
-each = @for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || exit 1; done
+each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test lint bench fuzz load setup quickstart fencing mutants prove chaos
+.PHONY: test test-computing test-modules test-matrix lint bench compare fuzz load setup quickstart fencing mutants prove chaos
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
-# processors. The package that takes longest comes first, so that the others are done beside
-# it. The last thing printed is the matrix of rules and combinations.
-TEST = -race -parallel 12 -timeout 20m
+# processors.
+TEST = -parallel 12 -timeout 20m
 
+# A session is lost that nobody has a processor for in time. So those come first that only
+# compute, and without the race detector: they look for wrong orders, not for races, and
+# what they try runs under it on memory.
+COMPUTING = conformance/explore internal/mutants
+others = $(filter-out $(addprefix %/,$(COMPUTING)),$(shell GOWORK=off $(GO) list ./...))
+
+# On clusters, too: there are most servers then, the detector more than doubles what the
+# candidates take, and their code is no other than on memory and on one server.
+CLUSTERS = ^TestElectionOn.*Clusters$$
+
+# All is compiled first, and on the disk, lest the compiler and its files get in the way.
+# What follows is tried whether or not what was before it failed.
 test: setup
-	$(call each,$(filter-out .,$(MODULES)),$(GO) test $(TEST) ./...)
-	GOWORK=off $(GO) run ./internal/testmatrix $(TEST) ./conformance ./...
+	$(call each,$(MODULES),$(GO) list -race -test -deps -export ./... >/dev/null)
+	GOWORK=off $(GO) list -test -deps -export ./conformance $(COMPUTING:%=./%) >/dev/null
+	GOWORK=off $(GO) test -race -run '^TestSteppedCandidate$$' ./internal/chaos
+	sync
+	@$(MAKE) --no-print-directory --keep-going --jobs=1 test-computing test-modules test-matrix
+
+test-computing:
+	GOWORK=off $(GO) test $(TEST) $(COMPUTING:%=./%)
+
+test-modules:
+	$(call each,$(filter-out .,$(MODULES)),$(GO) test -race $(TEST) ./...)
+
+# The package that takes longest begins first, so that the others are done beside it. The
+# last thing printed is the matrix of rules and combinations.
+test-matrix:
+	GOWORK=off $(GO) run ./internal/testmatrix -race $(TEST) -skip '$(CLUSTERS)' ./conformance $(others) -- \
+		$(TEST) -run '$(CLUSTERS)' ./conformance
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says
 # how far it has got.
@@ -58,6 +85,9 @@ lint:
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
+
+compare:
+	$(GO) run ./cmd/elector compare $(COMPARE)
 
 # What a target finds is kept in testdata/fuzz, where go test tries it from then on. Those
 # with goroutines do not cover the same twice, so that to minimize takes all the time there is.
