@@ -84,6 +84,7 @@ func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elec
 	c, t := a.lead(set...)
 	a.speak(t)
 	s := a.stock(t, "shelf")
+	a.operator.look() // to have its session by then: the trust window will be running
 	c.cut = true
 	c.client.CutReply(w.kind)
 	return c, t, s

@@ -154,8 +154,9 @@ func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 func lossAtHandover(a *arena, sessionFirst bool) {
 	_, t := a.lead()
 	c, b := a.queue()
-	_, third := a.queue()
+	// Not after the third has come: who is woken by that may be reading, between the two.
 	thaw := a.freeze(c)
+	_, third := a.queue()
 	if sessionFirst {
 		a.expire(c)
 		a.resign(t)

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -123,6 +124,10 @@ var (
 	all   = flag.Bool("all", false, "try clusters with parentwatch, too, which is there to be compared with")
 	stall = flag.Duration("stall", 0, "pause a member of each cluster, at random, for up to this long, over and over: it is behind the others then")
 )
+
+func init() {
+	flag.DurationVar(&servertest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
+}
 
 // stalls does that until the test ends. The session timeouts bear 400 ms on two processors.
 func stalls[M interface {

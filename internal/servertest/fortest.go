@@ -3,6 +3,7 @@ package servertest
 import (
 	"sync"
 	"testing"
+	"time"
 )
 
 // ZooKeeperForTest starts a server that is closed when the test ends. If it
@@ -72,6 +73,10 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	return c
 }
 
+// Jitter is that of the proxies that ProxyForTest starts, see Proxy.Delay. It must not be
+// set while tests run.
+var Jitter time.Duration
+
 // ProxyForTest starts a proxy that is closed when the test ends.
 func ProxyForTest(tb testing.TB, target string) *Proxy {
 	tb.Helper()
@@ -79,6 +84,7 @@ func ProxyForTest(tb testing.TB, target string) *Proxy {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	p.Delay(0, Jitter)
 	tb.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			tb.Errorf("close proxy: %v", err)
