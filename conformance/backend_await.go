@@ -123,9 +123,7 @@ func awaitBlocks(r *run) {
 	waiting.stop()
 	_, err := waiting.result()
 	r.refused("await with a context that ended", err, context.Canceled)
-	if s.State() != backend.Live {
-		r.failf("the session is %v", s.State())
-	}
+	s.lives()
 }
 
 func awaitSeveral(r *run) {
@@ -306,9 +304,7 @@ func awaitOperator(r *run) {
 	}
 	listing.value()
 	s.misses(dir)
-	if s.State() != backend.Live {
-		r.failf("the session is %v", s.State())
-	}
+	s.lives()
 	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, nil))
 	r.refused("enqueue in the deleted directory", err, backend.ErrNoParent)
 	// The same directory anew: nothing of the old one is taken for its own.

@@ -192,11 +192,7 @@ func lostCancelled(r *run) {
 	dir := s.dir("d")
 	keep := s.enqueue(dir, "keep")
 	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.Create(dir+"/seat", []byte("x"))} {
-		c.CutReply(op.Kind)
-		commit := start(r, fmt.Sprintf("%v with a lost reply", op.Kind), func(ctx context.Context) ([]backend.Entry, error) {
-			return s.Commit(ctx, nil, op)
-		})
-		commit.blocked("its outcome could not be known")
+		commit := s.cutOff(c, other, op)
 		commit.stop()
 		_, err := commit.result()
 		c.Resume()

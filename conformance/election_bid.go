@@ -80,7 +80,10 @@ func (b *bid) waits() {
 	a := b.c.a
 	a.t.Helper()
 	if _, lacks := a.cfg.Why[string(AbilityStages)]; !lacks && !a.svc.Virtual {
-		a.until(b.c.id+" waits for its turn", func() bool { return b.returned() || b.isReady() })
+		_, elsewhere := a.cfg.Why[string(AbilityBackend)]
+		a.until(b.c.id+" waits for its turn", func() bool {
+			return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
+		})
 	} else {
 		a.settle()
 	}

@@ -221,7 +221,7 @@ func closeStalledHook(a *arena) {
 	c.atEnd(free)
 	t := c.campaign().wins()
 	_, b := a.queue()
-	ctx, cancel := context.WithTimeout(context.Background(), a.svc.TTL/4)
+	ctx, cancel := context.WithTimeout(context.Background(), a.svc.TTL)
 	defer cancel()
 	if err := c.real.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		a.failf("Close while a hook hangs: error is %s", text(err))

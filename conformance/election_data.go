@@ -91,8 +91,8 @@ func dataLeaderDeleted(a *arena) {
 		t = anyWins(a, &rest)
 		a.holds(t)
 	}
-	if s := c.tap.session(); s != nil && s.State() != backend.Live {
-		a.failf("the deposed leader's session is %v", s.State())
+	if s := c.tap.session(); s != nil {
+		a.until("the deposed leader's session is live", func() bool { return s.State() == backend.Live })
 	}
 	again := c.campaign()
 	again.waits()

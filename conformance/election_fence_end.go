@@ -237,8 +237,11 @@ func fenceQueued(a *arena) {
 			for _, w := range writes {
 				queue = append(queue, a.startCommit(t, w.ops(s)...))
 			}
-			for _, p := range queue {
-				p.blocked("there is no link")
+			a.settle()
+			for i, p := range queue {
+				if p.returned() {
+					a.failf("%s: Commit returned, but there is no link", writes[i].name)
+				}
 			}
 			if inTime {
 				a.delete(seat.Key)

@@ -93,8 +93,8 @@ func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elec
 // cutBy waits until the commit has been done and has cut the link.
 func (a *arena) cutBy(p *committing, w write, s shelf) {
 	a.t.Helper()
-	at := w.changes[0].at
-	a.until("the commit is done", func() bool { return !a.present(s...)[at].Same(s[at]) })
+	was := s[w.changes[0].at]
+	a.until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
 	p.blocked("its reply is lost and the link is cut")
 }
 

@@ -136,6 +136,7 @@ func dataForeignPath(a *arena) {
 		}
 	}
 	a.delete(a.path)
+	a.seesGone(c, a.path)
 	a.holds(c.campaign().wins())
 	a.in("the path is the parent of other data", func(a *arena) {
 		a.put(a.path+"/other/thing", "x")
@@ -156,21 +157,27 @@ func (a *arena) blockSeat() (seat string) {
 	return seat
 }
 
+// seesGone waits until the candidate, which may be a little behind, sees that key is gone.
+func (a *arena) seesGone(c *candidate, key string) {
+	a.t.Helper()
+	session := c.tap.session()
+	if session == nil {
+		return
+	}
+	a.until(c.id+" sees that "+key+" is gone", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		_, err := session.Get(ctx, key)
+		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
+	})
+}
+
 func dataForeignSeat(a *arena) {
 	seat := a.blockSeat()
 	c := a.stand()
 	c.campaign().fails(elector.ErrStrategyMismatch)
 	a.delete(seat)
-	a.until("the candidate sees that", func() bool { // it may be a little behind
-		session := c.tap.session()
-		if session == nil {
-			return true
-		}
-		ctx, cancel := a.within()
-		defer cancel()
-		_, err := session.Get(ctx, seat)
-		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
-	})
+	a.seesGone(c, seat)
 	t := c.campaign().wins()
 	_, b := a.queue()
 	a.delete(seat)

@@ -111,7 +111,7 @@ func lossWaitingExpires(a *arena) {
 	d, b := a.queue()
 	_, third := a.queue()
 	for range 2 {
-		old := a.entries()
+		old, opened := a.entries(), d.tap.opened()
 		a.expire(d)
 		if a.cfg.Ordered {
 			a.until("it has enrolled again", func() bool {
@@ -119,7 +119,7 @@ func lossWaitingExpires(a *arena) {
 				return len(now) == 3 && now[2].Session != old[2].Session && now[2].Rev > old[2].Rev
 			})
 		} else {
-			a.until("it has a new session", func() bool { return d.tap.opened() >= 2 })
+			a.until("it has a new session", func() bool { return d.tap.opened() > opened })
 		}
 		b.waits()
 		a.holds(t)
@@ -235,7 +235,7 @@ func lossStepsDown(a *arena) {
 		_, t := a.lead()
 		c, b := a.queue(strict)
 		a.suspend(c)
-		a.settle()
+		c.isIn(backend.Suspended)
 		a.resume(c)
 		c.isIn(backend.Live) // not only able to hear of the resignation
 		b.waits()

@@ -74,6 +74,7 @@ func recipeOneWakeUp(a *arena) {
 				return since(next).WakeUps > 0 && since(next).Waits > 0
 			})
 		}
+		a.until("the leader announces itself", func() bool { return since(winner).Commits > 0 })
 		a.settle()
 		for k, b := range bids[i+1:] {
 			now := since(b)
