@@ -90,7 +90,7 @@ func TestConsul(t *testing.T) {
 	t.Setenv("CONSUL_HTTP_SSL", "true")         // tls=false wins
 	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
 	url := "consul://" + server.Addr() + "?tls=false"
-	win(t, url, url+"&timeout=12s", url+"&check=2s")
+	win(t, url, url+"&timeout=12s", url+"&check=4s")
 	assert.Equal(t, "12s", granted(t, url+"&timeout=12s"))
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
@@ -102,9 +102,9 @@ func TestConsul(t *testing.T) {
 // those it was given: once they are cut and refused, the service ends it.
 func TestWithDialContext(t *testing.T) {
 	for _, url := range []string{
-		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=2s",
-		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=2s",
-		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=2s",
+		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=4s",
+		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=4s",
+		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=4s",
 	} {
 		t.Run(url, func(t *testing.T) {
 			var mu sync.Mutex

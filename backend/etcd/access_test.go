@@ -124,7 +124,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 	}
 	_, err = f.s.Commit(ctx, []backend.Guard{backend.Held(backend.Entry{Key: "/b", Rev: 1})})
 	denied("guard", err)
-	assert.Equal(t, backend.Live, f.s.State())
+	f.state(backend.Live)
 	require.NoError(t, f.s.Close(ctx))
 
 	// Elections, each below its own user's key.

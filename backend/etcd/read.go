@@ -40,7 +40,7 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 		late := asking.Err() != nil
 		cancel()
 		switch {
-		case err == nil:
+		case err == nil && s.ctx.Err() == nil: // else it may show what Close has done
 			return v, nil
 		case s.over(ctx) != nil:
 			return none, s.over(ctx)

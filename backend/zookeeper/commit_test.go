@@ -150,7 +150,10 @@ func TestMadeUpRevisions(t *testing.T) {
 // The limit of a request is the server's own, to the byte, for thousands of small ops
 // as for one large value.
 func TestLimitOfManySmallOps(t *testing.T) {
-	f := setUp(t, pings)
+	f := setUp(t, func(cfg *zookeeper.Config) {
+		pings(cfg)
+		cfg.SessionTimeout = 30 * time.Second // pings queue behind the large requests
+	})
 	var ops []backend.Op
 	for i := range 6000 {
 		ops = append(ops, backend.Put(fmt.Sprintf("%s/%04d", f.dir, i), []byte("v"), 0))
@@ -175,6 +178,8 @@ func TestLimitOfManySmallOps(t *testing.T) {
 
 	require.NoError(t, commit(pad))
 	assert.Equal(t, backend.Live, f.s.State())
+	requests.mu.Lock()
+	defer requests.mu.Unlock()
 	assert.Equal(t, 1, requests.count[servertest.OpMulti])
 	assert.Zero(t, requests.count[servertest.OpConnect], "the server has not broken the connection")
 }

@@ -216,10 +216,10 @@ func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
 }
 
 func TestPitfall04GrantedTimeout(t *testing.T) {
-	f := setUp(t, pings) // ticks of 200 ms: 400 ms at least, and 60 s at most
+	f := setUpOn(t, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{TickTime: 2 * time.Second}), pings)
 	for asked, granted := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: 400 * time.Millisecond,
-		3 * time.Second:        3 * time.Second,
+		100 * time.Millisecond: 4 * time.Second, // two ticks
+		6 * time.Second:        6 * time.Second,
 		24 * time.Hour:         time.Minute,
 	} {
 		before := time.Now()
@@ -234,7 +234,10 @@ func TestPitfall04GrantedTimeout(t *testing.T) {
 }
 
 func TestPitfall05SuspendedBeforeTheWindowEnds(t *testing.T) {
-	f := setUp(t, pings)
+	f := setUp(t, func(cfg *zookeeper.Config) {
+		pings(cfg)
+		cfg.SessionTimeout = 12 * time.Second // a second of the window is left then
+	})
 	f.Proxies[0].Stall()
 	f.awaitState(backend.Suspended)
 	assert.True(t, time.Now().Before(f.s.Deadline()), "declared dead after the end of the window")

@@ -20,21 +20,21 @@ func TestZooKeeper(t *testing.T) {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	url := "zk://" + server.Addr()
-	processes(t, &site{server: server, operator: newZKOperator, url: url + "?timeout=2s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newZKOperator, url: url + "?timeout=4s", long: url + "?timeout=10s"})
 }
 
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	url := "etcd://" + server.Addr()
-	processes(t, &site{server: server, operator: newEtcdOperator, url: url + "?timeout=2s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newEtcdOperator, url: url + "?timeout=4s", long: url + "?timeout=10s"})
 }
 
 func TestConsul(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	url := "consul://" + server.Addr()
-	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=2s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=4s", long: url + "?timeout=10s"})
 }
 
 // processes takes a service through what can happen to processes. Each cluster has a

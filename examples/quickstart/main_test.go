@@ -175,7 +175,7 @@ func (p *process) stop(t *testing.T) {
 // and recover.
 func TestProcesses(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	url := "zk://" + server.Addr() + "/demo?timeout=2s"
+	url := "zk://" + server.Addr() + "/demo?timeout=4s"
 	binary := build(t)
 	var tokens []uint64
 	leads := func(p *process) { tokens = append(tokens, p.leads(t)) }
@@ -229,8 +229,8 @@ func TestOtherServices(t *testing.T) {
 	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	binary := build(t)
 	for _, url := range []string{
-		"etcd://" + etcd.Addr() + "/demo?timeout=2s",
-		"consul://" + consul.Addr() + "?check=2s",
+		"etcd://" + etcd.Addr() + "/demo?timeout=4s",
+		"consul://" + consul.Addr() + "?check=4s",
 	} {
 		a := start(t, binary, url, "a")
 		first := a.leads(t)

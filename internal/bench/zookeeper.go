@@ -96,12 +96,18 @@ func (z *zooKeeper) messages() (int, error) {
 	return n, nil
 }
 
+// packets are those that were no pings, as of an instant at which none was sent.
 func (z *zooKeeper) packets() (int, error) {
-	counters, err := z.server.Metrics()
-	if err != nil {
-		return 0, err
+	for {
+		pings := z.pings.n.Load()
+		counters, err := z.server.Metrics()
+		if err != nil {
+			return 0, err
+		}
+		if z.pings.n.Load() == pings {
+			return int(counters["packets_received"]+counters["packets_sent"]) - 2*int(pings), nil
+		}
 	}
-	return int(counters["packets_received"]+counters["packets_sent"]) - 2*int(z.pings.n.Load()), nil
 }
 
 type bareZooKeeper struct{ conn *zk.Conn }

@@ -44,7 +44,7 @@ func TestConsulAgentAndACL(t *testing.T) {
 	if server.Token() == "" || agent.Token() != server.Token() {
 		t.Fatalf("tokens %q and %q", server.Token(), agent.Token())
 	}
-	must(t, agent.ask(time.Second, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
+	must(t, agent.ask(10*time.Second, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
 	must(t, agent.put("shared"))
 	checkHas(t, server, "shared", true)
 	must(t, agent.Wipe())

@@ -137,7 +137,7 @@ func TestZooKeeperPause(t *testing.T) {
 func TestZooKeeperSessionExpiresSoon(t *testing.T) {
 	z := SharedZooKeeper(t)
 	p := ProxyForTest(t, z.Addr())
-	create(t, connect(t, 400*time.Millisecond, p.Addr()), "/short", zk.FlagEphemeral)
+	create(t, connect(t, 3*time.Second, p.Addr()), "/short", zk.FlagEphemeral)
 	p.Refuse(true)
 	p.Cut()
 	conn := connect(t, 10*time.Second, z.Addr())

