@@ -20,13 +20,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := servertest.Shutdown(); err != nil && code == 0 {
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // win wins an election twice, once in the way of each of two processes.
 func win(t *testing.T, urls ...string) {

@@ -7,10 +7,4 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := servertest.Shutdown(); err != nil && code == 0 {
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }

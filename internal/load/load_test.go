@@ -12,13 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if err := servertest.Shutdown(); err != nil && code == 0 {
-		code = 1
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // The loads scaled down, so that they are tried with each change.
 func TestMemory(t *testing.T) {

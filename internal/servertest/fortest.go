@@ -1,6 +1,8 @@
 package servertest
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -122,13 +124,9 @@ var shared struct {
 
 // SharedZooKeeper returns the test binary's common standalone server and
 // starts it on first use, with NoSync and QuickStart. Tests keep to nodes of
-// their own and must not stop or pause it. TestMain calls Shutdown in the end:
+// their own and must not stop or pause it. TestMain stops it in the end:
 //
-//	func TestMain(m *testing.M) {
-//		code := m.Run()
-//		servertest.Shutdown()
-//		os.Exit(code)
-//	}
+//	func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
 	shared.mu.Lock()
@@ -143,15 +141,18 @@ func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	return shared.zk
 }
 
-// Shutdown closes the shared server and blocks until it is gone. It does
-// nothing if there is none. A later SharedZooKeeper starts a new one.
-func Shutdown() error {
+// Main runs the tests, closes the shared server, blocks until it is gone, and returns the
+// exit code: that of the tests, or 1 if the server could not be closed.
+func Main(m *testing.M) int {
+	code := m.Run()
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	z := shared.zk
-	shared.zk, shared.err = nil, nil
-	if z == nil {
-		return nil
+	if shared.zk == nil {
+		return code
 	}
-	return z.Close()
+	if err := shared.zk.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return max(code, 1)
+	}
+	return code
 }

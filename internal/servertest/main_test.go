@@ -26,12 +26,7 @@ func TestMain(m *testing.M) {
 		time.Sleep(time.Minute)
 		os.Exit(1)
 	}
-	code := m.Run()
-	if err := Shutdown(); err != nil {
-		fmt.Println(err)
-		code = 1
-	}
-	os.Exit(code)
+	os.Exit(Main(m))
 }
 
 // eventually waits until the condition holds.
