@@ -77,6 +77,13 @@ func (b *bid) returned() bool {
 
 // waits waits until the candidate has enrolled and waits for its turn.
 func (b *bid) waits() {
+	b.c.a.t.Helper()
+	b.rests()
+	b.blocked()
+}
+
+// rests waits until the candidate waits for its turn, or Campaign has returned.
+func (b *bid) rests() {
 	a := b.c.a
 	a.t.Helper()
 	if _, lacks := a.cfg.Why[string(AbilityStages)]; !lacks && !a.svc.Virtual {
@@ -87,7 +94,6 @@ func (b *bid) waits() {
 	} else {
 		a.settle()
 	}
-	b.blocked()
 }
 
 // isReady tells whether the last stage that the campaign reported is the wait.

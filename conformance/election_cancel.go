@@ -78,13 +78,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	}
 	b := c.campaignIn(ctx, cancel)
 	if occupied {
-		a.until("the campaign waits or has returned", func() bool {
-			if a.svc.Virtual {
-				a.settle()
-				return true
-			}
-			return b.returned() || b.isReady()
-		})
+		b.rests()
 		// The cancel may be on its way: then the two of them race.
 		a.resign(leader)
 	}

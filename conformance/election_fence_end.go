@@ -238,10 +238,8 @@ func fenceQueued(a *arena) {
 				queue = append(queue, a.startCommit(t, w.ops(s)...))
 			}
 			a.settle()
-			for i, p := range queue {
-				if p.returned() {
-					a.failf("%s: Commit returned, but there is no link", writes[i].name)
-				}
+			for _, p := range queue {
+				p.blocked("there is no link")
 			}
 			if inTime {
 				a.delete(seat.Key)

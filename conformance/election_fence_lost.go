@@ -95,6 +95,7 @@ func (a *arena) cutBy(p *committing, w write, s shelf) {
 	a.t.Helper()
 	was := s[w.changes[0].at]
 	a.until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
+	a.settle()
 	p.blocked("its reply is lost and the link is cut")
 }
 
@@ -154,6 +155,7 @@ func fenceCancel(a *arena) {
 		for _, w := range writes {
 			queue = append(queue, a.startCommit(t, w.ops(s)...))
 		}
+		a.settle()
 		queue[0].blocked("there is no link")
 		for _, p := range queue {
 			p.cancel()

@@ -235,7 +235,6 @@ func (p *committing) result() ([]backend.Entry, error) {
 // blocked checks that Commit has not returned.
 func (p *committing) blocked(why string) {
 	p.a.t.Helper()
-	p.a.settle()
 	if p.returned() {
 		p.a.failf("Commit returned (%v, %s), but %s", p.made, text(p.err), why)
 	}

@@ -98,7 +98,8 @@ func (z *zooKeeper) messages() (int, error) {
 
 // packets are those that were no pings. A ping that is sent meanwhile may be counted or
 // not, so it asks again then; with many sessions there always is one.
-func (z *zooKeeper) packets() (n int, err error) {
+func (z *zooKeeper) packets() (int, error) {
+	var n int
 	for range 5 {
 		pings := z.pings.n.Load()
 		counters, err := z.server.Metrics()
