@@ -38,7 +38,8 @@ func (l *link) connected(frame []byte) error {
 		p.expired()
 		return errUnpinned
 	}
-	p.session = id
+	l.opened = p.session == 0
+	p.session, p.link = id, l
 	p.mu.Unlock()
 	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 	if xid == xidEvent {
 		return 0, nil
 	}
-	l.keepZxid(xid, head[4:12])
+	zxid := l.keepZxid(xid, head[4:12])
 	request, ok := l.take(xid)
 	if !ok {
 		return 0, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
@@ -85,6 +86,7 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 	if code != 0 {
 		return 0, nil // no body, or one that isn't looked at
 	}
+	l.note(request, zxid)
 	if request.op == opChildren && len(head) >= answerHead+4 {
 		// The client library makes a slice of this many strings first.
 		if n := binary.BigEndian.Uint32(head[answerHead:]); int64(n)*4 > int64(length) {
@@ -184,15 +186,56 @@ func wholeMulti(body []byte) bool {
 // But v1.0.4 reads the one while it already writes the other: a data race, and if
 // an answer on the new link comes first, events are lost. Here the zxid is the one that
 // the link began with, whatever has been answered on it since.
-func (l *link) keepZxid(xid int32, field []byte) {
+//
+// It returns the zxid, or 0 where the answer bears none.
+func (l *link) keepZxid(xid int32, field []byte) int64 {
 	zxid := int64(binary.BigEndian.Uint64(field))
 	if xid < 0 || zxid <= 0 {
-		return
+		return 0
 	}
 	clear(field)
 	l.pin.mu.Lock()
 	l.pin.zxid = max(l.pin.zxid, zxid)
 	l.pin.mu.Unlock()
+	return zxid
+}
+
+// note takes what an answer without an error tells of the leader: its epoch, which is
+// the upper half of a zxid, and, if the request was a write, that a quorum has followed
+// it since the request was sent. A multi of which a part was refused is a write, too: it
+// is proposed as a whole.
+func (l *link) note(request sentFrame, zxid int64) {
+	if zxid == 0 {
+		return
+	}
+	epoch, vote := uint64(zxid)>>32, isWrite(request.op)
+	l.mu.Lock()
+	l.epoch, l.known = epoch, true
+	if vote && request.at.After(l.voted) {
+		l.voted = request.at
+	}
+	l.mu.Unlock()
+	if vote {
+		l.pin.voted(request.at, epoch)
+	}
+}
+
+// newest returns when the newest vote on the link was sent, and the epoch of what was
+// answered last, if anything was.
+func (l *link) newest() (voted time.Time, epoch uint64, known bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.voted, l.epoch, l.known
+}
+
+// isWrite tells of an opcode that the client library sends whether it is only answered
+// when a quorum has agreed.
+func isWrite(op int32) bool {
+	switch op {
+	case opCreate, opDelete, opSetData, opSetACL, opMulti:
+		return true
+	}
+	return false
 }
 
 // newest is the newest zxid that has been seen: whatever is sent from now on, if it

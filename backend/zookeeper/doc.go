@@ -18,12 +18,19 @@
 // answers a client's pings by itself, and tells the leader later whom it heard
 // from. A follower that is cut off from the leader goes on answering for syncLimit
 // ticks (10 s with the servers' defaults), while the leader lets the session expire
-// and another candidate wins. So by default a heartbeat is acknowledged by the leader: see
-// [HeartbeatLeader], and the comment on session.beat for why two sync requests every
-// quarter of the timeout prove it. A session's handshakes are confirmed by the leader
-// as well. When the answers stay away, the client goes to another server while
+// and another candidate wins. A leader that is cut off from its followers goes on for as
+// long: it answers syncs, and takes sessions back, while its successor lets them expire.
+// So by default a heartbeat is acknowledged by the leader and by a quorum: see
+// [HeartbeatLeader], and the comment on session.beat for the proof. A session that has
+// got a new link counts from its handshake once a quorum has acknowledged a write since.
+// When the answers stay away, the client goes to another server while
 // there is time. The margin, an eighth of the granted timeout, is for differences in
 // the clocks' rates and for a leader that is late with its own heartbeats.
+//
+// The quorum's part costs a transaction without operations per quarter of the timeout,
+// for all sessions of a Backend together, and none where they write that often anyway.
+// Each takes a zxid, of which an epoch has 2^32: a thousand processes with a timeout of
+// 4 s use them up in some 50 days, and the ensemble then elects a leader again.
 //
 // With [HeartbeatPing] every answer counts (but those to authentication, which the
 // server does not count), at no extra traffic. The margin, a quarter of the granted
@@ -38,6 +45,9 @@
 //
 //   - Half a tick is taken to be at most a quarter of the session timeout. Servers that
 //     set minSessionTimeout below two ticks break that.
+//   - An observer that follows another follower (observerMasterPort) tells the leader of
+//     its sessions a tick later than the proof allows for: give Config.Servers none.
+//   - All servers of Config.Servers are taken to be of one ensemble.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
 //   - An exclusive entry, one made by Create, is told from its successors by its

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -13,9 +14,11 @@ import (
 type Heartbeat int
 
 const (
-	// HeartbeatLeader: answers that prove that the leader, which expires sessions,
-	// has heard of this one. It is the default, and costs two sync requests per
-	// quarter of the session timeout.
+	// HeartbeatLeader: answers that prove that the leader, which expires sessions, has
+	// heard of this one, and that a quorum still followed it then. It is the default.
+	// It costs two requests per quarter of the session timeout. One of them is a
+	// transaction that changes nothing, unless a write of any session of the same
+	// Backend was answered since the last heartbeat.
 	HeartbeatLeader Heartbeat = iota + 1
 
 	// HeartbeatPing: any answer of the server that the client is connected to. It
@@ -40,67 +43,126 @@ func (h Heartbeat) String() string {
 // minPatience is the shortest time that a sync may take before the link is given up.
 const minPatience = 250 * time.Millisecond
 
-// beat moves the trust window by what the leader has confirmed, until the session
-// is over.
+// A round is where the heartbeats of one link have got to.
+type round struct {
+	gen  uint64
+	link *link
+	base time.Time // when the request was sent that the next heartbeat can confirm
+}
+
+// beat moves the trust window by what the leader and a quorum have confirmed, until
+// the session is over.
 //
-// A follower notes which sessions it heard from, and sends the leader that list as
-// its answer to the ensemble's own heartbeat, which the leader sends every half
-// tick. Requests that the follower passes on, sync among them, do not touch the
-// session at the leader. But all these travel over one connection between the two,
-// in order, in each direction. From that:
+// Two things have to be shown of an instant, base: that the leader of this link has
+// noted the session, and that a quorum has still followed that leader. For a leader
+// that has been deposed, and does not know it yet, goes on noting sessions, for
+// syncLimit ticks and more, while its successor lets them expire.
+//
+// Noted. A follower notes which sessions it heard from, and sends the leader that list
+// as its answer to the ensemble's own heartbeat, which the leader sends every half
+// tick. Requests that the follower passes on do not touch the session at the leader.
+// But all these travel over one connection between the two, in order, in each
+// direction. From that:
 //
 //	base   a request, answered at a: the follower has noted the session after base
 //	       was sent, and before a.
 //	first  a sync sent half a tick after a, or later. A heartbeat of the leader's was
 //	       sent after a and before the leader's answer to first. So the follower has
 //	       handled it, and written its list to the leader, before first is answered.
-//	second a sync sent after first was answered. It follows the list on its way to
-//	       the leader. Once it is answered, the leader has noted the session, at a time
-//	       not before base was sent: the window may count from there.
+//	second a request to the leader sent after first was answered. It follows the list
+//	       on its way. Once it is answered, the leader has noted the session, at a time
+//	       not before base was sent.
 //
-// Half a tick is at most a quarter of the session timeout, since servers grant at
-// least two ticks by default. second is the next round's base, so that the window
-// is moved every quarter of the timeout to where it was a quarter ago. All three have
-// to go over one link. The handshake of a link is confirmed by the leader itself.
+// Followed. Any write that is answered, a vote, was proposed by the leader of its
+// epoch after it was sent, and acknowledged by a quorum that followed this leader
+// then. Say it was sent at base or later. A leader of a later epoch needs a quorum,
+// too, so one of these servers has left for it after base, and when it takes over it
+// begins all timeouts in full. So if this link's leader is of the vote's epoch, or a
+// later one, then every leader that may expire the session counts from base or later:
+// this one has noted the session, the later ones have begun after base. An answer's zxid
+// is of the leader's epoch at most, and it is what tells of a link whether a vote on
+// another link counts (see ballot). A vote on the link itself always does.
 //
-// A sync that is not answered in time gives the link up: the follower is cut off,
-// and another server may still save the session.
+// A sync is no vote. The leader answers it by itself when nothing is outstanding.
+// Nor is it proof of a quorum that zxids rise: acknowledgements that were on their way
+// for long may commit what was proposed long before.
 //
-// Each round has a goroutine of its own, and there is none in between. gen is the link
-// of the last round and base its second sync; zero for the first round.
-func (s *session) beat(gen uint64, base time.Time) {
-	for {
-		var err error
-		if !base.IsZero() {
-			base, err = s.confirm(gen, base)
-		} else if gen, err = s.awaitLive(s.ctx, gen); err == nil {
-			base, err = s.beatOnce(gen)
-		}
-		switch {
-		case err == nil:
-			s.later(s.ttl/4, func() { s.beat(gen, base) })
-			return
-		case s.ctx.Err() != nil:
-			return
-		}
-		// This link is done for; the next one is a new beginning.
-		base = time.Time{}
-		if errors.Is(err, errNewLink) {
-			gen = 0 // the session is on it already
-		}
+// second is the vote, if there has been none since base, and it is the next round's
+// base. So the window is moved every quarter of the timeout to where it was a quarter
+// ago. A link begins with its handshake: the leader itself confirms it, so that it
+// needs a vote, but no first and second. The first link's handshake makes the session,
+// which is a vote.
+//
+// The premises: a link goes to one server, which follows one leader for as long as it
+// keeps the link (it closes its links when it looks for another). All servers of
+// Config.Servers are of one ensemble. Half a tick is at most a quarter of the session
+// timeout, since servers grant at least two ticks by default. The follower is the
+// leader's own: an observer behind another follower (observerMasterPort) tells the
+// leader later than that.
+//
+// A request that is not answered in time gives the link up: the follower, or its
+// leader, is cut off, and another server may still save the session. A request that is
+// refused, such as by a server that throttles, proves nothing and is repeated.
+//
+// Each round has a goroutine of its own, and there is none in between.
+func (s *session) beat(r round, refused int) {
+	next, err := s.round(r)
+	wait := s.ttl / 4
+	switch {
+	case err == nil:
+		refused = 0
+	case s.ctx.Err() != nil:
+		return
+	case errors.Is(err, errNewLink):
+		next, wait = round{}, 0
+	case transient(err), errors.Is(err, context.DeadlineExceeded):
+		next, wait = round{gen: next.gen}, 0 // this link is done for
+	default:
+		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.id, "error", err)
+		next, wait = r, min(firstPause<<min(refused, 10), lastPause, wait)
+		refused++
 	}
+	s.later(wait, func() { s.beat(next, refused) })
 }
 
-// confirm sends first and second, which follow base.
-func (s *session) confirm(gen uint64, base time.Time) (second time.Time, err error) {
-	if _, err = s.beatOnce(gen); err != nil {
-		return time.Time{}, err
+// round sends first and second, which follow base, and returns the next round.
+func (s *session) round(r round) (next round, err error) {
+	if r.link == nil {
+		return s.greet(r.gen)
 	}
-	if second, err = s.beatOnce(gen); err != nil {
-		return time.Time{}, err
+	next = r
+	if _, err = s.beatOnce(r.gen, s.askLeader); err != nil {
+		return next, err
 	}
-	s.window.Extend(base)
-	return second, nil
+	ask := s.vote
+	if s.voted(r.link, r.base) {
+		ask = s.askLeader
+	}
+	if next.base, err = s.beatOnce(r.gen, ask); err != nil {
+		return next, err
+	}
+	s.window.Extend(r.base)
+	return next, nil
+}
+
+// greet waits for a link later than the one given, confirms its handshake, and returns
+// its first round.
+func (s *session) greet(after uint64) (r round, err error) {
+	if r.gen, err = s.awaitLive(s.ctx, after); err != nil {
+		return r, err
+	}
+	link := s.pin.current()
+	if r.base, err = s.beatOnce(r.gen, s.askLeader); err != nil {
+		return r, err
+	}
+	if !link.opened && !s.voted(link, link.askedAt) {
+		if r.base, err = s.beatOnce(r.gen, s.vote); err != nil {
+			return r, err
+		}
+	}
+	s.window.Extend(link.askedAt)
+	r.link = link
+	return r, nil
 }
 
 // later runs a function on a goroutine of the session's after d, unless that is over
@@ -121,9 +183,9 @@ func (s *session) later(d time.Duration, do func()) {
 
 var errNewLink = errors.New("the session is on another link")
 
-// beatOnce sends a sync over the given link and returns when it was sent, at the
+// beatOnce sends a request over the given link and returns when it was sent, at the
 // earliest.
-func (s *session) beatOnce(gen uint64) (time.Time, error) {
+func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, max(s.ttl/4, minPatience))
 	defer cancel()
 	now, err := s.awaitLive(ctx, gen-1)
@@ -134,7 +196,7 @@ func (s *session) beatOnce(gen uint64) (time.Time, error) {
 		return time.Time{}, errNewLink
 	}
 	sent := time.Now()
-	_, err = call(ctx, s, func() (string, error) { return s.conn.Sync(s.syncPath()) })
+	_, err = call(ctx, s, func() (struct{}, error) { return struct{}{}, ask() })
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && s.ctx.Err() == nil:
@@ -152,10 +214,47 @@ func (s *session) beatOnce(gen uint64) (time.Time, error) {
 	return sent, nil
 }
 
-// syncPath is some path that a sync may name; it need not exist.
-func (s *session) syncPath() string {
-	if s.cfg.Chroot != "" {
-		return s.cfg.Chroot
+// askLeader has the leader answer, by a sync. The path may be any; it need not exist.
+func (s *session) askLeader() error {
+	_, err := s.conn.Sync("/")
+	return err
+}
+
+// vote has the leader propose a transaction without operations, to which a quorum has
+// to agree: no rights are needed for it, and it changes nothing.
+func (s *session) vote() error {
+	_, err := s.conn.Multi()
+	return err
+}
+
+// voted tells whether a quorum has followed the leader of a link, or one that came
+// after it, at an instant or later.
+func (s *session) voted(l *link, since time.Time) bool {
+	sent, epoch, known := l.newest()
+	return !sent.Before(since) || known && s.ballot.since(since, epoch)
+}
+
+// A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves
+// each session a vote of its own.
+type ballot struct {
+	mu    sync.Mutex
+	sent  time.Time
+	epoch uint64
+}
+
+// cast notes a vote.
+func (b *ballot) cast(sent time.Time, epoch uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if sent.After(b.sent) {
+		b.sent, b.epoch = sent, epoch
 	}
-	return "/"
+}
+
+// since tells whether there was a vote at an instant or later that counts for a link
+// whose newest answer is of an epoch.
+func (b *ballot) since(t time.Time, epoch uint64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.sent.Before(t) && b.epoch <= epoch
 }

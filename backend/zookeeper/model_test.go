@@ -260,8 +260,8 @@ func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *wo
 	defer cancel()
 	p.Each((*servertest.Proxy).ClearRules)
 	real.sync(ctx)
-	commits := func(opcode int32, _ []byte) bool {
-		return opcode == servertest.OpMulti || opcode == servertest.OpSetData || opcode == servertest.OpDelete
+	commits := func(opcode int32, payload []byte) bool {
+		return opcode == servertest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == servertest.OpSetData || opcode == servertest.OpDelete
 	}
 	switch what.fault {
 	case "reply":

@@ -87,7 +87,7 @@ func FuzzMark(f *testing.F) {
 // very path, or an error says which key it is and why. There is no server: an entry that
 // was enqueued, and one whose version is the condition, take no round trip.
 func FuzzChecks(f *testing.F) {
-	s := newSession(&Config{Chroot: "/root"}, 0)
+	s := newSession(&Config{Chroot: "/root"}, new(ballot), 0)
 	s.live()
 	queued := entryName(1, 5)
 	f.Add("/d/seat", uint64(5), uint64(1))

@@ -35,6 +35,8 @@ type session struct {
 	asked time.Duration
 	hosts *hosts
 	pin   *pin
+	// ballot is shared by the sessions of a Backend.
+	ballot *ballot
 
 	started chan struct{} // closed when conn and events are set
 	conn    *zk.Conn
@@ -71,9 +73,10 @@ type session struct {
 	oversize atomic.Uint64
 }
 
-func newSession(cfg *Config, ttl time.Duration) *session {
+func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	s := &session{
 		cfg:     cfg,
+		ballot:  ballot,
 		asked:   ttl,
 		hosts:   newHosts(cfg.Servers),
 		started: make(chan struct{}),
@@ -88,6 +91,7 @@ func newSession(cfg *Config, ttl time.Duration) *session {
 	s.pin = &pin{
 		granted:   s.granted,
 		answered:  s.answered,
+		voted:     ballot.cast,
 		expired:   func() { s.lose(errExpired) },
 		oversize:  func() { s.oversize.Add(1) },
 		maxAnswer: cfg.MaxResponse,
@@ -169,7 +173,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		s.lose(errShorter)
 		return errShorter
 	}
-	s.window.Extend(sent)
+	s.answered(sent) // with HeartbeatLeader it takes more: see beat
 	return nil
 }
 

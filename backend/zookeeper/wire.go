@@ -13,8 +13,12 @@ import (
 // Opcodes and error codes that the wire looks at.
 const (
 	opClose      = -11
-	opMulti      = 14
+	opCreate     = 1
+	opDelete     = 2
+	opSetData    = 5
+	opSetACL     = 7
 	opChildren   = 12 // getChildren2
+	opMulti      = 14
 	opAuth       = 100
 	opSetWatches = 101
 	xidEvent     = -1
@@ -51,6 +55,7 @@ type pin struct {
 	// must not block.
 	granted  func(id int64, timeout time.Duration, sent time.Time) error
 	answered func(sent time.Time)
+	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
 	oversize func() // an answer was longer than maxAnswer
 
@@ -61,6 +66,7 @@ type pin struct {
 	zxid    int64 // the newest that was answered
 	refuse  error // set once no link may be made any more
 	links   map[*link]struct{}
+	link    *link         // the last one that was greeted
 	acked   chan struct{} // closed when the server has answered a close request
 }
 
@@ -98,6 +104,13 @@ func (p *pin) cut() {
 	}
 }
 
+// current is the last link that was greeted.
+func (p *pin) current() *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link
+}
+
 // attach wraps a new TCP connection.
 func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 	l := &link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
@@ -133,9 +146,15 @@ type link struct {
 	greeted   bool
 	frameLeft int // bytes of the current frame not yet handed on
 
+	// Set before the link is greeted.
+	opened bool // the session was made on it
+
 	mu          sync.Mutex // guards the rest
-	askedAt     time.Time
+	askedAt     time.Time  // set before the link is greeted
 	up          bool
+	voted       time.Time // when the newest write that was answered was sent
+	epoch       uint64    // of the newest answer, if known
+	known       bool
 	outstanding []sentFrame // a queue: answers come in order
 	first       int
 }

@@ -39,6 +39,7 @@ type wireEvents struct {
 	granted  []int64
 	timeouts []time.Duration
 	answered int
+	epochs   []uint64 // of votes
 	expired  int
 }
 
@@ -50,6 +51,7 @@ func newPin(e *wireEvents) *pin {
 			return nil
 		},
 		answered: func(time.Time) { e.answered++ },
+		voted:    func(_ time.Time, epoch uint64) { e.epochs = append(e.epochs, epoch) },
 		expired:  func() { e.expired++ },
 		oversize: func() {},
 		acked:    make(chan struct{}),
@@ -250,6 +252,28 @@ func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	}
 	require.ErrorIs(t, err, io.EOF)
 	assert.Equal(t, []int{0, 0, 1, 1}, counts)
+}
+
+// A write that is answered without an error is a vote, at the epoch of the answer; one
+// that was refused before it was proposed, and a read, are none.
+func TestWireVotes(t *testing.T) {
+	var e wireEvents
+	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
+	l, _ := startLink(t, newPin(&e), reads, whole)
+	before := time.Now()
+	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(9)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(4))))
+	require.NoError(t, err)
+	var votes []int
+	for err == nil {
+		_, err = l.Read(make([]byte, 4096))
+		votes = append(votes, len(e.epochs))
+	}
+	require.ErrorIs(t, err, io.EOF)
+	assert.Equal(t, []int{0, 0, 0, 1, 1, 1}, votes)
+	voted, epoch, known := l.newest()
+	assert.False(t, voted.Before(before))
+	assert.True(t, known)
+	assert.Equal(t, e.epochs[0], epoch)
 }
 
 func FuzzWire(f *testing.F) {

@@ -23,7 +23,8 @@ const sendSlack = 64
 
 // A Backend opens sessions with a ZooKeeper ensemble. Make it with New.
 type Backend struct {
-	cfg Config
+	cfg    Config
+	ballot ballot
 }
 
 // New returns a Backend. It reports all that is wrong with cfg at once, and
@@ -106,7 +107,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 
 // start makes a session that connects in the background.
 func (b *Backend) start(ttl time.Duration) (*session, error) {
-	s := newSession(&b.cfg, ttl)
+	s := newSession(&b.cfg, &b.ballot, ttl)
 	conn, events, err := zk.Connect(b.cfg.Servers, ttl,
 		zk.WithHostProvider(s.hosts),
 		zk.WithDialer(s.dial),
@@ -131,7 +132,7 @@ func (s *session) establish(ctx context.Context) error {
 			return fmt.Errorf("the server granted %v only, which leaves no trust window with Config.Margin of %v", s.ttl, s.cfg.Margin)
 		}
 		if s.cfg.Heartbeat == HeartbeatLeader {
-			s.run(func() { s.beat(0, time.Time{}) })
+			s.run(func() { s.beat(round{}, 0) })
 		}
 	case <-s.hosts.exhausted:
 		return as(backend.ErrUnavailable, s.hosts.failure())

@@ -25,6 +25,7 @@ const (
 	observe ruleKind = iota
 	dropReply
 	dropRequest
+	refuseReply
 	holdReply
 	holdRequest
 )
@@ -35,6 +36,7 @@ type rule struct {
 	match   func(opcode int32, payload []byte) bool
 	reports chan Request
 	hold    chan struct{} // closed on release
+	code    int32         // of a refusal
 
 	// Guarded by the set's mutex.
 	left     int // drops that are still to begin
@@ -86,6 +88,17 @@ func (p *Proxy) DropRequest(match func(opcode int32, payload []byte) bool, n int
 func (p *Proxy) drop(kind ruleKind, match func(int32, []byte) bool, n int) <-chan Request {
 	n = min(max(n, 1), maxDrops)
 	r := &rule{kind: kind, match: matchOrAny(match), reports: make(chan Request, n), left: n, due: n}
+	p.rules.add(r)
+	return r.reports
+}
+
+// RefuseReply replaces the replies to the next n requests that match by an error with the
+// given code of ZooKeeper's protocol, as a server gives that throttles its clients. The
+// server has acted on them, so it is for requests without an effect, such as OpSync.
+// Reports, n and match are as for DropReply, and the link goes on.
+func (p *Proxy) RefuseReply(match func(opcode int32, payload []byte) bool, code int32, n int) <-chan Request {
+	n = min(max(n, 1), maxDrops)
+	r := &rule{kind: refuseReply, match: matchOrAny(match), reports: make(chan Request, n), left: n, due: n, code: code}
 	p.rules.add(r)
 	return r.reports
 }

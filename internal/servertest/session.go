@@ -216,9 +216,13 @@ func (s *session) reply(frame []byte) *item {
 	e := s.pending[i]
 	s.pending = slices.Delete(s.pending, i, i+1)
 	e.req.Zxid, e.req.Err = zxid, errCode
-	if e.rule.kind == holdReply {
+	switch e.rule.kind {
+	case holdReply:
 		s.rules.report(e.rule, e.req)
 		return &item{data: bytes.Clone(frame), hold: e.rule.hold}
+	case refuseReply:
+		s.rules.report(e.rule, e.req)
+		return &item{data: refusal(frame, e.rule.code)}
 	}
 	s.lost = append(s.lost, e)
 	return &item{end: ended}
@@ -236,4 +240,13 @@ func (s *session) abandon() {
 		s.rules.giveBack(e.rule)
 	}
 	s.lost, s.pending = nil, nil
+}
+
+// refusal is a reply without a body that says that the request was refused.
+func refusal(reply []byte, code int32) []byte {
+	const head = 4 + 8 + 4 // xid, zxid, error
+	frame := bytes.Clone(reply[:4+head])
+	binary.BigEndian.PutUint32(frame, head)
+	binary.BigEndian.PutUint32(frame[4+12:], uint32(code))
+	return frame
 }

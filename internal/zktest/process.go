@@ -286,6 +286,12 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 	}
 }
 
+// MatchVote matches the heartbeats that a quorum has to acknowledge: multis without
+// operations.
+func MatchVote(opcode int32, payload []byte) bool {
+	return opcode == servertest.OpMulti && len(parts(payload)) == 0
+}
+
 // once turns a fault of one proxy into one of the process: it fires once,
 // wherever the request goes through.
 func (p *Process) once(match func(int32, []byte) bool, then func()) func(int32, []byte) bool {

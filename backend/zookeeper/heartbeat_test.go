@@ -1,0 +1,110 @@
+package zookeeper_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+const throttled = -127 // ZooKeeper's code for a request that waited for too long in its queue
+
+// TestLeaderWithoutAQuorum: a leader whose followers have gone goes on leading for a while,
+// answers syncs and handshakes, and counts sessions. None of that may move the window.
+func TestLeaderWithoutAQuorum(t *testing.T) {
+	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=60"}})
+	leader, err := e.WaitLeader(30 * time.Second)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	p := zktest.NewProcess(t, []string{leader.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(ctx)
+	for _, f := range e.Followers() {
+		require.NoError(t, f.Pause())
+		defer func() { require.NoError(t, f.Resume()) }()
+	}
+	paused := time.Now()
+	latest := paused.Add(s.TTL())
+	p.Cut()
+	for state := s.State(); state != backend.Lost; {
+		state, err = s.AwaitState(ctx, state)
+		require.NoError(t, err)
+		t.Logf("%v after the pause: %v, deadline %v after it", time.Since(paused), state, s.Deadline().Sub(paused))
+	}
+	assert.False(t, s.Deadline().After(latest), "what was sent after the last vote has moved the window")
+	mode, err := leader.Mode()
+	require.NoError(t, err)
+	assert.Equal(t, servertest.ModeLeader, mode, "it has noticed: this was no test")
+	assert.Greater(t, p.Proxies[0].Accepted(), 1, "there was no second handshake")
+}
+
+// TestRefusedHeartbeats: a server that refuses a few requests does not end the session.
+func TestRefusedHeartbeats(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 6 * time.Second })
+	for _, op := range []int32{servertest.OpSync, servertest.OpMulti} {
+		refused := f.Proxies[0].RefuseReply(servertest.MatchOp(op), throttled, 3)
+		for range 3 {
+			select {
+			case <-refused:
+			case <-f.ctx.Done():
+				t.Fatal("no heartbeat")
+			}
+		}
+		after := time.Now()
+		require.Eventually(t, func() bool { return f.s.Deadline().After(after.Add(f.s.TTL() / 2)) }, 30*time.Second, 10*time.Millisecond)
+		require.NotEqual(t, backend.Lost, f.s.State())
+	}
+}
+
+// TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
+func TestVotesAreShared(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	all := []backend.Session{f.s}
+	for range 9 {
+		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+		require.NoError(t, err)
+		defer s.Close(f.ctx)
+		all = append(all, s)
+	}
+	var rounds, votes atomic.Int64
+	defer f.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
+		switch {
+		case opcode == servertest.OpSync:
+			rounds.Add(1)
+		case zktest.MatchVote(opcode, payload):
+			votes.Add(1)
+		}
+	})()
+	for range 4 { // heartbeats each
+		for _, wait := range each(all, deadlineMoves) {
+			require.Eventually(t, wait, 30*time.Second, 10*time.Millisecond)
+		}
+	}
+	t.Logf("%d syncs, %d votes", rounds.Load(), votes.Load())
+	assert.Positive(t, votes.Load())
+	assert.Less(t, votes.Load(), rounds.Load()/4)
+}
+
+// deadlineMoves returns a condition that holds once the deadline has moved from now on.
+func deadlineMoves(s backend.Session) func() bool {
+	old := s.Deadline()
+	return func() bool { return s.Deadline().After(old) }
+}
+
+func each[T, R any](all []T, do func(T) R) []R {
+	var results []R
+	for _, v := range all {
+		results = append(results, do(v))
+	}
+	return results
+}
