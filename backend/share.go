@@ -186,8 +186,10 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 		late := h.left
 		h.mu.Unlock()
 		if late {
-			// Close may have been through h.made already.
-			return nil, errors.Join(context.Canceled, h.dropAll(ctx))
+			// Close may have been through h.made already. The commit is done all the same:
+			// what it wrote for good stays. An error says that the session goes on with
+			// removing the rest, or is over.
+			_ = h.dropAll(ctx)
 		}
 		return made, nil
 	})

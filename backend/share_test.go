@@ -127,6 +127,62 @@ func TestShareClosedHandle(t *testing.T) {
 	})
 }
 
+// late is a backend whose commits are answered when answer is closed, and whose sessions
+// close done when a commit is done in the service.
+type late struct {
+	backend.Backend
+	done, answer chan struct{}
+}
+
+func (b late) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	return lateSession{s, b}, err
+}
+
+type lateSession struct {
+	backend.Session
+	b late
+}
+
+func (s lateSession) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	made, err := s.Session.Commit(ctx, guards, ops...)
+	close(s.b.done)
+	<-s.b.answer
+	return made, err
+}
+
+// A commit that is answered after Close is done, and says so: an error would say that
+// nothing was written. What is ephemeral goes with the handle.
+func TestShareCommitBesideClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		slow := late{service, make(chan struct{}), make(chan struct{})}
+		shared := backend.Share(slow, 0)
+		a, other := open(t, shared), open(t, service)
+		defer open(t, shared).Close(t.Context()) // so that the session goes on
+		failed := make(chan error)
+		go func() {
+			_, err := a.Commit(t.Context(), nil, backend.Put("/for-good", nil, 0), backend.Create("/seat", nil))
+			failed <- err
+		}()
+		<-slow.done
+		if err := a.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		close(slow.answer)
+		if err := <-failed; err != nil {
+			t.Errorf("Commit: %v", err)
+		}
+		synctest.Wait()
+		if _, err := other.Get(t.Context(), "/for-good"); err != nil {
+			t.Errorf("Get of what was put: %v", err)
+		}
+		if _, err := other.Get(t.Context(), "/seat"); !errors.Is(err, backend.ErrNoEntry) {
+			t.Errorf("Get of what was created: %v, want ErrNoEntry", err)
+		}
+	})
+}
+
 func TestShareRefusesAnotherTTL(t *testing.T) {
 	shared := backend.Share(memory.New(memory.Options{}), time.Second)
 	_, err := shared.Open(t.Context(), backend.OpenOptions{TTL: time.Minute})

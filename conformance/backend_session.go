@@ -2,7 +2,9 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -37,6 +39,10 @@ func sessionRules() []rule {
 			name: "session/close",
 			text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
 			run:  sessionClose,
+		}, {
+			name: "session/close-commit",
+			text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
+			run:  sessionCloseCommit,
 		}, {
 			name: "session/close-one",
 			text: "Closing a session leaves the entries of the process's other sessions alone.",
@@ -251,6 +257,33 @@ func sessionClose(r *run) {
 		r.failf("the entries went %v after close", took)
 	}
 	r.nothing("close again", s.Close(r.ctx))
+}
+
+func sessionCloseCommit(r *run) {
+	c, other := r.client(), r.session()
+	stay := r.open(c) // keeps a session that may be shared
+	parent := stay.dir("d")
+	for i := range 12 {
+		s, key := r.open(c), fmt.Sprintf("%s/%d", parent, i)
+		commit := start(r, "commit", func(ctx context.Context) ([]backend.Entry, error) {
+			return s.Commit(ctx, nil, backend.Put(key, nil, 0))
+		})
+		for range i {
+			runtime.Gosched()
+		}
+		r.nothing("close", s.Close(r.ctx))
+		switch _, err := commit.result(); {
+		case err == nil:
+			if _, err := other.Get(r.ctx, key); err != nil {
+				r.failf("a commit beside close returned no error, and what it put is not there: %v", err)
+			}
+		case !errors.Is(err, backend.ErrSessionLost):
+			r.failf("a commit beside close returned %v", err)
+		case !errors.Is(err, backend.ErrIndeterminate):
+			other.misses(key)
+		}
+	}
+	stay.lives()
 }
 
 func sessionCloseOne(r *run) {

@@ -3,7 +3,9 @@ package mutants
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -67,6 +69,29 @@ func sessionMutants() []Mutant {
 						return nil, ctx.Err()
 					}
 					return now, err
+				}
+			}),
+		},
+		{
+			Name:   "commit beside Close told as not done",
+			Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
+			Rules:  map[string][]string{Backend: {"session/close-commit"}},
+			session: calls(func(s backend.Session, o *over) {
+				var closed atomic.Bool
+				o.close = func(ctx context.Context) error {
+					closed.Store(true)
+					return s.Close(ctx)
+				}
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, guards, ops...)
+					if len(ops) != 1 || ops[0].Kind != backend.OpPut {
+						return made, err
+					}
+					time.Sleep(time.Millisecond) // of a fake clock
+					if err == nil && closed.Load() {
+						return nil, fmt.Errorf("%w: closed", backend.ErrSessionLost)
+					}
+					return made, err
 				}
 			}),
 		},
