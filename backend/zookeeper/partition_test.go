@@ -1,0 +1,297 @@
+package zookeeper_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// A cut is a way to break the network between the members of an ensemble, so that the
+// others elect while the old leader goes on. One candidate leads on the old leader's
+// side, the other waits on the others'.
+type cut struct {
+	name     string
+	ttl      time.Duration
+	strategy elector.Strategy
+
+	// stay is how many of the others stay with the old leader. It is cut off from the
+	// rest.
+	stay int
+
+	// first returns the member that the candidate that leads is connected to at first,
+	// and everywhere whether it may go to any other.
+	first      func(p *parts) int
+	everywhere bool
+
+	// make makes the cut.
+	make func(p *parts) error
+}
+
+// parts is an ensemble that is about to be cut. Its members are named by their hosts.
+type parts struct {
+	ensemble *servertest.Ensemble
+	network  *servertest.Network
+	leader   int
+	stay     []int // followers that stay with it
+	rest     []int // the others
+}
+
+func onLeader(p *parts) int { return p.leader }
+func onStay(p *parts) int   { return p.stay[0] }
+func onRest(p *parts) int   { return p.rest[0] }
+
+// silent drops all between the two sides.
+func silent(p *parts) error {
+	for _, from := range append([]int{p.leader}, p.stay...) {
+		for _, to := range p.rest {
+			if err := p.network.Cut(from, to); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// reset does the same, and resets the connections at the others only: the old leader hears
+// of nothing.
+func reset(p *parts) error {
+	if err := silent(p); err != nil {
+		return err
+	}
+	for _, host := range p.rest {
+		for _, with := range append([]int{p.leader}, p.stay...) {
+			if err := p.network.Reset(host, with); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// restart is silent, and the others are killed and started again.
+func restart(p *parts) error {
+	if err := silent(p); err != nil {
+		return err
+	}
+	for _, host := range p.rest {
+		if err := p.ensemble.Members[host].Kill(); err != nil {
+			return err
+		}
+	}
+	for _, host := range p.rest {
+		if err := p.ensemble.Members[host].Launch(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oneWay drops what the leader sends to the others, and nothing that they send.
+func oneWay(p *parts) error {
+	for _, host := range p.rest {
+		if err := p.network.Drop(p.leader, host); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestPartitions holds that no cut between the members of an ensemble makes two terms
+// valid. The servers' times are those of ZooKeeper's example configuration: a leader may
+// go on for 10 s and more after it was left, which is longer than the sessions last.
+func TestPartitions(t *testing.T) {
+	const short = 4 * time.Second // the shortest that servers with such ticks grant
+	for name, group := range map[string]struct {
+		servers int
+		cuts    []cut
+	}{
+		"3 servers, resets": {3, []cut{
+			{name: "fair", ttl: short, first: onLeader, make: reset},
+			{name: "unfair", ttl: short, strategy: unfair.New(), first: onLeader, make: reset},
+			{name: "6s", ttl: 6 * time.Second, first: onLeader, make: reset},
+		}},
+		"3 servers, other": {3, []cut{
+			{name: "all servers in the list", ttl: short, first: onRest, everywhere: true, make: reset},
+			{name: "followers restarted", ttl: short, first: onLeader, make: restart},
+			{name: "silent", ttl: short, first: onLeader, make: silent},
+		}},
+		"5 servers": {5, []cut{
+			{name: "on a follower of the old leader", ttl: short, stay: 1, first: onStay, make: reset},
+			{name: "one way, from the leader", ttl: short, first: onLeader, make: oneWay},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			network := servertest.NetworkForTest(t, group.servers)
+			ensemble := servertest.EnsembleForTest(t, group.servers, servertest.ZooKeeperConfig{
+				NoSync: true, QuickStart: true, HeapMB: 128, Network: network,
+				TickTime: 2 * time.Second, Extra: []string{"syncLimit=5", "initLimit=10"},
+			})
+			for _, c := range group.cuts {
+				t.Run(c.name, func(t *testing.T) { c.try(t, ensemble, network) })
+			}
+		})
+	}
+}
+
+// settling bounds how long servers and candidates may take.
+const settling = time.Minute
+
+// try makes the cut, and looks at both candidates until the second leads and the first
+// does not, or until the old leader has certainly given up and the first still does.
+func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *servertest.Network) {
+	p := c.whole(t, ensemble, network)
+	leads, waits := c.candidates(t, p)
+	for !leads.valid() { // the machine was too slow for a session
+		leads, waits = c.candidates(t, p)
+	}
+	defer func() { require.NoError(t, network.Heal()) }() // for their ends
+	began := time.Now()
+	require.NoError(t, c.make(p))
+
+	const givenUp = 20 * time.Second // 17 s at most were seen
+	var overlap, lastValid time.Duration
+	for {
+		// Terms that have ended stay so. So of two that hold one after the other the first
+		// held while the second did.
+		at, won := time.Now(), waits.term.Load()
+		valid := leads.valid()
+		if valid {
+			lastValid = at.Sub(began)
+		}
+		if valid && won != nil && won.Valid() {
+			overlap = at.Sub(waits.elected)
+		}
+		if won != nil && !valid {
+			t.Logf("the first term was valid until %v after the cut, the second from %v on: %v between them",
+				lastValid, waits.elected.Sub(began), waits.elected.Sub(began)-lastValid)
+			break
+		}
+		if c.everywhere && valid && at.Sub(began) > givenUp {
+			t.Log("the first candidate has kept its term, by one of the others")
+			break
+		}
+		require.Less(t, at.Sub(began), settling, "the first term is valid: %v; the second has begun: %v", valid, won != nil)
+		time.Sleep(2 * time.Millisecond)
+	}
+	assert.Zero(t, overlap, "for so long two terms were valid")
+}
+
+// whole waits until no cut is left, and looks who leads.
+func (c *cut) whole(t *testing.T, ensemble *servertest.Ensemble, network *servertest.Network) *parts {
+	t.Helper()
+	require.NoError(t, ensemble.Start())
+	leader, err := ensemble.Leader()
+	require.NoError(t, err)
+	p := &parts{ensemble: ensemble, network: network, leader: leader.Host()}
+	for _, m := range ensemble.Members {
+		switch {
+		case m == leader:
+		case len(p.stay) < c.stay:
+			p.stay = append(p.stay, m.Host())
+		default:
+			p.rest = append(p.rest, m.Host())
+		}
+	}
+	return p
+}
+
+// A contender is one candidate in a process of its own.
+type contender struct {
+	elector elector.Elector
+	waits   chan struct{} // closed when it has entered and has not won
+
+	term    atomic.Pointer[elector.Term]
+	elected time.Time // set before term
+}
+
+func (x *contender) valid() bool { return x.term.Load().Valid() }
+
+// candidates returns one that leads and one that waits.
+func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), settling)
+	t.Cleanup(cancel)
+	election := newRoot()
+	addrs := p.ensemble.Addrs()
+	near := []string{addrs[c.first(p)]}
+	for _, host := range append(append([]int{p.leader}, p.stay...), p.rest...) {
+		if c.everywhere && host != c.first(p) {
+			near = append(near, addrs[host])
+		}
+	}
+	var far []string
+	for _, host := range p.rest {
+		far = append(far, addrs[host])
+	}
+	leads, first := c.contender(t, election, "leads", near)
+	for _, others := range first.Proxies[1:] {
+		others.Refuse(true)
+	}
+	leads.campaign(ctx, t)
+	require.Eventually(t, func() bool { return leads.term.Load() != nil }, settling, time.Millisecond)
+	for _, others := range first.Proxies[1:] {
+		others.Refuse(false)
+	}
+	waits, _ = c.contender(t, election, "waits", far)
+	waits.campaign(context.WithoutCancel(ctx), t)
+	select {
+	case <-waits.waits:
+	case <-ctx.Done():
+		require.NoError(t, ctx.Err())
+	}
+	return leads, waits
+}
+
+func (c *cut) contender(t *testing.T, election, id string, servers []string) (*contender, *zktest.Process) {
+	t.Helper()
+	process := zktest.NewProcess(t, servers, func(cfg *zookeeper.Config) { cfg.SessionTimeout = c.ttl })
+	strategy := c.strategy
+	if strategy == nil {
+		strategy = fair.New()
+	}
+	x := &contender{waits: make(chan struct{})}
+	var once sync.Once
+	e, err := elector.New(elector.Config{
+		Backend: process.Backend, Strategy: strategy, Election: election, ID: id,
+		Hooks: elector.Hooks{Stage: func(e elector.StageEvent) {
+			if e.Stage == elector.StageReady && !e.Completed {
+				once.Do(func() { close(x.waits) })
+			}
+		}},
+	})
+	require.NoError(t, err)
+	x.elector = e
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		_ = e.Close(ctx) // its servers may have no leader yet
+	})
+	return x, process
+}
+
+// campaign has it campaign in the background. Its one campaign recovers from what the cut
+// does to it.
+func (x *contender) campaign(ctx context.Context, t *testing.T) {
+	t.Helper()
+	go func() {
+		term, err := x.elector.Campaign(ctx)
+		if err != nil {
+			return // the test has ended, or finds that nobody is elected
+		}
+		x.elected = time.Now()
+		x.term.Store(term)
+	}()
+}
