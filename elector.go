@@ -48,7 +48,8 @@ type Elector interface {
 	// Close resigns or withdraws, and lets the session go. A campaign and a term
 	// under way end with ErrClosed, and the seat is released even if a lead function
 	// still runs. It blocks until the elector's goroutines are gone and the service
-	// has confirmed, or ctx ends. It may be called several times.
+	// has confirmed, or ctx ends; with a ctx that has ended before the call, as the one
+	// that a signal ends, for up to two seconds. It may be called several times.
 	Close(ctx context.Context) error
 }
 
@@ -163,6 +164,13 @@ func ended(ctx context.Context) error {
 func (e *elector) Close(ctx context.Context) error {
 	e.cancel(ErrClosed)
 	electors.remove(e)
+	if ctx.Err() != nil {
+		// A process that is told to stop has this in its defer. It still says goodbye: the
+		// next leader would otherwise come a session timeout later.
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		defer cancel()
+		ctx = late
+	}
 
 	var errs []error
 	select {

@@ -59,7 +59,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	defer func() {
-		held = t.Context().Err() == nil
+		held = t.Valid()
 		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the

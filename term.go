@@ -154,7 +154,10 @@ func (t *seat) watchWindow() {
 	if t.ctx.Err() != nil {
 		return
 	}
-	left := time.Until(t.session.Deadline())
+	// The clock first: the deadline may move between the two, and a look at the clock after
+	// that, in a process that was paused, would find one passed that is not.
+	now := time.Now()
+	left := t.session.Deadline().Sub(now)
 	if left <= 0 {
 		t.cancel(ErrSessionLost)
 		return

@@ -32,6 +32,11 @@ var closeRules = []electionRule{
 		run:  closeOutOfTouch,
 	},
 	{
+		name: "close/ended-ctx",
+		text: "Close with a ctx that has ended still says goodbye: the next candidate leads long before the session would have timed out.",
+		run:  closeEndedCtx,
+	},
+	{
 		name: "close/stalled-hook",
 		text: "Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
 		need: []string{string(AbilityHooks)},
@@ -169,6 +174,21 @@ func closeRace(a *arena) {
 			a.refusesAll(c)
 		})
 	}
+}
+
+func closeEndedCtx(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	began := time.Now()
+	a.must("Close with a ctx that has ended", c.real.Close(ctx))
+	a.ends(t, elector.ErrClosed)
+	next := b.wins()
+	if took := time.Since(began); took > a.svc.TTL/2 {
+		a.failf("the next candidate leads %v after Close", took)
+	}
+	a.holds(next)
 }
 
 func closeOutOfTouch(a *arena) {

@@ -61,6 +61,12 @@ func termMutants() []Mutant {
 			},
 		},
 		{
+			Name:    "no goodbye once ctx has ended",
+			Breaks:  "Close returns at once when its ctx has ended, and leaves the session to time out.",
+			Rules:   map[string][]string{"fair": {"close/ended-ctx"}},
+			elector: func(_ elector.Config, e elector.Elector) elector.Elector { return silent{e} },
+		},
+		{
 			Name:   "term begins before the last has ended",
 			Breaks: "Campaign returns the same win again while its term holds: two terms for one seat.",
 			Rules:  map[string][]string{"fair": {"term/busy"}},
@@ -139,4 +145,14 @@ func termMutants() []Mutant {
 			}),
 		},
 	}
+}
+
+// silent does not close when it is late.
+type silent struct{ elector.Elector }
+
+func (e silent) Close(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return e.Elector.Close(ctx)
 }
