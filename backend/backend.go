@@ -204,8 +204,9 @@ type Session interface {
 	// It returns an entry per op, in their order (for Delete: what is left, the
 	// key alone). ErrGuard says that a guard did not hold, ErrConflict that a Put
 	// found another version, ErrExists that Create found the key taken, ErrNoParent
-	// that the parent of a Create or Enqueue is gone, ErrNoEntry that an entry to
-	// Set or Delete is, ErrTooLarge that the service does not take that much at
+	// that the parent of a Create or Enqueue is gone, ErrUsedUp that the directory of
+	// an Enqueue takes no more entries, ErrNoEntry that an entry to
+	// Set or Delete is gone, ErrTooLarge that the service does not take that much at
 	// once, and ErrIndeterminate that it may or may not have happened. Where several
 	// things are wrong, any of them may be reported. Guards without ops ask whether
 	// they hold.
