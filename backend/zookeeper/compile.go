@@ -49,6 +49,7 @@ const (
 	roleMain  role = iota + 1 // what an op asked for
 	roleGuard                 // a guard of the caller's
 	roleProof                 // a version that was learned, and may be outdated
+	roleOwn                   // the version of an own entry, which may be outdated
 	roleDir                   // an ancestor that was missing when looked for
 	roleBump                  // the write to a new entry's parent
 	roleTemp                  // the node that tells the zxid
@@ -59,6 +60,19 @@ type ref struct {
 	role role
 	op   int    // index of the op, or -1
 	key  string // whose proof it is made from, if any
+}
+
+// version is what the request asks for.
+func (p part) version() int32 {
+	switch r := p.request.(type) {
+	case *zk.CheckVersionRequest:
+		return r.Version
+	case *zk.SetDataRequest:
+		return r.Version
+	case *zk.DeleteRequest:
+		return r.Version
+	}
+	return anyVersion
 }
 
 // mark is what a Create leaves as its parent's data.
