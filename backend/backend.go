@@ -23,7 +23,9 @@
 //     by itself, whether or not the client library has noticed anything.
 //  3. Subscribe, then read. No change between a read and a wait is missed.
 //  4. In order. What Await returns never shows a later change of the service's
-//     history without the earlier changes of the other entries it was asked for.
+//     history without the earlier changes of the other entries it was asked for. Of
+//     the changes of one transaction it may show some and, a moment later, the others,
+//     where the service reports them so (ZooKeeper).
 //  5. Lost replies. A write whose reply was lost is resolved before Commit
 //     returns. Where that cannot be done (ctx ended, session lost), the error is
 //     [ErrIndeterminate], never a plain failure.

@@ -16,7 +16,8 @@ import (
 //
 // Conditions come first: the guards, and what proves the incarnations that ops are
 // about. An enqueued entry's path is never used twice, so that a check of its
-// existence names the incarnation. An exclusive entry's path is used again, and the
+// existence names the incarnation; one of its version, where that is known, names it
+// whatever others do (see commit.ownVersion). An exclusive entry's path is used again, and the
 // server can check versions only, which begin anew with each incarnation; so each
 // Create also writes to the parent, whose version then counts the creations: while
 // it stands, the entry there is the one it was. Persistent entries are told by their
