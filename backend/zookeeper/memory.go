@@ -7,7 +7,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// memoryLimit bounds each of memory's maps. What is forgotten is read again.
+// memoryLimit bounds each of memory's maps. What is forgotten is read again. Only owns has
+// no bound: without it a guard would ask for less. It is as large as there are entries of
+// the session that were written to, until their end is seen.
 const memoryLimit = 4096
 
 // memory is what a session has learned and need not ask again. None of it is
@@ -100,9 +102,6 @@ func (m *memory) setOwn(key string, rev uint64, version int32) {
 		if o.rev > rev || o.rev == rev && (newer < 0 || newer == 0 && !o.old) {
 			return
 		}
-	}
-	if len(m.owns) >= memoryLimit {
-		clear(m.owns)
 	}
 	m.owns[key] = own{rev: rev, version: version}
 }

@@ -25,9 +25,9 @@ func (s *session) entry(path string, n node) backend.Entry {
 	}
 	if n.stat.EphemeralOwner != 0 {
 		e.Session = formatSession(n.stat.EphemeralOwner)
-	}
-	if e.Session == s.id {
-		s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
+		if e.Session == s.id {
+			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
+		}
 	}
 	return e
 }
