@@ -114,6 +114,9 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 			// needs a new name, lest old guards hit entries in it.
 			err = errors.Join(err, e.refound(ctx, s, dir))
 		}
+		if errors.Is(err, backend.ErrUsedUp) {
+			err = errors.Join(err, e.moveOn(ctx, s, dir, err))
+		}
 		return nil, err
 	}
 	// A win that came in with the session's last breath is none.
@@ -346,7 +349,7 @@ func temporary(err error) bool {
 		}
 	}
 	for _, passing := range []error{
-		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry,
+		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
 		backend.ErrExists, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate,
 	} {
 		if errors.Is(err, passing) {

@@ -23,7 +23,8 @@ type Elector interface {
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
 	// It waits, and says so by Hooks.Retry and in the log, while no server can be
-	// reached, and begins anew after a lost session. It returns an error when ctx
+	// reached, or the election's directory takes no more entries (backend.ErrUsedUp), and
+	// begins anew after a lost session. It returns an error when ctx
 	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
 	// ErrStrategyMismatch, anything unknown), with ErrBusy when this elector
 	// campaigns or leads already, and with ErrClosed after Close. On an error no

@@ -29,7 +29,8 @@ type Hooks struct {
 	Session func(state backend.State)
 
 	// Retry is called when a campaign or an Observe cannot go on for now, for
-	// example because no server can be reached, and will try again after wait.
+	// example because no server can be reached, and will try again after wait. With
+	// attempt and wait 0 it waits for others: see backend.ErrUsedUp, which err is then.
 	Retry func(err error, attempt int, wait time.Duration)
 
 	// Stage is called as the recipe's own states begin and complete.

@@ -21,7 +21,9 @@ type Strategy interface {
 
 	// Campaign enters the candidate and blocks until it is elected. On return with
 	// an error it has withdrawn every entry it made (Candidacy.Withdraw). It may
-	// return any error of the backend: the elector tries again where that is of use.
+	// return any error of the backend: the elector tries again where that is of use. On
+	// backend.ErrUsedUp it goes on in a new directory when none of the entries enqueued in
+	// the old one stands: in a directory where one enqueues only such an entry may lead.
 	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
 
 	// Observe yields who leads in the election's directory now (the zero Leader:

@@ -23,7 +23,9 @@
 //     by itself, whether or not the client library has noticed anything.
 //  3. Subscribe, then read. No change between a read and a wait is missed.
 //  4. In order. What Await returns never shows a later change of the service's
-//     history without the earlier changes of the other entries it was asked for.
+//     history without the earlier changes of the other entries it was asked for. Of
+//     the changes of one transaction it may show some and, a moment later, the others,
+//     where the service reports them so (ZooKeeper).
 //  5. Lost replies. A write whose reply was lost is resolved before Commit
 //     returns. Where that cannot be done (ctx ended, session lost), the error is
 //     [ErrIndeterminate], never a plain failure.
@@ -204,8 +206,9 @@ type Session interface {
 	// It returns an entry per op, in their order (for Delete: what is left, the
 	// key alone). ErrGuard says that a guard did not hold, ErrConflict that a Put
 	// found another version, ErrExists that Create found the key taken, ErrNoParent
-	// that the parent of a Create or Enqueue is gone, ErrNoEntry that an entry to
-	// Set or Delete is, ErrTooLarge that the service does not take that much at
+	// that the parent of a Create or Enqueue is gone, ErrUsedUp that the directory of
+	// an Enqueue takes no more entries, ErrNoEntry that an entry to
+	// Set or Delete is gone, ErrTooLarge that the service does not take that much at
 	// once, and ErrIndeterminate that it may or may not have happened. Where several
 	// things are wrong, any of them may be reported. Guards without ops ask whether
 	// they hold.

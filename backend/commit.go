@@ -66,7 +66,8 @@ func Create(key string, value []byte) Op {
 }
 
 // Enqueue makes an ephemeral entry in dir, under a new key chosen by the backend
-// and younger than all entries there. dir must exist (ErrNoParent).
+// and younger than all entries there. dir must exist (ErrNoParent). From some moment
+// on it may take no more entries (ErrUsedUp).
 func Enqueue(dir string, value []byte) Op {
 	return Op{Kind: OpEnqueue, Key: dir, Value: value}
 }

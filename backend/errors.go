@@ -19,6 +19,12 @@ var (
 	// ErrNoParent: the parent of a new entry does not exist. Nothing was written.
 	ErrNoParent = errors.New("parent entry does not exist")
 
+	// ErrUsedUp: the service has no more numbers for entries enqueued in the directory,
+	// for as long as that stands. Nothing of the commit is left, or will be in a moment.
+	// The entries that are there keep their order. Only ZooKeeper's numbers end, after
+	// some 2^31 creations in one directory.
+	ErrUsedUp = errors.New("directory is used up")
+
 	// ErrGuard: a guard did not hold. Nothing was written.
 	ErrGuard = errors.New("guard does not hold")
 

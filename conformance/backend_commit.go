@@ -27,6 +27,11 @@ func commitRules() []rule {
 			text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
 			need: []string{"MaxOps"},
 			run:  writeTooMany,
+		}, {
+			name: "write/used-up",
+			text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+			need: []string{"UseUp"},
+			run:  writeUsedUp,
 		},
 	}
 }
@@ -179,4 +184,50 @@ func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) ba
 	s.lists(dir, held)
 	s.lives()
 	s.put(record.Key, "y", record.Version)
+}
+
+func writeUsedUp(r *run) {
+	s := r.session()
+	dir, elsewhere := s.dir("d"), s.dir("elsewhere")
+	made := s.get(dir)
+	s.delete(s.enqueue(dir, "x"))
+	r.nothing("close", s.Close(r.ctx))
+	r.nothing("use up "+dir, r.svc.UseUp(dir, 3))
+
+	sessions := []sess{r.session(), r.session(), r.session()}
+	var stand []backend.Entry
+	for i := range 3 {
+		stand = append(stand, sessions[2-i].enqueue(dir, "x"))
+	}
+	refused := func(when string) {
+		r.t.Helper()
+		for _, s := range sessions {
+			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
+			r.refused("enqueue "+when, err, backend.ErrUsedUp)
+			_, err = s.Commit(r.ctx, nil, backend.Create(dir+"/seat", nil), backend.Enqueue(dir, nil))
+			r.refused("create and enqueue "+when, err, backend.ErrUsedUp)
+			if _, err := s.Get(r.ctx, dir+"/seat"); err == nil {
+				r.failf("create and enqueue %s was refused, and the one is done", when)
+			}
+		}
+		for _, s := range sessions {
+			s.lists(dir, stand...)
+		}
+	}
+	refused("past the end of the numbers")
+	for i, e := range stand[1:] {
+		if got := sessions[0].predecessor(e); got.Key != stand[i].Key {
+			r.failf("before %s comes %q, want %s", e.Key, got.Key, stand[i].Key)
+		}
+	}
+	for len(stand) > 0 {
+		sessions[0].delete(stand[0])
+		stand = stand[1:]
+		refused("after some have gone")
+	}
+	// Another directory has its own numbers, as has the next of the same name.
+	sessions[1].lists(elsewhere, sessions[0].enqueue(elsewhere, "x"))
+	sessions[0].delete(made)
+	sessions[0].put(dir, "", 0)
+	sessions[0].lists(dir, sessions[0].enqueue(dir, "x"))
 }

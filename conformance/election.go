@@ -257,6 +257,8 @@ func (o offer) missing(need string) bool {
 		return o.service.Put == nil
 	case "Delete":
 		return o.service.Delete == nil
+	case "UseUp":
+		return o.service.UseUp == nil
 	case "Stop":
 		return o.service.Stop == nil || o.service.Start == nil
 	case "StopMember":

@@ -65,6 +65,13 @@ var dataRules = []electionRule{
 		run:  dataForeignChildren,
 	},
 	{
+		name:  "data/used-up",
+		text:  "When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left.",
+		need:  []string{"UseUp", needOrdered, needKnown},
+		alone: true,
+		run:   dataUsedUp,
+	},
+	{
 		name: "data/mismatch",
 		text: "A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
 		need: []string{string(AbilityLayout)},

@@ -43,6 +43,11 @@ type Service struct {
 	// missing above it. If there is one already, its value is overwritten.
 	Put func(key string, value []byte) error
 
+	// UseUp has the service have numbers for so many more entries in dir, and no more
+	// after that for as long as dir stands: then Enqueue there is ErrUsedUp. It may take
+	// the service away for a while: nobody is in touch with it when it is called.
+	UseUp func(dir string, left int) error
+
 	// Stop takes the whole service away and returns when it is gone. Start brings
 	// it back with its data and returns when it answers.
 	Stop, Start func() error

@@ -56,7 +56,7 @@ var notPromised = map[string][]string{
 var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
 
 // noOrder are the rules about an order of succession.
-var noOrder = []string{"data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "term/order"}
+var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "term/order"}
 
 // calm are the rules about those whom a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
@@ -97,6 +97,10 @@ const (
 	// are tried with plain sessions: a check lives on one agent, and cannot move.
 	consulCheck = 3 * time.Second
 )
+
+// noEnd is the rule about the end of a directory's numbers: those of etcd and Consul have
+// none, and on ZooKeeper it is tried on one server.
+var noEnd = []string{"data/used-up"}
 
 // notOnZooKeeper are the rules that need notices to be held while all else goes on,
 // and the one about a limit that it does not have.
@@ -158,10 +162,10 @@ var servers = []place{
 	}, slices.Concat(oneServer, notOnZooKeeper), nil},
 	{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
 		return etcdtest.Single(t).Service(etcdTTL)
-	}, oneServer, lateOnEtcd},
+	}, slices.Concat(oneServer, noEnd), lateOnEtcd},
 	{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
 		return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
-	}, oneServer, lateOnConsul},
+	}, slices.Concat(oneServer, noEnd), lateOnConsul},
 }
 
 func TestElectionOnServers(t *testing.T) {
@@ -175,12 +179,12 @@ func TestElectionOnClusters(t *testing.T) {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
 			return s.Service(zooKeeperTTL)
-		}, notOnZooKeeper, nil},
+		}, slices.Concat(notOnZooKeeper, noEnd), nil},
 		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
 			s := etcdtest.Cluster(t)
 			stalls(t, s.Members)
 			return s.Service(etcdTTL)
-		}, nil, lateOnEtcd},
+		}, noEnd, lateOnEtcd},
 	)
 }
 
@@ -191,7 +195,7 @@ func TestElectionOnConsulClusters(t *testing.T) {
 		s := consultest.Cluster(t)
 		stalls(t, s.Members)
 		return s.Service(consul.MinSessionTimeout, consul.Config{})
-	}, nil, lateOnConsul})
+	}, noEnd, lateOnConsul})
 }
 
 // onClusters are the strategies to try there.

@@ -42,7 +42,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 	probe := newService(t)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, slices.Contains(r.need, "Stop"), func(t *testing.T, join func()) string {
+		trials = append(trials, trial{r.name, r.text, slices.Contains(r.need, "Stop") || slices.Contains(r.need, "UseUp"), func(t *testing.T, join func()) string {
 			return tryRule(t, newService, probe, r, join)
 		}})
 	}
@@ -186,6 +186,8 @@ func (r *run) has(field string) bool {
 		return r.svc.Delete != nil
 	case "Put":
 		return r.svc.Put != nil
+	case "UseUp":
+		return r.svc.UseUp != nil
 	case "Stop":
 		return r.svc.Stop != nil && r.svc.Start != nil
 	case "MaxOps":

@@ -220,6 +220,17 @@ func (s *Service) Delete(key string) {
 	}
 }
 
+// UseUp leaves the directory dir with numbers for so many more entries: Enqueue is
+// ErrUsedUp after that, for as long as dir stands. So does ZooKeeper, after some 2^31.
+func (s *Service) UseUp(dir string, left int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.nodes[dir]; n != nil && n.entry.Exists() {
+		d := n.asDir()
+		d.numbered, d.left = true, left
+	}
+}
+
 var errPath = errors.New(`key must begin with "/", and have no empty segment`)
 
 // Put is a foreign writer: it writes value under key, whatever is there, and makes

@@ -26,6 +26,8 @@ type dir struct {
 	n             int      // children in all
 	rev           uint64   // of the last change to queue
 	keys          []string // of queue, if somebody has listed it since; never changed
+	numbered      bool     // left counts
+	left          int      // how many more can be enqueued, if they are numbered
 	watch         *watch
 }
 
@@ -154,6 +156,9 @@ func (s *Service) remove(n *node) {
 			s.remove(n.dir.others.first)
 		}
 	}
+	if n.dir != nil {
+		n.dir.numbered = false // one that is made under its name begins afresh
+	}
 	s.listGone = s.rev
 	n.chain().remove(n)
 	s.changed(n)
@@ -183,6 +188,7 @@ type txn struct {
 	svc      *Service
 	staged   map[string]view
 	children map[string]int // more, or fewer, than in the store
+	taken    map[string]int // numbers of directories that have a limit
 }
 
 type view struct {
@@ -227,6 +233,19 @@ func (t *txn) mayHold(parent string) error {
 	return nil
 }
 
+// numbers takes a number for an entry in a directory, if there is one left.
+func (t *txn) numbers(key string) bool {
+	n := t.svc.nodes[key]
+	if n == nil || n.dir == nil || !n.dir.numbered || t.look(key).rev != n.entry.Rev {
+		return true
+	}
+	if t.taken == nil {
+		t.taken = make(map[string]int)
+	}
+	t.taken[key]++
+	return t.taken[key] <= n.dir.left
+}
+
 func (t *txn) put(key string) error {
 	parent := backend.Parent(key)
 	if t.look(parent).rev == 0 {
@@ -255,6 +274,9 @@ func (t *txn) check(op backend.Op) error {
 	case backend.OpEnqueue:
 		if err := t.mayHold(op.Key); err != nil {
 			return err
+		}
+		if !t.numbers(op.Key) {
+			return backend.ErrUsedUp
 		}
 		t.stage(op.Key, v)
 		t.children[op.Key]++
@@ -313,6 +335,9 @@ func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op
 		case backend.OpCreate:
 			out[i] = s.insert(op.Key, op.Value, from, false).entry
 		case backend.OpEnqueue:
+			if d := s.node(op.Key).asDir(); d.numbered {
+				d.left--
+			}
 			s.queued++
 			key := fmt.Sprintf("%s/%s-%010d", op.Key, from.id, s.queued)
 			out[i] = s.insert(key, op.Value, from, true).entry

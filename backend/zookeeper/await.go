@@ -131,8 +131,10 @@ func (a *awaiting) goneForGood(i int) bool {
 		len(a.known) == 1 && t.reads > a.reads[i] && (a.now || a.known[i].Exists())
 }
 
-// atDeletion returns what stood at the first event, if that was a deletion and all
-// else is known of that point.
+// atDeletion returns what stands, or what stood at the first event, if that was a deletion
+// and all else is known of that point. What stands is the better answer: whoever waits for
+// its turn and has been deleted right after the one before, perhaps in the same
+// transaction, is not told that its turn has come, if both notices are there by now.
 func (a *awaiting) atDeletion() []backend.Entry {
 	var first *watch
 	for _, t := range a.watches {
@@ -143,23 +145,35 @@ func (a *awaiting) atDeletion() []backend.Entry {
 	if first == nil || !first.gone {
 		return nil
 	}
-	seen := make([]backend.Entry, len(a.watches))
-	differs := a.now
+	then, now := make([]backend.Entry, len(a.watches)), make([]backend.Entry, len(a.watches))
+	known := true // now is
 	for i, t := range a.watches {
+		none, lasting := backend.Entry{Key: a.known[i].Key}, isEnqueued(a.known[i].Key)
 		switch {
-		case t == first || t.status == absent && isEnqueued(t.entry.Key):
-			seen[i] = backend.Entry{Key: a.known[i].Key}
+		case t == first:
+			then[i], now[i] = none, none
+			known = known && lasting // else it may have been made again
+		case t.status == absent && lasting:
+			then[i], now[i] = none, none
 		case t.status == armed && t.armedAt < first.firedAt && (t.firedAt == 0 || t.firedAt > first.firedAt):
-			seen[i] = t.entry
+			then[i], now[i] = t.entry, t.entry
+			if t.firedAt > 0 {
+				now[i] = none
+				known = known && t.gone && lasting
+			}
 		default:
 			return nil
 		}
-		differs = differs || !seen[i].Same(a.known[i])
 	}
-	if !differs {
-		return nil // it was given as gone
+	if known {
+		then = now
 	}
-	return seen
+	for i, e := range then {
+		if a.now || !e.Same(a.known[i]) {
+			return then
+		}
+	}
+	return nil // it was given as gone
 }
 
 // now reads one entry, or takes it from its watch, and leaves a watch. The zero

@@ -19,15 +19,15 @@ import (
 // Config.Chroot is in it.
 //
 // The session must be of this package (one behind backend.Share is). Entries that
-// were enqueued cost no round trip. What tells other entries from their successors is
-// a version, which is read on each call: ask right before the transaction, for each
-// one anew.
+// were enqueued, and have not been written to since, cost no round trip. What tells other
+// entries from their successors is a version, which is read on each call: ask right before
+// the transaction, for each one anew.
 //
 // ErrGuard says that a guard does not hold now. That a check fails in the transaction
-// (zk.ErrNoNode or zk.ErrBadVersion) says that a guard does not hold, or that another
-// entry was created in the same directory meanwhile: ask again, with fresh checks,
-// until Checks or the transaction decides. Checks blocks while the session is
-// suspended, until ctx ends.
+// (zk.ErrNoNode or zk.ErrBadVersion) says that a guard does not hold, or that meanwhile
+// somebody has written to its entry, or created another in the same directory: ask again,
+// with fresh checks, until Checks or the transaction decides. Checks blocks while the
+// session is suspended, until ctx ends.
 func Checks(ctx context.Context, s backend.Session, guards ...backend.Guard) ([]any, error) {
 	own := unwrap(s)
 	if own == nil {

@@ -58,8 +58,14 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		return nil, opError("commit", label, err)
 	}
 	made, err := c.run(ctx)
+	if err == nil {
+		err = c.beyond(ctx, made)
+	}
 	if !c.kept {
 		c.give()
+	}
+	if err != nil {
+		made = nil
 	}
 	return made, opError("commit", label, err)
 }

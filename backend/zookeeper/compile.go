@@ -16,7 +16,8 @@ import (
 //
 // Conditions come first: the guards, and what proves the incarnations that ops are
 // about. An enqueued entry's path is never used twice, so that a check of its
-// existence names the incarnation. An exclusive entry's path is used again, and the
+// existence names the incarnation; one of its version, where that is known, names it
+// whatever others do (see commit.ownVersion). An exclusive entry's path is used again, and the
 // server can check versions only, which begin anew with each incarnation; so each
 // Create also writes to the parent, whose version then counts the creations: while
 // it stands, the entry there is the one it was. Persistent entries are told by their
@@ -49,6 +50,7 @@ const (
 	roleMain  role = iota + 1 // what an op asked for
 	roleGuard                 // a guard of the caller's
 	roleProof                 // a version that was learned, and may be outdated
+	roleOwn                   // the version of an own entry, which may be outdated
 	roleDir                   // an ancestor that was missing when looked for
 	roleBump                  // the write to a new entry's parent
 	roleTemp                  // the node that tells the zxid
@@ -59,6 +61,19 @@ type ref struct {
 	role role
 	op   int    // index of the op, or -1
 	key  string // whose proof it is made from, if any
+}
+
+// version is what the request asks for.
+func (p part) version() int32 {
+	switch r := p.request.(type) {
+	case *zk.CheckVersionRequest:
+		return r.Version
+	case *zk.SetDataRequest:
+		return r.Version
+	case *zk.DeleteRequest:
+		return r.Version
+	}
+	return anyVersion
 }
 
 // mark is what a Create leaves as its parent's data.

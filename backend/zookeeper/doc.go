@@ -70,7 +70,22 @@
 //   - A commit whose reply was lost is ErrIndeterminate where others have since deleted
 //     or written over all that could tell, and where it is refused when it is sent
 //     again: see commit.resolve for what can tell.
-//   - Changes of one transaction of another client are reported one by one.
+//   - Changes of one transaction of another client are reported one by one, in the order
+//     of its parts. So a candidate whose entry is deleted in one transaction with the
+//     leader's may be elected for a moment, until the second report.
+//   - Somebody who may write there can delete an entry and make a node of its name in one
+//     transaction. Guards, Set, Delete, Drop and Checks tell that node from the entry if
+//     this session's entry has been written to before, by whomever: a leader of the fair
+//     strategy writes to its entry as soon as it leads, one of another strategy with its
+//     first Proclaim. Until then, and where the transaction also writes to the new node as
+//     often as the entry was written to, they take the node for the entry, until
+//     its deletion is reported. A guard on another session's enqueued entry asks for
+//     existence only.
+//   - A directory has numbers for some 2^30 Enqueues: each makes two nodes, and whatever
+//     else is created there takes a number, too. After that Enqueue is backend.ErrUsedUp.
+//     An election then goes on in a new directory, as soon as no candidate stands in the
+//     old one. In a commit with ops that are not ephemeral it is ErrIndeterminate: these
+//     have been done.
 //
 // # Layout
 //

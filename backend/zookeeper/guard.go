@@ -44,16 +44,13 @@ func (c *commit) guard(ctx context.Context, m *multi, g backend.Guard) error {
 			return fmt.Errorf("%w: version %d cannot be there", backend.ErrGuard, e.Version)
 		}
 		m.check(path, version, hard)
-		if e.Session == "" || isEnqueued(e.Key) {
+		if e.Session == "" {
 			return nil
 		}
-	} else {
-		m.check(path, anyVersion, hard)
-		if isEnqueued(e.Key) {
-			return nil
-		}
+	} else if err := c.stands(ctx, m, e); err != nil {
+		return guardError(err)
 	}
-	version, key, err := c.prove(ctx, m, e)
+	version, key, err := c.incarnation(ctx, m, e)
 	if err != nil {
 		return guardError(err)
 	}
@@ -61,6 +58,62 @@ func (c *commit) guard(ctx context.Context, m *multi, g backend.Guard) error {
 		m.check(path, version, ref{role: roleProof, op: -1, key: key})
 	}
 	return nil
+}
+
+// stands adds the check that e stands under its key.
+func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
+	version, err := c.ownVersion(ctx, e)
+	if err != nil {
+		return err
+	}
+	r := ref{role: roleGuard, op: -1}
+	if version != anyVersion {
+		r = ref{role: roleOwn, op: -1, key: e.Key}
+	}
+	m.check(c.s.path(e.Key), version, r)
+	return nil
+}
+
+// ownVersion returns the version that tells e from whatever somebody else puts in its place,
+// or anyVersion where none does.
+//
+// A key that was enqueued is not used again by this package; but who may write there can
+// delete the entry and make a node of its name in one transaction. No look at the parent
+// tells, nor does the node's existence at the instant of a commit. But the new node's
+// version is 0. So where this session's own entry has been written to, which raises its
+// version, its guards ask for that version; a leader of the fair strategy writes to
+// its entry as soon as it leads. The version is known without a read: from the reply to
+// the session's own write, or from what its watch has shown. Where it is outdated because
+// somebody has written to the entry since, it is learned and the commit sent again. What
+// still passes is a transaction that also writes to the new node, as often as needed: a
+// forgery. An entry that nobody has written to yet cannot be told from one.
+func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error) {
+	s := c.s
+	if s.memory.isGone(e) {
+		return 0, backend.ErrNoEntry
+	}
+	o, ok := s.memory.own(e)
+	if !ok {
+		return anyVersion, nil
+	}
+	for attempt := 0; o.old || c.anew; attempt++ {
+		n, err := s.get(ctx, s.path(e.Key))
+		switch {
+		case errors.Is(err, zk.ErrNoNode) || err == nil && uint64(n.stat.Czxid) != e.Rev:
+			s.buried(e.Key, e.Rev)
+			return 0, backend.ErrNoEntry
+		case err != nil:
+			return 0, readError(err)
+		}
+		if s.memory.setOwn(e.Key, e.Rev, n.stat.Version); n.stat.Version-o.version > 0 || !o.old || attempt > 0 {
+			return n.stat.Version, nil
+		}
+		// The server lags behind the one that has found it outdated.
+		if err := s.sync(ctx, s.path(e.Key)); err != nil {
+			return 0, readError(err)
+		}
+	}
+	return o.version, nil
 }
 
 // guardError is what it means for a guard that its entry is gone.
@@ -75,6 +128,19 @@ func guardError(err error) error {
 // returns the version that the request on e itself has to ask for, with the key whose
 // proof that is.
 func (c *commit) prove(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
+	if version, err = c.ownVersion(ctx, e); err != nil {
+		return 0, "", err
+	}
+	asked, key, err := c.incarnation(ctx, m, e)
+	if err == nil && asked == anyVersion && version != anyVersion {
+		return version, e.Key, nil
+	}
+	return asked, key, err
+}
+
+// incarnation adds what tells e from others that this package makes under its key, as
+// prove does.
+func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
 	s := c.s
 	if s.memory.isGone(e) {
 		return 0, "", backend.ErrNoEntry

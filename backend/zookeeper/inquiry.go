@@ -131,12 +131,12 @@ func (q *inquiry) weigh(i int, path string, n node) {
 // path, or "".
 func (q *inquiry) find(ctx context.Context, i int) (string, error) {
 	s, dir := q.c.s, q.c.ops[i].Key
-	names, rev, err := s.list(ctx, dir)
+	children, rev, err := s.list(ctx, dir)
 	if err != nil {
 		return "", err
 	}
-	for _, n := range names {
-		if n.nonce == q.c.nonces[i] {
+	for _, child := range children { // past the end of the numbers, too
+		if n, ok := parseName(child); ok && n.nonce == q.c.nonces[i] {
 			q.sure = true
 			return s.path(dir) + "/" + n.text, nil
 		}

@@ -7,7 +7,9 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// memoryLimit bounds each of memory's maps. What is forgotten is read again.
+// memoryLimit bounds each of memory's maps. What is forgotten is read again. Only owns has
+// no bound: without it a guard would ask for less. It is as large as there are entries of
+// the session that were written to, until their end is seen.
 const memoryLimit = 4096
 
 // memory is what a session has learned and need not ask again. None of it is
@@ -16,6 +18,7 @@ type memory struct {
 	mu     sync.Mutex
 	before map[string]ahead    // by an own entry's key
 	proofs map[string]proof    // by key
+	owns   map[string]own      // by an own entry's key
 	dirs   map[string]struct{} // paths of directories without a value of their own
 	gone   map[string]uint64   // by key, the newest incarnation known to be gone
 }
@@ -33,6 +36,7 @@ type proof struct {
 func (m *memory) init() {
 	m.before = make(map[string]ahead)
 	m.proofs = make(map[string]proof)
+	m.owns = make(map[string]own)
 	m.dirs = make(map[string]struct{})
 	m.gone = make(map[string]uint64)
 }
@@ -70,6 +74,48 @@ func (m *memory) setProof(key string, p proof) {
 	m.proofs[key] = p
 }
 
+// own is the version of an entry of this session that has been written to: see
+// commit.stands.
+type own struct {
+	rev     uint64
+	version int32
+	old     bool // it has been found to be outdated
+}
+
+func (m *memory) own(e backend.Entry) (own, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owns[e.Key]
+	return o, ok && o.rev == e.Rev
+}
+
+// setOwn notes what was seen of an own entry, in whatever order that comes in. A version
+// that cannot be asked for, or that a new entry has, tells nothing.
+func (m *memory) setOwn(key string, rev uint64, version int32) {
+	if version == 0 || version == anyVersion {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o, ok := m.owns[key]; ok {
+		newer := version - o.version // they wrap
+		if o.rev > rev || o.rev == rev && (newer < 0 || newer == 0 && !o.old) {
+			return
+		}
+	}
+	m.owns[key] = own{rev: rev, version: version}
+}
+
+// outdate notes that the server has another version.
+func (m *memory) outdate(key string, version int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o, ok := m.owns[key]; ok && o.version == version {
+		o.old = true
+		m.owns[key] = o
+	}
+}
+
 func (m *memory) isDir(path string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,6 +146,9 @@ func (m *memory) bury(key string, rev uint64) {
 		clear(m.gone)
 	}
 	m.gone[key] = max(m.gone[key], rev)
+	if m.owns[key].rev <= rev {
+		delete(m.owns, key)
+	}
 }
 
 func (m *memory) isGone(e backend.Entry) bool {

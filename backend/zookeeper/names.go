@@ -1,9 +1,11 @@
 package zookeeper
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,13 +18,33 @@ import (
 // The nonce finds the entry of a commit whose reply was lost. Session and nonce
 // make the name unique, so that a guard on the path never meets a successor. The
 // sequence gives the order and nothing else: it starts again when the directory
-// is made anew, and wraps.
+// is made anew, and ends.
+//
+// # The end of the numbers
+//
+// The server numbers by a counter per directory, 32 bits with a sign, which each
+// creation there raises by one, whoever's it is: an Enqueue makes two nodes. At
+// 2147483647 the counter sticks (seen on 3.8: DataTree.createNode only ever raises it),
+// so that each later name gets this number; while others' requests are under way it may
+// be -2147483648 and more, as the server numbers ahead of what it has stored. Before
+// ZooKeeper 3.6 the counter went on through the negative numbers. Either way no number
+// past the end tells who came first. Names without an order would make a leader of a
+// newcomer, beside the one that leads.
+//
+// So only the numbers from 0 to 2147483646 count. Of these each is given once, and they
+// rise in the order of the transactions: the counter never goes down while the directory
+// stands. (Before 3.6 they would come again after 2^31 more creations in a directory that
+// is used up, where nobody of this library makes anything for long.) An entry
+// with any other number is nobody's: its Enqueue takes it away and is
+// backend.ErrUsedUp; see commit.beyond.
 const (
 	entryPrefix = "e-"
 	tempPrefix  = "t-"
 	hexDigits   = 16
 	// nameStart is the length of what stands before the sequence.
 	nameStart = len(entryPrefix) + hexDigits + 1 + hexDigits + 1
+	// lastNumber and all after it do not count.
+	lastNumber = math.MaxInt32
 )
 
 // A name is the parsed name of an enqueued entry.
@@ -32,8 +54,11 @@ type name struct {
 	seq   int32
 }
 
-// parseName accepts exactly what Enqueue makes. Anything else under a directory
-// is foreign and no candidate.
+// counts tells whether the number is one of those that are given once.
+func (n name) counts() bool { return 0 <= n.seq && n.seq < lastNumber }
+
+// parseName accepts exactly what Enqueue makes, numbers past the end included. Anything
+// else under a directory is foreign and no candidate.
 func parseName(text string) (name, bool) {
 	if len(text) < nameStart+10 || len(text) > nameStart+11 || !strings.HasPrefix(text, entryPrefix) {
 		return name{}, false
@@ -73,30 +98,17 @@ func isHex(s string) bool {
 	return true
 }
 
-// older tells whether sequence a was given out before b. The server's counter is
-// a signed 32-bit number per directory that wraps from 2147483647 to
-// -2147483648: after the wrap both numeric and textual order put the newest
-// entries first, and every candidate there would elect a second leader. Serial
-// number arithmetic (RFC 1982) is right as long as the live entries span less
-// than 2^31 numbers.
-func older(a, b int32) bool { return b-a > 0 }
-
 // parseNames returns the enqueued entries among children, oldest first.
 func parseNames(children []string) []name {
 	names := make([]name, 0, len(children))
 	for _, child := range children {
-		if n, ok := parseName(child); ok {
+		if n, ok := parseName(child); ok && n.counts() {
 			names = append(names, n)
 		}
 	}
+	// Only a name that somebody has made up has another's number.
 	slices.SortFunc(names, func(a, b name) int {
-		switch {
-		case older(a.seq, b.seq):
-			return -1
-		case older(b.seq, a.seq):
-			return 1
-		}
-		return strings.Compare(a.text, b.text)
+		return cmp.Or(cmp.Compare(a.seq, b.seq), strings.Compare(a.text, b.text))
 	})
 	return names
 }
@@ -119,6 +131,8 @@ func formatSession(id int64) string { return fmt.Sprintf("%016x", uint64(id)) }
 // isEnqueued tells by the key alone whether an entry was enqueued: such a key is
 // never used twice.
 func isEnqueued(key string) bool {
-	_, ok := parseName(key[strings.LastIndexByte(key, '/')+1:])
+	_, ok := nameOf(key)
 	return ok
 }
+
+func nameOf(key string) (name, bool) { return parseName(key[strings.LastIndexByte(key, '/')+1:]) }

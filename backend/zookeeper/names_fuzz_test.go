@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,8 +14,8 @@ import (
 )
 
 // FuzzQueue holds that names sort in the order in which the server has numbered them,
-// wherever the counter stands and wraps, whatever else is in the directory, and however
-// the server sends them.
+// wherever the counter stands, that those past its end do not count, whatever else is in
+// the directory, and however the server sends them.
 func FuzzQueue(f *testing.F) {
 	f.Add(int32(0), []byte{1, 2, 3}, "e-")
 	f.Add(int32(-3), []byte{0, 0, 0, 0, 0, 0}, "lock-0000000001")
@@ -27,15 +28,17 @@ func FuzzQueue(f *testing.F) {
 		if _, ok := parseName(foreign); ok {
 			return
 		}
-		var want []string
+		var want, all []string
 		seq := start
-		for i, step := range steps {
-			want = append(want, entryName(rand.Uint64(), seq))
-			if span := int64(step) << 16; i < len(steps)-1 {
-				seq += int32(1 + span) // at most 100 steps of 2^24: less than 2^31 in all
+		for _, step := range steps {
+			name := entryName(rand.Uint64(), seq)
+			all = append(all, name)
+			if seq >= 0 && seq < math.MaxInt32 {
+				want = append(want, name)
 			}
+			seq = int32(min(int64(seq)+1+int64(step)<<16, math.MaxInt32))
 		}
-		children := append(slices.Clone(want), foreign, foreign+"0", "x"+foreign)
+		children := append(slices.Clone(all), foreign, foreign+"0", "x"+foreign)
 		for _, name := range want { // what looks most like an entry, and is none
 			children = append(children, name+"0", name+"-", "x"+name, strings.ToUpper(name))
 		}

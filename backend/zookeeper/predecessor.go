@@ -52,10 +52,11 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	for {
 		before, ok := s.memory.ahead(e.Key)
 		if !ok {
-			names, _, err := s.list(ctx, dir)
+			children, _, err := s.list(ctx, dir)
 			if err != nil {
 				return backend.Entry{}, err
 			}
+			names := parseNames(children)
 			own := strings.TrimPrefix(e.Key, dir+"/")
 			i := slices.IndexFunc(names, func(n name) bool { return n.text == own })
 			if i < 0 {

@@ -25,6 +25,9 @@ func (s *session) entry(path string, n node) backend.Entry {
 	}
 	if n.stat.EphemeralOwner != 0 {
 		e.Session = formatSession(n.stat.EphemeralOwner)
+		if e.Session == s.id {
+			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
+		}
 	}
 	return e
 }
@@ -85,15 +88,15 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, opError("list", dir, err)
 	}
-	names, rev, err := s.list(ctx, dir)
+	children, rev, err := s.list(ctx, dir)
 	if err != nil {
 		return backend.Listing{}, opError("list", dir, readError(err))
 	}
-	return listing(dir, names, rev), nil
+	return listing(dir, parseNames(children), rev), nil
 }
 
-// list reads the names enqueued in dir, oldest first. A missing dir has none.
-func (s *session) list(ctx context.Context, dir string) ([]name, uint64, error) {
+// list reads the names of dir's children. A missing dir has none.
+func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error) {
 	type children struct {
 		names []string
 		stat  *zk.Stat
@@ -108,11 +111,13 @@ func (s *session) list(ctx context.Context, dir string) ([]name, uint64, error) 
 	if err != nil {
 		return nil, 0, err
 	}
-	return parseNames(c.names), listRev(c.stat), nil
+	return c.names, listRev(c.stat), nil
 }
 
 // listRev tells listings apart: the zxid of the last change among the children.
-// A directory without any change yet has that of its own creation.
+// A directory without any change yet has that of its own creation. Where the numbers
+// have ended a creation does not show (the server notes both in one go, or neither):
+// what is created there does not count, see names.go.
 func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) }
 
 func listing(dir string, names []name, rev uint64) backend.Listing {

@@ -40,9 +40,18 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 		if noNode || badVersion {
 			return as(backend.ErrGuard, err)
 		}
+	case roleOwn:
+		if noNode {
+			return as(backend.ErrGuard, err)
+		}
+		if badVersion {
+			s.memory.outdate(ref.key, f.m.parts[at].version())
+			return nil
+		}
 	case roleProof:
 		if noNode || badVersion {
 			s.memory.forget(ref.key)
+			s.memory.outdate(ref.key, f.m.parts[at].version())
 			return nil
 		}
 	case roleBump:
@@ -65,13 +74,13 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 			return as(backend.ErrNoParent, err)
 		}
 	case roleMain:
-		return c.refusedOp(ctx, f.m, ref, err)
+		return c.refusedOp(ctx, f.m, f.m.parts[at], err)
 	}
 	return err
 }
 
-func (c *commit) refusedOp(ctx context.Context, m *multi, ref ref, err error) error {
-	s, op := c.s, c.ops[ref.op]
+func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) error {
+	s, ref, op := c.s, p.ref, c.ops[p.ref.op]
 	noNode := errors.Is(err, zk.ErrNoNode)
 	switch {
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
@@ -97,6 +106,7 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, ref ref, err error) er
 		return as(backend.ErrNoEntry, err)
 	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
 		s.memory.forget(ref.key)
+		s.memory.outdate(ref.key, p.version())
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty):
 		return as(backend.ErrConflict, err)

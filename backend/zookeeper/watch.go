@@ -39,7 +39,10 @@ import (
 // "gone" at that event's point, and whatever was armed before it and fired later,
 // or not at all, shows at that point what was read: so the handover of a fair
 // election costs no round trip. pos counts events; armedAt and firedAt are in it.
-// Changes of one transaction come as separate events in the order of its parts.
+// Changes of one transaction come as separate events in the order of its parts, and
+// nothing in an event tells whether another of the same transaction follows: the server
+// sends -1 for the zxid in its header (3.8). Await shows what stands by all events that
+// have come, so that one only is mostly seen where the others are late.
 //
 // # Generations
 //

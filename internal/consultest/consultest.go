@@ -27,6 +27,7 @@ var config = servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_co
 // why are the reasons for what a Consul service cannot be made to do.
 var why = map[string]string{
 	"StopMember": "there is one agent only that processes connect to",
+	"UseUp":      "indexes have 64 bits: there is no end to them",
 }
 
 // Servers are one Consul server, a cluster, or a cluster behind a client agent.

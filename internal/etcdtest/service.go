@@ -20,6 +20,7 @@ import (
 // why are the reasons for what an etcd service cannot be made to do.
 var why = map[string]string{
 	"StopMember": "there is one server only",
+	"UseUp":      "revisions have 63 bits: there is no end to them",
 }
 
 // Servers are one etcd server, or a cluster.

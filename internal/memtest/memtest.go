@@ -37,6 +37,7 @@ func newService(ttl time.Duration) *conformance.Service {
 		},
 		Delete:  func(key string) error { svc.Delete(key); return nil },
 		Put:     svc.Put,
+		UseUp:   func(dir string, left int) error { svc.UseUp(dir, left); return nil },
 		Stop:    func() error { svc.Stop(); return nil },
 		Start:   func() error { svc.Start(); return nil },
 		Why:     map[string]string{"StopMember": "the service is one"},

@@ -58,7 +58,7 @@ func All() []Mutant {
 	return slices.Concat(
 		orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(),
-		recipeMutants(), directoryMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 

@@ -42,6 +42,13 @@ func (Strategy) Name() string { return "fair" }
 // appear, so behind a marked predecessor nobody else is left: its going makes me
 // the oldest, and no read stands between the event and the win. My own entry is
 // known to exist at that moment, because Await reports changes in their order.
+//
+// There is one exception. Somebody deletes my predecessor's entry and mine in one
+// transaction, and the service reports the two one by one, as ZooKeeper does: then I may
+// be elected between the two reports. The second ends the term, with ErrDeposed. No guarded
+// write of it is done, as the entry is gone. But the term is valid for that moment, and the
+// candidate behind me may have been elected already. A read before each win would tell; it
+// would make each handover longer by a round trip.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return entries.Campaign(ctx, c, true, wait)
 }

@@ -1,0 +1,160 @@
+package zookeeper_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// recreate is an operator who deletes an entry and makes a node of its name in one
+// transaction. It returns that transaction's zxid.
+func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
+	_, err := admin.Multi(&zk.DeleteRequest{Path: path, Version: -1},
+		&zk.CreateRequest{Path: path, Data: []byte("another's"), Acl: zk.WorldACL(zk.PermAll)})
+	require.NoError(t, err)
+	_, stat, err := admin.Get(path)
+	require.NoError(t, err)
+	return uint64(stat.Czxid)
+}
+
+// ownKinds make an entry of the session's that has been written to.
+func ownKinds(f *fixture) map[string]func() backend.Entry {
+	n := 0
+	return map[string]func() backend.Entry{
+		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Set(f.enqueue(f.s), []byte("leads")))[0] },
+		"exclusive": func() backend.Entry {
+			n++
+			e := f.commit(f.s, backend.Create(fmt.Sprint(f.dir, "/seat", n), nil))[0]
+			return f.commit(f.s, backend.Set(e, []byte("leads")))[0]
+		},
+	}
+}
+
+// No guarded write is done after the guarded entry was deleted, though a node of its name
+// was made in the same transaction.
+func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
+	f := setUp(t, nil)
+	admin := zktest.Operator(t, f.server.Addr())
+	for kind, remake := range ownKinds(f) {
+		before := 0
+		for round := range 20 {
+			e := remake()
+			var all sync.WaitGroup
+			var mu sync.Mutex
+			var done []backend.Entry
+			for i := range 4 {
+				all.Go(func() {
+					for j := 0; ; j++ {
+						made, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)},
+							backend.Put(fmt.Sprintf("%s/state-%s-%d-%d-%d", f.dir, kind, round, i, j), nil, 0))
+						if err != nil {
+							assert.ErrorIs(t, err, backend.ErrGuard)
+							return
+						}
+						mu.Lock()
+						done = append(done, made[0])
+						mu.Unlock()
+					}
+				})
+			}
+			at := recreate(t, admin, e.Key)
+			all.Wait()
+			before += len(done)
+			for _, d := range done {
+				require.Less(t, d.Rev, at, "%s: a late commit was done", kind)
+			}
+			_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)})
+			require.ErrorIs(t, err, backend.ErrGuard)
+			_, err = f.s.Commit(f.ctx, nil, backend.Set(e, []byte("late")))
+			require.ErrorIs(t, err, backend.ErrNoEntry)
+			_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Delete(e))
+			require.ErrorIs(t, err, backend.ErrGuard)
+			require.NoError(t, f.s.Drop(f.ctx, e))
+			data, _, err := admin.Get(e.Key)
+			require.NoError(t, err)
+			require.Equal(t, "another's", string(data))
+		}
+		t.Logf("%s: %d commits were done in time", kind, before)
+	}
+}
+
+// A user's own transaction with Checks is refused, too.
+func TestChecksNeverHitARecreatedEntry(t *testing.T) {
+	f := setUp(t, nil)
+	admin := zktest.Operator(t, f.server.Addr())
+	for kind, remake := range ownKinds(f) {
+		e := remake()
+		checks, err := zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+		require.NoError(t, err)
+		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+		require.NoError(t, err, kind)
+		recreate(t, admin, e.Key)
+		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
+		require.ErrorIs(t, err, zk.ErrBadVersion, kind)
+		_, err = zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+		require.ErrorIs(t, err, backend.ErrGuard, kind)
+	}
+}
+
+// Somebody else's write to an entry deposes nobody: the version is learned again.
+func TestGuardBearsAnothersWrite(t *testing.T) {
+	f := setUp(t, pings)
+	admin := zktest.Operator(t, f.server.Addr())
+	for kind, remake := range ownKinds(f) {
+		e := remake()
+		for i := range 3 {
+			_, err := admin.Set(e.Key, []byte("another's"), -1)
+			require.NoError(t, err)
+			switch i {
+			case 0:
+				require.NoError(t, f.commitUnder(f.s, e, backend.Put(fmt.Sprint(f.dir, "/", kind), nil, 0)), kind)
+			case 1:
+				checks, err := zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+				require.NoError(t, err)
+				_, err = admin.Multi(checks...)
+				require.NoError(t, err, kind)
+			case 2:
+				require.NoError(t, f.commitUnder(f.s, e, backend.Set(e, []byte("own"))), kind)
+			}
+		}
+		requests := f.countRequests()
+		require.NoError(t, f.commitUnder(f.s, e, backend.Set(e, []byte("own"))), kind)
+		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
+		if kind == "enqueued" {
+			assert.Equal(t, []int32{servertest.OpSetData, servertest.OpDelete}, requests.all(), "nothing is sent for the guard")
+		}
+	}
+}
+
+// Own writes beside guarded commits get in their way, and in nobody else's.
+func TestGuardBesideOwnWrites(t *testing.T) {
+	f := setUp(t, nil)
+	for kind, remake := range ownKinds(f) {
+		e := remake()
+		var all sync.WaitGroup
+		all.Go(func() {
+			for range 50 {
+				_, err := f.s.Commit(f.ctx, nil, backend.Set(e, []byte("own")))
+				assert.NoError(t, err)
+			}
+		})
+		for i := range 4 {
+			all.Go(func() {
+				for j := range 20 {
+					err := f.commitUnder(f.s, e, backend.Put(fmt.Sprintf("%s/%s-%d-%d", f.dir, kind, i, j), nil, 0))
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+}

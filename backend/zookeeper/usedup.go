@@ -1,0 +1,51 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// beyond looks at the numbers of what a commit has enqueued. Where one is past the end
+// (see names.go), all ephemeral entries of the commit are taken away again. Until then the
+// one past the end is nobody's: no listing has it. What else was written stays, so that
+// what became of the commit is then a matter of more than one word.
+func (c *commit) beyond(ctx context.Context, made []backend.Entry) error {
+	s, dir, lasting := c.s, "", false
+	var own []backend.Entry
+	for i, op := range c.ops {
+		if op.Kind == backend.OpEnqueue {
+			if n, ok := nameOf(made[i].Key); ok && !n.counts() {
+				dir = op.Key
+			}
+		}
+		lasting = lasting || !op.Ephemeral()
+		if op.Ephemeral() {
+			own = append(own, made[i])
+		}
+	}
+	if dir == "" {
+		return nil
+	}
+	remove := func(ctx context.Context) error {
+		for _, e := range own {
+			if err := s.drop(ctx, e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := remove(ctx); err != nil {
+		if errors.Is(err, backend.ErrSessionLost) {
+			return err // they go with it
+		}
+		s.reaper.Reap(remove)
+	}
+	err := fmt.Errorf("%w: %s has had 2^31 creations, and its counter has stopped", backend.ErrUsedUp, dir)
+	if lasting {
+		return backend.Indeterminate(err)
+	}
+	return err
+}

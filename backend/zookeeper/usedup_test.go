@@ -1,0 +1,109 @@
+package zookeeper_test
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// usedUp is a server of its own and a directory there whose counter is near its end.
+func usedUp(t *testing.T, left int32) *fixture {
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	f := setUpOn(t, server, nil)
+	first := f.enqueue(f.s) // the directory has a counter to be raised
+	require.NoError(t, f.s.Drop(f.ctx, first))
+	require.NoError(t, server.SetCounter(f.dir, math.MaxInt32-left))
+	f.s = f.open() // the first one may not have lived through it
+	return f
+}
+
+// Pitfall 19, on a server: the entries of the last numbers keep their order, and no other
+// comes, whatever else makes nodes there, and whoever asks at the same time.
+func TestPitfall19OverTheEnd(t *testing.T) {
+	f := usedUp(t, 7)
+	// Newer sessions have higher IDs, by which names would sort where numbers are alike.
+	sessions := []backend.Session{f.s}
+	for range 7 {
+		sessions = append([]backend.Session{f.open()}, sessions...)
+	}
+	var want []string
+	for _, s := range sessions[4:] { // 7 creations: three of two, and one of the last number
+		made, err := s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("v")))
+		require.NoError(t, err)
+		want = append(want, made[0].Key)
+	}
+	require.Len(t, want, 4)
+	var all sync.WaitGroup
+	for _, s := range sessions {
+		all.Go(func() {
+			for range 5 {
+				_, err := s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("late")))
+				assert.ErrorIs(t, err, backend.ErrUsedUp)
+				assert.ErrorContains(t, err, f.dir)
+				l, err := s.List(f.ctx, f.dir)
+				assert.NoError(t, err)
+				assert.Equal(t, want, l.Keys)
+			}
+		})
+	}
+	all.Wait()
+	admin := zktest.Operator(t, f.server.Addr())
+	children, _, err := admin.Children(f.dir)
+	require.NoError(t, err)
+	assert.Len(t, children, len(want), "nothing is left of those that were refused")
+	for i := len(want) - 1; i > 0; i-- {
+		e, err := f.s.Get(f.ctx, want[i])
+		require.NoError(t, err)
+		before, err := f.s.Predecessor(f.ctx, e)
+		require.NoError(t, err)
+		assert.Equal(t, want[i-1], before.Key)
+	}
+	// The refusal stands when all are gone, and after a restart.
+	for _, s := range sessions {
+		require.NoError(t, s.Close(f.ctx))
+	}
+	for range 2 {
+		s := f.open()
+		_, err = s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+		require.ErrorIs(t, err, backend.ErrUsedUp)
+		require.NoError(t, f.server.Restart())
+	}
+}
+
+// A refused Enqueue whose reply was lost is refused all the same; what was written beside
+// one is not said to be undone; and of other ephemeral entries beside it nothing stays.
+func TestPitfall19LostRepliesAndOthers(t *testing.T) {
+	f := usedUp(t, 0)
+	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
+	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrUsedUp)
+	f.LoseRequest(zktest.MatchKind(backend.OpEnqueue))
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Create(f.dir+"/seat", nil))
+	require.ErrorIs(t, err, backend.ErrUsedUp)
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Put(f.dir+"-kept", nil, 0), backend.Create(f.dir+"/seat", nil))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.NotErrorIs(t, err, backend.ErrUsedUp)
+	_, err = f.s.Get(f.ctx, f.dir+"-kept")
+	require.NoError(t, err)
+
+	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
+	ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
+	defer cancel()
+	_, err = f.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	f.Resume()
+	admin := zktest.Operator(t, f.server.Addr())
+	eventually(t, "nothing is left", func() bool {
+		children, _, err := admin.Children(f.dir)
+		return err == nil && len(children) == 0
+	})
+}

@@ -1,0 +1,105 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// An operator deletes the leader's entry and its successor's in one transaction. ZooKeeper
+// tells of the one after the other, so that the successor may be elected in between: then
+// its term ends with ErrDeposed, and none of its writes is done. The third leads.
+func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	servers := zktest.Single(t)
+	svc := servers.Service(6 * time.Second)(t)
+	operator := zktest.Operator(t, servers.Members[0].Addr())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var early atomic.Int64
+	for round := range 12 {
+		path := fmt.Sprint(svc.Root, "/", round)
+		var electors []elector.Elector
+		var terms []<-chan *elector.Term
+		for i := range 3 {
+			e, err := elector.New(elector.Config{
+				Backend: svc.Client(t).Backend, Strategy: fair.New(), Election: path, ID: fmt.Sprint("c", i),
+				TTL: svc.TTL, RetryMin: time.Millisecond,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			term := make(chan *elector.Term, 10)
+			go func() {
+				defer close(term)
+				for {
+					got, err := e.Campaign(ctx)
+					if err != nil {
+						return
+					}
+					term <- got
+					<-got.Context().Done()
+				}
+			}()
+			electors, terms = append(electors, e), append(terms, term)
+			if i == 0 {
+				term <- <-term // it leads
+			}
+			for n := -1; n != i+1; {
+				all, err := e.Candidates(ctx)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n = len(all)
+			}
+		}
+		first := <-terms[0]
+		session := first.Guard().Session
+		listing, err := session.List(ctx, backend.Parent(first.Guard().Conditions[0].Entry.Key))
+		if err != nil || len(listing.Keys) != 3 {
+			t.Fatal(listing, err)
+		}
+		if _, err := operator.Multi(&zk.DeleteRequest{Path: listing.Keys[0], Version: -1}, &zk.DeleteRequest{Path: listing.Keys[1], Version: -1}); err != nil {
+			t.Fatal(err)
+		}
+		<-first.Context().Done()
+		third := <-terms[2]
+		if third == nil {
+			t.Fatal("the third does not lead")
+		}
+		for _, term := range []<-chan *elector.Term{terms[0], terms[1]} {
+			select {
+			case got := <-term:
+				early.Add(1)
+				_, err := got.Commit(ctx, elector.Put(path+"-late", nil))
+				if !errors.Is(err, elector.ErrDeposed) {
+					t.Errorf("the write of a deleted candidate: %v", err)
+				}
+				<-got.Context().Done()
+				if cause := context.Cause(got.Context()); !errors.Is(cause, elector.ErrDeposed) {
+					t.Errorf("the term of a deleted candidate ended with %v", cause)
+				}
+			default:
+			}
+		}
+		if !third.Valid() {
+			t.Error("the third leads no more:", context.Cause(third.Context()))
+		}
+		for _, e := range electors {
+			if err := e.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	t.Logf("in %d of 12 rounds a deleted candidate had a term", early.Load())
+}

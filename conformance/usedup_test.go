@@ -1,0 +1,89 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/parentwatch"
+)
+
+// Candidates of a real server go over the end of a directory's numbers, all at once: never
+// two valid terms, each leads as often as it wants to, and in the end elsewhere.
+func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
+	for _, strategy := range []elector.Strategy{fair.New(), parentwatch.New()} {
+		t.Run(strategy.Name(), func(t *testing.T) {
+			t.Parallel()
+			svc := zktest.Single(t).Service(6 * time.Second)(t)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			rec := history.NewRecorder(history.Logical(), "").In(svc.Root)
+			rec.LookEvery(time.Millisecond)
+			stand := func(id string) elector.Elector {
+				cfg := elector.Config{
+					Backend: svc.Client(t).Backend, Strategy: strategy, Election: svc.Root, ID: id,
+					TTL: svc.TTL, RetryMin: time.Millisecond, RetryMax: 100 * time.Millisecond,
+				}
+				cfg.Hooks = rec.Hooks(id, elector.Hooks{})
+				e, err := elector.New(cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = e.Close(context.WithoutCancel(ctx)) })
+				return history.Record(e, rec, id)
+			}
+			var dirs sync.Map
+			lead := func(e elector.Elector) error {
+				term, err := e.Campaign(ctx)
+				if err != nil {
+					return err
+				}
+				key := term.Guard().Conditions[0].Entry.Key
+				dirs.Store(key[:strings.LastIndexByte(key, '/')], true)
+				if _, err := term.Commit(ctx, elector.Put(svc.Root+"-state", []byte(fmt.Sprint(term.Token())))); err != nil {
+					return err
+				}
+				time.Sleep(5 * time.Millisecond) // for another to be elected beside it
+				return term.Resign(ctx)
+			}
+			founder := stand("founder")
+			if err := errors.Join(lead(founder), founder.Close(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			dirs.Range(func(dir, _ any) bool {
+				if err := svc.UseUp(dir.(string), 15); err != nil {
+					t.Fatal(err)
+				}
+				return true
+			})
+			var all sync.WaitGroup
+			for i := range 10 {
+				e := stand(fmt.Sprintf("c%d", i))
+				all.Go(func() {
+					for range 4 {
+						if err := lead(e); err != nil {
+							t.Errorf("c%d: %v", i, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+			for _, v := range rec.History().Check(history.Options{Fair: true}) {
+				t.Error(v)
+			}
+			n := 0
+			dirs.Range(func(any, any) bool { n++; return true })
+			if n != 2 {
+				t.Errorf("they led in %d directories, want the one that is used up and the next", n)
+			}
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package servertest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/adler32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// SetCounter stops the server, sets the counter from which sequential names below path are
+// numbered, and starts the server again. To count so far by creating nodes takes months.
+// The server must be a standalone one, and nobody may write to it meanwhile: what the
+// transaction log holds would raise the counter again.
+func (z *ZooKeeper) SetCounter(path string, n int32) error {
+	// A start writes a snapshot of all that there is.
+	if err := errors.Join(z.Restart(), z.Stop()); err != nil {
+		return err
+	}
+	snapshots, err := filepath.Glob(filepath.Join(z.dataDir, "version-2", "snapshot.*"))
+	if err != nil || len(snapshots) == 0 {
+		return fmt.Errorf("servertest: %s: no snapshot: %w", z.Name(), err)
+	}
+	// Named by zxids in hexadecimal digits.
+	newest := slices.MaxFunc(snapshots, func(a, b string) int {
+		if len(a) != len(b) {
+			return len(a) - len(b)
+		}
+		return strings.Compare(a, b)
+	})
+	data, err := os.ReadFile(newest)
+	if err == nil {
+		err = setCounter(data, path, n)
+	}
+	if err == nil {
+		err = os.WriteFile(newest, data, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("servertest: %s: %s: %w", z.Name(), newest, err)
+	}
+	return z.Start()
+}
+
+// setCounter patches a snapshot. Source: FileSnap, DataNode and StatPersisted of Apache
+// ZooKeeper 3.8, written by jute, big-endian:
+//
+//	… path, data (a length and bytes each), ACL (8), czxid (8), mzxid (8), ctime (8), mtime (8),
+//	version (4), cversion (4), aversion (4), owner (8), pzxid (8) …
+//	check value (8), "/"; zxid (8), digest's version (4), digest (8); check value (8), "/"
+//
+// The second line's second half is there unless digests are off. A check value is the
+// Adler-32 of all before it. A digest that does not fit is logged, and else ignored.
+func setCounter(data []byte, path string, n int32) error {
+	name := append(binary.BigEndian.AppendUint32(nil, uint32(len(path))), path...)
+	at := bytes.Index(data, name)
+	if at < 0 || bytes.LastIndex(data, name) != at {
+		return fmt.Errorf("%s is not there once", path)
+	}
+	at += len(name)
+	if length := int32(binary.BigEndian.Uint32(data[at:])); length > 0 {
+		at += int(length)
+	}
+	const fromData = 4 + 5*8 + 4
+	counter := data[at+fromData:]
+
+	const seal, digest = 8 + 4 + 1, 8 + 4 + 8
+	last := len(data) - seal
+	seals := []int{last}
+	if first := last - digest - seal; sealed(data, first) {
+		seals = []int{first, last}
+	}
+	if !sealed(data, last) {
+		return errors.New("its check value is not where it should be")
+	}
+	binary.BigEndian.PutUint32(counter, uint32(n))
+	for _, at := range seals {
+		binary.BigEndian.PutUint64(data[at:], uint64(adler32.Checksum(data[:at])))
+	}
+	return nil
+}
+
+func sealed(data []byte, at int) bool {
+	return at > 0 && binary.BigEndian.Uint64(data[at:]) == uint64(adler32.Checksum(data[:at]))
+}

@@ -1,0 +1,73 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// moveOn waits until no candidate stands in a directory that is used up, and gives the
+// election a new one. why is the ErrUsedUp that this candidate's enqueuing has met.
+//
+// # Why no two directories have leaders at the same time
+//
+// Only an enqueued entry makes a leader in dir, and:
+//
+//   - No entry comes any more. The session has seen the service refuse one (why), the
+//     refusal stands for as long as dir does (ErrUsedUp), and what the session reads later
+//     is never older. So each listing here has all that will ever stand in dir.
+//   - None comes back: a key that was enqueued is never used again.
+//   - So once each of one listing's keys has been seen to be gone, dir has no entry, and
+//     never will have one. Only then is the record pointed elsewhere.
+//   - The record names one directory at any time, and a newcomer enters that one. Of
+//     several who found a new one the compare-and-set of the record lets one through.
+//   - A candidate that read the record before, and is late, is refused in dir, comes here,
+//     and finds the record changed.
+//
+// An entry that is gone has no leader any more, as after any handover: its session was
+// over, its leader had resigned, or an operator took the seat away. If dir itself is
+// deleted it has no entries, either, and is not made again under its random name.
+//
+// Those that stand in dir lead in their order first. Those that wait here have no order
+// among themselves until the new directory gives them one.
+func (e *elector) moveOn(ctx context.Context, s backend.Session, dir string, why error) error {
+	if e.foreign {
+		return nil // the directory is not this library's
+	}
+	e.log.Warn("waiting for the last candidate in the election's directory: it takes no more", "dir", dir, "err", why)
+	e.cfg.Hooks.retry(why, 0, 0)
+	for {
+		last, err := youngest(ctx, s, dir)
+		if err != nil {
+			return err
+		}
+		if !last.Exists() {
+			return e.refound(ctx, s, dir)
+		}
+		if _, err := s.Await(ctx, last); err != nil {
+			return err
+		}
+	}
+}
+
+// youngest returns the last candidate's entry in a directory. Nobody's persistent entry is
+// one: it would never go, and no strategy waits for it. To wait for the last one, rather
+// than for any change, wakes those who wait but once in most cases.
+func youngest(ctx context.Context, s backend.Session, dir string) (backend.Entry, error) {
+	listing, err := s.List(ctx, dir)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	for _, key := range slices.Backward(listing.Keys) {
+		e, err := s.Get(ctx, key)
+		if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+			return backend.Entry{}, err
+		}
+		if err == nil && e.Session != "" {
+			return e, nil
+		}
+	}
+	return backend.Entry{}, nil
+}
