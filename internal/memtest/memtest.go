@@ -39,7 +39,7 @@ func newService(ttl time.Duration) *conformance.Service {
 		Put:     svc.Put,
 		Stop:    func() error { svc.Stop(); return nil },
 		Start:   func() error { svc.Start(); return nil },
-		Why:     map[string]string{"StopMember": "the service is one"},
+		Why:     map[string]string{"StopMember": "the service is one", "PauseMember": "the service is one"},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
 
 		MaxOps:   MaxOps,

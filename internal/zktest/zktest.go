@@ -18,6 +18,7 @@ import (
 // why are the reasons for what a ZooKeeper service cannot be made to do.
 var why = map[string]string{
 	"StopMember":  "there is one server only",
+	"PauseMember": "there is one server only",
 	"MaxOps":      "a transaction is bounded by its bytes only",
 	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
 }
@@ -122,6 +123,8 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			svc.Members, svc.ClientAt = len(s.Members), s.clientAt
 			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
+			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
 		}
 		return svc
 	}
