@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hashicorp/consul/api"
 
@@ -40,13 +41,14 @@ func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
 		since uint64
+		empty bool // a listing of nothing
 	}
 	var keys, lists []query
 	var ops api.TxnOps
 	var stale []query
 	r.mu.Lock()
 	for _, t := range r.watches {
-		q := query{t, t.since}
+		q := query{t, t.since, len(t.listing.Keys) == 0}
 		switch {
 		case !t.running || t.since == 0 || len(t.waiters) == 0:
 		case !t.known: // another call has shown that it is out of date
@@ -73,14 +75,16 @@ func (r *registry) look(ctx context.Context) error {
 		}
 	}
 	for _, q := range lists {
-		_, meta, err := r.s.b.client.KV().Keys(path(q.watch.key)+"/", "", consistent(ctx))
+		names, meta, err := r.s.b.client.KV().Keys(path(q.watch.key)+"/", "", consistent(ctx))
 		if err != nil {
 			if err = r.unseen(silent(ctx, err)); err != nil {
 				return err
 			}
 			break
 		}
-		if max(meta.LastIndex, 1) != q.since {
+		// Where nothing is there the index is that of all data.
+		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
+		if max(meta.LastIndex, 1) != q.since && !nothing {
 			stale = append(stale, q)
 		}
 	}
