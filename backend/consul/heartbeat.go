@@ -70,6 +70,9 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // An answer that there is no such session ends it, once a consistent read has said so, too:
 // see renew. Everything else (no leader, 5xx, a refused token, no answer) says nothing about
 // the session, and is ridden out until the window ends.
+//
+// A renewal says nothing about what is awaited either: a look at that comes with it, in the
+// same time, and without it the session is not Live. The window moves all the same.
 func (s *session) beat(renewed time.Time) {
 	defer s.calls.Done()
 	timer := time.NewTimer(s.lease.every())
