@@ -26,6 +26,11 @@ func serviceRules() []rule {
 			need: []string{"Stop"},
 			run:  serviceDown,
 		}, {
+			name: "service/member-frozen",
+			text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+			need: []string{"PauseMember"},
+			run:  serviceMemberFrozen,
+		}, {
 			name: "errors/context",
 			text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
 			run:  errorsContext,

@@ -57,6 +57,9 @@ type Service struct {
 	// member; StartMember brings it back and returns when it answers.
 	ClientAt                func(t testing.TB, member int) (c *Client, free func())
 	StopMember, StartMember func(member int) error
+	// PauseMember freezes a member: its connections stay, and nobody answers.
+	// ResumeMember has it go on.
+	PauseMember, ResumeMember func(member int) error
 	// Members is how many there are.
 	Members int
 

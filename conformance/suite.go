@@ -42,7 +42,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 	probe := newService(t)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, slices.Contains(r.need, "Stop") || slices.Contains(r.need, "UseUp"), func(t *testing.T, join func()) string {
+		trials = append(trials, trial{r.name, r.text, takesAway(r.need), func(t *testing.T, join func()) string {
 			return tryRule(t, newService, probe, r, join)
 		}})
 	}
@@ -74,11 +74,17 @@ func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Servic
 	return reason
 }
 
+// takesAway tells of what a rule needs whether it takes the service, a member or a
+// directory away from the others.
+func takesAway(need []string) bool {
+	return slices.ContainsFunc(need, func(n string) bool { return n == "Stop" || n == "PauseMember" || n == "UseUp" })
+}
+
 // A trial is a rule of either suite about to be tried.
 type trial struct {
 	name, text string
-	// alone says that the rule takes the whole service away, so that no other can
-	// be tried beside it.
+	// alone says that the rule takes the service, or a member, away, so that no other
+	// can be tried beside it.
 	alone bool
 	// try returns why the rule is not applicable, if so. It calls join, or not, to run
 	// side by side with the others from then on.
@@ -190,6 +196,8 @@ func (r *run) has(field string) bool {
 		return r.svc.UseUp != nil
 	case "Stop":
 		return r.svc.Stop != nil && r.svc.Start != nil
+	case "PauseMember":
+		return r.svc.PauseMember != nil && r.svc.ResumeMember != nil && r.svc.ClientAt != nil
 	case "MaxOps":
 		return r.svc.MaxOps > 0
 	case "MaxBytes":

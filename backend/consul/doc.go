@@ -20,6 +20,14 @@
 // check of its own on the agent. With a Check of 2 s they go 3 s later: see
 // Backend.register for what it relies on. A session that is closed goes at once.
 //
+// # Notices
+//
+// A blocking query may hang at a server that is frozen, while renewals get through. So with
+// each renewal, about every third of the TTL, one consistent read compares all that is
+// awaited with what is there. A session is [backend.Live] only with that, and so hears of a
+// change in less than its TTL: see registry.look. With a Check renewals are a quarter of the
+// SessionTimeout apart.
+//
 // # What it does not guarantee
 //
 //   - Sessions belong to the node of the agent that the client talks to. They end at once,
@@ -54,6 +62,10 @@
 // of its own: a waiting candidate of the fair strategy has two, besides the one for all
 // else. An agent takes 200 from one address (limits.http_max_conns_per_client); what is
 // over that is ErrUnavailable and says so.
+//
+// A session that waits, for however many entries, sends two requests each third of its TTL,
+// the renewal and the look at what it waits for, and one a minute for each entry. Where it
+// waits for a directory the names of all keys in it come back each time.
 //
 // The token needs, with ACLs:
 //

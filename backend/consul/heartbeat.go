@@ -70,6 +70,9 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // An answer that there is no such session ends it, once a consistent read has said so, too:
 // see renew. Everything else (no leader, 5xx, a refused token, no answer) says nothing about
 // the session, and is ridden out until the window ends.
+//
+// A renewal says nothing about what is awaited either: a look at that comes with it, in the
+// same time, and without it the session is not Live. The window moves all the same.
 func (s *session) beat(renewed time.Time) {
 	defer s.calls.Done()
 	timer := time.NewTimer(s.lease.every())
@@ -85,13 +88,16 @@ func (s *session) beat(renewed time.Time) {
 		live := s.State() == backend.Live
 		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
 		sent := time.Now()
-		err := s.beatOnce(renew, sent, renewed)
-		switch {
-		case err == nil:
+		err := s.within(s.lease.every(), func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, renewed) })
+		if err == nil {
+			s.window.Extend(sent)
 			if renew {
 				renewed = sent
+				err = s.within(s.lease.every()-time.Since(sent), s.watches.look)
 			}
-			s.window.Extend(sent)
+		}
+		switch {
+		case err == nil:
 			if s.resume() {
 				s.watches.restart()
 			}
@@ -121,34 +127,38 @@ func (s *session) trouble() {
 	}
 }
 
-// beatOnce sends the heartbeats. It does not rely on the client to heed a time limit.
+// beatOnce sends the heartbeats.
 //
 // A check that was passed extends the window even where the session cannot be renewed,
 // for as long as the last renewal covers it: nobody can renew while the servers elect a
 // leader, which may take longer than a check's TTL.
-func (s *session) beatOnce(renew bool, sent, renewed time.Time) error {
+func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.Time) error {
+	var err error
+	if s.lease.check != "" {
+		err = s.b.pass(ctx, s.lease)
+		if err == nil && s.lease.covers(sent, renewed) {
+			s.window.Extend(sent)
+		}
+	}
+	if renew && (err == nil || errors.Is(err, errNoCheck)) {
+		if why := s.renew(ctx); why != nil {
+			err = why
+		}
+	}
+	return err
+}
+
+// within does a part of a heartbeat. It does not rely on the client to heed a time limit.
+func (s *session) within(limit time.Duration, do func(context.Context) error) error {
 	if !s.begin() {
 		return s.lostError()
 	}
-	limit := s.lease.every()
 	answer := make(chan error, 1)
 	go func() {
 		defer s.calls.Done()
 		ctx, cancel := context.WithTimeout(s.ctx, limit)
 		defer cancel()
-		var err error
-		if s.lease.check != "" {
-			err = s.b.pass(ctx, s.lease)
-			if err == nil && s.lease.covers(sent, renewed) {
-				s.window.Extend(sent)
-			}
-		}
-		if renew && (err == nil || errors.Is(err, errNoCheck)) {
-			if why := s.renew(ctx); why != nil {
-				err = why
-			}
-		}
-		answer <- err
+		answer <- do(ctx)
 	}()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

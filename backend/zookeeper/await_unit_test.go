@@ -32,7 +32,7 @@ func TestAwaitAtADeletion(t *testing.T) {
 		"the other may be remade":  {[]backend.Entry{seat, before}, []zk.Event{deleted(before), deleted(seat)}, []bool{true, false}},
 		"a third that is not told": {[]backend.Entry{me, before, seat}, []zk.Event{deleted(before), deleted(me)}, []bool{false, false, true}},
 	} {
-		s := newSession(&Config{}, 0)
+		s := newSession(&Config{}, new(ballot), 0)
 		r := &s.watches
 		a := &awaiting{known: c.known}
 		w := newWaiter()

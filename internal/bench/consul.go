@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -101,7 +103,11 @@ type counted struct {
 }
 
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
-	if p := r.URL.Path; strings.HasPrefix(p, "/v1/session/renew/") || strings.HasPrefix(p, "/v1/agent/check/") {
+	r, looks, err := isLook(r)
+	if err != nil {
+		return nil, err
+	}
+	if p := r.URL.Path; looks || strings.HasPrefix(p, "/v1/session/renew/") || strings.HasPrefix(p, "/v1/agent/check/") {
 		c.to.heartbeats.Add(1)
 		return c.RoundTripper.RoundTrip(r)
 	}
@@ -116,6 +122,24 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.to.messages.Add(1)
 	}
 	return answer, err
+}
+
+// isLook tells whether a request comes with a renewal, and only asks whether what is awaited
+// is as it was. It returns the request to send.
+func isLook(r *http.Request) (*http.Request, bool, error) {
+	if r.URL.Query().Has("keys") {
+		return r, true, nil
+	}
+	if r.URL.Path != "/v1/txn" || !r.URL.Query().Has("consistent") {
+		return r, false, nil
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return r, false, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return r, !bytes.Contains(body, []byte(`"get`)), nil
 }
 
 // newConsulClient makes a client with connections of its own. to may be nil.

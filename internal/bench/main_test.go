@@ -136,10 +136,17 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 	require.NoError(t, err)
 	_, _, err = client.KV().Get("k", &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: 10 * time.Millisecond})
 	require.NoError(t, err)
-	assert.Equal(t, sent{requests: 3, watches: 1, heartbeats: 5}, s.sent())
+	consistent := &api.QueryOptions{RequireConsistent: true}
+	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: "k"}}}, consistent)
+	require.NoError(t, err)
+	_, _, _, err = client.Txn().Txn(api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "no"}}}, consistent)
+	require.NoError(t, err)
+	_, _, err = client.KV().Keys("k", "", consistent)
+	require.NoError(t, err)
+	assert.Equal(t, sent{requests: 4, watches: 1, heartbeats: 7}, s.sent(), "what looks at what is awaited comes with renewals")
 	n, err := s.messages()
 	require.NoError(t, err)
-	assert.Equal(t, 2*4, n, "a request and an answer each")
+	assert.Equal(t, 2*5, n, "a request and an answer each")
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {

@@ -26,8 +26,9 @@ var config = servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_co
 
 // why are the reasons for what a Consul service cannot be made to do.
 var why = map[string]string{
-	"StopMember": "there is one agent only that processes connect to",
-	"UseUp":      "indexes have 64 bits: there is no end to them",
+	"StopMember":  "there is one agent only that processes connect to",
+	"PauseMember": "there is one agent only that processes connect to",
+	"UseUp":       "indexes have 64 bits: there is no end to them",
 }
 
 // Servers are one Consul server, a cluster, or a cluster behind a client agent.
@@ -125,6 +126,8 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			}
 			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
+			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
 		}
 		return svc
 	}

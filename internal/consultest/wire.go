@@ -63,6 +63,13 @@ func Blocking(request *http.Request) bool {
 	return index != "" && index != "0"
 }
 
+// tells tells whether the answer to a request that looks whether something has changed
+// may say so.
+func tells(request *http.Request, response *http.Response) bool {
+	query := request.URL.Query()
+	return query.Has("keys") || query.Has("consistent") && response.StatusCode == http.StatusConflict
+}
+
 func (w *wire) send(request *http.Request) (*http.Response, error) {
 	blocking := Blocking(request)
 	if blocking && w.waiting != nil {
@@ -72,7 +79,7 @@ func (w *wire) send(request *http.Request) (*http.Response, error) {
 	response, err := w.to.RoundTrip(request)
 	switch {
 	case err != nil:
-	case blocking:
+	case blocking, tells(request, response):
 		err = w.hold(request)
 	case strings.HasSuffix(request.URL.Path, "/v1/session/create"):
 		err = w.note(response)
@@ -140,7 +147,8 @@ func (w *wire) once(match func(*http.Request, []byte) bool, do func(Send) (*http
 	})
 }
 
-// HoldWakeups keeps the answers to blocking queries until release is called.
+// HoldWakeups keeps the answers that tell of changes, to blocking queries and to looks
+// that come with heartbeats, until release is called.
 func (w *wire) HoldWakeups() (release func()) {
 	held := make(chan struct{})
 	w.mu.Lock()

@@ -19,8 +19,9 @@ import (
 
 // why are the reasons for what an etcd service cannot be made to do.
 var why = map[string]string{
-	"StopMember": "there is one server only",
-	"UseUp":      "revisions have 63 bits: there is no end to them",
+	"StopMember":  "there is one server only",
+	"PauseMember": "there is one server only",
+	"UseUp":       "revisions have 63 bits: there is no end to them",
 }
 
 // Servers are one etcd server, or a cluster.
@@ -128,6 +129,8 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			svc.Members, svc.ClientAt = len(s.Members), s.clientAt
 			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
+			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
 		}
 		return svc
 	}

@@ -40,7 +40,7 @@ func newService(ttl time.Duration) *conformance.Service {
 		UseUp:   func(dir string, left int) error { svc.UseUp(dir, left); return nil },
 		Stop:    func() error { svc.Stop(); return nil },
 		Start:   func() error { svc.Start(); return nil },
-		Why:     map[string]string{"StopMember": "the service is one"},
+		Why:     map[string]string{"StopMember": "the service is one", "PauseMember": "the service is one"},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
 
 		MaxOps:   MaxOps,

@@ -20,6 +20,7 @@ import (
 var why = map[string]string{
 	"StopMember":  "there is one server only",
 	"UseUp":       "it takes a patched snapshot, which is tried on one server",
+	"PauseMember": "there is one server only",
 	"MaxOps":      "a transaction is bounded by its bytes only",
 	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
 }
@@ -130,6 +131,8 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			svc.Members, svc.ClientAt = len(s.Members), s.clientAt
 			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
+			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
+			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
 		}
 		return svc
 	}

@@ -1,0 +1,272 @@
+package consul_test
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A server freezes that has the blocking queries, while heartbeats get through, as they
+// began before or go elsewhere. What happens then is noticed within a session timeout.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
+	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+	// So long that the servers elect another leader between two heartbeats.
+	const timeout = 20 * time.Second
+	for _, query := range []struct {
+		hangs  string
+		leads  bool // the server that freezes
+		direct bool // the process has been connected to it
+		agent  bool // it is connected to an agent
+	}{
+		{hangs: "at the leader, by way of another", leads: true},
+		{hangs: "at the leader, by way of an agent", leads: true, agent: true},
+		{hangs: "at the leader, which heartbeats have left", leads: true, direct: true},
+		{hangs: "at another, which heartbeats have left", direct: true},
+		{hangs: "at another, if the agent has chosen it", agent: true},
+	} {
+		t.Run(query.hangs, func(t *testing.T) {
+			leads, err := cluster.WaitLeader(time.Minute)
+			require.NoError(t, err)
+			leader := slices.Index(cluster.Members, leads)
+			freezes, stays := leader, (leader+2)%3
+			if !query.leads {
+				freezes = (leader + 1) % 3
+			}
+			options := consultest.Options{Config: consul.Config{SessionTimeout: timeout}}
+			o := processOn(t, options, cluster.Members...)
+			o.Only(stays)
+			o.s, o.dir = o.open(), newRoot()
+			o.commit(o.s, backend.Put(o.dir, nil, 0))
+			before, seat := o.enqueue(o.s), newRoot()
+			f := processOn(t, options, cluster.Members...)
+			f.Only(stays)
+			switch {
+			case query.agent:
+				f = processOn(t, options, agent)
+			case query.direct:
+				f.Only(freezes)
+			}
+			f.dir, f.s = o.dir, f.open()
+			term := f.campaign(f.stand(f.Backend, fair.New(), newRoot()))
+			own := term.Guard().Conditions[0].Entry.Key
+			me := f.enqueue(f.s)
+			listing, err := f.s.List(f.ctx, f.dir)
+			require.NoError(t, err)
+			gone := f.await(before, me)
+			made := f.await(backend.Entry{Key: seat})
+			listed := f.awaitList(listing)
+			kept := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, me) })
+			states := f.recordStates()
+			if query.direct {
+				f.Only(stays)
+				f.Close() // the connections that no query is on
+			}
+
+			require.NoError(t, cluster.Members[freezes].Pause())
+			resume := sync.OnceValue(cluster.Members[freezes].Resume)
+			defer func() { require.NoError(t, resume()) }()
+			_, err = cluster.WaitLeader(time.Minute)
+			require.NoError(t, err)
+			user, err := consultest.Operator(cluster.Members[stays])
+			require.NoError(t, err)
+			began := time.Now()
+			require.NoError(t, o.s.Drop(o.ctx, before))
+			o.commit(o.s, backend.Create(seat, nil))
+			eventually(t, "the operator's deletion", func() bool {
+				_, err := user.KV().Delete(own[1:], nil)
+				return err == nil
+			})
+
+			inTime := func(what string) {
+				t.Helper()
+				late := time.Since(began)
+				assert.Less(t, late, timeout, "until %s is noticed", what)
+				t.Logf("%s is noticed after %v", what, late)
+			}
+			now, err := receive(f, gone)
+			inTime("what is gone")
+			require.NoError(t, err)
+			assert.False(t, now[0].Exists())
+			assert.True(t, now[1].Same(me))
+			now, err = receive(f, made)
+			inTime("what was made")
+			require.NoError(t, err)
+			assert.True(t, now[0].Exists())
+			after, err := receive(f, listed)
+			inTime("a listing")
+			require.NoError(t, err)
+			assert.Equal(t, []string{me.Key}, after.Keys)
+			f.ends(term, elector.ErrDeposed)
+			inTime("the end of a term")
+			t.Log(states())
+
+			// Where it was asked for what has not changed, its answer comes now, and is old.
+			require.NoError(t, resume())
+			require.NoError(t, consultest.DeleteAll(cluster.Members, me.Key))
+			began = time.Now()
+			now, err = receive(f, kept)
+			inTime("what is gone when it is back")
+			require.NoError(t, err)
+			assert.False(t, now[0].Exists())
+		})
+	}
+}
+
+// awaitList is await for a listing.
+func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing] {
+	f.t.Helper()
+	var asked atomic.Bool
+	remove := f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Blocking(request) && request.URL.Query().Has("recurse") {
+			asked.Store(true)
+		}
+		return send()
+	})
+	defer remove()
+	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
+	eventually(f.t, "a blocking query", asked.Load)
+	return answer
+}
+
+// looks tells whether a request is a look at what is awaited.
+func looks(request *http.Request, body []byte) bool {
+	ops := consultest.Txn(request, body)
+	return request.URL.Query().Has("keys") || len(ops) > 0 && !slices.ContainsFunc(ops, func(op *api.TxnOp) bool {
+		return op.KV.Verb != api.KVCheckIndex && op.KV.Verb != api.KVCheckNotExists
+	})
+}
+
+// A look is one request per heartbeat, however many entries are waited for, and none where
+// nothing is. While nothing of that changes it has nothing read anew.
+func TestLookCosts(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	var idle, waits struct{ looks, reads, renewals atomic.Int64 }
+	count := &idle
+	var mu sync.Mutex
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		mu.Lock()
+		c := count
+		mu.Unlock()
+		switch {
+		case looks(request, body):
+			c.looks.Add(1)
+		case renews(request):
+			c.renewals.Add(1)
+		case consultest.Blocking(request): // of what is not there, when anything is written
+		default:
+			c.reads.Add(1)
+		}
+		return send()
+	})
+	f.renewed()
+	assert.Zero(t, idle.looks.Load())
+	me, before, flag := f.enqueue(f.s), f.enqueue(o.s), f.commit(o.s, backend.Put(f.dir+"/flag", []byte("v"), 0))[0]
+	f.await(me, before)
+	f.await(flag)
+	f.awaitList(backend.Listing{Dir: newRoot()})
+	mu.Lock()
+	count = &waits
+	mu.Unlock()
+	f.renewed()
+	f.commit(o.s, backend.Put(newRoot(), nil, 0)) // nobody waits for it
+	f.renewed()
+	assert.InDelta(t, 2*waits.renewals.Load(), waits.looks.Load(), 2, "one for the entries, and one for the directory")
+	assert.Zero(t, waits.reads.Load())
+}
+
+// A service that does not let the session look at what it waits for does not end it: it
+// goes on where it is told so, and is suspended where it is told nothing.
+func TestLookRefused(t *testing.T) {
+	for _, answer := range []struct {
+		what   string
+		status int
+		text   string
+		state  backend.State
+	}{
+		{"too many", http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections", backend.Live},
+		{"denied", http.StatusForbidden, "Permission denied", backend.Live},
+		{"no leader", http.StatusInternalServerError, "No cluster leader", backend.Suspended},
+	} {
+		t.Run(answer.what, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			o := f.another()
+			before := f.enqueue(o.s)
+			waiting := f.await(before)
+			var refused atomic.Int64
+			remove := f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+				if looks(request, body) {
+					refused.Add(1)
+					return consultest.Answer(answer.status, answer.text), nil
+				}
+				return send()
+			})
+			states := f.recordStates()
+			began, first := time.Now(), f.s.Deadline()
+			eventually(t, "the session outlives its window", func() bool { return time.Now().After(first) })
+			assert.Equal(t, answer.state, f.s.State())
+			assert.NotContains(t, states(), backend.Lost)
+			// Less than one in 125 ms, which is where pauses end.
+			assert.Less(t, refused.Load(), 10+int64(time.Since(began)/(200*time.Millisecond)))
+			require.NoError(t, o.s.Drop(o.ctx, before))
+			now, err := receive(f, waiting)
+			require.NoError(t, err)
+			assert.False(t, now[0].Exists())
+			remove()
+			f.awaitState(backend.Live)
+		})
+	}
+}
+
+// The answer to a look comes so late that the session was suspended meanwhile, and tells of
+// a time before what the watches have shown since.
+func TestLateLook(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	waiting := f.await(flag)
+	held, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if looks(request, body) {
+			once.Do(func() { close(held); <-release })
+		}
+		return response, err
+	})
+	<-held
+	for i := range 3 {
+		changed := f.commit(o.s, backend.Set(flag, []byte{byte('1' + i)}))[0]
+		now, err := receive(f, waiting)
+		require.NoError(t, err)
+		require.True(t, now[0].Same(changed))
+		flag = changed
+		waiting = f.await(flag)
+	}
+	f.awaitState(backend.Suspended)
+	close(release)
+	f.awaitState(backend.Live)
+	changed := f.commit(o.s, backend.Set(flag, []byte("9")))[0]
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.True(t, now[0].Same(changed))
+}

@@ -1,0 +1,123 @@
+package consul
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// look asks whether all that is waited for is still as it was last seen, and has what is
+// not be read anew. It is the life sign of the blocking queries: a query may hang at a
+// server that is frozen, while renewals go elsewhere, or to the server that leads since.
+// Nobody gives it up soon: servers that have passed it on do when their link has been silent
+// for some 35 s, and this package when longPoll is over.
+//
+// It comes with each renewal, and a renewal without it does not make a session Live. So a
+// session is out of touch, or hears of a change in less than its TTL, whatever it is that
+// hangs:
+//
+//   - It reads consistently. Say the change was acknowledged at c. What reads from c on
+//     is answered by a leader that has applied the change, or not answered.
+//   - A renewal and its look together have every to be answered, and the next renewal is
+//     sent one and a half times every after that one at the latest: see beat. So the first
+//     look that reads after c has found the change, or has failed and suspended the
+//     session, two and a half times every after c: that is four fifths of the TTL. Where
+//     the servers answer at once it is a third.
+//   - What it has found out of date is read by a request like any other, which begins at
+//     once and on another link, as giving up a query closes the one it was on.
+//
+// With a check the renewals are those of the session, a quarter of its timeout apart.
+//
+// What it costs is a request per renewal, however many entries are waited for, and no
+// values: the servers compare the indexes of their last writes. Only of a directory the
+// names come back.
+//
+// It is not for a look to end a session. The renewal has moved the window by then, and what
+// only refuses to look is an answer: the queries are at work.
+func (r *registry) look(ctx context.Context) error {
+	type query struct {
+		watch *watch
+		since uint64
+		empty bool // a listing of nothing
+	}
+	var keys, lists []query
+	var ops api.TxnOps
+	var stale []query
+	r.mu.Lock()
+	for _, t := range r.watches {
+		q := query{t, t.since, len(t.listing.Keys) == 0}
+		switch {
+		case !t.running || t.since == 0 || len(t.waiters) == 0:
+		case !t.known: // another call has shown that it is out of date
+			stale = append(stale, q)
+		case t.list:
+			lists = append(lists, q)
+		default:
+			keys, ops = append(keys, q), append(ops, unchanged(t.entry))
+		}
+	}
+	r.mu.Unlock()
+	for first := 0; first < len(ops); first += maxOps {
+		response, err := r.s.txnRead(ctx, ops[first:min(first+maxOps, len(ops))])
+		if err != nil {
+			if err = r.unseen(silent(ctx, err)); err != nil {
+				return err
+			}
+			break
+		}
+		for _, e := range response.Errors {
+			if at := first + e.OpIndex; at < len(keys) && !denied(e.What) {
+				stale = append(stale, keys[at])
+			}
+		}
+	}
+	for _, q := range lists {
+		names, meta, err := r.s.b.client.KV().Keys(path(q.watch.key)+"/", "", consistent(ctx))
+		if err != nil {
+			if err = r.unseen(silent(ctx, err)); err != nil {
+				return err
+			}
+			break
+		}
+		// Where nothing is there the index is that of all data.
+		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
+		if max(meta.LastIndex, 1) != q.since && !nothing {
+			stale = append(stale, q)
+		}
+	}
+	if len(stale) == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	hangs := false
+	for _, q := range stale {
+		if q.watch.running && q.watch.since == q.since { // it was not answered meanwhile
+			q.watch.known, hangs = false, true
+		}
+	}
+	r.mu.Unlock()
+	if hangs {
+		r.restart() // the others may be where this one hangs
+	}
+	return nil
+}
+
+// unseen returns an error that tells that nobody has looked.
+func (r *registry) unseen(err error) error {
+	if transient(err) {
+		return err
+	}
+	r.s.b.cfg.Logger.Debug("consul: what is waited for cannot be looked at", "session", r.s.id, "error", err)
+	return nil
+}
+
+// unchanged is the condition that an entry, or that there is none, is as it was.
+func unchanged(e backend.Entry) *api.TxnOp {
+	if !e.Exists() {
+		return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: path(e.Key)}}
+	}
+	return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: path(e.Key), Index: indexOf(e)}}
+}
