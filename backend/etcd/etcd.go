@@ -87,6 +87,7 @@ func (c Config) withDefaults() Config {
 type Backend struct {
 	client *clientv3.Client
 	cfg    Config
+	lines  lines
 }
 
 // New returns a Backend on the user's own client, with its TLS, credentials and
@@ -105,7 +106,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Backend{client: client, cfg: cfg.withDefaults()}, nil
+	return &Backend{client: client, cfg: cfg.withDefaults(), lines: lines{client: client}}, nil
 }
 
 // String returns "etcd".

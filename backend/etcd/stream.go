@@ -16,9 +16,9 @@ import (
 // streams says which stream a session's watches go over. The client has one for all
 // watches whose context bears the same metadata, and stays with it for as long as its
 // link looks well, even if the member at its other end is frozen. So when a heartbeat
-// stays away the stream is asked for its progress, and if that or a new watch is not
-// answered in time, all watches are made anew, on another stream, which goes to the
-// next member.
+// stays away, or nothing has come for two of them, the stream is asked for its progress, and
+// if that or a new watch is not answered in time, all watches are made anew, on another
+// stream, which goes to the next member.
 type streams struct {
 	mu     sync.Mutex
 	number int
@@ -28,6 +28,11 @@ type streams struct {
 	heard   atomic.Int64 // counts what has come over any
 	watches atomic.Int64 // that are made
 	asking  atomic.Bool
+
+	// The heartbeat's: see listen.
+	last   int64 // what had been heard at the one before
+	silent int   // heartbeats since anything has come
+	asked  int   // the stream that was asked
 }
 
 // renew has all watches go over another stream than this one.
@@ -80,6 +85,31 @@ func (s *streams) suspect(of *session) {
 			s.renew(of.ctx, number)
 		}
 	}()
+}
+
+// listen is called with each heartbeat that was confirmed. That may have gone to another
+// member, and does not tell whether the stream is alive. All sessions on a stream hear its
+// answers, so that few of them ask.
+func (s *streams) listen(of *session) {
+	heard := s.heard.Load()
+	if heard != s.last || s.watches.Load() == 0 {
+		s.last, s.silent = heard, 0
+		return
+	}
+	s.silent++
+	switch s.silent {
+	case 2:
+		number, stream := s.current()
+		s.asked = number
+		of.run(func() {
+			ctx, cancel := context.WithTimeout(stream, of.patience())
+			defer cancel()
+			_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
+		})
+	case 3:
+		s.renew(of.ctx, s.asked)
+		s.silent = 0
+	}
 }
 
 // watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
