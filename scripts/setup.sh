@@ -1,7 +1,8 @@
 #!/bin/sh
 # Gets what the tests need beyond Go. It installs a C compiler for the race
-# detector, a Java runtime, the jars of ZooKeeper and the browser Chromium, all as
-# Debian packages, if they are not there, and says what to install where it can't.
+# detector, a Java runtime, the jars of ZooKeeper, the browser Chromium, and for root on
+# Linux the tools for networks, all as Debian packages, if they are not there, and says
+# what to install where it can't.
 # It builds the etcd and Consul servers, if they are not in Go's build cache.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,6 +15,10 @@ command -v "${CC:-gcc}" >/dev/null || missing="$missing gcc libc6-dev"
 # By any of the names that the tests try.
 command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
 	command -v google-chrome >/dev/null || missing="$missing chromium"
+# Root on Linux can have networks of its own, to cut servers off from each other.
+if [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then
+	command -v ip >/dev/null && command -v tc >/dev/null && command -v ss >/dev/null || missing="$missing iproute2"
+fi
 
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then

@@ -33,10 +33,14 @@ type cluster[S member] struct {
 	readyTimeout time.Duration
 }
 
-// startCluster makes and starts n servers with portsEach ports of their own.
-func startCluster[S member](n, portsEach int, readyTimeout time.Duration, make func(i int, ports [][]int) (S, error)) (*cluster[S], error) {
+// startCluster makes and starts n servers, each with a site and portsEach ports of its own.
+func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []site, ports [][]int) (S, error)) (*cluster[S], error) {
 	if n < 1 {
 		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
+	}
+	sites, err := on.take(n)
+	if err != nil {
+		return nil, err
 	}
 	all, err := FreePorts(n * portsEach)
 	if err != nil {
@@ -48,7 +52,7 @@ func startCluster[S member](n, portsEach int, readyTimeout time.Duration, make f
 	}
 	c := &cluster[S]{readyTimeout: readyTimeout}
 	for i := range n {
-		s, err := make(i, ports)
+		s, err := make(i, sites, ports)
 		if err != nil {
 			ReleasePorts(all[i*portsEach:]...)
 			return nil, errors.Join(err, c.Close())

@@ -39,6 +39,10 @@ func StartConsul(cfg ConsulConfig) (*Consul, error) {
 // it serves and they know its node to be healthy. The caller closes it.
 func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	cfg = cfg.withDefaults()
+	sites, err := cfg.Network.take(1)
+	if err != nil {
+		return nil, err
+	}
 	ports, err := FreePorts(3)
 	if err != nil {
 		return nil, err
@@ -47,9 +51,9 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	var gossip []string
 	for _, s := range servers {
 		g.members = append(g.members, s.server)
-		gossip = append(gossip, loopback(s.ports[1]))
+		gossip = append(gossip, s.at.addr(s.ports[1]))
 	}
-	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].token, ports, 0, gossip)
+	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].token, sites[0], ports, 0, gossip)
 	if err != nil {
 		ReleasePorts(ports...)
 		return nil, err
@@ -63,12 +67,12 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 // newConsul prepares a member of a group without starting it. On success the
 // agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
 // and gossip see Consul.file.
-func newConsul(cfg ConsulConfig, g *group, node, token string, ports []int, servers int, gossip []string) (*Consul, error) {
+func newConsul(cfg ConsulConfig, g *group, node, token string, at site, ports []int, servers int, gossip []string) (*Consul, error) {
 	path, err := consulBinary()
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("consul", processSpec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, ports, cfg.ReadyTimeout)
+	s, err := newServer("consul", processSpec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}

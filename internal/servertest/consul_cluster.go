@@ -27,12 +27,12 @@ func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	if cfg.ACL {
 		token = uuid()
 	}
-	c, err := startCluster(n, 3, cfg.ReadyTimeout, func(i int, ports [][]int) (*Consul, error) {
+	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*Consul, error) {
 		var gossip []string
-		for _, p := range ports {
-			gossip = append(gossip, loopback(p[1]))
+		for i, p := range ports {
+			gossip = append(gossip, sites[i].addr(p[1]))
 		}
-		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), token, ports[i], n, gossip)
+		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), token, sites[i], ports[i], n, gossip)
 	})
 	if err != nil {
 		return nil, err

@@ -29,6 +29,10 @@ type ConsulConfig struct {
 	// accept sessions shorter than 10 s.
 	Config string
 
+	// Network, if not nil, is where the agent or the members of a cluster run. By default
+	// servers listen on 127.0.0.1.
+	Network *Network
+
 	// ReadyTimeout bounds how long Start waits for the agent to serve, 60 s
 	// by default.
 	ReadyTimeout time.Duration
@@ -57,8 +61,8 @@ func (c *Consul) file(servers int, gossip []string) ([]byte, error) {
 	file := object{
 		"node_name":      c.node,
 		"data_dir":       c.dataDir,
-		"bind_addr":      "127.0.0.1",
-		"client_addr":    "127.0.0.1",
+		"bind_addr":      c.at.ip,
+		"client_addr":    c.at.ip,
 		"retry_join":     gossip,
 		"retry_interval": "200ms",
 		"ports": object{

@@ -11,6 +11,9 @@
 // Go's build cache: the first use on a machine takes minutes, which 'make setup'
 // takes ahead of the tests, and the first use in a process seconds.
 //
+// The members of a cluster can be put on a [Network], which can then be broken between any
+// two of them.
+//
 // A server that cannot be had is an error wrapping [ErrNotInstalled]; the
 // ...ForTest helpers turn it into a fatal test failure, never into a skip, so
 // that a missing server cannot make a test run look green.

@@ -9,12 +9,12 @@ type Ensemble struct {
 // side and blocks until all serve and one of them leads. The caller closes it.
 func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 	cfg = cfg.withDefaults()
-	c, err := startCluster(n, 3, cfg.ReadyTimeout, func(i int, ports [][]int) (*ZooKeeper, error) {
+	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*ZooKeeper, error) {
 		var peers []peer
 		for i, p := range ports {
-			peers = append(peers, peer{id: i + 1, quorumPort: p[1], electPort: p[2]})
+			peers = append(peers, peer{id: i + 1, ip: sites[i].ip, quorumPort: p[1], electPort: p[2]})
 		}
-		return newZooKeeper(cfg, i+1, ports[i], peers)
+		return newZooKeeper(cfg, i+1, sites[i], ports[i], peers)
 	})
 	if err != nil {
 		return nil, err

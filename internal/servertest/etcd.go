@@ -23,6 +23,10 @@ type EtcdConfig struct {
 	// with its last value.
 	Args []string
 
+	// Network, if not nil, is where the members of a cluster run. By default
+	// servers listen on 127.0.0.1.
+	Network *Network
+
 	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
 	// by default.
 	ReadyTimeout time.Duration
@@ -65,12 +69,12 @@ func StartEtcd(cfg EtcdConfig) (*Etcd, error) {
 
 // newEtcd prepares a member of a group without starting it. On success the
 // server owns the ports: for clients and for the other members.
-func newEtcd(cfg EtcdConfig, g *group, node string, ports []int) (*Etcd, error) {
+func newEtcd(cfg EtcdConfig, g *group, node string, at site, ports []int) (*Etcd, error) {
 	path, err := etcdBinary()
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("etcd", processSpec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, ports, cfg.ReadyTimeout)
+	s, err := newServer("etcd", processSpec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +95,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, ports []int) (*Etcd, error) 
 func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 	var peers []string
 	for _, m := range g.members {
-		peers = append(peers, m.node+"="+etcdPeerURL(m.ports))
+		peers = append(peers, m.node+"="+m.etcdPeerURL())
 	}
 	state := "new"
 	if e.replaced {
@@ -102,8 +106,8 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 		"--data-dir", e.dataDir,
 		"--listen-client-urls", e.URL(),
 		"--advertise-client-urls", e.URL(),
-		"--listen-peer-urls", etcdPeerURL(e.ports),
-		"--initial-advertise-peer-urls", etcdPeerURL(e.ports),
+		"--listen-peer-urls", e.etcdPeerURL(),
+		"--initial-advertise-peer-urls", e.etcdPeerURL(),
 		"--initial-cluster", strings.Join(peers, ","),
 		"--initial-cluster-state", state,
 		"--log-outputs", "stderr",
@@ -117,7 +121,7 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 	return append(args, cfg.Args...)
 }
 
-func etcdPeerURL(ports []int) string { return "http://" + loopback(ports[1]) }
+func (s *server) etcdPeerURL() string { return "http://" + s.at.addr(s.ports[1]) }
 
 // URL returns the client address as a URL.
 func (e *Etcd) URL() string { return "http://" + e.Addr() }

@@ -22,8 +22,8 @@ type EtcdCluster struct {
 func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
-	c, err := startCluster(n, 2, cfg.ReadyTimeout, func(i int, ports [][]int) (*Etcd, error) {
-		return newEtcd(cfg, g, "server-"+strconv.Itoa(i+1), ports[i])
+	c, err := startCluster(cfg.Network, n, 2, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*Etcd, error) {
+		return newEtcd(cfg, g, "server-"+strconv.Itoa(i+1), sites[i], ports[i])
 	})
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 // swap removes whatever member has the peer URL of the lost one, and adds a new
 // one there.
 func (e *Etcd) swap(lost *server) error {
-	peerURL := etcdPeerURL(lost.ports)
+	peerURL := lost.etcdPeerURL()
 	var list struct {
 		Members []struct {
 			ID       string

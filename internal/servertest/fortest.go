@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -73,6 +74,28 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	c, err := StartConsulAgent(servers, cfg)
 	closeAfterTest(tb, err, c)
 	return c
+}
+
+// NetworkForTest makes a network that is closed when the test ends, after the servers
+// that the test starts on it later. Where this process may not have networks, the test
+// is skipped, and says why. Where only a program is missing it is skipped, too, and fails
+// with CI=true in the environment: there is nobody there to read it.
+func NetworkForTest(tb testing.TB, hosts int) *Network {
+	tb.Helper()
+	w, err := NewNetwork(hosts)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNoNetwork), errors.Is(err, ErrNotInstalled) && os.Getenv("CI") != "true":
+		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
+	default:
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			tb.Errorf("close the network: %v", err)
+		}
+	})
+	return w
 }
 
 // Jitter is that of the proxies that ProxyForTest starts, see Proxy.Delay. It must not be

@@ -18,6 +18,7 @@ type processSpec struct {
 	Args    []string
 	Env     []string // in addition to this process's environment
 	Dir     string   // working folder
+	Netns   string   // network namespace, "" for this process's own
 	LogPath string   // output is appended here
 	Log     io.Writer
 }
@@ -50,9 +51,16 @@ func (p *process) start() error {
 	if err != nil {
 		return fmt.Errorf("servertest: %s: %w", p.spec.Name, err)
 	}
-	cmd := exec.Command(p.spec.Path, p.spec.Args...)
+	argv := append([]string{p.spec.Path}, p.spec.Args...)
+	env := append(os.Environ(), p.spec.Env...)
+	if p.spec.Netns != "" {
+		// ip becomes the program, by the same process id. There is no web proxy there.
+		argv = append([]string{"ip", "netns", "exec", p.spec.Netns}, argv...)
+		env = append(env, "NO_PROXY=*", "no_proxy=*")
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.spec.Dir
-	cmd.Env = append(os.Environ(), p.spec.Env...)
+	cmd.Env = env
 	cmd.SysProcAttr = childAttr()
 	cmd.WaitDelay = 5 * time.Second
 	var out io.Writer = log

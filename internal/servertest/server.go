@@ -23,6 +23,7 @@ const (
 // may be called from any goroutine; those that start or end the process exclude
 // each other.
 type server struct {
+	at           site
 	addr         string
 	ports        []int  // given back by Close
 	dir          string // removed by Close
@@ -50,14 +51,15 @@ type server struct {
 // newServer makes the server's folder, in spec.Dir, and its process without
 // starting it. On success the server owns the ports, of which the first is for
 // clients. Who calls it sets prepare and probe.
-func newServer(kind string, spec processSpec, ports []int, readyTimeout time.Duration) (*server, error) {
+func newServer(kind string, spec processSpec, at site, ports []int, readyTimeout time.Duration) (*server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
-	spec.Dir, spec.LogPath = dir, filepath.Join(dir, "server.log")
+	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.netns
 	return &server{
-		addr:         loopback(ports[0]),
+		at:           at,
+		addr:         at.addr(ports[0]),
 		ports:        ports,
 		dir:          dir,
 		dataDir:      filepath.Join(dir, "data"),
@@ -69,8 +71,12 @@ func newServer(kind string, spec processSpec, ports []int, readyTimeout time.Dur
 // Name says in messages which server this is.
 func (s *server) Name() string { return s.proc.spec.Name }
 
-// Addr returns the client address, "127.0.0.1:port". It never changes.
+// Addr returns the client address, IP:port, of 127.0.0.1 without a Network. It never
+// changes.
 func (s *server) Addr() string { return s.addr }
+
+// Host returns the server's number in its Network, 0 without one.
+func (s *server) Host() int { return s.at.host }
 
 // Dir returns the folder with the server's configuration, data and log.
 func (s *server) Dir() string { return s.dir }

@@ -19,11 +19,15 @@ type ZooKeeper struct {
 // StartZooKeeper starts a standalone server and blocks until it serves. The
 // caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
+	sites, err := cfg.Network.take(1)
+	if err != nil {
+		return nil, err
+	}
 	ports, err := FreePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	z, err := newZooKeeper(cfg.withDefaults(), 0, ports, nil)
+	z, err := newZooKeeper(cfg.withDefaults(), 0, sites[0], ports, nil)
 	if err != nil {
 		ReleasePorts(ports...)
 		return nil, err
@@ -37,7 +41,7 @@ func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
 // newZooKeeper prepares a server without starting it: number id of the
 // ensemble of peers, or a standalone one if id is 0. On success the server owns
 // the ports. cfg has its defaults filled in.
-func newZooKeeper(cfg ZooKeeperConfig, id int, ports []int, peers []peer) (*ZooKeeper, error) {
+func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []peer) (*ZooKeeper, error) {
 	java, err := javaPath()
 	if err != nil {
 		return nil, err
@@ -50,7 +54,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, ports []int, peers []peer) (*ZooK
 	if id != 0 {
 		name += " " + strconv.Itoa(id)
 	}
-	s, err := newServer("zookeeper", processSpec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, ports, cfg.ReadyTimeout)
+	s, err := newServer("zookeeper", processSpec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +68,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, ports []int, peers []peer) (*ZooK
 	}
 	err = errors.Join(
 		os.Mkdir(tmpDir, 0o755),
-		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, ports[0], peers)), 0o644),
+		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.ip, ports[0], peers)), 0o644),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))

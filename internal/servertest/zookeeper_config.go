@@ -44,6 +44,10 @@ type ZooKeeperConfig struct {
 	// JVMFlags are put after this package's own flags.
 	JVMFlags []string
 
+	// Network, if not nil, is where the members of an ensemble run. By default
+	// servers listen on 127.0.0.1.
+	Network *Network
+
 	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
 	// by default.
 	ReadyTimeout time.Duration
@@ -74,12 +78,13 @@ func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
 // peer is an ensemble member's place in the configuration.
 type peer struct {
 	id         int
+	ip         string
 	quorumPort int
 	electPort  int
 }
 
 // file renders zoo.cfg. Without peers it is a standalone server's.
-func (c ZooKeeperConfig) file(dataDir string, port int, peers []peer) string {
+func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("tickTime=%d", c.TickTime.Milliseconds())
@@ -87,7 +92,7 @@ func (c ZooKeeperConfig) file(dataDir string, port int, peers []peer) string {
 	line("maxSessionTimeout=%d", c.MaxSessionTimeout.Milliseconds())
 	line("dataDir=%s", dataDir)
 	line("clientPort=%d", port)
-	line("clientPortAddress=127.0.0.1")
+	line("clientPortAddress=%s", ip)
 	line("maxClientCnxns=0")
 	line("admin.enableServer=false")
 	line("4lw.commands.whitelist=*")
@@ -98,7 +103,7 @@ func (c ZooKeeperConfig) file(dataDir string, port int, peers []peer) string {
 		line("initLimit=%d", max(10, int(20*time.Second/c.TickTime)))
 		line("syncLimit=%d", max(3, int(2*time.Second/c.TickTime)))
 		for _, p := range peers {
-			line("server.%d=127.0.0.1:%d:%d", p.id, p.quorumPort, p.electPort)
+			line("server.%d=%s:%d:%d", p.id, p.ip, p.quorumPort, p.electPort)
 		}
 	}
 	for _, extra := range c.Extra {

@@ -1,0 +1,187 @@
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Network is a network of a cluster's own, whose members can be cut off from each
+// other while clients reach all of them. Each host is a Linux network namespace. Each
+// two hosts have a link of their own, and each host has one to the tests. A cluster
+// is put on it by its configuration; its members take the hosts in order.
+//
+// What a Drop holds back is not lost to a TCP connection that outlives it: the sender
+// sends it again, so after Heal it arrives late. Packets cannot be delayed otherwise.
+//
+// The methods may be called from any goroutine. Hosts count from 0, see Host of a server.
+type Network struct {
+	block *block
+	hosts []site
+
+	mu      sync.Mutex
+	given   int             // hosts that servers have
+	dropped map[[2]int]bool // from one host to another
+	closed  bool
+}
+
+// site is where a server runs.
+type site struct {
+	ip    string // the only address it listens on
+	netns string // network namespace, "" for that of the tests
+	host  int    // its number in its Network
+}
+
+var local = site{ip: "127.0.0.1"}
+
+func (s site) addr(port int) string { return net.JoinHostPort(s.ip, strconv.Itoa(port)) }
+
+// take returns the next n sites that no server has; without a network all are local.
+func (w *Network) take(n int) ([]site, error) {
+	if w == nil {
+		sites := make([]site, n)
+		for i := range sites {
+			sites[i] = local
+		}
+		return sites, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil, fmt.Errorf("servertest: network %w", ErrClosed)
+	}
+	if w.given+n > len(w.hosts) {
+		return nil, fmt.Errorf("servertest: %d hosts wanted, and %d of %d are taken", n, w.given, len(w.hosts))
+	}
+	w.given += n
+	return w.hosts[w.given-n : w.given], nil
+}
+
+// NewNetwork makes a network of n hosts. The caller closes it, after the servers on it.
+//
+// It needs root's rights on Linux, and returns an error that wraps ErrNoNetwork where
+// it has not got them, and one that wraps ErrNotInstalled where only a program is missing.
+func NewNetwork(n int) (*Network, error) {
+	if err := canHaveNetworks(); err != nil {
+		return nil, err
+	}
+	b, err := takeBlock()
+	if err != nil {
+		return nil, err
+	}
+	w := &Network{block: b, dropped: make(map[[2]int]bool)}
+	for i := range n {
+		w.hosts = append(w.hosts, site{ip: b.ip(i + 1), netns: b.netns(i), host: i})
+	}
+	if err := b.build(w.hosts); err != nil {
+		_ = b.close() // what is left, the next owner of the block removes
+		return nil, err
+	}
+	return w, nil
+}
+
+// Drop drops silently all that one host sends to another from now on. What the other
+// sends still arrives. To drop twice is fine.
+func (w *Network) Drop(from, to int) error {
+	return w.exclusive(func() error {
+		if w.dropped[[2]int{from, to}] {
+			return nil
+		}
+		if err := tool("tc", "-n", w.hosts[from].netns, "qdisc", "add", "dev", linkTo(to), "root", "blackhole"); err != nil {
+			return err
+		}
+		w.dropped[[2]int{from, to}] = true
+		return nil
+	})
+}
+
+// Cut is Drop in both directions. Connections stay open on both sides, and silent.
+func (w *Network) Cut(a, b int) error {
+	if err := w.Drop(a, b); err != nil {
+		return err
+	}
+	return w.Drop(b, a)
+}
+
+// CutOff cuts one host off from all others.
+func (w *Network) CutOff(host int) error {
+	for other := range w.hosts {
+		if other == host {
+			continue
+		}
+		if err := w.Cut(host, other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Reset ends the TCP connections that a host has with another. The host's programs
+// notice at once. The other's are sent a reset, which a Drop holds back for good.
+func (w *Network) Reset(host, with int) error {
+	return w.exclusive(func() error {
+		// It says "Invalid argument" of sockets that are gone by then, and of those
+		// that are not connections.
+		return tool("ss", "-N", w.hosts[host].netns, "--no-header", "--tcp", "--kill", "state", "connected", "dst", w.hosts[with].ip)
+	})
+}
+
+// Heal ends all Drops.
+func (w *Network) Heal() error {
+	return w.exclusive(func() error {
+		for pair := range w.dropped {
+			if err := tool("tc", "-n", w.hosts[pair[0]].netns, "qdisc", "del", "dev", linkTo(pair[1]), "root"); err != nil {
+				return err
+			}
+			delete(w.dropped, pair)
+		}
+		return nil
+	})
+}
+
+// Close ends what still runs on the network, and removes it. Closing twice is fine.
+func (w *Network) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	if err := w.block.close(); err != nil {
+		return err
+	}
+	w.closed = true
+	return nil
+}
+
+// exclusive runs a change of the network while no other is going on.
+func (w *Network) exclusive(change func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return fmt.Errorf("servertest: network %w", ErrClosed)
+	}
+	return change()
+}
+
+// tool runs one of the programs that networks are made with. An error shows what it said.
+func tool(name string, args ...string) error {
+	_, err := toolWith("", name, args...)
+	return err
+}
+
+// toolWith is tool with something to read for the program. It returns what that printed.
+func toolWith(stdin, name string, args ...string) (string, error) {
+	cmd := exec.Command(name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	cmd.WaitDelay = 5 * time.Second
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("servertest: %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}

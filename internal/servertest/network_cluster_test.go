@@ -1,0 +1,70 @@
+//go:build unix
+
+package servertest
+
+import (
+	"testing"
+	"time"
+)
+
+// checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
+func checkCutOff[S interface {
+	member
+	comparable
+	Host() int
+}](t *testing.T, w *Network, c *cluster[S]) {
+	t.Helper()
+	old, err := c.Leader()
+	must(t, err)
+	for i, s := range c.Members {
+		if s.Host() != i {
+			t.Fatalf("member %d has host %d", i, s.Host())
+		}
+	}
+	begin := time.Now()
+	must(t, w.CutOff(old.Host()))
+	eventually(t, "another leads", func() bool {
+		leader, err := c.Leader()
+		return err == nil && leader != old
+	})
+	t.Logf("new leader %v after the cut", time.Since(begin))
+	must(t, w.Heal())
+	begin = time.Now()
+	for _, s := range c.Members {
+		must(t, s.WaitReady(time.Minute))
+	}
+	t.Logf("all serve %v after it was healed", time.Since(begin))
+	must(t, c.Close())
+	must(t, w.Close())
+	if left := ownNames(t, w); len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func TestEnsembleOnNetwork(t *testing.T) {
+	t.Parallel() // it mostly waits
+	cfg := fast
+	cfg.Network = NetworkForTest(t, 3)
+	checkCutOff(t, cfg.Network, EnsembleForTest(t, 3, cfg).cluster)
+}
+
+func TestEtcdClusterOnNetwork(t *testing.T) {
+	t.Parallel() // it mostly waits
+	cfg := fastEtcd
+	cfg.Network = NetworkForTest(t, 5)
+	checkCutOff(t, cfg.Network, EtcdClusterForTest(t, 5, cfg).cluster)
+}
+
+func TestConsulClusterOnNetwork(t *testing.T) {
+	t.Parallel() // it mostly waits
+	cfg := ConsulConfig{NoSync: true, Network: NetworkForTest(t, 4)}
+	c := ConsulClusterForTest(t, 3, cfg)
+	agent := ConsulAgentForTest(t, c.Members, cfg)
+	if agent.Host() != 3 {
+		t.Fatalf("the agent has host %d", agent.Host())
+	}
+	must(t, agent.put("by-agent"))
+	checkHas(t, c.Members[0], "by-agent", true)
+	must(t, agent.Close())
+	checkCutOff(t, cfg.Network, c.cluster)
+}

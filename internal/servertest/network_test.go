@@ -1,0 +1,252 @@
+//go:build unix
+
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// talkerEnv makes the test binary one side of a connection, see talk.
+const talkerEnv = "SERVERTEST_TALKER"
+
+// talk listens on an address or dials it, says on its output when there is a
+// connection, and each time when something arrives on it, sends something itself all the
+// time, and says when the connection is over.
+func talk(how string) {
+	role, addr, _ := strings.Cut(how, " ")
+	if role == "network" {
+		w, err := NewNetwork(1)
+		if err == nil {
+			fmt.Println("made", w.hosts[0].netns)
+			time.Sleep(time.Minute)
+		}
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	var conn net.Conn
+	var err error
+	switch role {
+	case "meet": // by datagrams, of which none is acknowledged
+		own, other, _ := strings.Cut(addr, " ")
+		var d net.Dialer
+		if d.LocalAddr, err = net.ResolveUDPAddr("udp4", own); err == nil {
+			conn, err = d.Dial("udp4", other)
+		}
+	case "listen":
+		var l net.Listener
+		if l, err = net.Listen("tcp4", addr); err == nil {
+			fmt.Println("listens")
+			conn, err = l.Accept()
+		}
+	default:
+		conn, err = net.Dial("tcp4", addr)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	fmt.Println("connected")
+	go func() {
+		for {
+			_, _ = conn.Write([]byte("x")) // Read tells of the end
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	for b := make([]byte, 100); err == nil || role == "meet"; { // the other may not be there yet
+		if _, err = conn.Read(b); err == nil {
+			fmt.Println("heard")
+		}
+	}
+	fmt.Println("over:", err)
+	time.Sleep(time.Minute)
+}
+
+// talker is one side of a connection, a process on a host.
+type talker struct {
+	t *testing.T
+	*process
+}
+
+func startTalker(t *testing.T, at site, how string) talker {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	p := newProcess(processSpec{
+		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.netns,
+		LogPath: filepath.Join(t.TempDir(), "log"),
+	})
+	t.Cleanup(func() { must(t, p.kill()) })
+	must(t, p.start())
+	return talker{t, p}
+}
+
+func (x talker) said(what string) int { return strings.Count(x.logTail(1<<20), what) }
+
+func (x talker) mustSay(what string) {
+	x.t.Helper()
+	eventually(x.t, what, func() bool { return x.said(what) > 0 })
+}
+
+func (x talker) mustHear() {
+	x.t.Helper()
+	before := x.said("heard")
+	eventually(x.t, "something is heard", func() bool { return x.said("heard") > before })
+}
+
+// mustHearNothing lets what is under way arrive, and then nothing may.
+func (x talker) mustHearNothing() {
+	x.t.Helper()
+	time.Sleep(100 * time.Millisecond)
+	before := x.said("heard")
+	time.Sleep(time.Second)
+	if more := x.said("heard") - before; more > 0 || x.said("over") > 0 {
+		x.t.Fatalf("heard something %d times through a silent drop, over: %d", more, x.said("over"))
+	}
+}
+
+// startPair connects the hosts from and to.
+func startPair(t *testing.T, w *Network, from, to, port int) (dials, listens talker) {
+	t.Helper()
+	addr := w.hosts[to].addr(port)
+	listens = startTalker(t, w.hosts[to], "listen "+addr)
+	listens.mustSay("listens")
+	dials = startTalker(t, w.hosts[from], "dial "+addr)
+	dials.mustSay("connected")
+	listens.mustHear()
+	dials.mustHear()
+	return dials, listens
+}
+
+func TestNetworkDropsOneWay(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := NetworkForTest(t, 2)
+	one, two := w.hosts[0].addr(2000), w.hosts[1].addr(2000)
+	a := startTalker(t, w.hosts[0], "meet "+one+" "+two)
+	b := startTalker(t, w.hosts[1], "meet "+two+" "+one)
+	a.mustHear()
+	b.mustHear()
+	must(t, w.Drop(0, 1))
+	b.mustHearNothing()
+	a.mustHear()
+	must(t, w.Heal())
+	b.mustHear()
+	must(t, w.Drop(1, 0))
+	a.mustHearNothing()
+	b.mustHear()
+}
+
+func TestNetworkDropsAndHeals(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := NetworkForTest(t, 3)
+	a, b := startPair(t, w, 0, 1, 2000)
+	c, d := startPair(t, w, 0, 2, 2000)
+
+	must(t, w.Drop(0, 1))
+	must(t, w.Drop(0, 1))
+	b.mustHearNothing()
+	c.mustHear()
+	d.mustHear()
+	must(t, w.Cut(0, 1))
+	a.mustHearNothing()
+	b.mustHearNothing()
+	c.mustHear()
+	must(t, w.Heal())
+	a.mustHear() // late
+	b.mustHear()
+
+	must(t, w.CutOff(0))
+	for _, x := range []talker{a, b, c, d} {
+		x.mustHearNothing()
+	}
+}
+
+func TestNetworkResets(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := NetworkForTest(t, 3)
+	a, b := startPair(t, w, 0, 1, 2000)
+	c, d := startPair(t, w, 0, 2, 2000)
+	must(t, w.Reset(0, 1))
+	a.mustSay("over")
+	b.mustSay("over")
+	c.mustHear()
+	d.mustHear()
+
+	must(t, w.Cut(0, 2))
+	must(t, w.Reset(2, 0))
+	d.mustSay("over")
+	c.mustHearNothing()
+	must(t, w.Reset(0, 2))
+	c.mustSay("over")
+}
+
+func TestNetworkLeavesNothing(t *testing.T) {
+	t.Parallel() // it mostly waits
+	w := NetworkForTest(t, 2)
+	x, _ := startPair(t, w, 0, 1, 2000)
+	must(t, w.Drop(0, 1))
+	if len(ownNames(t, w)) != 4 {
+		t.Fatalf("a network has %v", ownNames(t, w))
+	}
+	pid := x.pid()
+	must(t, w.block.remove())
+	if left := ownNames(t, w); len(left) > 0 {
+		t.Fatalf("left: %v", left)
+	}
+	eventually(t, "the process on the host is gone", func() bool { return gone(pid) })
+	must(t, w.Close())
+	must(t, w.Close())
+	if left := ownNames(t, w); len(left) > 0 {
+		t.Fatalf("left by Close: %v", left)
+	}
+	if err := w.Drop(0, 1); err == nil {
+		t.Fatal("a closed network can be broken")
+	}
+}
+
+// TestNetworkOfTheDead has a process make a network and be killed, and the next one
+// remove it.
+func TestNetworkOfTheDead(t *testing.T) {
+	t.Parallel() // it mostly waits
+	NetworkForTest(t, 1)
+	x := startTalker(t, local, "network")
+	x.mustSay("made")
+	_, name, _ := strings.Cut(strings.TrimSpace(x.logTail(100)), " ")
+	there := func() bool {
+		names, err := netnsNames()
+		must(t, err)
+		return slices.Contains(names, name)
+	}
+	if !there() {
+		t.Fatalf("no %s", name)
+	}
+	must(t, x.kill())
+	must(t, sweep())
+	// Another process may have had its lock first, and be about to remove it.
+	eventually(t, "it is removed", func() bool { return !there() })
+}
+
+// ownNames returns the names of the namespaces and links that are the network's.
+func ownNames(t *testing.T, w *Network) []string {
+	t.Helper()
+	names, err := netnsNames()
+	must(t, err)
+	links, err := net.Interfaces()
+	must(t, err)
+	for _, l := range links {
+		names = append(names, l.Name)
+	}
+	var own []string
+	for _, name := range names {
+		if strings.HasPrefix(name, fmt.Sprintf(netnsPrefix, w.block.number)) || strings.HasPrefix(name, fmt.Sprintf(linkPrefix, w.block.number)) {
+			own = append(own, name)
+		}
+	}
+	return own
+}
