@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -139,13 +138,19 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	}
 }
 
-// shift makes a few requests, by chance, that are good for nothing but that the client's
-// members have their turns. Else what is tried again might meet the same frozen member
-// each time, when as many other requests as there are other members go in between.
+// shift makes small requests until the next one's turn is that of a member that answers. Else
+// what is tried again might meet the same frozen member each time: the client's members have
+// their turns, frozen or not, as long as their links look well.
 func (s *session) shift(ctx context.Context) {
-	for range rand.N(3) {
-		soon, cancel := context.WithTimeout(ctx, minPause)
-		_, _ = s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
+	members := len(s.client.Endpoints())
+	var answered []bool
+	for i := range 2 * members {
+		if i >= members && answered[i-members] || ctx.Err() != nil {
+			return
+		}
+		soon, cancel := context.WithTimeout(ctx, 2*minPause)
+		_, err := s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
 		cancel()
+		answered = append(answered, err == nil)
 	}
 }
