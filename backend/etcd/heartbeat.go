@@ -42,12 +42,12 @@ import (
 //     and in the same order (updateLead, then ReadStates). So the leader that it knows from
 //     then on leads, or has led, in T or a later term.
 //  4. m passes a renewal on to the leader that it knows, or does it itself if that is m.
-//  5. Who has been elected gives all leases their whole timeout before it counts them.
+//  5. An elected leader gives all leases their whole timeout before it counts them.
 //
-// So the lease was renewed, after sent, by the leader of T, or by that of a later term. Whoever
-// counts the lease from then on is the leader of T, if no other has been elected, and it has
-// renewed the lease; or the leader of a later term, which by 1 and 5 has given the lease the
-// whole timeout after sent. Either counts from sent or later.
+// So the lease was renewed, after sent, by the leader of T, or by that of a later term. If no
+// leader of a later term has been elected, the leader of T counts the lease, and has renewed
+// it. If one has, then after sent by 1, and has given the lease the whole timeout by 5. Either
+// counts from sent or later.
 //
 // That one member has answered both is told by its ID in both answers. It must not have been
 // restarted in between, as 2 holds for what its raft has in memory: so the stream for the

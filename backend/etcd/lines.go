@@ -13,7 +13,8 @@ import (
 // lines are a Backend's connections for heartbeats. Both requests of a heartbeat have to
 // be answered by one member (see session.beat), and the client gives its members turns. So
 // where it has several endpoints there is a connection to one of them, which all sessions
-// share. Whoever finds that it does not serve goes on with the next endpoint.
+// share. A session that is not served there goes on with the next endpoint, by itself: what
+// one meets may be its own trouble.
 type lines struct {
 	client *clientv3.Client
 

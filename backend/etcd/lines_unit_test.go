@@ -27,8 +27,8 @@ func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {
 
 func isClosed(o *line) bool { return o.conn.GetState() == connectivity.Shutdown }
 
-// Sessions share a line. Who finds that it does not serve goes on with the next endpoint,
-// and does not take it from the others.
+// Sessions share a line. One that is not served there goes on with the next endpoint, and
+// does not take the line from the others.
 func TestLinesAreShared(t *testing.T) {
 	endpoints := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
 	l := newLines(t, endpoints...)
