@@ -28,6 +28,7 @@ type commit struct {
 	began    int64         // no attempt that is in doubt was applied at this revision or before
 	fence    string        // of the attempt that may yet be, or have been, applied; or ""
 	patience time.Duration // for the next attempt
+	late     bool          // the last one was not answered in time
 	give     func()        // gives the commit's turns back
 	kept     bool          // and is called later
 }
@@ -123,6 +124,9 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	}
 	c.began, c.fence = s.newest.Load(), fence
 	c.patience = max(s.patience(), s.longer(c.patience))
+	if c.late {
+		s.shift(ctx)
+	}
 	bound, cancel := s.sending(ctx, c.patience)
 	answer, err := s.client.KV.Txn(bound).If(p.cmps...).Then(p.then...).Else(p.gets()...).Commit()
 	cancel()

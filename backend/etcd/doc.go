@@ -15,10 +15,13 @@
 // Session.Deadline is the instant at which the newest confirmed heartbeat was sent, plus
 // the timeout that the server granted, minus an eighth of it, for clocks that differ in
 // rate. A renewal of a lease goes through no quorum, and a member that has been deposed, but
-// does not know, answers it. So a heartbeat is a renewal and a linearizable read, whose
-// answers together prove that the lease was renewed by a leader that had no successor
+// does not know, answers it. So a heartbeat is a linearizable read and then a renewal, both
+// answered by one member: then the lease was renewed by a leader that had no successor
 // when the heartbeat was sent: see the comment on session.beat. A round is sent every quarter
 // of the timeout. The session is suspended when one is not confirmed within that time.
+//
+// Where the client has several endpoints, the heartbeats of all sessions of a Backend go over
+// one connection more, to one of them at a time, as the client gives its members turns.
 //
 // Servers grant at least 3/2 of their election timeout, in whole seconds: 2 s by default.
 //
@@ -34,6 +37,12 @@
 //
 //   - Before version 3.5 servers do not confirm the read of the members by a quorum: then a
 //     deposed leader may hold the window open.
+//   - An address that stands for several members, and sends each request to another one, has
+//     heartbeats repeated until both requests have met the same member: the session may be
+//     suspended for a moment. One that sends each connection to another member is fine.
+//   - etcd's grpc-proxy may answer a renewal with one that it has made half a second before:
+//     the window may be that much too long. With --advertise-client-url its answers do not
+//     tell which member has given them, so that no heartbeat counts.
 //   - A member that led, was paused for longer than the timeout and then goes on may, as
 //     long as it does not know of its successor, ask for an end to leases that the
 //     successor has been renewing, and the cluster does it: seen on 3.7, and likelier

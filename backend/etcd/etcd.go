@@ -87,6 +87,7 @@ func (c Config) withDefaults() Config {
 type Backend struct {
 	client *clientv3.Client
 	cfg    Config
+	lines  lines
 }
 
 // New returns a Backend on the user's own client, with its TLS, credentials and
@@ -98,6 +99,9 @@ type Backend struct {
 // session timeout. And it waits longer and longer between attempts to connect, up to two
 // minutes: grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the
 // session timeout, has a session that was cut off come back in time.
+//
+// A client with several endpoints dials one of them once more, for the heartbeats of all
+// sessions of this Backend. That connection is closed with the last session, or the client.
 func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if client == nil {
 		return nil, errors.New("etcd: new: no client given: make one with clientv3.New")
@@ -105,7 +109,7 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Backend{client: client, cfg: cfg.withDefaults()}, nil
+	return &Backend{client: client, cfg: cfg.withDefaults(), lines: lines{client: client}}, nil
 }
 
 // String returns "etcd".

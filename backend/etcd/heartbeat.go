@@ -2,7 +2,8 @@ package etcd
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"io"
 	"math/rand/v2"
 	"time"
 
@@ -22,22 +23,37 @@ import (
 // which its successor lets expire. It may do so for up to twice the election timeout
 // while it is cut off, and, where it was paused, for as long again after that. When a
 // member becomes the leader it gives all leases their whole timeout (and an election
-// timeout more). So a renewal can be trusted if the member that did it had no successor
-// yet. A round is two requests, both sent at sent or later:
+// timeout more). So a renewal can be trusted if the leader that did it had no successor
+// yet. A heartbeat is two requests to ONE member m, both sent at sent or later, the second
+// when the first has been answered:
 //
-//	list   a linearizable read of the members (any client may read that). A quorum has
-//	       confirmed its leader, of some term, after sent. The answer bears the term of
-//	       the member that answers, which is that term or a later one.
-//	renew  the renewal. Its answer bears the term that the member had before it passed
-//	       the request on to the leader that it knew, which is of that term or later.
+//	read   a linearizable read of the members (any client may read that)
+//	renew  the renewal
 //
-// If the term of renew is not below that of list, the lease was renewed by a leader
-// whose term is not below that of the one which the quorum has confirmed. A leader of
-// a later term needs the votes of a quorum, hence of one that has confirmed the other
-// after sent: it was elected after sent, and gave the lease the whole timeout then. So
-// whoever counts the lease, counts from sent or later. If the terms are the
-// other way round, there has just been a change of leaders, or the member that renewed is
-// behind in what it has applied, and the round is repeated.
+// Let T be the term of the leader that has confirmed the read. The premises, in the words
+// of the server's source:
+//
+//  1. A read is answered upon a ReadIndex that m has sent after the read had come. By
+//     then a quorum has told the leader of T that it follows it, after sent. So a leader of
+//     a later term, which needs the votes of a quorum, was elected after sent.
+//  2. m has that leader's answer in a message of term T, and raft drops messages of a lower
+//     term than its own. So m's raft is in T or a later term, and stays so.
+//  3. m's server is told of its raft's leader before it is told of reads that are confirmed,
+//     and in the same order (updateLead, then ReadStates). So the leader that it knows from
+//     then on leads, or has led, in T or a later term.
+//  4. m passes a renewal on to the leader that it knows, or does it itself if that is m.
+//  5. An elected leader gives all leases their whole timeout before it counts them.
+//
+// So the lease was renewed, after sent, by the leader of T, or by that of a later term. If no
+// leader of a later term has been elected, the leader of T counts the lease, and has renewed
+// it. If one has, then after sent by 1, and has given the lease the whole timeout by 5. Either
+// counts from sent or later.
+//
+// That one member has answered both is told by its ID in both answers. It must not have been
+// restarted in between, as 2 holds for what its raft has in memory: so the stream for the
+// renewal is opened before the read is sent. The terms in the answers prove nothing. They are
+// those of the last entry that a member has applied one by one: a member that is back by a
+// snapshot, or has been restarted, bears an older one, or none, until the next entry.
 //
 // Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
 // with what was left, are made only of leases that have had no renewal for five minutes. A
@@ -70,6 +86,9 @@ func (s *session) heartbeat() time.Duration {
 	switch {
 	case err == nil:
 		s.become(backend.Live)
+		if s.keeper.line.endpoint != "" {
+			s.streams.listen(s)
+		}
 		return interval
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.lose(errExpired)
@@ -112,87 +131,110 @@ func (s *session) poke() {
 	}
 }
 
-// A keeper is a stream of renewals. The client's own KeepAlive does not tell when a
-// request was sent, and its KeepAliveOnce spins while no server can be reached. Leases are
+// A keeper sends heartbeats. The client's own KeepAlive does not tell when a request was
+// sent, and its KeepAliveOnce spins while no server can be reached. Leases and members are
 // the same in all namespaces of a client, so that its connection may be used.
 type keeper struct {
 	s      *session
+	lines  *lines
+	line   *line // nil before the first heartbeat
+	failed bool  // the line has
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
 
-func (k *keeper) close() {
+// hangUp ends the stream. The next one is opened when it is needed.
+func (k *keeper) hangUp() {
 	if k.stream != nil {
 		k.cancel()
 		k.stream = nil
 	}
 }
 
-// round is one heartbeat, repeated until it is confirmed. Each request has the given
-// time: the client sends the next one to the next member, but for those that follow on
-// a stream that works.
+// end is for a session that is over, and sends no more heartbeats.
+func (k *keeper) end() {
+	k.hangUp()
+	k.lines.leave(k.line)
+}
+
+// round is one heartbeat, tried again within the given time, at the next member, until it is
+// confirmed. Both of its steps may take that time, too.
 func (k *keeper) round(patience time.Duration) error {
 	for p, began := newPause(), time.Now(); ; {
 		sent := time.Now()
-		term, err := k.confirmed(patience)
-		if err != nil {
-			return err
-		}
-		renewed, err := k.renew(patience)
-		if err != nil {
-			k.close()
-			return err
-		}
-		if renewed >= term {
+		err := k.exchange(patience)
+		if err == nil {
 			k.s.window.Extend(sent)
 			return nil
 		}
-		k.close() // the next renewal goes to the next member: this one may be far behind
-		if time.Since(began) > patience {
-			return errBehind
+		k.hangUp()
+		late := time.Since(began) > patience
+		// Another member would refuse it, too; and where one address stands for several
+		// members, the next try may meet the same one twice.
+		k.failed = !isDenied(err) && (late || !errors.Is(err, errElsewhere))
+		if late || !isTransient(err) && !errors.Is(err, errElsewhere) || !p.wait(k.s.ctx) {
+			return err
 		}
-		p.wait(k.s.ctx)
 	}
 }
 
-// confirmed does a linearizable read and returns the term that the answer bears.
-func (k *keeper) confirmed(patience time.Duration) (term uint64, err error) {
-	ctx, cancel := context.WithTimeout(k.s.ctx, patience)
-	defer cancel()
-	list, err := k.s.client.Cluster.MemberList(ctx)
+// exchange does the two requests of a heartbeat. It is nil if one member has answered both.
+func (k *keeper) exchange(patience time.Duration) (err error) {
+	k.line, err = k.lines.choose(k.line, k.failed)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	return list.Header.GetRaftTerm(), nil
+	k.failed = false
+	member, err := k.confirmed(patience)
+	if err != nil {
+		return err
+	}
+	return k.renew(patience, member)
 }
 
-// renew renews the lease and returns the term that the answer bears.
-func (k *keeper) renew(patience time.Duration) (term uint64, err error) {
+// confirmed opens the stream if there is none, does a linearizable read, and tells which
+// member has answered.
+func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	ctx, cancel := context.WithTimeout(k.s.ctx, patience)
 	defer cancel()
 	if k.stream == nil {
 		streaming, cancel := context.WithCancel(clientv3.WithRequireLeader(k.s.ctx))
 		defer context.AfterFunc(ctx, cancel)() // opening may block, too
-		stream, err := pb.NewLeaseClient(k.s.client.ActiveConnection()).LeaseKeepAlive(streaming)
+		stream, err := pb.NewLeaseClient(k.line.conn).LeaseKeepAlive(streaming)
 		if err != nil {
 			cancel()
 			return 0, rpctypes.Error(err)
 		}
 		k.stream, k.cancel = stream, cancel
 	}
-	defer context.AfterFunc(ctx, k.cancel)()
-	if err := k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(k.s.lease)}); err != nil {
-		return 0, fmt.Errorf("send: %w", err)
-	}
-	answer, err := k.stream.Recv()
+	list, err := pb.NewClusterClient(k.line.conn).MemberList(ctx, &pb.MemberListRequest{Linearizable: true})
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
-	if answer.TTL <= 0 {
-		return 0, rpctypes.ErrLeaseNotFound
+	return list.Header.GetMemberId(), nil
+}
+
+// renew renews the lease. The error is errElsewhere if another member has answered than the
+// given one: whatever it says, it may take itself for the leader, and be wrong.
+func (k *keeper) renew(patience time.Duration, member uint64) error {
+	ctx, cancel := context.WithTimeout(k.s.ctx, patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, k.cancel)()
+	// EOF says that the stream has ended, and Recv why.
+	if err := k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(k.s.lease)}); err != nil && !errors.Is(err, io.EOF) {
+		return rpctypes.Error(err)
+	}
+	answer, err := k.stream.Recv()
+	switch {
+	case err != nil:
+		return rpctypes.Error(err)
+	case answer.Header.GetMemberId() != member || member == 0:
+		return errElsewhere
+	case answer.TTL <= 0:
+		return rpctypes.ErrLeaseNotFound
 	}
 	k.s.saw(answer.Header.GetRevision())
-	return answer.Header.GetRaftTerm(), nil
+	return nil
 }
 
 // A pause is the time between two tries: it grows, at random.

@@ -67,9 +67,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 	if _, err := c.seal(ctx); err != nil {
 		return nil, false, err
 	}
-	if errors.Is(lost, context.DeadlineExceeded) {
-		c.s.shift(ctx)
-	}
+	c.late = errors.Is(lost, context.DeadlineExceeded)
 	revs, err := c.history(ctx)
 	if err != nil {
 		return nil, false, err

@@ -23,7 +23,7 @@ const marginPart = 8
 var (
 	errClosed       = errors.New("closed")
 	errExpired      = errors.New("the lease has expired or was revoked")
-	errBehind       = errors.New("the member that renewed the lease is behind the others")
+	errElsewhere    = errors.New("the lease was renewed by another member than the one that a quorum has confirmed")
 	errWindow       = errors.New("trust window has passed")
 	errNotConfirmed = errors.New("the server did not confirm: entries stay until the lease expires")
 )
@@ -82,7 +82,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 		s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
-	s.keeper.s = s
+	s.keeper = keeper{s: s, lines: &b.lines}
 	s.mu.Lock() // the window may have passed already
 	defer s.mu.Unlock()
 	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
@@ -256,6 +256,7 @@ func (s *session) shutdown(cause error) {
 		cancel()
 	}
 	s.calls.Wait()
+	s.keeper.end()
 	s.stop()
 	close(s.done)
 }

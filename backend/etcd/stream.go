@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -16,9 +15,9 @@ import (
 // streams says which stream a session's watches go over. The client has one for all
 // watches whose context bears the same metadata, and stays with it for as long as its
 // link looks well, even if the member at its other end is frozen. So when a heartbeat
-// stays away the stream is asked for its progress, and if that or a new watch is not
-// answered in time, all watches are made anew, on another stream, which goes to the
-// next member.
+// stays away, or nothing has come for two of them, the stream is asked for its progress, and
+// if that or a new watch is not answered in time, all watches are made anew, on another
+// stream, which goes to the next member.
 type streams struct {
 	mu     sync.Mutex
 	number int
@@ -28,6 +27,11 @@ type streams struct {
 	heard   atomic.Int64 // counts what has come over any
 	watches atomic.Int64 // that are made
 	asking  atomic.Bool
+
+	// The heartbeat's: see listen.
+	last   int64 // what had been heard at the one before
+	silent int   // heartbeats since anything has come
+	asked  int   // the stream that was asked
 }
 
 // renew has all watches go over another stream than this one.
@@ -82,6 +86,31 @@ func (s *streams) suspect(of *session) {
 	}()
 }
 
+// listen is called with each heartbeat that was confirmed. That may have gone to another
+// member, and does not tell whether the stream is alive. All sessions on a stream hear its
+// answers, so that few of them ask.
+func (s *streams) listen(of *session) {
+	heard := s.heard.Load()
+	if heard != s.last || s.watches.Load() == 0 {
+		s.last, s.silent = heard, 0
+		return
+	}
+	s.silent++
+	switch s.silent {
+	case 2:
+		number, stream := s.current()
+		s.asked = number
+		of.run(func() {
+			ctx, cancel := context.WithTimeout(stream, of.patience())
+			defer cancel()
+			_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
+		})
+	case 3:
+		s.renew(of.ctx, s.asked)
+		s.silent = 0
+	}
+}
+
 // watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
 // the watch is made. end gives it up, and is told why: where errWatchEnded is all there is
 // to say, the stream has the blame. It keeps the token with which it was opened, and when
@@ -109,13 +138,19 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	}
 }
 
-// shift makes a few requests, by chance, that are good for nothing but that the client's
-// members have their turns. Else what is tried again might meet the same frozen member
-// each time, when as many other requests as there are other members go in between.
+// shift makes small requests until the next one's turn is that of a member that answers. Else
+// what is tried again might meet the same frozen member each time: the client's members have
+// their turns, frozen or not, as long as their links look well.
 func (s *session) shift(ctx context.Context) {
-	for range rand.N(3) {
-		soon, cancel := context.WithTimeout(ctx, minPause)
-		_, _ = s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
+	members := len(s.client.Endpoints())
+	var answered []bool
+	for i := range 2 * members {
+		if i >= members && answered[i-members] || ctx.Err() != nil {
+			return
+		}
+		soon, cancel := context.WithTimeout(ctx, 2*minPause)
+		_, err := s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
 		cancel()
+		answered = append(answered, err == nil)
 	}
 }

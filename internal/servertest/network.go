@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os/exec"
@@ -134,13 +135,31 @@ func (w *Network) Reset(host, with int) error {
 func (w *Network) Heal() error {
 	return w.exclusive(func() error {
 		for pair := range w.dropped {
-			if err := tool("tc", "-n", w.hosts[pair[0]].netns, "qdisc", "del", "dev", linkTo(pair[1]), "root"); err != nil {
+			if err := w.restore(pair); err != nil {
 				return err
 			}
-			delete(w.dropped, pair)
 		}
 		return nil
 	})
+}
+
+// Mend ends the Drops between two hosts.
+func (w *Network) Mend(a, b int) error {
+	return w.exclusive(func() error {
+		return errors.Join(w.restore([2]int{a, b}), w.restore([2]int{b, a}))
+	})
+}
+
+// restore ends a Drop. Caller holds mu.
+func (w *Network) restore(pair [2]int) error {
+	if !w.dropped[pair] {
+		return nil
+	}
+	if err := tool("tc", "-n", w.hosts[pair[0]].netns, "qdisc", "del", "dev", linkTo(pair[1]), "root"); err != nil {
+		return err
+	}
+	delete(w.dropped, pair)
+	return nil
 }
 
 // Close ends what still runs on the network, and removes it. Closing twice is fine.

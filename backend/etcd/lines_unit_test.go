@@ -1,0 +1,80 @@
+package etcd
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/connectivity"
+)
+
+func newLines(t *testing.T, endpoints ...string) *lines {
+	client, err := clientv3.New(clientv3.Config{Endpoints: endpoints, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
+	return &lines{client: client}
+}
+
+func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {
+	t.Helper()
+	o, err := l.choose(has, failed)
+	require.NoError(t, err)
+	return o
+}
+
+func isClosed(o *line) bool { return o.conn.GetState() == connectivity.Shutdown }
+
+// Sessions share a line. One that is not served there goes on with the next endpoint, and
+// does not take the line from the others.
+func TestLinesAreShared(t *testing.T) {
+	endpoints := []string{"127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3"}
+	l := newLines(t, endpoints...)
+	a, b := l.mustChoose(t, nil, false), l.mustChoose(t, nil, false)
+	assert.Same(t, a, b)
+	assert.Same(t, a, l.mustChoose(t, a, false))
+	seen := map[string]bool{a.endpoint: true}
+	moved := a
+	for range endpoints[1:] {
+		moved = l.mustChoose(t, moved, true)
+		seen[moved.endpoint] = true
+	}
+	assert.Len(t, seen, 3, "all are tried")
+	assert.Len(t, l.open, 2, "none is open that nobody uses")
+	assert.False(t, isClosed(b))
+	assert.Same(t, moved, l.mustChoose(t, b, true), "the others follow")
+	assert.True(t, isClosed(b))
+	l.leave(moved)
+	assert.False(t, isClosed(moved))
+	l.leave(moved)
+	assert.True(t, isClosed(moved))
+	assert.Empty(t, l.open)
+}
+
+// The client's endpoints may change, and with one there is no need of a line.
+func TestLinesFollowTheClient(t *testing.T) {
+	l := newLines(t, "127.0.0.1:1")
+	own := l.mustChoose(t, nil, false)
+	assert.Same(t, l.client.ActiveConnection(), own.conn)
+	assert.Same(t, own, l.mustChoose(t, own, false))
+	l.client.SetEndpoints("127.0.0.1:1", "127.0.0.1:2")
+	a := l.mustChoose(t, own, false)
+	assert.NotSame(t, own.conn, a.conn)
+	l.client.SetEndpoints("127.0.0.1:3", "127.0.0.1:4")
+	b := l.mustChoose(t, a, false)
+	assert.Contains(t, l.client.Endpoints(), b.endpoint)
+	assert.True(t, isClosed(a))
+	l.client.SetEndpoints("127.0.0.1:3")
+	again := l.mustChoose(t, b, false)
+	assert.Same(t, l.client.ActiveConnection(), again.conn)
+	assert.True(t, isClosed(b))
+	l.leave(again)
+	assert.False(t, isClosed(again), "it is the user's")
+	l.client.SetEndpoints("127.0.0.1:1", "127.0.0.1:2")
+	last := l.mustChoose(t, again, true)
+	_ = l.client.Close()
+	assert.Eventually(t, func() bool { return isClosed(last) }, 10*time.Second, time.Millisecond)
+	l.leave(last)
+}
