@@ -285,6 +285,12 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 	note(&m.written, parent, true)
 	if !s.memory.isDir(parent) {
 		n, err := s.get(ctx, parent)
+		if errors.Is(err, zk.ErrNoNode) { // a server that lags behind may not have it yet
+			if err := s.sync(ctx, parent); err != nil {
+				return readError(err)
+			}
+			n, err = s.get(ctx, parent)
+		}
 		if errors.Is(err, zk.ErrNoNode) {
 			return as(backend.ErrNoParent, err)
 		}

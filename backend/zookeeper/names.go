@@ -27,9 +27,9 @@ import (
 // 2147483647 the counter sticks (seen on 3.8: DataTree.createNode only ever raises it),
 // so that each later name gets this number; while others' requests are under way it may
 // be -2147483648 and more, as the server numbers ahead of what it has stored. Before
-// ZooKeeper 3.6 the counter went on through the negative numbers. Either way no number
-// past the end tells who came first. Names without an order would make a leader of a
-// newcomer, beside the one that leads.
+// ZooKeeper 3.6 (ZOOKEEPER-3249, by its source) the counter is set and not raised, and goes
+// on through the negative numbers. Either way no number past the end tells who came first.
+// Names without an order would make a leader of a newcomer, beside the one that leads.
 //
 // So only the numbers from 0 to 2147483646 count. Of these each is given once, and they
 // rise in the order of the transactions: the counter never goes down while the directory

@@ -40,9 +40,9 @@ import (
 // or not at all, shows at that point what was read: so the handover of a fair
 // election costs no round trip. pos counts events; armedAt and firedAt are in it.
 // Changes of one transaction come as separate events in the order of its parts, and
-// nothing in an event tells whether another of the same transaction follows: the server
-// sends -1 for the zxid in its header (3.8). Await shows what stands by all events that
-// have come, so that one only is mostly seen where the others are late.
+// nothing in an event tells whether another of the same transaction follows: up to 3.8 the
+// server sends -1 for the zxid in its header, and from 3.9 on the zxid, which does not tell
+// it, either. Await shows what stands by all events that have come.
 //
 // # Generations
 //
