@@ -106,6 +106,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	})
 	f := setUpWith(t, ttl, p)
 	f.neverLost()
+	granted := time.Now()
 	d.on.Store(true)
 	held := make(chan struct{})
 	d.held.Store(&held)
@@ -125,6 +126,13 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		return err == nil && leader != old
 	})
 	atLeader := bare(leader)
+	// left is what the lease has by the clock that counts.
+	left := func() time.Duration {
+		answer, err := atLeader.TimeToLive(f.ctx, lease)
+		require.NoError(t, err)
+		return time.Duration(answer.TTL) * time.Second
+	}
+	assert.Greater(t, time.Now().Add(left()), granted.Add(ttl), "a new leader gives leases their whole timeout")
 	for i := range 40 {
 		_, err := atLeader.Put(f.ctx, newRoot(), strconv.Itoa(i))
 		require.NoError(t, err)
@@ -145,12 +153,6 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	status, err = atLeader.Status(f.ctx, leader.Addr())
 	require.NoError(t, err)
 	assert.Greater(t, status.RaftTerm, term)
-	// left is what the lease has by those who count.
-	left := func() time.Duration {
-		answer, err := atLeader.TimeToLive(f.ctx, lease)
-		require.NoError(t, err)
-		return time.Duration(answer.TTL) * time.Second
-	}
 	eventually(t, "the lease runs out", func() bool { return left() <= ttl*2/3 })
 
 	require.NoError(t, old.Resume())

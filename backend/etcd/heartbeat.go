@@ -53,7 +53,7 @@ import (
 // restarted in between, as 2 holds for what its raft has in memory: so the stream for the
 // renewal is opened before the read is sent. The terms in the answers prove nothing. They are
 // those of the last entry that a member has applied one by one: a member that is back by a
-// snapshot, or has been restarted, bears an older one, or none, until the next entry.
+// snapshot bears an older one until the next entry.
 //
 // Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
 // with what was left, are made only of leases that have had no renewal for five minutes. A
