@@ -167,12 +167,12 @@ func (k *keeper) round(patience time.Duration) error {
 			k.s.window.Extend(sent)
 			return nil
 		}
-		k.hangUp()
+		k.hangUp() // a token may have run out with which the stream was opened
 		late := time.Since(began) > patience
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
 		k.failed = !isDenied(err) && (late || !errors.Is(err, errElsewhere))
-		if late || !isTransient(err) && !errors.Is(err, errElsewhere) || !p.wait(k.s.ctx) {
+		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.ctx) {
 			return err
 		}
 	}

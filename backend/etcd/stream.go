@@ -15,9 +15,9 @@ import (
 // streams says which stream a session's watches go over. The client has one for all
 // watches whose context bears the same metadata, and stays with it for as long as its
 // link looks well, even if the member at its other end is frozen. So when a heartbeat
-// stays away, or nothing has come for two of them, the stream is asked for its progress, and
-// if that or a new watch is not answered in time, all watches are made anew, on another
-// stream, which goes to the next member.
+// stays away the stream is asked for its progress, and if that or a new watch is not
+// answered in time, all watches are made anew, on another stream, which goes to the
+// next member.
 type streams struct {
 	mu     sync.Mutex
 	number int
@@ -28,10 +28,12 @@ type streams struct {
 	watches atomic.Int64 // that are made
 	asking  atomic.Bool
 
+	key atomic.Pointer[string] // of the last watch: it may be read
+
 	// The heartbeat's: see listen.
 	last   int64 // what had been heard at the one before
 	silent int   // heartbeats since anything has come
-	asked  int   // the stream that was asked
+	known  int64 // the service's revision when the stream was tried last
 }
 
 // renew has all watches go over another stream than this one.
@@ -87,28 +89,25 @@ func (s *streams) suspect(of *session) {
 }
 
 // listen is called with each heartbeat that was confirmed. That may have gone to another
-// member, and does not tell whether the stream is alive. All sessions on a stream hear its
-// answers, so that few of them ask.
+// member, and does not tell whether the stream is alive. So when something was written
+// somewhere, and nothing has come for two heartbeats, the stream is tried by a watch that is
+// ended at once: if that is not made in time, watch has all go over another stream. Progress
+// is no sign of life: it is not told while a watch on the stream waits for the next revision.
 func (s *streams) listen(of *session) {
-	heard := s.heard.Load()
-	if heard != s.last || s.watches.Load() == 0 {
+	heard, newest := s.heard.Load(), of.newest.Load()
+	key := s.key.Load()
+	if heard != s.last || s.watches.Load() == 0 || newest == s.known || key == nil {
 		s.last, s.silent = heard, 0
 		return
 	}
-	s.silent++
-	switch s.silent {
-	case 2:
-		number, stream := s.current()
-		s.asked = number
-		of.run(func() {
-			ctx, cancel := context.WithTimeout(stream, of.patience())
-			defer cancel()
-			_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
-		})
-	case 3:
-		s.renew(of.ctx, s.asked)
-		s.silent = 0
+	if s.silent++; s.silent < 2 {
+		return
 	}
+	s.silent, s.known = 0, newest
+	of.run(func() {
+		_, end := of.watch(of.ctx, *key, clientv3.WithRev(newest+1))
+		end(nil)
+	})
 }
 
 // watch makes a watch that ends with ctx, or when it is to be made anew. It blocks until
@@ -116,6 +115,7 @@ func (s *streams) listen(of *session) {
 // to say, the stream has the blame. It keeps the token with which it was opened, and when
 // that has run out all that is added to it is closed.
 func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOption) (answers clientv3.WatchChan, end func(error)) {
+	s.streams.key.Store(&key)
 	number, stream := s.streams.current()
 	ctx, cancel := context.WithCancel(s.on(ctx, number))
 	stop := context.AfterFunc(stream, cancel)

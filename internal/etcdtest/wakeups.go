@@ -39,7 +39,7 @@ func (g *gate) state() (shut bool, changed <-chan struct{}) {
 }
 
 // watchStream is a stream of watches. While the gate is shut, only the answers to
-// requests for new watches, and for a sign of life, come through. What is held is lost when the stream
+// requests for new watches come through. What is held is lost when the stream
 // ends, as if it had still been on its way.
 type watchStream struct {
 	grpc.ClientStream
@@ -103,11 +103,7 @@ func (s *watchStream) next(shut bool) (*etcdserverpb.WatchResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, m := range s.queue {
-		alive := !m.Created && !m.Canceled && len(m.Events) == 0 && m.CompactRevision == 0
-		if !shut || m.Created || alive {
-			if shut && alive { // the client is not to take it for a sign that there are no events
-				m.Header.Revision = 0
-			}
+		if !shut || m.Created {
 			s.queue = append(s.queue[:i:i], s.queue[i+1:]...)
 			if m.Created && !m.Canceled {
 				s.made.Add(1)
