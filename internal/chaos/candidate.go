@@ -25,6 +25,7 @@ import (
 const (
 	election = "/chaos/election"
 	register = "/chaos/register"
+	filler   = "/chaos-filler" // what nobody reads
 
 	// readEvery is how often a leader asks whether its term holds, workEvery the
 	// pause between writes, and tellEvery how often it tells of them.

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// sides picks the servers that are to be cut off: a minority, with the server that the
+// step asks for.
+func (c *campaign) sides(s step) (few, most []server) {
+	few = []server{c.service.pick(s.Leader, s.Way)}
+	size := 1 + s.Way/len(s.Kind.ways)%(len(c.service.servers)/2)
+	for _, x := range c.service.servers {
+		switch {
+		case x == few[0]:
+		case len(few) < size:
+			few = append(few, x)
+		default:
+			most = append(most, x)
+		}
+	}
+	return few, most
+}
+
+// between does something to each two servers of two sides.
+func between(these, those []server, do func(this, that int) error) error {
+	for _, this := range these {
+		for _, that := range those {
+			if err := do(this.Host(), that.Host()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func names(servers []server) string {
+	var all []string
+	for _, x := range servers {
+		all = append(all, x.Name())
+	}
+	return strings.Join(all, " and ")
+}
+
+// heal ends what is wrong with the network. What was held back arrives late.
+func (c *campaign) heal() error {
+	return errors.Join(c.service.network.Heal(), c.service.settle())
+}
+
+// beginCutOff drops all between a minority and the others. Who resets its connections
+// knows of it at once; who does not goes on until it misses something.
+func beginCutOff(c *campaign, s step) (string, func() error, error) {
+	few, most := c.sides(s)
+	w := c.service.network
+	err := between(few, most, w.Cut)
+	if err == nil && s.Kind.way(s) != "in silence" {
+		err = between(most, few, w.Reset)
+	}
+	if err == nil && s.Kind.way(s) == "all reset" {
+		err = between(few, most, w.Reset)
+	}
+	return names(few), c.heal, err
+}
+
+// beginOneWay drops all that a minority sends to the others, or they to it. Who hears
+// nothing resets its connections, and the others are told; or it does not.
+func beginOneWay(c *campaign, s step) (string, func() error, error) {
+	few, most := c.sides(s)
+	way := s.Kind.way(s)
+	sending, hearing := few, most
+	if strings.HasPrefix(way, "deaf") {
+		sending, hearing = most, few
+	}
+	err := between(sending, hearing, c.service.network.Drop)
+	if err == nil && strings.HasSuffix(way, "reset") {
+		err = between(hearing, sending, c.service.network.Reset)
+	}
+	return names(few), c.heal, err
+}
+
+// beginFrozen freezes the leader and has it continue. When it is cut off besides, and the
+// others know, it still leads for itself for a while when it continues.
+func beginFrozen(c *campaign, s step) (string, func() error, error) {
+	x := c.service.pick(true, s.Way)
+	if err := x.Pause(); err != nil {
+		return "", nil, err
+	}
+	cutOff := s.Kind.way(s) != "alone"
+	var err error
+	if cutOff {
+		err = c.leave(x)
+	}
+	return x.Name(), func() error {
+		if err := x.Resume(); err != nil {
+			return err
+		}
+		if cutOff {
+			time.Sleep(s.For)
+		}
+		return c.heal()
+	}, err
+}
+
+// leave cuts a server off, without a word to it; the others know at once.
+func (c *campaign) leave(x server) error {
+	these, others := []server{x}, c.others(x)
+	return errors.Join(between(these, others, c.service.network.Cut), between(others, these, c.service.network.Reset))
+}
+
+// others returns the servers but some.
+func (c *campaign) others(but ...server) []server {
+	var others []server
+	for _, x := range c.service.servers {
+		if !slices.Contains(but, x) {
+			others = append(others, x)
+		}
+	}
+	return others
+}
+
+// beginSnapshot takes a server away until the others do not have in their logs what it has
+// missed: it comes back by a snapshot.
+func beginSnapshot(c *campaign, s step) (string, func() error, error) {
+	x := c.service.pick(s.Leader, s.Way)
+	before := c.snapshots(x)
+	killed := s.Kind.way(s) == "killed"
+	var err error
+	if killed {
+		err = x.Kill()
+	} else {
+		err = c.leave(x)
+	}
+	if err == nil {
+		err = c.fillBut(x)
+	}
+	return x.Name(), func() error {
+		if killed {
+			if err := up(x); err != nil {
+				return err
+			}
+		}
+		if err := c.heal(); err != nil {
+			return err
+		}
+		return c.awaitSnapshot(x, before)
+	}, err
+}
+
+// beginBeside has an old leader, frozen and cut off, continue beside a server that has
+// learnt by a snapshot what the others have done since, and has heard nothing else from
+// them.
+func beginBeside(c *campaign, s step) (string, func() error, error) {
+	old := c.service.pick(true, s.Way)
+	behind := c.others(old)[s.Way%3]
+	before := c.snapshots(behind)
+	err := errors.Join(old.Pause(), c.leave(old), c.leave(behind))
+	if err == nil {
+		err = c.fillBut(old, behind)
+	}
+	return old.Name() + " and " + behind.Name(), func() error {
+		// It reaches all but the old leader again.
+		err := between([]server{behind}, c.others(old, behind), c.service.network.Mend)
+		err = errors.Join(err, c.awaitSnapshot(behind, before), old.Resume())
+		if err != nil {
+			return err
+		}
+		time.Sleep(s.For)
+		return c.heal()
+	}, err
+}
+
+// fillBut waits until one leads that is none of some servers, and has it fill its log.
+func (c *campaign) fillBut(but ...server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		leader, err := c.service.leader()
+		if err == nil && !slices.Contains(but, leader) {
+			if err = c.service.fill(ctx, leader.Addr()); err == nil {
+				return nil
+			}
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("without %s: %w", names(but), errors.Join(err, ctx.Err()))
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+}
+
+// snapshots counts those that a server has been sent, by its log.
+func (c *campaign) snapshots(x server) int {
+	return strings.Count(x.LogTail(64<<20), c.service.snapshot)
+}
+
+func (c *campaign) awaitSnapshot(x server, before int) error {
+	for deadline := time.Now().Add(patience); c.snapshots(x) == before; time.Sleep(25 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s did not come back by a snapshot", x.Name())
+		}
+	}
+	return nil
+}
