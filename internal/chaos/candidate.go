@@ -39,6 +39,10 @@ const (
 	// longestTerm bounds the terms that end by a resignation.
 	longestTerm = 4 * time.Second
 
+	// quietTerm is how long terms last at most in which nothing is asked of the service:
+	// longer than a leader among the servers goes on that was left.
+	quietTerm = 12 * time.Second
+
 	// hauntFor is how long the service is asked to take writes of a term that is over.
 	hauntFor = 5 * time.Second
 
@@ -54,6 +58,7 @@ type candidateOptions struct {
 	History  string // file of the process's own
 	Log      string // unfenced, of all candidates
 	Seed     uint64
+	Quiet    bool   // there are to be terms in which it asks nothing of the service
 	Broken   string // how it is to misbehave, so that it has to be found out
 }
 
@@ -184,6 +189,12 @@ func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	leading, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
+	if c.options.Quiet && c.random.IntN(2) > 0 {
+		resign := time.AfterFunc(quietTerm, cancel)
+		defer resign.Stop()
+		c.keepQuiet(leading, t)
+		return
+	}
 	if c.random.IntN(3) > 0 || c.options.Broken != "" {
 		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
 		defer resign.Stop()
