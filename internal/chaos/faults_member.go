@@ -9,21 +9,35 @@ import (
 	"time"
 )
 
-// sides picks the servers that are to be cut off: a minority, with the server that the
-// step asks for.
-func (c *campaign) sides(s step) (few, most []server) {
-	few = []server{c.service.pick(s.Leader, s.Way)}
-	size := 1 + s.Way/len(s.Kind.ways)%(len(c.service.servers)/2)
-	for _, x := range c.service.servers {
-		switch {
-		case x == few[0]:
-		case len(few) < size:
-			few = append(few, x)
-		default:
-			most = append(most, x)
+// cut is a fault of the network: few servers, with the one that the step asks for, and most.
+type cut struct {
+	few, most []server
+	met       string
+	heal      func() error
+}
+
+// cutOff picks who is to be cut off. Mostly one candidate depends on a server of these.
+func (c *campaign) cutOff(s step, first server) cut {
+	x := cut{few: []server{first}, met: first.Name(), heal: c.heal}
+	size := 1 + s.Way/max(1, len(s.Kind.ways))%(len(c.service.servers)/2)
+	for _, other := range c.others(first) {
+		if len(x.few) < size {
+			x.few = append(x.few, other)
+			x.met += ", " + other.Name()
+		} else {
+			x.most = append(x.most, other)
 		}
 	}
-	return few, most
+	if s.random().IntN(4) > 0 {
+		met, unpin := c.pin(s, first)
+		x.met = met + strings.TrimPrefix(x.met, first.Name())
+		x.heal = func() error {
+			defer unpin()
+			return c.heal()
+		}
+		time.Sleep(500 * time.Millisecond) // the candidate goes there
+	}
+	return x
 }
 
 // between does something to each two servers of two sides.
@@ -38,7 +52,7 @@ func between(these, those []server, do func(this, that int) error) error {
 	return nil
 }
 
-func names(servers []server) string {
+func names(servers ...server) string {
 	var all []string
 	for _, x := range servers {
 		all = append(all, x.Name())
@@ -54,58 +68,54 @@ func (c *campaign) heal() error {
 // beginCutOff drops all between a minority and the others. Who resets its connections
 // knows of it at once; who does not goes on until it misses something.
 func beginCutOff(c *campaign, s step) (string, func() error, error) {
-	few, most := c.sides(s)
-	w := c.service.network
-	err := between(few, most, w.Cut)
+	x, w := c.cutOff(s, c.service.pick(s.Leader, s.Way)), c.service.network
+	err := between(x.few, x.most, w.Cut)
 	if err == nil && s.Kind.way(s) != "in silence" {
-		err = between(most, few, w.Reset)
+		err = between(x.most, x.few, w.Reset)
 	}
 	if err == nil && s.Kind.way(s) == "all reset" {
-		err = between(few, most, w.Reset)
+		err = between(x.few, x.most, w.Reset)
 	}
-	return names(few), c.heal, err
+	return x.met, x.heal, err
 }
 
 // beginOneWay drops all that a minority sends to the others, or they to it. Who hears
 // nothing resets its connections, and the others are told; or it does not.
 func beginOneWay(c *campaign, s step) (string, func() error, error) {
-	few, most := c.sides(s)
-	way := s.Kind.way(s)
-	sending, hearing := few, most
-	if strings.HasPrefix(way, "deaf") {
-		sending, hearing = most, few
+	x, w := c.cutOff(s, c.service.pick(s.Leader, s.Way)), c.service.network
+	sending, hearing := x.few, x.most
+	if strings.HasPrefix(s.Kind.way(s), "deaf") {
+		sending, hearing = x.most, x.few
 	}
-	err := between(sending, hearing, c.service.network.Drop)
-	if err == nil && strings.HasSuffix(way, "reset") {
-		err = between(hearing, sending, c.service.network.Reset)
+	err := between(sending, hearing, w.Drop)
+	if err == nil && strings.HasSuffix(s.Kind.way(s), "reset") {
+		err = between(hearing, sending, w.Reset)
 	}
-	return names(few), c.heal, err
+	return x.met, x.heal, err
 }
 
 // beginFrozen freezes the leader and has it continue. When it is cut off besides, and the
 // others know, it still leads for itself for a while when it continues.
 func beginFrozen(c *campaign, s step) (string, func() error, error) {
-	x := c.service.pick(true, s.Way)
-	if err := x.Pause(); err != nil {
-		return "", nil, err
+	leader := c.service.pick(true, s.Way)
+	x := c.cutOff(s, leader)
+	err := leader.Pause()
+	left := s.Kind.way(s) != "alone"
+	if err == nil && left {
+		err = c.leave(leader)
 	}
-	cutOff := s.Kind.way(s) != "alone"
-	var err error
-	if cutOff {
-		err = c.leave(x)
-	}
-	return x.Name(), func() error {
-		if err := x.Resume(); err != nil {
+	return x.met, func() error {
+		if err := leader.Resume(); err != nil {
 			return err
 		}
-		if cutOff {
+		if left {
 			time.Sleep(s.For)
 		}
-		return c.heal()
+		return x.heal()
 	}, err
 }
 
-// leave cuts a server off, without a word to it; the others know at once.
+// leave cuts one server off, without a word to it; the others know at once.
 func (c *campaign) leave(x server) error {
 	these, others := []server{x}, c.others(x)
 	return errors.Join(between(these, others, c.service.network.Cut), between(others, these, c.service.network.Reset))
@@ -161,7 +171,7 @@ func beginBeside(c *campaign, s step) (string, func() error, error) {
 	if err == nil {
 		err = c.fillBut(old, behind)
 	}
-	return old.Name() + " and " + behind.Name(), func() error {
+	return names(old, behind), func() error {
 		// It reaches all but the old leader again.
 		err := between([]server{behind}, c.others(old, behind), c.service.network.Mend)
 		err = errors.Join(err, c.awaitSnapshot(behind, before), old.Resume())
@@ -185,7 +195,7 @@ func (c *campaign) fillBut(but ...server) error {
 			}
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("without %s: %w", names(but), errors.Join(err, ctx.Err()))
+			return fmt.Errorf("without %s: %w", names(but...), errors.Join(err, ctx.Err()))
 		}
 		time.Sleep(25 * time.Millisecond)
 	}

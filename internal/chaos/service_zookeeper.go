@@ -16,8 +16,9 @@ import (
 func startZooKeeper(servers int, network *servertest.Network) (*service, error) {
 	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, Network: network}
 	if network != nil {
-		// A leader that was left goes on for so long, twice as long as a session lives.
-		cfg.Extra = []string{"syncLimit=20"}
+		// A leader that was left goes on for so many ticks and more, longer than a session
+		// lives.
+		cfg.Extra = []string{"syncLimit=30"}
 		// Whoever is behind by more than the 500 transactions in memory gets a snapshot.
 		cfg.SystemProperties = map[string]string{"zookeeper.snapCount": "200", "zookeeper.snapshotSizeFactor": "-1"}
 	}
