@@ -39,9 +39,11 @@ const (
 	// longestTerm bounds the terms that end by a resignation.
 	longestTerm = 4 * time.Second
 
-	// quietTerm is how long terms last at most in which nothing is asked of the service:
-	// longer than a leader among the servers goes on that was left.
-	quietTerm = 12 * time.Second
+	// beforeQuiet is how long a leader works that then asks nothing of the service, and
+	// quietTerm how long its term lasts at most: longer than a leader among the servers goes
+	// on that was left.
+	beforeQuiet = time.Second
+	quietTerm   = 8 * time.Second
 
 	// hauntFor is how long the service is asked to take writes of a term that is over.
 	hauntFor = 5 * time.Second
@@ -58,7 +60,7 @@ type candidateOptions struct {
 	History  string // file of the process's own
 	Log      string // unfenced, of all candidates
 	Seed     uint64
-	Quiet    bool   // there are to be terms in which it asks nothing of the service
+	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
 	Broken   string // how it is to misbehave, so that it has to be found out
 }
 
@@ -192,10 +194,13 @@ func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	if c.options.Quiet && c.random.IntN(2) > 0 {
 		resign := time.AfterFunc(quietTerm, cancel)
 		defer resign.Stop()
+		working, done := context.WithTimeout(leading, beforeQuiet)
+		defer done()
+		c.work(working, t)
 		c.keepQuiet(leading, t)
 		return
 	}
-	if c.random.IntN(3) > 0 || c.options.Broken != "" {
+	if c.random.IntN(3) > 0 || c.options.Quiet || c.options.Broken != "" {
 		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
 		defer resign.Stop()
 	}

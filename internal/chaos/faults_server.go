@@ -122,6 +122,22 @@ func (c *campaign) pin(s step, to server) (met string, unpin func()) {
 	}
 }
 
+// keepFrom has one candidate not reach some servers, if candidates connect to them.
+func (c *campaign) keepFrom(s step, servers []server) (readmit func()) {
+	s.Leader = false
+	x, release := c.take(s)
+	for i, at := range c.service.access {
+		if slices.Contains(servers, at) {
+			x.proxies[i].Refuse(true)
+			x.proxies[i].Cut()
+		}
+	}
+	return func() {
+		defer release()
+		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+	}
+}
+
 // beginWipe has a server lose its disk. It comes back empty when the others have a
 // leader: a server that has forgotten what it had promised must not vote on who that is.
 func beginWipe(c *campaign, s step) (string, func() error, error) {

@@ -43,10 +43,12 @@ type service struct {
 
 	// network is the servers' own, nil if no faults are to be between them. If there is one,
 	// a server that has missed what fill writes by another gets a snapshot from the leader,
-	// and says so in its log, see snapshot.
+	// and says so in its log, see snapshot; but not when the leader says that it keeps what
+	// it would else forget, see keeps.
 	network  *servertest.Network
 	fill     func(ctx context.Context, addr string) error
 	snapshot string
+	keeps    string
 
 	timeout time.Duration // of the candidates' sessions
 
@@ -116,7 +118,7 @@ func (s *service) entries(ctx context.Context) ([]string, error) {
 }
 
 // settle waits until each server has heard from a quorum.
-func (s *service) settle() error {
+func (s *service) settle(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, x := range s.servers {

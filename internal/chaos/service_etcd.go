@@ -33,6 +33,7 @@ func startEtcd(servers int, network *servertest.Network) (*service, error) {
 	s.access = s.servers
 	s.entriesAt = etcdEntries
 	s.network, s.fill, s.snapshot = network, fillEtcd, "applied snapshot"
+	s.keeps = "skip compaction" // for 30 s after it has sent a snapshot
 	return s, nil
 }
 
