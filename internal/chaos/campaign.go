@@ -32,6 +32,7 @@ type trial struct {
 	backend  string
 	servers  int
 	strategy string
+	faults   []string // groups of kinds
 	seed     uint64
 	length   time.Duration // of its plan
 	program  string        // of candidates whose clock can be stepped, or ""
@@ -69,13 +70,13 @@ type meeting struct {
 // run does a trial and says what came of it. dir is a folder of its own, which is to hold
 // all that was recorded.
 func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result, err error) {
-	service, err := services[t.backend](t.servers)
+	service, err := t.startService()
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", t, err)
 	}
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
-	c.plan = makePlan(t.seed, kindsFor(service.cluster(), t.program != ""), service.timeout, t.length)
+	c.plan = makePlan(t.seed, kindsFor(t.faults, t.servers, t.program != ""), service.timeout, t.length)
 	err = c.do(ctx)
 	var e *evidence
 	if err == nil {

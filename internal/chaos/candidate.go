@@ -25,6 +25,7 @@ import (
 const (
 	election = "/chaos/election"
 	register = "/chaos/register"
+	filler   = "/chaos-filler" // what nobody reads
 
 	// readEvery is how often a leader asks whether its term holds, workEvery the
 	// pause between writes, and tellEvery how often it tells of them.
@@ -37,6 +38,12 @@ const (
 
 	// longestTerm bounds the terms that end by a resignation.
 	longestTerm = 4 * time.Second
+
+	// beforeQuiet is how long a leader works that then asks nothing of the service, and
+	// quietTerm how long its term lasts at most: longer than a leader among the servers goes
+	// on that was left.
+	beforeQuiet = time.Second
+	quietTerm   = 8 * time.Second
 
 	// hauntFor is how long the service is asked to take writes of a term that is over.
 	hauntFor = 5 * time.Second
@@ -53,6 +60,7 @@ type candidateOptions struct {
 	History  string // file of the process's own
 	Log      string // unfenced, of all candidates
 	Seed     uint64
+	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
 	Broken   string // how it is to misbehave, so that it has to be found out
 }
 
@@ -183,7 +191,16 @@ func (c *candidate) lead(ctx context.Context, t *elector.Term) {
 	leading, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	if c.random.IntN(3) > 0 || c.options.Broken != "" {
+	if c.options.Quiet && c.random.IntN(2) > 0 {
+		resign := time.AfterFunc(quietTerm, cancel)
+		defer resign.Stop()
+		working, done := context.WithTimeout(leading, beforeQuiet)
+		defer done()
+		c.work(working, t)
+		c.keepQuiet(leading, t)
+		return
+	}
+	if c.random.IntN(3) > 0 || c.options.Quiet || c.options.Broken != "" {
 		resign := time.AfterFunc(time.Duration(c.random.Int64N(int64(longestTerm))), cancel)
 		defer resign.Stop()
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -74,19 +75,7 @@ func beginQuorum(c *campaign, s step) (string, func() error, error) {
 // the others know, and has one candidate know no other server.
 func beginLagging(c *campaign, s step) (string, func() error, error) {
 	follower := c.service.pick(false, s.Way)
-	x, release := c.take(s)
-	pinned := ""
-	for i, at := range c.service.access {
-		if at == follower {
-			pinned = ", on which " + x.describe() + " depends"
-			for j, p := range x.proxies {
-				if i != j {
-					p.Refuse(true)
-					p.Cut()
-				}
-			}
-		}
-	}
+	pinned, unpin := c.pin(s, follower)
 	stop := make(chan struct{})
 	var lagging sync.WaitGroup
 	var err error
@@ -103,16 +92,50 @@ func beginLagging(c *campaign, s step) (string, func() error, error) {
 			}
 		}
 	})
-	return follower.Name() + pinned, func() error {
-		defer release()
+	return pinned, func() error {
 		close(stop)
 		lagging.Wait()
-		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		unpin()
 		if err != nil {
 			return err
 		}
 		return follower.WaitReady(patience)
 	}, nil
+}
+
+// pin has one candidate know no other server than this one, if candidates connect to it.
+func (c *campaign) pin(s step, to server) (met string, unpin func()) {
+	at := slices.Index(c.service.access, to)
+	if at < 0 {
+		return to.Name(), func() {}
+	}
+	x, release := c.take(s)
+	for i, p := range x.proxies {
+		if i != at {
+			p.Refuse(true)
+			p.Cut()
+		}
+	}
+	return to.Name() + ", on which " + x.describe() + " depends", func() {
+		defer release()
+		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+	}
+}
+
+// keepFrom has one candidate not reach some servers, if candidates connect to them.
+func (c *campaign) keepFrom(s step, servers []server) (readmit func()) {
+	s.Leader = false
+	x, release := c.take(s)
+	for i, at := range c.service.access {
+		if slices.Contains(servers, at) {
+			x.proxies[i].Refuse(true)
+			x.proxies[i].Cut()
+		}
+	}
+	return func() {
+		defer release()
+		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+	}
 }
 
 // beginWipe has a server lose its disk. It comes back empty when the others have a

@@ -10,7 +10,8 @@ import (
 type kind struct {
 	name     string
 	onServer bool // it meets the service, else a candidate
-	cluster  bool // it takes several servers
+	member   bool // it is between servers: it takes a network of theirs
+	servers  int  // that it takes at least; 0 for one
 	stepped  bool // it takes candidates built for it
 
 	// lo and hi bound how long it lasts, in session timeouts.
@@ -51,17 +52,41 @@ func kinds() []*kind {
 		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: beginReplyLost},
 		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
 		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
-		{name: "rolling restart", onServer: true, cluster: true, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
+		{name: "rolling restart", onServer: true, servers: 3, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
 		{name: "quorum lost", onServer: true, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
-		{name: "follower lagging", onServer: true, cluster: true, effect: slow, lo: 1, hi: 2, begin: beginLagging},
-		{name: "server wiped", onServer: true, cluster: true, effect: silent, lo: 0.2, hi: 1, begin: beginWipe},
+		{name: "follower lagging", onServer: true, servers: 3, effect: slow, lo: 1, hi: 2, begin: beginLagging},
+		{name: "server wiped", onServer: true, servers: 3, effect: silent, lo: 0.2, hi: 1, begin: beginWipe},
+		{name: "members cut off", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"in silence", "the others reset"}, begin: beginCutOff},
+		{name: "members cut one way", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"unheard", "unheard and reset", "deaf", "deaf and reset"}, begin: beginOneWay},
+		{name: "leader frozen", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"alone", "and cut off for longer"}, begin: beginFrozen},
+		{name: "back by snapshot", onServer: true, member: true, servers: 3, effect: away, lo: 0.2, hi: 1, ways: []string{"killed", "cut off"}, begin: beginSnapshot},
+		{name: "old leader beside a snapshot", onServer: true, member: true, servers: 5, effect: away, lo: 1, hi: 2, begin: beginBeside},
 	}
 }
 
-// kindsFor returns those there are with one server, or with several; and with candidates
-// whose clock can be stepped, or without.
-func kindsFor(cluster, stepped bool) []*kind {
-	return slices.DeleteFunc(kinds(), func(k *kind) bool { return k.cluster && !cluster || k.stepped && !stepped })
+// Groups of kinds, by what they are faults of.
+const (
+	ofCandidates = "candidate"
+	ofServers    = "server"
+	ofMembers    = "member" // between servers
+)
+
+func (k *kind) group() string {
+	switch {
+	case k.member:
+		return ofMembers
+	case k.onServer:
+		return ofServers
+	}
+	return ofCandidates
+}
+
+// kindsFor returns those of some groups that there are with so many servers; and with
+// candidates whose clock can be stepped, or without.
+func kindsFor(groups []string, servers int, stepped bool) []*kind {
+	return slices.DeleteFunc(kinds(), func(k *kind) bool {
+		return !slices.Contains(groups, k.group()) || k.servers > servers || k.stepped && !stepped
+	})
 }
 
 func (k *kind) least(timeout time.Duration) time.Duration { return scale(timeout, k.lo) }

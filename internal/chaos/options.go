@@ -14,6 +14,7 @@ import (
 // options are those of the command line.
 type options struct {
 	backends, strategies []string
+	faults               []string
 	servers              []int
 	seed                 uint64
 	minutes              float64
@@ -25,8 +26,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
-	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, or both by a comma")
+	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, 5, several by commas")
 	strategy := flags.String("strategy", "all", "fair, unfair, kafka, parentwatch: several by commas, or all")
+	faults := flags.String("faults", "all", "candidate, server, member (between servers, on a network that takes root on Linux): several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
@@ -48,7 +50,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
 	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka", "parentwatch")
-	for _, n := range list("servers", *servers, "1", "3") {
+	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers)
+	for _, n := range list("servers", *servers, "1", "3", "5") {
 		number, _ := strconv.Atoi(n) // list has looked at it
 		o.servers = append(o.servers, number)
 	}
@@ -67,7 +70,7 @@ func (o options) trials() []trial {
 	for _, b := range o.backends {
 		for _, n := range o.servers {
 			for _, s := range o.strategies {
-				all = append(all, trial{backend: b, servers: n, strategy: s, seed: o.seed,
+				all = append(all, trial{backend: b, servers: n, strategy: s, faults: o.faults, seed: o.seed,
 					length: time.Duration(o.minutes * float64(time.Minute))})
 			}
 		}
@@ -77,6 +80,6 @@ func (o options) trials() []trial {
 
 // args is the command line of one trial.
 func (t trial) args() string {
-	return fmt.Sprintf("-backend %s -servers %d -strategy %s -seed %d -minutes %.3g -clock=%t",
-		t.backend, t.servers, t.strategy, t.seed, t.length.Minutes(), t.program != "")
+	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t",
+		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "")
 }

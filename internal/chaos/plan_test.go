@@ -13,17 +13,19 @@ import (
 
 const timeout = 2 * time.Second
 
+var anyFault = []string{ofCandidates, ofServers, ofMembers}
+
 // TestPlan holds what a plan promises, whatever the seed.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(200) {
-		for _, cluster := range []bool{false, true} {
-			plan := makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)
-			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(cluster, true), timeout, 2*time.Minute)))
-			all := kindsFor(cluster, true)
+		for _, servers := range []int{1, 3, 5} {
+			all := kindsFor(anyFault, servers, true)
+			plan := makePlan(seed, all, timeout, 4*time.Minute)
+			assert.Equal(t, fmt.Sprint(plan), fmt.Sprint(makePlan(seed, kindsFor(anyFault, servers, true), timeout, 4*time.Minute)))
 			require.Greater(t, len(plan), len(all), "seed %d", seed)
 			seen := map[string]bool{}
 			for i, s := range plan {
-				assert.True(t, cluster || !s.Kind.cluster, s)
+				assert.GreaterOrEqual(t, servers, s.Kind.servers, s)
 				assert.GreaterOrEqual(t, s.For, s.Kind.least(timeout), s)
 				assert.LessOrEqual(t, s.For, s.Kind.most(timeout), s)
 				if s.Overlap {
@@ -39,13 +41,13 @@ func TestPlan(t *testing.T) {
 			assert.Len(t, seen, len(all), "each kind comes before any comes again")
 		}
 	}
-	assert.NotEqual(t, fmt.Sprint(makePlan(1, kindsFor(true, true), timeout, time.Minute)), fmt.Sprint(makePlan(2, kindsFor(true, true), timeout, time.Minute)))
+	assert.NotEqual(t, fmt.Sprint(makePlan(1, kindsFor(anyFault, 3, true), timeout, time.Minute)), fmt.Sprint(makePlan(2, kindsFor(anyFault, 3, true), timeout, time.Minute)))
 }
 
 // TestLonger holds that a longer campaign begins as the shorter one of the same seed.
 func TestLonger(t *testing.T) {
 	for seed := range uint64(50) {
-		short, long := makePlan(seed, kindsFor(true, true), timeout, 20*time.Second), makePlan(seed, kindsFor(true, true), timeout, time.Minute)
+		short, long := makePlan(seed, kindsFor(anyFault, 3, true), timeout, 20*time.Second), makePlan(seed, kindsFor(anyFault, 3, true), timeout, time.Minute)
 		assert.Equal(t, fmt.Sprint(short), fmt.Sprint(long[:len(short)]))
 	}
 }
@@ -68,18 +70,18 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, o.clock)
 	assert.Len(t, o.trials(), 4*2*4)
-	o, err = parse(strings.Fields("-backend etcd,consul -servers 3 -strategy kafka -seed 9 -minutes 0.5 -clock=false"), io.Discard)
+	o, err = parse(strings.Fields("-backend etcd,consul -servers 5 -strategy kafka -faults member -seed 9 -minutes 0.5 -clock=false"), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, []trial{
-		{backend: "etcd", servers: 3, strategy: "kafka", seed: 9, length: 30 * time.Second},
-		{backend: "consul", servers: 3, strategy: "kafka", seed: 9, length: 30 * time.Second},
+		{backend: "etcd", servers: 5, strategy: "kafka", faults: []string{"member"}, seed: 9, length: 30 * time.Second},
+		{backend: "consul", servers: 5, strategy: "kafka", faults: []string{"member"}, seed: 9, length: 30 * time.Second},
 	}, o.trials())
 	again, err := parse(strings.Fields(o.trials()[0].args()), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, o.trials()[:1], again.trials())
 
-	_, err = parse(strings.Fields("-backend redis -servers 2 -strategy first -minutes 0 more"), io.Discard)
-	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul, consul-ttl`, `-servers "2": there are 1, 3`, `"first"`, `"more"`, "-minutes 0"} {
+	_, err = parse(strings.Fields("-backend redis -servers 2 -strategy first -faults none -minutes 0 more"), io.Discard)
+	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul, consul-ttl`, `-servers "2": there are 1, 3, 5`, `"first"`, `"none"`, `"more"`, "-minutes 0"} {
 		assert.ErrorContains(t, err, says)
 	}
 }

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // A server is one process of a coordination service.
 type server interface {
 	Name() string
+	Host() int
 	Addr() string
 	Running() bool
 	Launch() error
@@ -33,8 +37,18 @@ type service struct {
 	// leader returns the server that leads the others, and serves.
 	leader func() (server, error)
 
-	// entries lists what there is of ephemeral entries in all of the service.
-	entries func(ctx context.Context) ([]string, error)
+	// entriesAt lists what there is of ephemeral entries in all of the service, by a server
+	// that has to have heard from a quorum for that.
+	entriesAt func(ctx context.Context, addr string) ([]string, error)
+
+	// network is the servers' own, nil if no faults are to be between them. If there is one,
+	// a server that has missed what fill writes by another gets a snapshot from the leader,
+	// and says so in its log, see snapshot; but not when the leader says that it keeps what
+	// it would else forget, see keeps.
+	network  *servertest.Network
+	fill     func(ctx context.Context, addr string) error
+	snapshot string
+	keeps    string
 
 	timeout time.Duration // of the candidates' sessions
 
@@ -71,24 +85,67 @@ const patience = 60 * time.Second
 // services makes the services by name. Consul is there twice: sessions are tied to a health
 // check, which lives a second longer at the agent than the session counts on; or they have
 // a TTL alone, which the servers double.
-var services = map[string]func(servers int) (*service, error){
+var services = map[string]func(servers int, network *servertest.Network) (*service, error){
 	"zookeeper": startZooKeeper,
 	"etcd":      startEtcd,
-	"consul": func(servers int) (*service, error) {
-		return startConsul(servers, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
+	"consul": func(servers int, network *servertest.Network) (*service, error) {
+		return startConsul(servers, network, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
 	},
-	"consul-ttl": func(servers int) (*service, error) {
-		return startConsul(servers, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
+	"consul-ttl": func(servers int, network *servertest.Network) (*service, error) {
+		return startConsul(servers, network, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
 	},
 }
 
-func (s *service) cluster() bool { return len(s.servers) > 1 }
+// startService starts the service that a trial is of. The caller closes it.
+func (t trial) startService() (*service, error) {
+	var network *servertest.Network
+	if t.servers > 1 && slices.Contains(t.faults, ofMembers) {
+		var err error
+		if network, err = servertest.NewNetwork(t.servers + 1); err != nil { // one for an agent
+			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
+		}
+	}
+	s, err := services[t.backend](t.servers, network)
+	if err != nil && network != nil {
+		return nil, errors.Join(err, network.Close())
+	}
+	return s, err
+}
+
+// entries lists what there is of ephemeral entries in all of the service.
+func (s *service) entries(ctx context.Context) ([]string, error) {
+	return s.entriesAt(ctx, s.access[0].Addr())
+}
+
+// settle waits until each server has heard from a quorum.
+func (s *service) settle(patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, x := range s.servers {
+		for {
+			trying, cancel := context.WithTimeout(ctx, 5*time.Second)
+			_, err := s.entriesAt(trying, x.Addr())
+			cancel()
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s has not found a quorum in %v: %w", x.Name(), patience, err)
+			}
+			time.Sleep(25 * time.Millisecond)
+		}
+	}
+	return nil
+}
 
 // close ends all servers.
 func (s *service) close() error {
 	var errs []error
 	for _, x := range s.all() {
 		errs = append(errs, x.Close())
+	}
+	if s.network != nil {
+		errs = append(errs, s.network.Close())
 	}
 	return errors.Join(errs...)
 }

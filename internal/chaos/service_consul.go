@@ -4,17 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
 // startConsul starts servers, and for a cluster one agent beside them, which the
 // candidates talk to: a session that is tied to a health check is tied to one agent.
-func startConsul(servers int, parameters string, timeout time.Duration, failover failover) (*service, error) {
-	c, err := servertest.StartConsulCluster(servers, servertest.ConsulConfig{NoSync: true})
+func startConsul(servers int, network *servertest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
+	cfg := servertest.ConsulConfig{NoSync: true, Network: network}
+	if network != nil {
+		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`
+	}
+	c, err := servertest.StartConsulCluster(servers, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -26,21 +33,42 @@ func startConsul(servers int, parameters string, timeout time.Duration, failover
 	}
 	s.access = s.servers
 	if servers > 1 {
-		agent, err := servertest.StartConsulAgent(c.Members, servertest.ConsulConfig{NoSync: true})
+		agent, err := servertest.StartConsulAgent(c.Members, servertest.ConsulConfig{NoSync: true, Network: network})
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 		s.access = []server{agent}
 	}
-	s.entries = func(ctx context.Context) ([]string, error) { return consulEntries(ctx, s.access[0].Addr()) }
+	s.entriesAt = consulEntries
+	s.network, s.fill, s.snapshot = network, fillConsul, "Installed remote snapshot"
 	return s, nil
 }
 
-func consulEntries(ctx context.Context, addr string) ([]string, error) {
+func consulClient(addr string) (*api.Client, error) {
 	cfg := api.DefaultConfig()
 	cfg.Address = addr
 	cfg.Transport.Proxy, cfg.Transport.DisableKeepAlives = nil, true
-	client, err := api.NewClient(cfg)
+	return api.NewClient(cfg)
+}
+
+// fillConsul writes four times as much as a server keeps in its log, and waits until it has
+// been looked at how much that is.
+func fillConsul(ctx context.Context, addr string) error {
+	client, err := consulClient(addr)
+	if err != nil {
+		return err
+	}
+	for i := range 240 {
+		kv := &api.KVPair{Key: strings.TrimPrefix(filler, "/"), Value: []byte(strconv.Itoa(i))}
+		if _, err := client.KV().Put(kv, (&api.WriteOptions{}).WithContext(ctx)); err != nil {
+			return fmt.Errorf("fill the log: %w", err)
+		}
+	}
+	return program.Sleep(ctx, 500*time.Millisecond)
+}
+
+func consulEntries(ctx context.Context, addr string) ([]string, error) {
+	client, err := consulClient(addr)
 	if err != nil {
 		return nil, err
 	}

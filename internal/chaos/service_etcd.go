@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -12,8 +13,12 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func startEtcd(servers int) (*service, error) {
-	c, err := servertest.StartEtcdCluster(servers, servertest.EtcdConfig{NoSync: true})
+func startEtcd(servers int, network *servertest.Network) (*service, error) {
+	cfg := servertest.EtcdConfig{NoSync: true, Network: network}
+	if network != nil {
+		cfg.Args = []string{"--snapshot-count", "50", "--snapshot-catchup-entries", "10"}
+	}
+	c, err := servertest.StartEtcdCluster(servers, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -26,8 +31,25 @@ func startEtcd(servers int) (*service, error) {
 		failover: failover{usual: 2*time.Second + 500*time.Millisecond},
 	}
 	s.access = s.servers
-	s.entries = func(ctx context.Context) ([]string, error) { return etcdEntries(ctx, s.servers[0].Addr()) }
+	s.entriesAt = etcdEntries
+	s.network, s.fill, s.snapshot = network, fillEtcd, "applied snapshot"
+	s.keeps = "skip compaction" // for 30 s after it has sent a snapshot
 	return s, nil
+}
+
+// fillEtcd writes four times as much as a member keeps in its log.
+func fillEtcd(ctx context.Context, addr string) error {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	for i := range 200 {
+		if _, err := client.Put(ctx, filler, strconv.Itoa(i)); err != nil {
+			return fmt.Errorf("fill the log: %w", err)
+		}
+	}
+	return nil
 }
 
 func etcdEntries(ctx context.Context, addr string) ([]string, error) {

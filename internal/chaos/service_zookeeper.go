@@ -13,8 +13,15 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func startZooKeeper(servers int) (*service, error) {
-	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
+func startZooKeeper(servers int, network *servertest.Network) (*service, error) {
+	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, Network: network}
+	if network != nil {
+		// A leader that was left goes on for so many ticks and more, longer than a session
+		// lives.
+		cfg.Extra = []string{"syncLimit=30"}
+		// Whoever is behind by more than the 500 transactions in memory gets a snapshot.
+		cfg.SystemProperties = map[string]string{"zookeeper.snapCount": "200", "zookeeper.snapshotSizeFactor": "-1"}
+	}
 	s := &service{
 		timeout:  2 * time.Second,
 		failover: failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
@@ -39,12 +46,32 @@ func startZooKeeper(servers int) (*service, error) {
 		s.leader = func() (server, error) { return e.Leader() }
 	}
 	s.access = s.servers
-	s.entries = func(ctx context.Context) ([]string, error) { return zooKeeperEntries(ctx, s.servers[0].Addr()) }
+	s.entriesAt = zooKeeperEntries
+	s.network, s.fill, s.snapshot = network, fillZooKeeper, "Getting a snapshot from leader"
 	return s, nil
 }
 
-// zooKeeperEntries walks the tree. A client waits for its session for as long as ctx
-// lets it.
+// fillZooKeeper writes more than servers have in memory.
+func fillZooKeeper(ctx context.Context, addr string) error {
+	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, conn.Close)()
+	if _, err := conn.Create(filler, nil, 0, zk.WorldACL(zk.PermAll)); err != nil && !errors.Is(err, zk.ErrNodeExists) {
+		return fmt.Errorf("fill the log: %w", errors.Join(err, ctx.Err()))
+	}
+	for range 600 {
+		if _, err := conn.Set(filler, nil, -1); err != nil {
+			return fmt.Errorf("fill the log: %w", errors.Join(err, ctx.Err()))
+		}
+	}
+	return nil
+}
+
+// zooKeeperEntries walks the tree. A client waits for its session, which a quorum grants,
+// for as long as ctx lets it.
 func zooKeeperEntries(ctx context.Context, addr string) ([]string, error) {
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))
 	if err != nil {

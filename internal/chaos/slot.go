@@ -44,6 +44,7 @@ func (s *slot) start() error {
 		History: filepath.Join(s.campaign.dir, "candidate-"+name+".jsonl"),
 		Log:     filepath.Join(s.campaign.dir, logFile),
 		Seed:    s.campaign.seed<<16 + uint64(len(s.campaign.children)),
+		Quiet:   s.campaign.service.network != nil,
 		Broken:  s.campaign.broken,
 	})
 	if err != nil {

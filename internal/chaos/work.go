@@ -36,6 +36,21 @@ func (c *candidate) work(ctx context.Context, t *elector.Term) {
 	}
 }
 
+// keepQuiet writes only to the log until ctx ends. A server that was left does not answer
+// much once it has taken a write, which nobody acknowledges; so a leader that writes all the
+// time would soon find it out.
+func (c *candidate) keepQuiet(ctx context.Context, t *elector.Term) {
+	for ctx.Err() == nil {
+		if c.write(t) {
+			fmt.Println(saysWorks)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(tellEvery):
+		}
+	}
+}
+
 // commit writes the next value over what is in the register, and returns what is there
 // then.
 func (c *candidate) commit(ctx context.Context, t *elector.Term, old backend.Entry) (backend.Entry, error) {
@@ -77,11 +92,11 @@ type line struct {
 }
 
 // write adds a line to the unfenced log, as a leader does who asks whether its term
-// holds right before; and then needs a moment for it.
-func (c *candidate) write(t *elector.Term) {
+// holds right before; and then needs a moment for it. It returns whether the term held.
+func (c *candidate) write(t *elector.Term) bool {
 	l := line{Process: c.options.Name, Token: t.Token(), Asked: c.clock.Now()}
 	if !t.Valid() {
-		return
+		return false
 	}
 	time.Sleep(moment)
 	l.Written = c.clock.Now()
@@ -92,6 +107,7 @@ func (c *candidate) write(t *elector.Term) {
 	if err != nil {
 		panic(fmt.Sprintf("write the unfenced log: %v", err))
 	}
+	return true
 }
 
 // haunt goes on writing after the end of a term, with the term's guard and in a session

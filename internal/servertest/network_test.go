@@ -165,6 +165,9 @@ func TestNetworkDropsAndHeals(t *testing.T) {
 	for _, x := range []talker{a, b, c, d} {
 		x.mustHearNothing()
 	}
+	must(t, w.Mend(2, 0))
+	c.mustHear()
+	a.mustHearNothing()
 }
 
 func TestNetworkResets(t *testing.T) {
