@@ -1,12 +1,16 @@
 package etcd_test
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
@@ -61,6 +65,57 @@ func TestSilentWatches(t *testing.T) {
 		f.beats()
 	}
 	silent.Stall()
+	other.commit(other.s, backend.Delete(e))
+	got, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.False(t, got[0].Exists())
+	f.state(backend.Live)
+}
+
+// lagging is a stream of watches to a member whose disk stalls: once lags is set it tells of
+// no changes, and makes watches at an old revision.
+type lagging struct {
+	grpc.ClientStream
+	lags *atomic.Bool
+}
+
+func (s lagging) RecvMsg(m any) error {
+	for {
+		err := s.ClientStream.RecvMsg(m)
+		answer, ok := m.(*etcdserverpb.WatchResponse)
+		if err != nil || !ok || !s.lags.Load() {
+			return err
+		}
+		if len(answer.Events) == 0 {
+			answer.Header.Revision = 1
+			return nil
+		}
+		answer.Reset()
+	}
+}
+
+// A member answers and applies nothing more. A session whose heartbeats go to others leaves it.
+func TestWatchesOnAMemberThatLags(t *testing.T) {
+	server := sharedServer(t).Addr()
+	var lags atomic.Bool
+	var streams atomic.Int64
+	p := etcdtest.NewProcess(t, []string{server, server}, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions,
+			grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				s, err := open(ctx, desc, cc, method, opts...)
+				// The one after the first is to the same member.
+				if err == nil && method == etcdserverpb.Watch_Watch_FullMethodName && streams.Add(1) <= 2 {
+					return lagging{s, &lags}, nil
+				}
+				return s, err
+			}))
+	})
+	f := setUpWith(t, 4*time.Second, p)
+	f.neverLost()
+	other := setUpOn(t, 20*time.Second, nil, server)
+	e := other.commit(other.s, backend.Put(f.dir+"/e", nil, 0))[0]
+	waiting := f.armed(e)
+	lags.Store(true)
 	other.commit(other.s, backend.Delete(e))
 	got, err := receive(f, waiting)
 	require.NoError(t, err)

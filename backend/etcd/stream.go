@@ -31,9 +31,11 @@ type streams struct {
 	key atomic.Pointer[string] // of the last watch: it may be read
 
 	// The heartbeat's: see listen.
-	last   int64 // what had been heard at the one before
-	silent int   // heartbeats since anything has come
-	known  int64 // the service's revision when the stream was tried last
+	last   int64       // what had been heard at the one before
+	silent int         // heartbeats since anything has come
+	newest int64       // the newest revision at the one before
+	known  int64       // the service's revision when the stream was tried last
+	doubt  atomic.Bool // it was tried, and not seen to be well
 }
 
 // renew has all watches go over another stream than this one.
@@ -91,12 +93,16 @@ func (s *streams) suspect(of *session) {
 // listen is called with each heartbeat that was confirmed. That may have gone to another
 // member, and does not tell whether the stream is alive. So when something was written
 // somewhere, and nothing has come for two heartbeats, the stream is tried by a watch that is
-// ended at once: if that is not made in time, watch has all go over another stream. Progress
-// is no sign of life: it is not told while a watch on the stream waits for the next revision.
+// ended at once: if that is not made in time, watch has all go over another stream. So it
+// does if the member is more than a heartbeat behind: one whose disk stalls applies nothing
+// more, and answers. Progress is no sign of life: it is not told while a watch on the stream
+// waits for the next revision.
 func (s *streams) listen(of *session) {
 	heard, newest := s.heard.Load(), of.newest.Load()
+	before := s.newest
+	s.newest = newest
 	key := s.key.Load()
-	if heard != s.last || s.watches.Load() == 0 || newest == s.known || key == nil {
+	if heard != s.last || s.watches.Load() == 0 || newest == s.known && !s.doubt.Load() || key == nil {
 		s.last, s.silent = heard, 0
 		return
 	}
@@ -104,9 +110,23 @@ func (s *streams) listen(of *session) {
 		return
 	}
 	s.silent, s.known = 0, newest
+	s.doubt.Store(true) // until the stream is seen to be well: the next may be to the same member
 	of.run(func() {
-		_, end := of.watch(of.ctx, *key, clientv3.WithRev(newest+1))
-		end(nil)
+		number, stream := s.current()
+		answers, end := of.watch(of.ctx, *key, clientv3.WithRev(newest+1), clientv3.WithCreatedNotify())
+		defer end(nil)
+		select {
+		case made, ok := <-answers:
+			switch {
+			case ok && made.Created && made.Header.GetRevision() >= before:
+				s.doubt.Store(false)
+			case ok:
+				s.renew(of.ctx, number)
+				of.shift(of.ctx)
+			}
+		case <-stream.Done():
+		case <-of.ctx.Done():
+		}
 	})
 }
 

@@ -27,10 +27,11 @@
 // there is time. The margin, an eighth of the granted timeout, is for differences in
 // the clocks' rates and for a leader that is late with its own heartbeats.
 //
-// The quorum's part costs a transaction without operations per quarter of the timeout,
+// The quorum's part costs a transaction without operations per half of the timeout,
 // for all sessions of a Backend together, and none where they write that often anyway.
 // Each takes a zxid, of which an epoch has 2^32: a thousand processes with a timeout of
-// 4 s use them up in some 50 days, and the ensemble then elects a leader again.
+// 4 s use them up in some hundred days, and the ensemble then elects a leader again. A
+// quorum that stalls for longer than 3/8 of the timeout may cost sessions.
 //
 // With [HeartbeatPing] every answer counts (but those to authentication, which the
 // server does not count), at no extra traffic. The margin, a quarter of the granted
@@ -47,7 +48,10 @@
 //     set minSessionTimeout below two ticks break that.
 //   - An observer that follows another follower (observerMasterPort) tells the leader of
 //     its sessions a tick later than the proof allows for: give Config.Servers none.
-//   - All servers of Config.Servers are taken to be of one ensemble.
+//   - All servers of Config.Servers are taken to be of one ensemble, and to have the same
+//     tickTime, minSessionTimeout and maxSessionTimeout. A server with a lower maximum
+//     shortens a session's timeout at the leader as soon as the session has asked it for a
+//     link, and the window may be open for longer then. Stop the candidates to change these.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
 //   - An exclusive entry, one made by Create, is told from its successors by its

@@ -40,8 +40,14 @@ func (h Heartbeat) String() string {
 	return fmt.Sprintf("Heartbeat(%d)", int(h))
 }
 
-// minPatience is the shortest time that a sync may take before the link is given up.
+// minPatience is the shortest time that a request may take before the link is given up.
 const minPatience = 250 * time.Millisecond
+
+// patience is how long to wait for a server: at most, and no longer than a third of what is
+// left of the window, so that there is time to try others. It is no less than minPatience.
+func (s *session) patience(most time.Duration) time.Duration {
+	return max(min(most, time.Until(s.window.Deadline())/3), minPatience)
+}
 
 // A round is where the heartbeats of one link have got to.
 type round struct {
@@ -89,16 +95,29 @@ type round struct {
 //
 // second is the vote, if there has been none since base, and it is the next round's
 // base. So the window is moved every quarter of the timeout to where it was a quarter
-// ago. A link begins with its handshake: the leader itself confirms it, so that it
-// needs a vote, but no first and second. The first link's handshake makes the session,
-// which is a vote.
+// ago. A link begins with its handshake, for which the follower asks the leader, who
+// notes the session then. A sync follows on the same way: once it is answered, the leader
+// has noted the session, and the handshake needs no first and second, but a vote. The
+// first link's handshake makes the session, which is a vote. (A local session is made
+// without one, and has no entries until it is made again, with one.)
 //
-// The premises: a link goes to one server, which follows one leader for as long as it
-// keeps the link (it closes its links when it looks for another). All servers of
-// Config.Servers are of one ensemble. Half a tick is at most a quarter of the session
-// timeout, since servers grant at least two ticks by default. The follower is the
-// leader's own: an observer behind another follower (observerMasterPort) tells the
-// leader later than that.
+// A session that is being closed, or is held by another link, may still have both requests
+// answered. The leader has noted it in vain then. But it closes no session before its
+// window has passed, as long as the window was right so far; and then Extend does nothing.
+//
+// The premises:
+//
+//   - A link goes to one server, which follows one leader for as long as it keeps the
+//     link: it closes its links when it looks for another.
+//   - All servers of Config.Servers are of one ensemble, of whose quorums any two have a
+//     server in common.
+//   - All servers have the same tickTime and bounds of session timeouts. The leader counts
+//     from what the follower of the latest link grants, and that may be less.
+//   - Half a tick is at most a quarter of the session timeout, since servers grant at
+//     least two ticks by default. That the leader may be late with its own heartbeats is
+//     what the margin is for.
+//   - The follower is the leader's own: an observer behind another follower
+//     (observerMasterPort) tells the leader later than that.
 //
 // A request that is not answered in time gives the link up: the follower, or its
 // leader, is cut off, and another server may still save the session. A request that is
@@ -161,6 +180,7 @@ func (s *session) greet(after uint64) (r round, err error) {
 		}
 	}
 	s.window.Extend(link.askedAt)
+	s.hosts.serves()
 	r.link = link
 	return r, nil
 }
@@ -186,7 +206,7 @@ var errNewLink = errors.New("the session is on another link")
 // beatOnce sends a request over the given link and returns when it was sent, at the
 // earliest.
 func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, max(s.ttl/4, minPatience))
+	ctx, cancel := context.WithTimeout(s.ctx, s.patience(s.ttl/4))
 	defer cancel()
 	now, err := s.awaitLive(ctx, gen-1)
 	if err != nil {
@@ -203,15 +223,33 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.id)
 		s.pin.cut()
 		return time.Time{}, err
+	case transient(err):
+		// Where the link still stands it is the server's own word that it does not serve.
+		if s.isOn(gen) {
+			s.pin.cut()
+		}
+		return time.Time{}, err
 	default:
 		return time.Time{}, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.gen != gen {
+	if !s.hasLinked(gen) {
 		return time.Time{}, errNewLink // it may have been answered on the new one
 	}
 	return sent, nil
+}
+
+// hasLinked tells whether a link is the latest, be it broken.
+func (s *session) hasLinked(gen uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gen == gen
+}
+
+// isOn tells whether the session is in touch on a link.
+func (s *session) isOn(gen uint64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gen == gen && s.state == backend.Live
 }
 
 // askLeader has the leader answer, by a sync. The path may be any; it need not exist.

@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,22 +49,60 @@ func TestLeaderWithoutAQuorum(t *testing.T) {
 	assert.Greater(t, p.Proxies[0].Accepted(), 1, "there was no second handshake")
 }
 
-// TestRefusedHeartbeats: a server that refuses a few requests does not end the session.
+// TestRefusedHeartbeats: a server that refuses a few requests does not end the session, for
+// whatever reason it gives.
 func TestRefusedHeartbeats(t *testing.T) {
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 6 * time.Second })
-	for _, op := range []int32{servertest.OpSync, servertest.OpMulti} {
-		refused := f.Proxies[0].RefuseReply(servertest.MatchOp(op), throttled, 3)
-		for range 3 {
-			select {
-			case <-refused:
-			case <-f.ctx.Done():
-				t.Fatal("no heartbeat")
-			}
+	const closing, moved = -116, -118 // these mean that the link is of no more use
+	for _, code := range []int32{throttled, closing, moved} {
+		for _, op := range []int32{servertest.OpSync, servertest.OpMulti} {
+			t.Run(fmt.Sprintf("code %d, opcode %d", code, op), func(t *testing.T) {
+				t.Parallel() // it mostly waits
+				f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 6 * time.Second })
+				<-f.Proxies[0].RefuseReply(servertest.MatchOp(op), code, 1)
+				after := time.Now()
+				require.Eventually(t, func() bool {
+					return f.s.State() == backend.Lost || f.s.Deadline().After(after.Add(f.s.TTL()))
+				}, 30*time.Second, 10*time.Millisecond)
+				assert.NotEqual(t, backend.Lost, f.s.State())
+			})
 		}
-		after := time.Now()
-		require.Eventually(t, func() bool { return f.s.Deadline().After(after.Add(f.s.TTL() / 2)) }, 30*time.Second, 10*time.Millisecond)
-		require.NotEqual(t, backend.Lost, f.s.State())
 	}
+}
+
+// TestVotesEndTheLink: something in between ends each link at the first vote. The session is
+// lost in the end, and does not dial without a pause until then.
+func TestVotesEndTheLink(t *testing.T) {
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	f.Proxies[0].DropRequest(zktest.MatchVote, 4096)
+	require.Eventually(t, func() bool { return f.s.State() == backend.Lost }, 30*time.Second, 10*time.Millisecond)
+	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
+}
+
+// TestPatienceBesideDeposedServers: two of three servers follow a deposed leader: they take
+// the session back, answer syncs, and no vote. The session finds the third in time.
+func TestPatienceBesideDeposedServers(t *testing.T) {
+	server := servertest.SharedZooKeeper(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p := zktest.NewProcess(t, []string{server.Addr(), server.Addr(), server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 12 * time.Second })
+	p.Proxies[1].Refuse(true)
+	p.Proxies[2].Refuse(true)
+	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(ctx)
+	for _, deposed := range p.Proxies[1:] {
+		deposed.Refuse(false)
+		_, release := deposed.HoldReply(zktest.MatchVote)
+		defer release()
+	}
+	moved := deadlineMoves(s)
+	require.Eventually(t, moved, 30*time.Second, 10*time.Millisecond)
+	lost := p.Proxies[0].DropRequest(servertest.MatchOp(servertest.OpSync), 1)
+	<-lost
+	require.Eventually(t, func() bool {
+		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && deadlineBeyond(s, 2*s.TTL()/3)
+	}, 30*time.Second, 10*time.Millisecond)
+	assert.NotEqual(t, backend.Lost, s.State(), "a server that is well was in the list")
 }
 
 // TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
@@ -93,6 +132,11 @@ func TestVotesAreShared(t *testing.T) {
 	t.Logf("%d syncs, %d votes", rounds.Load(), votes.Load())
 	assert.Positive(t, votes.Load())
 	assert.Less(t, votes.Load(), rounds.Load()/4)
+}
+
+// deadlineBeyond tells whether the window is open for some more time.
+func deadlineBeyond(s backend.Session, more time.Duration) bool {
+	return time.Until(s.Deadline()) > more
 }
 
 // deadlineMoves returns a condition that holds once the deadline has moved from now on.

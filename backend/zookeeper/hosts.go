@@ -26,17 +26,18 @@ const (
 // can be interrupted, and what is queued stays queued.
 type hosts struct {
 	servers   []string
+	trusting  bool          // a handshake is all that there is to know of a server
 	exhausted chan struct{} // closed when all have been tried in vain, the first time
 
 	mu       sync.Mutex
 	next     int
-	tried    int // since the last success
+	tried    int // since a server was seen to serve
 	closing  bool
 	failures unavailable
 }
 
-func newHosts(servers []string) *hosts {
-	h := &hosts{exhausted: make(chan struct{})}
+func newHosts(servers []string, trusting bool) *hosts {
+	h := &hosts{trusting: trusting, exhausted: make(chan struct{})}
 	for _, i := range rand.Perm(len(servers)) {
 		h.servers = append(h.servers, servers[i])
 	}
@@ -63,12 +64,22 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	return server, h.closing
 }
 
-// Connected implements zk.HostProvider: a session was granted or resumed.
+// Connected implements zk.HostProvider: a session was granted or resumed. That a server
+// does so does not mean that it serves: see session.beat.
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = 0
 	h.failures = unavailable{}
+	if h.trusting {
+		h.tried = 0
+	}
+}
+
+// serves notes that the server of the present link serves.
+func (h *hosts) serves() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tried = 0
 }
 
 // close ends the search.
@@ -135,6 +146,9 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	}
 	began := time.Now()
 	timeout := s.cfg.connectTimeout(s.asked)
+	if s.isOpen() {
+		timeout = s.patience(timeout)
+	}
 	conn, err := s.cfg.dial(s.dialing, network, address, timeout)
 	if err != nil {
 		s.hosts.note(address, err)

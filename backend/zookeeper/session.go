@@ -78,7 +78,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		cfg:     cfg,
 		ballot:  ballot,
 		asked:   ttl,
-		hosts:   newHosts(cfg.Servers),
+		hosts:   newHosts(cfg.Servers, cfg.Heartbeat == HeartbeatPing),
 		started: make(chan struct{}),
 		opened:  make(chan struct{}),
 		done:    make(chan struct{}),
@@ -199,6 +199,16 @@ func (s *session) event(e zk.Event) {
 		s.suspend()
 	case zk.StateExpired:
 		s.lose(errExpired)
+	}
+}
+
+// isOpen tells whether the session was granted, and is live or was.
+func (s *session) isOpen() bool {
+	select {
+	case <-s.opened:
+		return true
+	default:
+		return false
 	}
 }
 
