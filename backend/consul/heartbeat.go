@@ -71,12 +71,16 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // see renew. Everything else (no leader, 5xx, a refused token, no answer) says nothing about
 // the session, and is ridden out until the window ends.
 //
-// A renewal says nothing about what is awaited either: a look at that comes with it, in the
-// same time, and without it the session is not Live. The window moves all the same.
+// A renewal says nothing about what is awaited either: a look at that follows it, in the
+// same time, and without it the session is not Live. Nor does the window move then: a leader
+// whose disk stalls answers renewals for as long as that lasts, and does not step down when it
+// is cut off besides, but it cannot answer a look, which a quorum confirms. With a check looks
+// come more often than renewals: a notice is to be in time by the TTL that the session has.
 func (s *session) beat(renewed time.Time) {
 	defer s.calls.Done()
 	timer := time.NewTimer(s.lease.every())
 	defer timer.Stop()
+	looked := renewed
 	for pause := newPause(); ; {
 		select {
 		case <-timer.C:
@@ -89,11 +93,15 @@ func (s *session) beat(renewed time.Time) {
 		renew := s.lease.check == "" || !live || time.Since(renewed) > s.lease.timeout/4
 		sent := time.Now()
 		err := s.within(s.lease.every(), func(ctx context.Context) error { return s.beatOnce(ctx, renew, sent, renewed) })
+		if err == nil && (renew || time.Since(looked) > s.lease.ttl-s.lease.every()) {
+			if err = s.within(s.lease.every()-time.Since(sent), s.watches.look); err == nil {
+				looked = sent
+			}
+		}
 		if err == nil {
 			s.window.Extend(sent)
 			if renew {
 				renewed = sent
-				err = s.within(s.lease.every()-time.Since(sent), s.watches.look)
 			}
 		}
 		switch {

@@ -29,6 +29,7 @@ type commit struct {
 	fence    string        // of the attempt that may yet be, or have been, applied; or ""
 	patience time.Duration // for the next attempt
 	late     bool          // the last one was not answered in time
+	answered bool          // the last one was: nothing of it comes any more
 	give     func()        // gives the commit's turns back
 	kept     bool          // and is called later
 }
@@ -122,7 +123,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if err != nil {
 		return nil, false, err
 	}
-	c.began, c.fence = s.newest.Load(), fence
+	c.began, c.fence, c.answered = s.newest.Load(), fence, false
 	c.patience = max(s.patience(), s.longer(c.patience))
 	if c.late {
 		s.shift(ctx)
@@ -157,6 +158,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return nil, false, unanswered(s.over(ctx), err)
 	}
 	s.poke()
+	c.answered = is(err, rpctypes.ErrNoSpace)
 	return c.resolve(ctx, p, err)
 }
 
@@ -185,6 +187,7 @@ func unanswered(over, err error) error {
 // finish brings the entries of a commit that was done into order.
 func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, error) {
 	c.s.saw(out.rev)
+	c.answered = true
 	for i, op := range c.ops {
 		if op.Kind != backend.OpEnqueue {
 			continue

@@ -57,7 +57,11 @@ func isUnclear(err error) bool {
 	switch code(err) {
 	case codes.Unknown, codes.Internal:
 		return !isTransient(err)
-	case codes.ResourceExhausted: // of gRPC, not of etcd: an answer larger than the client takes
+	case codes.ResourceExhausted:
+		if is(err, rpctypes.ErrNoSpace) {
+			return true // a server that finds no room as it applies a transaction applies it, and says this
+		}
+		// Of gRPC, not of etcd: an answer larger than the client takes.
 		var server rpctypes.EtcdError
 		return !errors.As(err, &server) && !strings.Contains(err.Error(), "trying to send")
 	}

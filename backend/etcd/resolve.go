@@ -106,6 +106,16 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	return answer.Header.Revision, nil
 }
 
+// sealed returns a revision from which on nothing of the attempt comes any more. One that
+// was answered is over. Where it was said that there is no space, no fence could be put.
+func (c *commit) sealed(ctx context.Context) (int64, error) {
+	if !c.answered {
+		return c.seal(ctx)
+	}
+	_, seen, err := c.s.snapshot(ctx, clientv3.OpGet(c.fence, clientv3.WithKeysOnly()))
+	return seen + 1, err
+}
+
 // history returns the revisions, since before the attempt and up to the fence, at which
 // something was done to the witness' key that the attempt would have done.
 func (c *commit) history(ctx context.Context) ([]int64, error) {
@@ -228,7 +238,7 @@ func (c *commit) all(ctx context.Context, rev int64, opts ...clientv3.OpOption) 
 
 // undo removes the ephemeral entries of an abandoned commit, if there are any.
 func (c *commit) undo(ctx context.Context) error {
-	sealed, err := c.seal(ctx)
+	sealed, err := c.sealed(ctx)
 	if err != nil {
 		return err
 	}
