@@ -5,7 +5,8 @@
 // At most one candidate of an election holds a valid term at any time, whatever is
 // delayed, repeated, lost or paused: [Term.Context] is done before the service can
 // give the seat to another, by a trust window that depends on no remote clock and
-// on no notice. [Term.Token] rises strictly from term to term. No return path
+// on no notice. (An operator who deletes the leader's entry is an exception, and a leader
+// of the service's own servers that goes on after a long pause.) [Term.Token] rises strictly from term to term. No return path
 // leaves an entry behind that could block the election. A campaign recovers by
 // itself from lost sessions, deleted paths and servers that are away, or returns
 // an error. docs/guarantees.md has all nine promises, what each means and does

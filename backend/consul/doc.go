@@ -26,7 +26,7 @@
 // each renewal, about every third of the TTL, one consistent read compares all that is
 // awaited with what is there. A session is [backend.Live] only with that, and so hears of a
 // change in less than its TTL: see registry.look. With a Check renewals are a quarter of the
-// SessionTimeout apart.
+// SessionTimeout apart, so that there are looks in between, and it is twice the TTL.
 //
 // # What it does not guarantee
 //

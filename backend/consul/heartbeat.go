@@ -55,7 +55,8 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 //     before, p + TTL, or else the session was lost by then. So t + TTL ≤ p + 2 TTL ≤
 //     q + 2 TTL. What it answers thereafter, until it steps down, may be later by that
 //     time: some milliseconds where it was paused, as its lease has run out then, and
-//     nothing where it was cut off, as it steps down before another is elected. That, and
+//     nothing where it was cut off, as it steps down before another is elected. Where its
+//     disk stalls it does not step down; but then it answers no look, see below. That, and
 //     the clocks' rates, are what the margin, a twentieth of the TTL, is for.
 //
 // What ends a session at once, whatever its TTL, is not covered by any window: that the

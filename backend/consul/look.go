@@ -29,14 +29,16 @@ import (
 //   - What it has found out of date is read by a request like any other, which begins at
 //     once and on another link, as giving up a query closes the one it was on.
 //
-// With a check the renewals are those of the session, a quarter of its timeout apart.
+// With a check the renewals are those of the session, a quarter of its timeout apart, which
+// may be long beside the TTL, the check's. So there are looks without a renewal, a TTL apart
+// at most, and what hangs is found in less than twice the TTL.
 //
 // What it costs is a request per renewal, however many entries are waited for, and no
 // values: the servers compare the indexes of their last writes. Only of a directory the
 // names come back.
 //
-// It is not for a look to end a session. The renewal has moved the window by then, and what
-// only refuses to look is an answer: the queries are at work.
+// The window moves with a look only: see beat. What only refuses to look is an answer, and
+// no reason to suspend a session: the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
