@@ -47,6 +47,11 @@ others = $(filter-out $(addprefix %/,$(COMPUTING)),$(shell GOWORK=off $(GO) list
 # candidates take, and their code is no other than on memory and on one server.
 CLUSTERS = ^TestElectionOn.*Clusters$$
 
+# These start most servers, a dozen at once, on networks of their own or to break them. Beside
+# them whatever else waits for a server would wait for too long.
+CROWDS = ^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$$
+CROWDED = ./backend/zookeeper ./backend/etcd ./internal/servertest ./internal/chaos
+
 # All is compiled first, and on the disk, lest the compiler and its files get in the way.
 # What follows is tried whether or not what was before it failed.
 test: setup
@@ -65,7 +70,8 @@ test-modules:
 # The package that takes longest begins first, so that the others are done beside it. The
 # last thing printed is the matrix of rules and combinations.
 test-matrix:
-	GOWORK=off $(GO) run ./internal/testmatrix -race $(TEST) -skip '$(CLUSTERS)' ./conformance $(others) -- \
+	GOWORK=off $(GO) run ./internal/testmatrix -race $(TEST) -skip '$(CLUSTERS)|$(CROWDS)' ./conformance $(others) -- \
+		-race -p 1 -parallel 3 -timeout 20m -run '$(CROWDS)' $(CROWDED) -- \
 		$(TEST) -run '$(CLUSTERS)' ./conformance
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says

@@ -52,8 +52,19 @@ func serviceMemberFrozen(r *run) {
 				_ = r.svc.ResumeMember(frozen) // the rule is broken already
 			}
 		}()
-		writer.delete(e)
-		writer.delete(f)
+		for _, gone := range []backend.Entry{e, f} {
+			r.until("what is waited for is deleted", func() bool {
+				_, err := writer.Session.Commit(r.ctx, nil, backend.Delete(gone))
+				if errors.Is(err, backend.ErrSessionLost) {
+					writer, _ = at(frozen + 2) // until another member led its window has passed
+					return false
+				}
+				if !errors.Is(err, backend.ErrNoEntry) { // it goes with the session, too
+					r.nothing("delete", err)
+				}
+				return true
+			})
+		}
 		second.hears(alsoWaiting)
 		first.hears(waiting)
 		resumed = true
