@@ -91,7 +91,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	s.pin = &pin{
 		granted:   s.granted,
 		answered:  s.answered,
-		voted:     ballot.cast,
+		voted:     s.voteAnswered,
 		expired:   func() { s.lose(errExpired) },
 		oversize:  func() { s.oversize.Add(1) },
 		maxAnswer: cfg.MaxResponse,
@@ -183,6 +183,13 @@ func (s *session) answered(sent time.Time) {
 	if s.cfg.Heartbeat == HeartbeatPing {
 		s.window.Extend(sent)
 	}
+}
+
+// voteAnswered is called with each write that is answered: a quorum has followed the leader
+// of the epoch since it was sent, and the server serves.
+func (s *session) voteAnswered(sent time.Time, epoch uint64) {
+	s.ballot.cast(sent, epoch)
+	s.hosts.serves()
 }
 
 // event is called by the client library for every event, synchronously and in the
