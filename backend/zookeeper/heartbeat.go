@@ -225,31 +225,24 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		return time.Time{}, err
 	case transient(err):
 		// Where the link still stands it is the server's own word that it does not serve.
-		if s.isOn(gen) {
+		if now, live := s.linked(); live && now == gen {
 			s.pin.cut()
 		}
 		return time.Time{}, err
 	default:
 		return time.Time{}, err
 	}
-	if !s.hasLinked(gen) {
+	if now, _ := s.linked(); now != gen {
 		return time.Time{}, errNewLink // it may have been answered on the new one
 	}
 	return sent, nil
 }
 
-// hasLinked tells whether a link is the latest, be it broken.
-func (s *session) hasLinked(gen uint64) bool {
+// linked returns the latest link, and whether the session is in touch on it.
+func (s *session) linked() (gen uint64, live bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.gen == gen
-}
-
-// isOn tells whether the session is in touch on a link.
-func (s *session) isOn(gen uint64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gen == gen && s.state == backend.Live
+	return s.gen, s.state == backend.Live
 }
 
 // askLeader has the leader answer, by a sync. The path may be any; it need not exist.

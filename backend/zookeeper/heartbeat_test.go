@@ -100,7 +100,7 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 	lost := p.Proxies[0].DropRequest(servertest.MatchOp(servertest.OpSync), 1)
 	<-lost
 	require.Eventually(t, func() bool {
-		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && deadlineBeyond(s, 2*s.TTL()/3)
+		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && time.Until(s.Deadline()) > 2*s.TTL()/3
 	}, 30*time.Second, 10*time.Millisecond)
 	assert.NotEqual(t, backend.Lost, s.State(), "a server that is well was in the list")
 }
@@ -132,11 +132,6 @@ func TestVotesAreShared(t *testing.T) {
 	t.Logf("%d syncs, %d votes", rounds.Load(), votes.Load())
 	assert.Positive(t, votes.Load())
 	assert.Less(t, votes.Load(), rounds.Load()/4)
-}
-
-// deadlineBeyond tells whether the window is open for some more time.
-func deadlineBeyond(s backend.Session, more time.Duration) bool {
-	return time.Until(s.Deadline()) > more
 }
 
 // deadlineMoves returns a condition that holds once the deadline has moved from now on.

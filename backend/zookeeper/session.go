@@ -315,9 +315,7 @@ func (s *session) shutdown(cause error) {
 	if cause == errExpired {
 		s.pin.kill(errExpired) // nothing is left at the server
 	}
-	select {
-	case <-s.opened:
-	default:
+	if !s.isOpen() {
 		// Nobody wants it any more. What is granted already is closed below; nothing is
 		// asked for that the server would keep for its whole timeout.
 		s.hosts.close()
