@@ -93,15 +93,11 @@ const (
 	envReport  = "ELECTOR_MUTANT_REPORT"
 )
 
-// TestSuite is what a child runs: one suite on one mutant, which fails. Where no mutant
-// is named it is the control: on none of them any rule fails.
+// TestSuite is what a child runs: one suite on one mutant, which fails.
 func TestSuite(t *testing.T) {
 	name, child := os.LookupEnv(envMutant)
 	if !child {
-		for _, suite := range suites {
-			t.Run(suite, func(t *testing.T) { Mutant{}.try(t, suite, nil) })
-		}
-		return
+		return // TestMutants starts the children
 	}
 	m, ok := Named(name)
 	if !ok {
