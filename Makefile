@@ -1,5 +1,7 @@
-# make test     does its own set-up and runs everything, with the race detector; then
-#               prints which rule held on which strategy and service
+# make test     does its own set-up and tries everything once, on every service: ten minutes.
+#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one
+# make test-all tries all rules on all strategies, services and clusters: half an hour
+# make test-times prints where the time of the last of these went
 # make lint     gofmt, vet, staticcheck, go mod tidy
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
@@ -31,48 +33,20 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-computing test-modules test-matrix lint bench compare fuzz load setup quickstart fencing mutants prove chaos
+.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup quickstart fencing mutants prove chaos
 
-# Rules on real servers mostly wait, so more of them run side by side than there are
-# processors.
-TEST = -parallel 12 -timeout 20m
+# What the tests need beyond Go is set up first.
+TESTRUN = GOWORK=off $(GO) run ./internal/testrun
 
-# A session is lost that nobody has a processor for in time. So those come first that only
-# compute, and without the race detector: they look for wrong orders, not for races, and
-# what they try runs under it on memory.
-COMPUTING = conformance/explore internal/mutants
-others = $(filter-out $(addprefix %/,$(COMPUTING)),$(shell GOWORK=off $(GO) list ./...))
-
-# On clusters, too: there are most servers then, the detector more than doubles what the
-# candidates take, and their code is no other than on memory and on one server.
-CLUSTERS = ^TestElectionOn.*Clusters$$
-
-# These start most servers, a dozen at once, on networks of their own or to break them. Beside
-# them whatever else waits for a server would wait for too long.
-CROWDS = ^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$$
-CROWDED = ./backend/zookeeper ./backend/etcd ./internal/servertest ./internal/chaos
-
-# All is compiled first, and on the disk, lest the compiler and its files get in the way.
-# What follows is tried whether or not what was before it failed.
 test: setup
-	$(call each,$(MODULES),$(GO) list -race -test -deps -export ./... >/dev/null)
-	GOWORK=off $(GO) list -test -deps -export ./conformance $(COMPUTING:%=./%) >/dev/null
-	GOWORK=off $(GO) test -race -run '^TestSteppedCandidate$$' ./internal/chaos
-	sync
-	@$(MAKE) --no-print-directory --keep-going --jobs=1 test-computing test-modules test-matrix
+	@$(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) $(if $(TURN),-turn $(TURN)) test
 
-test-computing:
-	GOWORK=off $(GO) test $(TEST) $(COMPUTING:%=./%)
+test-all: setup
+	@$(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) all
 
-test-modules:
-	$(call each,$(filter-out .,$(MODULES)),$(GO) test -race $(TEST) ./...)
-
-# The package that takes longest begins first, so that the others are done beside it. The
-# last thing printed is the matrix of rules and combinations.
-test-matrix:
-	GOWORK=off $(GO) run ./internal/testmatrix -race $(TEST) -skip '$(CLUSTERS)|$(CROWDS)' ./conformance $(others) -- \
-		-race -p 1 -parallel 3 -timeout 20m -run '$(CROWDS)' $(CROWDED) -- \
-		$(TEST) -run '$(CLUSTERS)' ./conformance
+# Of the last run: where its time went, and what go test said of each package.
+test-times test-summary:
+	@$(TESTRUN) $(@:test-%=%)
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says
 # how far it has got.

@@ -124,10 +124,7 @@ var (
 
 const atTheInstant = "a notice shows what stood at the instant of the change, and may be late; a read after it would cost two fifths of a handover"
 
-var (
-	all   = flag.Bool("all", false, "try clusters with parentwatch, too, which is there to be compared with")
-	stall = flag.Duration("stall", 0, "pause a member of each cluster, at random, for up to this long, over and over: it is behind the others then")
-)
+var stall = flag.Duration("stall", 0, "pause a member of each cluster, at random, for up to this long, over and over: it is behind the others then")
 
 func init() {
 	flag.DurationVar(&servertest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
@@ -169,12 +166,12 @@ var servers = []place{
 }
 
 func TestElectionOnServers(t *testing.T) {
-	tryAll(t, strategies, servers...)
+	tryAll(t, servers...)
 }
 
 func TestElectionOnClusters(t *testing.T) {
 	t.Parallel()
-	tryAll(t, onClusters(),
+	tryAll(t,
 		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
@@ -191,28 +188,18 @@ func TestElectionOnClusters(t *testing.T) {
 // It runs beside the one above, as it mostly waits: for sessions of ten seconds.
 func TestElectionOnConsulClusters(t *testing.T) {
 	t.Parallel()
-	tryAll(t, onClusters(), place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+	tryAll(t, place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
 		s := consultest.Cluster(t)
 		stalls(t, s.Members)
 		return s.Service(consul.MinSessionTimeout, consul.Config{})
 	}, noEnd, lateOnConsul})
 }
 
-// onClusters are the strategies to try there.
-func onClusters() []conformance.ElectionConfig {
-	if *all {
-		return strategies
-	}
-	return slices.DeleteFunc(slices.Clone(strategies), func(c conformance.ElectionConfig) bool {
-		return c.Strategy == parentwatch.New()
-	})
-}
-
-// tryAll tries the strategies side by side, on one place after the other: with more servers
-// at a time, two processors do not keep all sessions alive.
-func tryAll(t *testing.T, strategies []conformance.ElectionConfig, places ...place) {
+// tryAll tries every strategy on each place, all side by side: they mostly wait.
+func tryAll(t *testing.T, places ...place) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			for _, cfg := range strategies {
 				t.Run(cfg.Strategy.Name(), func(t *testing.T) {
 					t.Parallel()

@@ -1,151 +1,211 @@
-// Command testmatrix runs go test with the arguments it is given, prints what go test
-// prints, and then, as tables, what the conformance suites have reported: every rule
-// on every combination of a strategy and a service.
+// Command testrun runs this project's tests in tiers, prints in short what became of
+// them, and keeps the rest in files.
 //
-//	go run ./internal/testmatrix -race ./... -- ./conformance -run Clusters
+//	testrun [-service zookeeper] [-turn n] test    everything once
+//	testrun rest                                   what test leaves out
+//	testrun all                                    both, one after the other
+//	testrun times                                  where the time of the last run went
+//	testrun summary                                what go test said of each package of the last run
 //
-// With -- between them it runs go test once with each list of arguments, one after the
-// other, whatever became of those before.
+// plan.go says what belongs to which tier. The files are in the folder .test: events.json,
+// what go test -json printed; matrix.txt, every rule on every combination of a strategy and
+// a service; and output.txt, what go test without -json would have printed.
 //
-// Reports of tests called TestElectionOn… and TestConformance… are taken; other tests
-// try the suites on something that isn't this library's, or is broken on purpose.
-//
-// It ends with go test's own exit code, the first that tells of a failure. Results from
-// go's cache count: go test repeats what such a test has printed.
+// It ends with go test's own exit code, the first that tells of a failure; whatever fails,
+// the rest is run.
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 )
+
+// folder has what the last run left, for times, summary and whoever wants to read more.
+const folder = ".test"
 
 func main() {
 	// An interrupt goes to go test, too, which then ends; so does this.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	code, err := run(os.Args[1:], os.Stdout, os.Stderr)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "testmatrix:", err)
+		fmt.Fprintln(os.Stderr, "testrun:", err)
+		code = cmp.Or(code, 1)
 	}
 	os.Exit(code)
 }
 
 func run(args []string, stdout, stderr io.Writer) (code int, err error) {
-	var reports reports
-	for more := true; more; {
-		list := args
-		i := slices.Index(args, "--")
-		if more = i >= 0; more {
-			list, args = args[:i], args[i+1:]
-		}
-		c, e := test(list, &reports, stdout, stderr)
-		code, err = cmp.Or(code, c), errors.Join(err, e)
+	if len(args) > 0 && args[0] == metered {
+		return meter(args[1:])
 	}
-	reports.print(stdout)
-	return code, err
+	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	service := flags.String("service", "", "only what concerns this one: "+strings.Join(services, ", "))
+	turn := flags.Int("turn", -1, "which of the combinations that take turns: from 0; by default the one after the last run's")
+	if err := flags.Parse(args); err != nil {
+		return 2, nil // said by flags
+	}
+	switch {
+	case flags.NArg() != 1:
+		return 2, errors.New("say one of test, rest, all, times and summary")
+	case *service != "" && !slices.Contains(services, *service):
+		return 2, fmt.Errorf("no service is called %q: say one of %s", *service, strings.Join(services, ", "))
+	}
+	switch what := flags.Arg(0); what {
+	case "times":
+		return 0, printTimes(stdout, folder)
+	case "summary":
+		return 0, printSummary(stdout, folder)
+	case "test", "rest", "all":
+		if *turn < 0 {
+			*turn = nextTurn()
+		}
+		return runTier(tier(what), *service, *turn, stdout)
+	default:
+		return 2, fmt.Errorf("%q: say one of test, rest, all, times and summary", what)
+	}
 }
 
-// test runs go test once.
-func test(args []string, reports *reports, stdout, stderr io.Writer) (code int, err error) {
-	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
-	cmd.Stderr = stderr
-	events, err := cmd.StdoutPipe()
+// nextTurn is the one after the last run's. Without a run, as in a fresh clone, it is the
+// number of commits: what takes turns changes from one to the next.
+func nextTurn() int {
+	text, err := os.ReadFile(filepath.Join(folder, turnFile))
+	if err != nil {
+		text, _ = exec.Command("git", "rev-list", "--count", "HEAD").Output() // none in an archive
+	}
+	last, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return last + 1
+}
+
+// The files in the folder.
+const (
+	eventsFile = "events.json"
+	outputFile = "output.txt"
+	matrixFile = "matrix.txt"
+	turnFile   = "turn"
+)
+
+// Events of testrun's own in the file: a stage begins, and ends.
+const (
+	stageBegins = "stage-begins"
+	stageEnds   = "stage-ends"
+)
+
+// runTier runs the stages of a tier, one after the other, whatever became of those before.
+func runTier(t tier, service string, turn int, stdout io.Writer) (code int, err error) {
+	if err := os.RemoveAll(folder); err != nil {
+		return 1, err
+	}
+	if err := os.MkdirAll(folder, 0o777); err != nil {
+		return 1, err
+	}
+	if err := os.WriteFile(filepath.Join(folder, turnFile), fmt.Appendln(nil, turn), 0o666); err != nil {
+		return 1, err
+	}
+	var files [3]*os.File
+	for i, n := range []string{eventsFile, outputFile, matrixFile} {
+		if files[i], err = os.Create(filepath.Join(folder, n)); err != nil {
+			return 1, err
+		}
+		defer func() { err = errors.Join(err, files[i].Close()) }()
+	}
+	packages, err := packages()
 	if err != nil {
 		return 1, err
 	}
-	if err := cmd.Start(); err != nil {
+	stages := plan(t, service, turn, packages)
+	begun := time.Now()
+	fmt.Fprintf(stdout, "[0/%d] compile\n", len(stages))
+	if err := compile(stages); err != nil {
 		return 1, err
 	}
-	p := printer{out: stdout, tests: make(map[name]*strings.Builder)}
-	readErr := each(events, func(e event) {
-		p.print(e)
-		reports.take(e)
-	})
-	waitErr := cmd.Wait()
-	var exit *exec.ExitError
-	switch {
-	case errors.As(waitErr, &exit) && exit.ExitCode() > 0:
-		return exit.ExitCode(), readErr
-	case errors.Join(waitErr, readErr) != nil:
-		return 1, errors.Join(waitErr, readErr)
+	all := outcome{screen: stdout, file: files[1]}
+	events := json.NewEncoder(files[0])
+	for i, s := range stages {
+		fmt.Fprintf(stdout, "[%d/%d] %s\n", i+1, len(stages), s.name)
+		c, e := runStage(s, i, &all, events)
+		code, err = cmp.Or(code, c), errors.Join(err, e)
 	}
-	return 0, nil
+	if t == allTiers && service == "" {
+		all.complete()
+	}
+	if len(all.broken) > 0 {
+		code = cmp.Or(code, 1)
+	}
+	all.reports.print(files[2])
+	all.end(time.Since(begun), turn)
+	return code, err
 }
 
-// An event is a line that go test -json prints; see go doc test2json.
-type event struct {
-	Action, Package, ImportPath, Test, Output string
+func runStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err error) {
+	profiles, err := filepath.Abs(filepath.Join(folder, "cpu", strconv.Itoa(i+1)))
+	if err != nil {
+		return 1, err
+	}
+	begun := time.Now()
+	var lost error
+	keep := func(e event) {
+		if err := events.Encode(e); err != nil {
+			lost = err
+		}
+	}
+	keep(event{Action: stageBegins, Output: s.name})
+	code, err = s.run(profiles, func(e event) {
+		keep(e)
+		all.take(e)
+	})
+	keep(event{Action: stageEnds, Elapsed: time.Since(begun).Seconds()})
+	all.endOfStage()
+	return code, errors.Join(err, lost)
 }
 
-// each calls do for each event. What is no event is passed on as output: go test
-// prints some errors of its own as they are.
-func each(r io.Reader, do func(event)) error {
-	lines := bufio.NewReader(r)
-	for {
-		line, err := lines.ReadString('\n')
-		if line != "" {
-			e := event{}
-			if json.Unmarshal([]byte(line), &e) != nil {
-				e = event{Action: "output", Output: line}
-			}
-			do(e)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
+// compile has all that the stages need in Go's cache and on the disk, lest the compiler and
+// its files get in the way of what waits.
+func compile(stages []stage) error {
+	for _, s := range stages {
+		if err := s.compile(); err != nil {
 			return err
 		}
 	}
-}
-
-// A name is that of a test, with its package.
-type name struct{ pkg, test string }
-
-// A printer prints what go test without -v prints: of a test that passed nothing, of
-// one that failed all, and a line for each package.
-type printer struct {
-	out   io.Writer
-	tests map[name]*strings.Builder
-}
-
-func (p *printer) print(e event) {
-	of := name{e.Package, e.Test}
-	switch {
-	case e.Action == "build-output", e.Action == "output" && e.Test == "":
-		if e.Output != "PASS\n" {
-			io.WriteString(p.out, e.Output)
-		}
-	case e.Action == "output":
-		if strings.HasPrefix(e.Output, "=== ") {
-			return // RUN, PAUSE, CONT, NAME
-		}
-		if p.tests[of] == nil {
-			p.tests[of] = new(strings.Builder)
-		}
-		p.tests[of].WriteString(e.Output)
-	case e.Test != "" && (e.Action == "pass" || e.Action == "skip"):
-		delete(p.tests, of)
-	case e.Test != "" && e.Action == "fail":
-		if said := p.tests[of]; said != nil {
-			io.WriteString(p.out, said.String())
-		}
-		delete(p.tests, of)
-	case e.Action == "fail":
-		// A test that was running when the package was ended by force has no end.
-		for t, said := range p.tests {
-			if t.pkg == e.Package {
-				io.WriteString(p.out, said.String())
-				delete(p.tests, t)
+	// The candidate of internal/chaos whose clock can be stepped has a build of its own.
+	for _, s := range stages {
+		if slices.Contains(s.packages, "internal/chaos") {
+			stepped := stage{race: true, packages: []string{"internal/chaos"}}
+			if out, err := stepped.command("test", "-run=^TestSteppedCandidate$").CombinedOutput(); err != nil {
+				return fmt.Errorf("%w\n%s", err, out)
 			}
+			break
 		}
 	}
+	return exec.Command("sync").Run()
 }
+
+// packages are those of the library's module.
+func packages() ([]string, error) {
+	cmd := exec.Command("go", "list", "./...")
+	cmd.Env, cmd.Stderr = alone(), os.Stderr
+	list, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go list ./...: %w", err)
+	}
+	var folders []string
+	for _, path := range strings.Fields(string(list)) {
+		folders = append(folders, event{Package: path}.folder())
+	}
+	return folders, nil
+}
+
+// alone is the environment in which a module is built by its own go.mod, as its users do.
+func alone() []string { return append(os.Environ(), "GOWORK=off") }

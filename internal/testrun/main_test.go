@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 )
@@ -20,12 +21,11 @@ func stream(name, outcome string, lines ...string) string {
 func show(t *testing.T, events string) (printed, tables string) {
 	t.Helper()
 	var out, matrix strings.Builder
-	var r reports
-	p := printer{out: &out, tests: make(map[name]*strings.Builder)}
-	if err := each(strings.NewReader(events), func(e event) { p.print(e); r.take(e) }); err != nil {
+	o := outcome{screen: &out, file: io.Discard}
+	if err := each(strings.NewReader(events), o.take); err != nil {
 		t.Fatal(err)
 	}
-	r.print(&matrix)
+	o.reports.print(&matrix)
 	return out.String(), matrix.String()
 }
 
@@ -57,24 +57,12 @@ func TestPrintsWhatIsNoEvent(t *testing.T) {
 		`{"Action":"output","Package":"p","Test":"TestHangs","Output":"    was here\n"}`+"\n"+
 		`{"Action":"output","Package":"p","Output":"FAIL\tp\t1s\n"}`+"\n"+
 		`{"Action":"fail","Package":"p"}`+"\n")
-	for _, want := range []string{"go: no such flag\n", "p.go:1: bad\n", "    was here\n", "FAIL\tp\t1s\n"} {
+	for _, want := range []string{"go: no such flag\n", "p.go:1: bad\n", "    was here\n", "BROKEN p"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in what was printed:\n%s", want, printed)
 		}
 	}
 	if tables != "" {
 		t.Errorf("tables of nothing:\n%s", tables)
-	}
-}
-
-// Each list of arguments is a run of its own, and the first failure is told at the end.
-func TestLists(t *testing.T) {
-	var out, complaints strings.Builder
-	code, err := run([]string{"-no-such-flag", "--", "-vet=off", "-list", "^TestTables$", "."}, &out, &complaints)
-	if code == 0 || err != nil {
-		t.Errorf("exit code %d, error %v", code, err)
-	}
-	if all := out.String() + complaints.String(); !strings.Contains(all, "no-such-flag") || !strings.Contains(all, "TestTables\n") {
-		t.Errorf("printed:\n%s", all)
 	}
 }

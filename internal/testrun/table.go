@@ -16,6 +16,7 @@ type report struct {
 	strategy string // "" for the suite of backends
 	service  string
 	results  map[string]result // by rule
+	void     int               // attempts
 }
 
 type result struct{ outcome, reason string }
@@ -27,8 +28,8 @@ const (
 
 // The lines of conformance.Report as t.Log prints them.
 var (
-	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable$`)
-	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?:: (.*))?$`)
+	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable(?:, (\d+) void attempts?)?$`)
+	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?: \(\d+ void attempts?: .*\))?(?:: (.*))?$`)
 	ours = regexp.MustCompile(`^Test(ElectionOn|Conformance)`)
 )
 
@@ -46,6 +47,7 @@ func (r *reports) take(e event) {
 	of, text := name{e.Package, e.Test}, strings.TrimRight(e.Output, "\n")
 	if m := head.FindStringSubmatch(text); m != nil {
 		next := &report{strategy: m[1], service: m[2], results: make(map[string]result)}
+		next.void, _ = strconv.Atoi(m[3]) // none is told
 		if r.open == nil {
 			r.open = make(map[name]*report)
 		}
@@ -62,11 +64,24 @@ func (r *reports) take(e event) {
 
 // print prints a table per suite, and the reasons why rules were left out.
 func (r *reports) print(w io.Writer) {
-	elections := slices.DeleteFunc(slices.Clone(r.all), func(p *report) bool { return p.strategy == "" })
+	elections := r.elections()
 	backends := slices.DeleteFunc(slices.Clone(r.all), func(p *report) bool { return p.strategy != "" })
 	table(w, "Elections: every strategy on every service", elections)
 	table(w, "Backends: the rules of the contract", backends)
 	summary(w, elections)
+}
+
+func (r *reports) elections() []*report {
+	return slices.DeleteFunc(slices.Clone(r.all), func(p *report) bool { return p.strategy == "" })
+}
+
+// void counts the attempts at rules that were void.
+func (r *reports) void() int {
+	n := 0
+	for _, p := range r.all {
+		n += p.void
+	}
+	return n
 }
 
 // table prints a row per rule and a column per service. A cell has a letter per
@@ -184,6 +199,9 @@ func numbers(p *report) string {
 	out := strconv.Itoa(count[passed])
 	if n := count[notApplicable]; n > 0 {
 		out += fmt.Sprintf(", %d n/a", n)
+	}
+	if p.void > 0 {
+		out += fmt.Sprintf(", %d void", p.void)
 	}
 	if broken := len(p.results) - count[passed] - count[notApplicable]; broken > 0 {
 		out += fmt.Sprintf(", **%d BROKEN**", broken)

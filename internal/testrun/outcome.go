@@ -1,0 +1,215 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A name is that of a test, with its package's folder.
+type name struct{ pkg, test string }
+
+func (n name) String() string {
+	if n.test == "" {
+		return n.pkg
+	}
+	return n.pkg + " " + n.test
+}
+
+// An outcome is what became of the tests of all stages, as their events tell.
+type outcome struct {
+	screen, file io.Writer // in short, and all of it
+	reports      reports
+	broken       []name // tests without a broken subtest, and packages without a broken test
+	skipped      []name
+	passed       int
+
+	// missed are the tests that some program has, and that no stage has begun so far.
+	missed map[name]bool
+
+	said  map[name]*strings.Builder // by tests that run
+	quick []string                  // packages of this stage that took no time
+}
+
+// brief is how long a package takes at most that does not get a line of its own.
+const brief = 10 * time.Second
+
+// screenful is how many lines of a broken test are shown. All are in the file.
+const screenful = 60
+
+func (o *outcome) take(e event) {
+	o.reports.take(e)
+	of := name{e.folder(), e.Test}
+	switch {
+	case e.Action == "build-output":
+		o.print(e.Output)
+	case e.Action == "run" && !strings.Contains(e.Test, "/"):
+		o.miss(of, false)
+	case e.Action == "output" && e.Test == "":
+		if tests, ok := strings.CutPrefix(e.Output, listPrefix); ok {
+			for _, t := range strings.Fields(tests) {
+				o.miss(name{of.pkg, t}, true)
+			}
+			return
+		}
+		fmt.Fprint(o.file, e.Output)
+		if e.Package == "" {
+			fmt.Fprint(o.screen, e.Output)
+		}
+	case e.Action == "output":
+		if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE, CONT, NAME
+			o.hear(of, e.Output)
+		}
+	case e.Test == "" && (e.Action == "pass" || e.Action == "fail"):
+		o.endOfPackage(of, e)
+	case e.Action == "pass":
+		o.passed++
+		delete(o.said, of)
+	case e.Action == "skip" && e.Test != "":
+		o.skipped = append(o.skipped, of)
+		o.tell(of)
+	case e.Action == "fail":
+		o.breaks(of)
+		o.tell(of)
+	}
+}
+
+// miss notes a test that a program has, or that has begun, which comes first and is not
+// forgotten.
+func (o *outcome) miss(test name, listed bool) {
+	if o.missed == nil {
+		o.missed = make(map[name]bool)
+	}
+	if was, ok := o.missed[test]; !ok || was {
+		o.missed[test] = listed
+	}
+}
+
+func (o *outcome) hear(of name, said string) {
+	if o.said == nil {
+		o.said = make(map[name]*strings.Builder)
+	}
+	if o.said[of] == nil {
+		o.said[of] = new(strings.Builder)
+	}
+	o.said[of].WriteString(said)
+}
+
+// breaks notes a broken test, unless one of its subtests is noted already.
+func (o *outcome) breaks(of name) {
+	if !slices.ContainsFunc(o.broken, func(b name) bool {
+		return b.pkg == of.pkg && (of.test == "" || strings.HasPrefix(b.test, of.test+"/"))
+	}) {
+		o.broken = append(o.broken, of)
+	}
+}
+
+// tell prints what a test has said.
+func (o *outcome) tell(of name) {
+	said := o.said[of]
+	delete(o.said, of)
+	if said != nil {
+		o.print(said.String())
+	}
+}
+
+// print shows the first lines on the screen, and puts all into the file.
+func (o *outcome) print(text string) {
+	fmt.Fprint(o.file, text)
+	if lines := strings.SplitAfter(text, "\n"); len(lines) > screenful {
+		text = strings.Join(lines[:screenful], "") + "    …\n"
+	}
+	fmt.Fprint(o.screen, text)
+}
+
+// endOfPackage prints a line for a package that took its time or is broken.
+func (o *outcome) endOfPackage(of name, e event) {
+	took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second)
+	switch {
+	case e.Action == "fail":
+		// A test that was running when the package was ended by force has no end.
+		for t := range o.said {
+			if t.pkg == of.pkg {
+				o.breaks(t)
+				o.tell(t)
+			}
+		}
+		o.breaks(of)
+		fmt.Fprintf(o.screen, "      BROKEN %s, %v\n", of, took)
+	case took >= brief:
+		fmt.Fprintf(o.screen, "      %s, %v\n", of, took)
+	default:
+		o.quick = append(o.quick, of.pkg)
+	}
+}
+
+// endOfStage prints the packages that had no line of their own.
+func (o *outcome) endOfStage() {
+	slices.Sort(o.quick)
+	const width = 110
+	for line := "      "; len(o.quick) > 0 || line != "      "; {
+		if len(o.quick) == 0 || len(line)+len(o.quick[0]) > width {
+			fmt.Fprintln(o.screen, strings.TrimSuffix(line, ", "))
+			line = "      "
+		}
+		if len(o.quick) > 0 {
+			line += o.quick[0] + ", "
+			o.quick = o.quick[1:]
+		}
+	}
+}
+
+// complete notes as broken the tests that no stage has tried, and the combinations. It is
+// for runs of all tiers.
+func (o *outcome) complete() {
+	for test, missed := range o.missed {
+		if missed {
+			o.broken = append(o.broken, name{test.pkg, test.test + ": no stage of plan.go tries it"})
+		}
+	}
+	services, strategies := columns(o.reports.elections())
+	for _, service := range services {
+		for _, strategy := range strategies {
+			if find(o.reports.elections(), strategy, service) == nil {
+				o.broken = append(o.broken, name{"conformance", strategy + " on " + service + ": no stage of plan.go tries it"})
+			}
+		}
+	}
+}
+
+// end prints what became of all: broken ones first, so that the last screen begins with
+// them.
+func (o *outcome) end(took time.Duration, turn int) {
+	fmt.Fprintln(o.screen)
+	for i, b := range o.broken {
+		if i == 0 {
+			fmt.Fprintf(o.screen, "BROKEN: %d\n", len(o.broken))
+		}
+		fmt.Fprintf(o.screen, "  %s\n", strings.Replace(b.String(), "/rules/", ": rule ", 1))
+	}
+	summary(o.screen, o.reports.elections())
+	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped, %d void attempts at rules; turn %d, %v.\n",
+		o.passed, len(o.broken), len(o.skipped), o.reports.void(), turn, took.Round(time.Second))
+	for pkg, tests := range grouped(o.skipped) {
+		fmt.Fprintf(o.screen, "skipped in %s: %s\n", pkg, strings.Join(tests, ", "))
+	}
+	fmt.Fprintf(o.screen, "%[1]s/matrix.txt: every rule and the reasons for those not applicable. %[1]s/output.txt: all that go test said. make test-times: where the time went.\n", folder)
+}
+
+// grouped sorts tests by their packages.
+func grouped(all []name) func(func(string, []string) bool) {
+	by := make(map[string][]string)
+	for _, n := range all {
+		by[n.pkg] = append(by[n.pkg], n.test)
+	}
+	return func(yield func(string, []string) bool) {
+		for _, pkg := range slices.Sorted(maps.Keys(by)) {
+			if !yield(pkg, by[pkg]) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A tier is a part of the tests.
+type tier string
+
+const (
+	// testTier is everything once: what a stranger runs.
+	testTier tier = "test"
+	// restTier is what testTier leaves out.
+	restTier tier = "rest"
+	allTiers tier = "all"
+)
+
+// services are those that a run can be limited to.
+var services = []string{"memory", "zookeeper", "etcd", "consul"}
+
+// modules are those beside the library's: ./... does not lead from one into another.
+var modules = []string{"cmd/elector", "examples/fencing"}
+
+// A combination is a strategy on real servers. It bears the name of its test.
+type combination struct{ test, service, strategy string }
+
+const (
+	onServers        = "TestElectionOnServers"
+	onClusters       = "TestElectionOnClusters"
+	onConsulClusters = "TestElectionOnConsulClusters"
+)
+
+func (c combination) single() bool { return c.test == onServers }
+
+// places are the real servers that elections are tried on.
+var places = []combination{
+	{onServers, "zookeeper", ""}, {onServers, "etcd", ""}, {onServers, "consul", ""},
+	{onClusters, "zookeeper", ""}, {onClusters, "etcd", ""}, {onConsulClusters, "consul", ""},
+}
+
+// combinations returns those that testTier tries, and those that restTier does. The first
+// are fair and kafka on each single server and on ZooKeeper's ensemble; and the other two
+// strategies on one place each, and with each turn on the next. The others are on clusters:
+// raced are those on single servers.
+func combinations(service string, turn int) (first, later []combination) {
+	for i, c := range places {
+		if service != "" && service != c.service {
+			continue
+		}
+		for j, s := range []string{"fair", "kafka", "unfair", "parentwatch"} {
+			c.strategy = s
+			always := j < 2 && (c.single() || c.service == "zookeeper")
+			// They are never in the same place.
+			inTurn := j >= 2 && i == (turn+3*j)%len(places)
+			switch {
+			case always, inTurn:
+				first = append(first, c)
+			case !c.single():
+				later = append(later, c)
+			}
+		}
+	}
+	return first, later
+}
+
+// raced are the combinations that restTier tries with the race detector.
+func raced(service string, turn int) (all []combination) {
+	for i, c := range places[:3] {
+		if service != "" && service != c.service {
+			continue
+		}
+		c.strategy = "(unfair|parentwatch)"
+		if service != "" || i == turn%3 {
+			c.strategy = "(fair|kafka|unfair|parentwatch)"
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// pattern picks them, as -run and -skip do.
+func pattern(all []combination) string {
+	var each []string
+	for _, c := range all {
+		each = append(each, fmt.Sprintf("^%s$/^%s$/^%s$", c.test, c.service, c.strategy))
+	}
+	return strings.Join(each, "|")
+}
+
+const (
+	// crowds are tests that start most servers, a dozen at once, on networks of their own or
+	// to break them. Beside them whatever else waits for a server would wait for too long.
+	crowds = "^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
+	// backendClusters are the backends' rules on clusters.
+	backendClusters = "^TestConformance(Ensemble|Cluster)$"
+	elections       = "^TestElectionOn(Servers|Clusters|ConsulClusters)$"
+	electionsMemory = "^TestElection(OnMemory|OfAnotherMake)$"
+	// reduction is half of what the explorer computes: that what it leaves out is no loss.
+	reduction = "^Test(ReductionLosesNoState|SameStatesGoOnAlike)$"
+)
+
+// Rules on real servers mostly wait, so more of them run side by side than there are
+// processors, and most where they run without the race detector.
+const (
+	many = "-parallel=12"
+	most = "-parallel=24"
+)
+
+// computing are the packages that only compute. They come first, as a session is lost that
+// nobody has a processor for in time. They run without the race detector: they look for
+// wrong orders, not for races, and what they try runs under it on memory.
+var computing = []string{"conformance/explore", "internal/mutants"}
+
+// tools are the packages that only those need who work on the library.
+var tools = []string{"internal/bench", "internal/chaos", "internal/load", "internal/servertest"}
+
+// plan makes the stages of a tier. packages are those of the library's module, by their
+// folders.
+//
+// The race detector more than doubles what the candidates of an election compute, so most
+// elections run without it: on clusters, where most servers are, all of them. On single
+// servers it has unfair and parentwatch everywhere, and with each turn fair and kafka on the
+// next service. Whatever is on memory has it, and the backends' own tests.
+func plan(t tier, service string, turn int, packages []string) []stage {
+	first, later := combinations(service, turn)
+	var stages []stage
+	add := func(of tier, s stage) {
+		if t == of || t == allTiers {
+			s.packages = concerned(s.packages, service)
+			if len(s.packages) > 0 {
+				stages = append(stages, s)
+			}
+		}
+	}
+	backends := []string{"backend/zookeeper", "backend/etcd", "backend/consul"}
+	crowded := append([]string{"internal/servertest", "internal/chaos"}, backends...)
+	conformance := []string{"conformance"}
+	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
+		return slices.Contains(computing, p) || slices.Contains(tools, p)
+	})
+	left := []string{elections, crowds, backendClusters}
+	if service != "" && service != "memory" {
+		left = append(left, electionsMemory)
+	}
+
+	add(testTier, stage{name: "explorer and mutants", packages: computing, args: []string{"-skip=" + reduction}})
+	for _, m := range modules {
+		add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+	}
+	add(testTier, stage{
+		name: "packages; elections on memory", race: true,
+		packages: others, args: []string{many, "-p=4", "-skip=" + strings.Join(left, "|")},
+	})
+	add(testTier, stage{name: "elections on servers", packages: conformance, args: []string{most, "-run=" + pattern(first)}})
+
+	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], args: []string{"-run=" + reduction}})
+	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4", "-skip=" + crowds}})
+	add(restTier, stage{name: "elections on single servers, for races", race: true, packages: conformance, args: []string{many, "-run=" + pattern(raced(service, turn))}})
+	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + backendClusters}})
+	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3", "-run=" + crowds}})
+	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{most, "-run=" + pattern(later)}})
+	return stages
+}
+
+// helpers are the packages that start a service for the tests.
+var helpers = map[string]string{"memory": "internal/memtest", "zookeeper": "internal/zktest", "etcd": "internal/etcdtest", "consul": "internal/consultest"}
+
+// concerned leaves those that a service concerns.
+func concerned(packages []string, service string) []string {
+	if service == "" {
+		return packages
+	}
+	var out []string
+	for _, p := range packages {
+		if p == "conformance" || p == "backend/"+service || p == helpers[service] {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// Each combination is tried by one of the two tiers; and in six turns the first of them
+// tries each strategy in each place, and the second each on single servers for races.
+func TestCombinations(t *testing.T) {
+	var everywhere []combination
+	for _, c := range places {
+		for _, c.strategy = range []string{"fair", "kafka", "unfair", "parentwatch"} {
+			everywhere = append(everywhere, c)
+		}
+	}
+	tried := make(map[combination]bool)
+	races := make(map[string]bool)
+	for turn := range len(places) {
+		first, later := combinations("", turn)
+		race := regexp.MustCompile(strings.ReplaceAll(pattern(raced("", turn)), "$/^", "/"))
+		for _, c := range everywhere {
+			name := fmt.Sprintf("%s/%s/%s", c.test, c.service, c.strategy)
+			raced := race.MatchString(name)
+			assert.True(t, slices.Contains(first, c) || slices.Contains(later, c) || raced, "%s in turn %d", name, turn)
+			assert.False(t, slices.Contains(first, c) && slices.Contains(later, c), "%s in turn %d", name, turn)
+			races[name] = races[name] || raced
+			tried[c] = tried[c] || slices.Contains(first, c)
+		}
+	}
+	for _, c := range everywhere {
+		if c.strategy == "unfair" || c.strategy == "parentwatch" || c.single() {
+			assert.True(t, tried[c], c)
+		}
+		assert.Equal(t, c.single(), races[fmt.Sprintf("%s/%s/%s", c.test, c.service, c.strategy)], c)
+	}
+}
+
+// What the first tier leaves out of a package that it tries is in the second.
+func TestPlanLosesNothing(t *testing.T) {
+	packages := []string{".", "conformance", "conformance/explore", "internal/mutants", "backend/etcd", "new"}
+	run := make(map[string]int)
+	for _, s := range plan(allTiers, "", 0, packages) {
+		for _, p := range s.packages {
+			run[p]++
+		}
+	}
+	for _, p := range packages {
+		assert.NotZero(t, run[p], p)
+	}
+	assert.Equal(t, len(plan(allTiers, "", 3, packages)), len(plan(testTier, "", 3, packages))+len(plan(restTier, "", 3, packages)))
+}

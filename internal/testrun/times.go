@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// A cost is what something has taken, in seconds.
+type cost struct {
+	wall, cpu float64
+	times     int
+	longest   string // where it took longest, and how long
+	max       float64
+}
+
+// costs are those of the last run.
+type costs struct {
+	stages, packages, combinations, rules map[string]*cost
+	stage                                 string
+}
+
+func at(m map[string]*cost, key string) *cost {
+	if m[key] == nil {
+		m[key] = new(cost)
+	}
+	return m[key]
+}
+
+// printTimes prints where the time of the last run went.
+func printTimes(w io.Writer, folder string) error {
+	events, err := os.Open(filepath.Join(folder, eventsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("no run has left its times in %s: make test, or make test-all, comes first", folder)
+	}
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	c := costs{make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), ""}
+	if err := each(events, c.take); err != nil {
+		return err
+	}
+	profiles, err := filepath.Glob(filepath.Join(folder, "cpu", "*", "*.prof"))
+	if err != nil {
+		return err
+	}
+	for _, p := range profiles {
+		if err := c.takeProfile(p); err != nil {
+			return err
+		}
+	}
+	print := func(title, what string, all map[string]*cost, note string) {
+		fmt.Fprintf(w, "\n%s%s\n\n", title, note)
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		fmt.Fprintf(t, "wall s\tCPU s\tlongest s\t   %s\n", what)
+		for _, key := range slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Compare(all[y].wall, all[x].wall) }) {
+			v := all[key]
+			where := ""
+			if v.times > 1 {
+				where = fmt.Sprintf(" (%d times, longest on %s)", v.times, v.longest)
+			}
+			fmt.Fprintf(t, "%.1f\t%.1f\t%.1f\t   %s%s\n", v.wall, v.cpu, v.max, key, where)
+		}
+		t.Flush()
+	}
+	print("Stages", "stage", c.stages, ": CPU includes the servers, and not go test's own compiling and linking.")
+	print("Packages", "package", c.packages, ": CPU includes the servers.")
+	print("Combinations", "combination", c.combinations, ": wall from its first rule to its last. CPU is that of the test's process alone, by its profile.")
+	print("Rules", "rule", c.rules, ": wall and CPU on all combinations together, side by side. CPU as above.")
+	return nil
+}
+
+var cpuUsed = regexp.MustCompile(`^processor time: user ([0-9.]+) s, system ([0-9.]+) s\n$`)
+
+func (c *costs) take(e event) {
+	switch {
+	case e.Action == stageBegins:
+		c.stage = e.Output
+		c.stages[c.stage] = new(cost)
+	case e.Action == stageEnds:
+		at(c.stages, c.stage).add(e.Elapsed, 0, "")
+	case e.Action == "output" && e.Test == "":
+		if m := cpuUsed.FindStringSubmatch(e.Output); m != nil {
+			user, _ := strconv.ParseFloat(m[1], 64)
+			system, _ := strconv.ParseFloat(m[2], 64)
+			at(c.stages, c.stage).cpu += user + system
+			at(c.packages, e.folder()).cpu += user + system
+		}
+	case e.Action != "pass" && e.Action != "fail":
+	case e.Test == "":
+		at(c.packages, e.folder()).add(e.Elapsed, 0, c.stage)
+	default:
+		combination, rule, ok := split(e.Test)
+		switch {
+		case !ok && strings.HasSuffix(e.Test, "/rules"):
+			at(c.combinations, e.folder()+" "+combination).add(e.Elapsed, 0, "")
+		case ok && strings.Count(rule, "/") == 1:
+			at(c.rules, rule).add(e.Elapsed, 0, e.folder()+" "+combination)
+		}
+	}
+}
+
+// split tells the combination and the rule of a rule's test, or of one of its states.
+func split(test string) (combination, rule string, ok bool) {
+	if combination, rule, ok = strings.Cut(test, "/rules/"); ok {
+		rule, _, _ = strings.Cut(rule, "/states")
+		return combination, rule, true
+	}
+	return strings.TrimSuffix(test, "/rules"), "", false
+}
+
+func (c *cost) add(wall, cpu float64, where string) {
+	c.wall, c.cpu, c.times = c.wall+wall, c.cpu+cpu, c.times+1
+	if wall >= c.max {
+		c.max, c.longest = wall, where
+	}
+}
+
+// tagged is a line of go tool pprof -tags: "  1.2s (10.5%): TestX/rules/a/b".
+var tagged = regexp.MustCompile(`^\s*([0-9.]+)s \(\s*[0-9.]+%\): (\S+)$`)
+
+// takeProfile adds what a profile tells of the goroutines with a rule's label.
+func (c *costs) takeProfile(path string) error {
+	cmd := exec.Command("go", "tool", "pprof", "-tags", "-unit=s", path)
+	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+os.TempDir())
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("go tool pprof %s: %w", path, err)
+	}
+	pkg := strings.TrimSuffix(filepath.Base(path), ".prof")
+	if pkg != "conformance" {
+		pkg = "backend/" + pkg
+	}
+	for lines := bufio.NewScanner(strings.NewReader(string(out))); lines.Scan(); {
+		m := tagged.FindStringSubmatch(lines.Text())
+		if m == nil {
+			continue
+		}
+		used, _ := strconv.ParseFloat(m[1], 64)
+		if combination, rule, ok := split(m[2]); ok {
+			at(c.combinations, pkg+" "+combination).cpu += used
+			at(c.rules, rule).cpu += used
+		}
+	}
+	return nil
+}
+
+// printSummary prints what go test said at the end of each package.
+func printSummary(w io.Writer, folder string) error {
+	output, err := os.Open(filepath.Join(folder, outputFile))
+	if err != nil {
+		return err
+	}
+	defer output.Close()
+	lines := bufio.NewScanner(output)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		if t := lines.Text(); strings.HasPrefix(t, "ok  \t") || strings.HasPrefix(t, "FAIL\t") || strings.HasPrefix(t, "--- FAIL") {
+			fmt.Fprintln(w, t)
+		}
+	}
+	return lines.Err()
+}
