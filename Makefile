@@ -1,9 +1,10 @@
 # make test     does its own set-up and runs everything, with the race detector; then
 #               prints which rule held on which strategy and service
-# make lint     gofmt, vet, staticcheck, go mod tidy
+# make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server and the browser Chromium
+# make doctor   shows which of that is there, in which version, and how to get what is missing
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
 # The proofs of docs/proof.md, at length:
@@ -31,7 +32,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-computing test-modules test-matrix lint bench compare fuzz load setup quickstart fencing mutants prove chaos
+.PHONY: test test-computing test-modules test-matrix lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos
 
 # Rules on real servers mostly wait, so more of them run side by side than there are
 # processors.
@@ -88,6 +89,7 @@ lint:
 	$(call each,$(MODULES),$(GO) run $(STATICCHECK) ./...)
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod tidy -diff)
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod verify)
+	@GO="$(GO)" sh scripts/worksum.sh
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
@@ -124,3 +126,6 @@ fencing:
 
 setup:
 	@GO="$(GO)" sh scripts/setup.sh
+
+doctor:
+	@GO="$(GO)" sh scripts/doctor.sh
