@@ -2,10 +2,11 @@
 #               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one
 # make test-all tries all rules on all strategies, services and clusters: half an hour
 # make test-times prints where the time of the last of these went
-# make lint     gofmt, vet, staticcheck, go mod tidy
+# make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server and the browser Chromium
+# make doctor   shows which of that is there, in which version, and how to get what is missing
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
 # The proofs of docs/proof.md, at length:
@@ -33,7 +34,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup quickstart fencing mutants prove chaos
+.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos
 
 # What the tests need beyond Go is set up first.
 TESTRUN = GOWORK=off $(GO) run ./internal/testrun
@@ -62,6 +63,7 @@ lint:
 	$(call each,$(MODULES),$(GO) run $(STATICCHECK) ./...)
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod tidy -diff)
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod verify)
+	@GO="$(GO)" sh scripts/worksum.sh
 
 bench: setup
 	$(GO) run ./internal/bench $(or $(BENCH),-backend zookeeper,etcd,consul)
@@ -98,3 +100,6 @@ fencing:
 
 setup:
 	@GO="$(GO)" sh scripts/setup.sh
+
+doctor:
+	@GO="$(GO)" sh scripts/doctor.sh

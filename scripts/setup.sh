@@ -1,28 +1,72 @@
 #!/bin/sh
-# Gets what the tests need beyond Go. It installs a C compiler for the race
-# detector, a Java runtime, the jars of ZooKeeper, the browser Chromium, and for root on
-# Linux the tools for networks, all as Debian packages, if they are not there, and says
-# what to install where it can't.
-# It builds the etcd and Consul servers, if they are not in Go's build cache.
+# Gets what the tests need beyond Go, and says what it does and how far it is. It installs
+# what scripts/needs.sh lists, as Debian packages, if it is not there, and says what to
+# install where it can't. It builds the etcd and Consul servers, if they are not in Go's
+# build cache.
 set -eu
 cd "$(dirname "$0")/.."
+exec >&2
+. scripts/needs.sh
 
-jars=${ELECTOR_ZK_JARS:-/usr/share/java}
+go=$(find_go)
+log=$(mktemp)
+running=
+trap '[ -z "$running" ] || kill "$running" 2>/dev/null || true; rm -f "$log"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# watched runs a command, and every ten seconds prints what an awk program makes of its
+# output so far. Of a command that fails it prints all of the output, and exits.
+watched() { # awk program, command
+	tell=$1
+	shift
+	"$@" >"$log" 2>&1 </dev/null &
+	running=$!
+	seconds=0
+	while kill -0 "$running" 2>/dev/null; do
+		sleep 1
+		seconds=$((seconds + 1))
+		[ $((seconds % 10)) != 0 ] || echo "      $(awk "$tell" "$log"), $(($(date +%s) - begun)) s"
+	done
+	status=0
+	wait "$running" || status=$?
+	running=
+	if [ "$status" != 0 ]; then
+		cat "$log"
+		echo "setup: failed: $*"
+		exit "$status"
+	fi
+}
+
+step=0
+begin() {
+	step=$((step + 1))
+	begun=$(date +%s)
+	echo "[$step/$steps] $*"
+}
+
 missing=
-command -v "${JAVA_HOME:+$JAVA_HOME/bin/}java" >/dev/null || missing="$missing openjdk-17-jre-headless"
-[ -e "$jars/zookeeper.jar" ] && [ -e "$jars/zookeeper-jute.jar" ] || missing="$missing zookeeper"
-command -v "${CC:-gcc}" >/dev/null || missing="$missing gcc libc6-dev"
-# By any of the names that the tests try.
-command -v chromium >/dev/null || command -v chromium-browser >/dev/null ||
-	command -v google-chrome >/dev/null || missing="$missing chromium"
-# Root on Linux can have networks of its own, to cut servers off from each other.
-if [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; then
-	command -v ip >/dev/null && command -v tc >/dev/null && command -v ss >/dev/null || missing="$missing iproute2"
+add_missing() {
+	"find_$2" >/dev/null || missing="$missing $3"
+}
+needs add_missing
+
+unbuilt=
+add_unbuilt() {
+	find_server "$2" "$3" >/dev/null || unbuilt="$unbuilt $2"
+}
+servers add_unbuilt
+
+if [ -z "$missing$unbuilt" ]; then
+	echo "setup: all is there ('make doctor' shows it)"
+	exit
 fi
+# shellcheck disable=SC2086 # lists
+steps=$({ [ -z "$missing" ] || printf '%s\n' update install; printf '%s\n' $unbuilt; } | grep -c .)
 
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-		cat >&2 <<-EOT
+		cat <<-EOT
 		The tests run on a real ZooKeeper server, and look at a page in a real browser.
 		Missing here:$missing
 		(names of Debian packages). On Debian or Ubuntu:
@@ -35,19 +79,34 @@ if [ -n "$missing" ]; then
 		EOT
 		exit 1
 	fi
-	echo "installing$missing" >&2
 	export DEBIAN_FRONTEND=noninteractive
-	log=$(mktemp)
-	trap 'rm -f "$log"' EXIT
-	# shellcheck disable=SC2086 # a list of packages
-	if ! { apt-get update -qq && apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1; then
-		cat "$log" >&2
-		exit 1
-	fi
+	begin "apt-get update"
+	watched '/^Get:/ { got++ } END { printf "%d lists of packages downloaded", got }' apt-get update
+
+	# It stops at the question, and so fails.
+	apt-get install --assume-no --no-install-recommends $missing >"$log" 2>&1 || true
+	begin "apt-get install$missing: $(sed -n 's/ newly installed,.*/ packages/; s/.* upgraded, //p; s/^Need to get \(.*\) of archives\./\1 to download/p' "$log" | paste -s -d , -)"
+	watched '
+		/^Get:/        { got++ }
+		/^Unpacking /  { unpacked++ }
+		/^Setting up / { done++ }
+		END { printf "%d packages downloaded, %d unpacked, %d installed", got, unpacked, done }
+	' apt-get install -y --no-install-recommends $missing
 fi
 
-echo "building the etcd and Consul servers for the tests: minutes the first time, then from Go's cache" >&2
-# As in internal/servertest/build.go, so that the tests find them in the cache.
-export GOWORK=off GOFLAGS=-mod=readonly
-"${GO:-go}" -C internal/servers/etcd tool -n go.etcd.io/etcd/server/v3 >/dev/null
-"${GO:-go}" -C internal/servers/consul tool -n github.com/hashicorp/consul >/dev/null
+# build builds a server, in steps that can be watched. The last one builds it as the tests
+# do. "go tool" alone would say nothing for minutes, and "go build" of the server itself
+# would link one that the tests do not use.
+build() { # name, folder, package, module
+	case " $unbuilt " in *" $2 "*) ;; *) return 0 ;; esac
+	begin "building the $1 $(version_server "$2" "$4"): minutes the first time, then from Go's cache"
+	downloads='/^go: downloading/ { got++ } END { printf "%d modules downloaded", got }'
+	watched "$downloads" server_go "$2" list -deps -f '{{.ImportPath}}{{if not .DepOnly}} {{join .Imports " "}}{{end}}' "$3"
+	all=$(grep -vc '^go: ' "$log")
+	imports=$(sed -n "s|^$3 ||p" "$log")
+	watched '!/^go: / { n++ } END { printf "'"$2"': %d of up to '"$all"' packages compiled", n }' server_go "$2" build -v $imports
+	watched "END { print \"$2: linking\" }" server_go "$2" tool -n "$3"
+	echo "      $2: built, $(($(date +%s) - begun)) s"
+}
+servers build
+echo "setup: all is there ('make doctor' shows it)"
