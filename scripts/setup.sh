@@ -83,9 +83,11 @@ if [ -n "$missing" ]; then
 	begin "apt-get update"
 	watched '/^Get:/ { got++ } END { printf "%d lists of packages downloaded", got }' apt-get update
 
-	# It stops at the question, and so fails.
-	apt-get install --assume-no --no-install-recommends $missing >"$log" 2>&1 || true
-	begin "apt-get install$missing: $(sed -n 's/ newly installed,.*/ packages/; s/.* upgraded, //p; s/^Need to get \(.*\) of archives\./\1 to download/p' "$log" | paste -s -d , -)"
+	# shellcheck disable=SC2086 # a list
+	apt-get install -y --print-uris --no-install-recommends $missing >"$log"
+	size=$(awk '$3 ~ /^[0-9]+$/ { n++; bytes += $3 } END { printf "%d packages, %.0f MB to download", n, bytes / 1e6 }' "$log")
+	begin "apt-get install$missing: $size"
+	# shellcheck disable=SC2086 # a list
 	watched '
 		/^Get:/        { got++ }
 		/^Unpacking /  { unpacked++ }
