@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -153,10 +154,13 @@ func (p *pulse) lose(err error) {
 	p.lost = err
 }
 
+// line is an error's text in one line, for reports.
+func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
 // wrong tells what has been wrong since the last beat. The caller holds mu.
 func (p *pulse) wrong(now time.Time) string {
 	if p.lost != nil {
-		return fmt.Sprintf("the bare client lost its session, too: %v", p.lost)
+		return fmt.Sprintf("the bare client lost its session, too: %s", line(p.lost))
 	}
 	late := now.Sub(p.last) - p.every
 	switch {

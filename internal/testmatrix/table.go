@@ -18,7 +18,10 @@ type report struct {
 	results  map[string]result // by rule
 }
 
-type result struct{ outcome, reason string }
+type result struct {
+	outcome, reason string
+	void            int // attempts
+}
 
 const (
 	passed        = "passed"
@@ -27,8 +30,8 @@ const (
 
 // The lines of conformance.Report as t.Log prints them.
 var (
-	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable$`)
-	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?:: (.*))?$`)
+	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable, \d+ void attempts$`)
+	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?: \((\d+) void attempts?: .*\))?(?:: (.*))?$`)
 	ours = regexp.MustCompile(`^Test(ElectionOn|Conformance)`)
 )
 
@@ -57,7 +60,8 @@ func (r *reports) take(e event) {
 		delete(r.open, of)
 		return
 	}
-	r.open[of].results[m[1]] = result{m[2], m[3]}
+	void, _ := strconv.Atoi(m[3]) // "" is none
+	r.open[of].results[m[1]] = result{m[2], m[4], void}
 }
 
 // print prints a table per suite, and the reasons why rules were left out.
@@ -104,6 +108,7 @@ func table(w io.Writer, title string, all []*report) {
 	}
 	t.Flush()
 	reasons(w, all)
+	voids(w, all)
 }
 
 func mark(p *report, rule string) string {
@@ -147,6 +152,21 @@ func reasons(w io.Writer, all []*report) {
 		g := by[reason]
 		fmt.Fprintf(w, "- %s: %s\n    on %s\n", reason, strings.Join(slices.Sorted(maps.Keys(g.rules)), ", "),
 			strings.Join(slices.Sorted(maps.Keys(g.where)), "; "))
+	}
+}
+
+// voids prints how many attempts were void on each combination that had some.
+func voids(w io.Writer, all []*report) {
+	heading := "\nvoid attempts, which failed while a control beside them did, too:\n"
+	for _, p := range all {
+		n := 0
+		for _, res := range p.results {
+			n += res.void
+		}
+		if n > 0 {
+			fmt.Fprintf(w, "%s- %d of %s\n", heading, n, p.name())
+			heading = ""
+		}
 	}
 }
 
