@@ -20,9 +20,6 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 )
 
-// mutantTTL is the shortest that etcd takes.
-const mutantTTL = 2 * time.Second
-
 // envReport tells a child that it is one, and where to put its report.
 const envReport = "ELECTOR_CONFORMANCE_REPORT"
 
@@ -41,7 +38,7 @@ func (b spoilt) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessio
 // trySpoilt runs the backends' suite on a real server, as a child; its rules fail.
 func trySpoilt(t *testing.T, path string, opened func(p *etcdtest.Process)) {
 	servers := etcdtest.Single(t)
-	newService := servers.Service(mutantTTL)
+	newService := servers.Service(etcdTTL)
 	report := conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
 		svc := newService(t)
 		svc.Client = func(t testing.TB) *conformance.Client {
@@ -98,14 +95,14 @@ func TestLosesSessions(t *testing.T) {
 			if len(leases) == 0 {
 				return // it was not opened
 			}
-			time.AfterFunc(rand.N(mutantTTL/10), func() { revoke(p.Servers, leases[len(leases)-1]) })
+			time.AfterFunc(rand.N(etcdTTL/10), func() { revoke(p.Servers, leases[len(leases)-1]) })
 		})
 		return
 	}
 	for name, spinning := range map[string]int{"quiet": 0, "busy": 4} {
 		t.Run(name, func(t *testing.T) {
 			spin(t, spinning)
-			report, said := reportOf(t, "^(await|list|session)$")
+			report, said := reportOf(t, "^(await|list)$")
 			broken := 0
 			for _, r := range report.Results {
 				if r.Outcome == conformance.Failed && len(r.Void) < 3 {
@@ -113,7 +110,8 @@ func TestLosesSessions(t *testing.T) {
 				}
 			}
 			t.Log(report)
-			if broken < 8 {
+			// The others may have been done before their sessions were lost.
+			if broken < 3 {
 				t.Errorf("only %d of %d rules are broken:\n%s", broken, len(report.Results), said)
 			}
 		})
@@ -139,7 +137,7 @@ func spin(t *testing.T, processes int) {
 func TestStandsStill(t *testing.T) {
 	if path, child := os.LookupEnv(envReport); child {
 		trySpoilt(t, path, func(*etcdtest.Process) {
-			sleep := (mutantTTL + mutantTTL/2).Seconds()
+			sleep := (etcdTTL + etcdTTL/2).Seconds()
 			script := fmt.Sprintf("kill -STOP $PPID; sleep %v; kill -CONT $PPID", sleep)
 			if err := exec.Command("sh", "-c", script).Run(); err != nil {
 				t.Error(err)

@@ -46,7 +46,7 @@ func (s *Servers) Control(ttl time.Duration) attempt.Control {
 			ctx, cancel := context.WithTimeout(ctx, ttl)
 			defer cancel()
 			left, err := client.TimeToLive(ctx, lease.ID)
-			if err == nil && left.TTL <= 0 {
+			if err == nil && left.TTL < 0 { // 0 is what is left of less than a second
 				return fmt.Errorf("%w: etcd does not know lease %x any more", attempt.ErrLost, lease.ID)
 			}
 			select {
