@@ -104,6 +104,27 @@ func TestSessionIsLost(t *testing.T) {
 	})
 }
 
+// A client library that is refused for ever does not keep the control from another session.
+func TestRefusedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := 0
+		e := Observe(t, timeout, func(ctx context.Context, answered func()) error {
+			sessions++
+			began, first := time.Now(), sessions == 1
+			return Every(ctx, timeout, answered, func() error {
+				if first && time.Since(began) > timeout {
+					return errors.New("refused")
+				}
+				return nil
+			})
+		})
+		began := time.Now()
+		time.Sleep(5 * timeout)
+		check(t, e, began, time.Now(), "no answer for two session timeouts: refused")
+		check(t, e, began.Add(4*timeout), time.Now(), "")
+	})
+}
+
 // Without a first session the tests begin all the same, and are void.
 func TestNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
