@@ -48,9 +48,10 @@ others = $(filter-out $(addprefix %/,$(COMPUTING)),$(shell GOWORK=off $(GO) list
 CLUSTERS = ^TestElectionOn.*Clusters$$
 
 # These start most servers, a dozen at once, on networks of their own or to break them. Beside
-# them whatever else waits for a server would wait for too long.
-CROWDS = ^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$$
-CROWDED = ./backend/zookeeper ./backend/etcd ./internal/servertest ./internal/chaos
+# them whatever else waits for a server would wait for too long. The last two take the
+# processors away on purpose.
+CROWDS = ^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork|LosesSessions|StandsStill)$$
+CROWDED = ./backend/zookeeper ./backend/etcd ./internal/servertest ./internal/chaos ./conformance
 
 # All is compiled first, and on the disk, lest the compiler and its files get in the way.
 # What follows is tried whether or not what was before it failed.
