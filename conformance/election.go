@@ -136,8 +136,8 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	on := seeOffer(t, cfg)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, r.alone, func(t *testing.T, join func()) string {
-			return tryElectionRule(t, cfg, on, r, join)
+		trials = append(trials, trial{r.name, r.text, r.alone, func(t *testing.T, join func(), void *voids) string {
+			return tryElectionRule(t, cfg, on, r, join, void)
 		}})
 	}
 	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials)
@@ -164,7 +164,7 @@ func checkWhy(t *testing.T, cfg ElectionConfig, rules []electionRule) {
 }
 
 // tryElectionRule tries one rule and returns why it is not applicable, if so.
-func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule, join func()) (reason string) {
+func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule, join func(), void *voids) (reason string) {
 	reason = electorLacks(cfg, r)
 	if reason == "" {
 		reason = on.lacks(t, r)
@@ -179,28 +179,55 @@ func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule,
 		return ""
 	}
 	join()
-	runElectionRule(t, cfg, r)
+	attempts := func(t *testing.T, r electionRule) (states []electionRule) {
+		on.attempts(t, takesAway(r.need), void, func(t testing.TB) { states = runElectionRule(t, cfg, r) })
+		return states
+	}
+	if states := attempts(t, r); !t.Failed() {
+		tryStates(t, states, func(t *testing.T, r electionRule) { attempts(t, r) })
+	}
 	return ""
 }
 
-func runElectionRule(t *testing.T, cfg ElectionConfig, r electionRule) {
+// tryStates tries the states of a rule, each in attempts of its own. They are mostly waiting
+// for something to time out.
+func tryStates(t *testing.T, states []electionRule, try func(t *testing.T, r electionRule)) {
+	if len(states) == 0 {
+		return
+	}
+	t.Run("states", func(t *testing.T) {
+		for i, r := range states {
+			t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+				t.Parallel()
+				try(t, r)
+			})
+		}
+	})
+}
+
+// runElectionRule tries a rule, and returns those of its states that are to be tried beside
+// each other.
+func runElectionRule(t testing.TB, cfg ElectionConfig, r electionRule) (states []electionRule) {
 	// Goroutines bear the labels of the one that started them, which tells those
 	// of this rule from those of others.
 	pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
 		svc := cfg.Service(t)
 		closeClients := svc.closing()
 		a := newArena(t, svc, &cfg, &r)
+		defer restore(t, svc, r.need)
+		defer a.abandon()
 		bounded := func(do func()) {
 			defer watch(r.name, r.text, 2*electionLimit(svc))()
 			do()
 		}
 		bounded(func() { r.run(a) })
-		a.tryStates()
 		bounded(func() {
 			a.finish()
 			a.leave(closeClients)
 		})
+		states = a.states
 	})
+	return states
 }
 
 // electorLacks tells why a rule cannot be tried on this implementation.
@@ -240,15 +267,16 @@ func isForeign(s elector.Strategy) bool {
 }
 
 // An offer is what a service can be made to do, seen on one that was made for
-// nothing else.
+// nothing else, and how rules are tried on it.
 type offer struct {
 	service Service
 	client  Client
+	trying
 }
 
 func seeOffer(t *testing.T, cfg ElectionConfig) offer {
 	svc := cfg.Service(t)
-	return offer{*svc, *svc.Client(t)}
+	return offer{*svc, *svc.Client(t), tryOn(t, svc)}
 }
 
 func (o offer) missing(need string) bool {

@@ -8,6 +8,7 @@ import (
 	"runtime/pprof"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,39 +70,23 @@ func (a *arena) in(state string, try func(a *arena)) {
 	sub := newArenaAt(fmt.Sprintf("%s/part%d", a.svc.Root, a.parts), a.t, a.svc, a.cfg, a.rule)
 	sub.state = state
 	sub.operator = a.operator
+	defer sub.abandon()
 	try(sub)
 	sub.finish()
 }
 
 // beside tries one state of the rule beside its others, when the rule's own function
-// has returned, each on a service of its own; on a virtual one it is tried at once,
+// has returned, each in attempts of its own and on a service of its own; on a virtual one it is tried at once,
 // as in does.
 func (a *arena) beside(state string, try func(a *arena)) {
 	if a.svc.Virtual {
 		a.in(state, try)
 		return
 	}
-	a.states = append(a.states, electionRule{name: a.rule.name, text: a.rule.text, run: func(sub *arena) {
+	a.states = append(a.states, electionRule{name: a.rule.name, text: a.rule.text, need: a.rule.need, run: func(sub *arena) {
 		sub.state = state
 		try(sub)
 	}})
-}
-
-// tryStates tries what beside was given. They are mostly waiting for something to
-// time out.
-func (a *arena) tryStates() {
-	t, ok := a.t.(*testing.T)
-	if !ok || len(a.states) == 0 {
-		return
-	}
-	t.Run("states", func(t *testing.T) {
-		for i, r := range a.states {
-			t.Run(fmt.Sprint(i+1), func(t *testing.T) {
-				t.Parallel()
-				runElectionRule(t, *a.cfg, r)
-			})
-		}
-	})
 }
 
 // failf says which rule is broken and what was seen, and ends the rule.
@@ -224,6 +209,33 @@ func (a *arena) finish() {
 	}
 }
 
+// abandonment is how long the candidates of a rule that failed may take to end.
+const abandonment = 3 * time.Second
+
+// abandon ends the candidates of a rule that failed on a real service, where they would go on
+// beside its next attempt and beside other rules.
+func (a *arena) abandon() {
+	if a.svc.Virtual || !a.t.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), abandonment)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, c := range a.candidates {
+		c.unfault()
+		closing.Go(func() { _ = c.real.Close(ctx) }) // the rule has failed for a better reason
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		closing.Wait()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(2 * abandonment): // Close does not heed its ctx
+	}
+}
+
 // leave ends what the suite itself has open, and looks for goroutines that the
 // implementation has left behind.
 func (a *arena) leave(closeClients func()) {
@@ -262,7 +274,7 @@ func goroutines(rule string) []string {
 			continue
 		}
 		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest") ||
-			strings.Contains(stack, "conformance.goroutines") {
+			strings.Contains(stack, "internal/attempt.") || strings.Contains(stack, "conformance.goroutines") {
 			continue
 		}
 		var alike int // those with the same stack are told once, with their number before it

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -29,6 +30,26 @@ type Service struct {
 	// Virtual says that service and clients live in this process, on the time
 	// package alone: each rule then runs in a testing/synctest bubble on fake time.
 	Virtual bool
+
+	// Control keeps one session of the service's own client library, the bare client,
+	// with no code of the backend's and on no link that the suite breaks. The session has
+	// the timeout TTL, and is kept alive as any user of that library does it.
+	//
+	// The suites call it once for all rules, and again whenever it has returned. It blocks
+	// until the session is lost, and says how; or until ctx ends: then it ends the session.
+	// It calls answered when the session is there, and from then on it sends a small request
+	// every tenth of TTL, which it takes the servers to answer that serve sessions, and calls
+	// answered for each that was answered.
+	//
+	// A rule that fails while this session was lost, or the answers were late by more than
+	// a quarter of TTL, is void: it is tried again, up to three times in all. So is one that
+	// fails while this process itself stood still for so long, with or without a Control.
+	// Rules that take the service or a member away end the control's session themselves:
+	// they are void only by the latter.
+	//
+	// Nil means that only this process is observed: rules that fail because a server stood
+	// still are broken then. A Virtual service has none.
+	Control func(ctx context.Context, answered func()) error
 
 	// Client starts a new process with connections of its own. The harness ends it
 	// with t.Cleanup; the sessions that it opened are closed by the suite.

@@ -34,6 +34,9 @@ type Result struct {
 	Outcome    Outcome
 	// Reason says why the rule is not applicable.
 	Reason string
+	// Void are the attempts that failed while the environment did, too, and were made
+	// again: what was wrong with it, one reason for each. See Service.Control.
+	Void []string
 }
 
 // A Report is what became of all rules of a suite on one service.
@@ -56,16 +59,32 @@ func (p Report) Count(o Outcome) int {
 	return n
 }
 
+// Void returns how many attempts were void.
+func (p Report) Void() int {
+	n := 0
+	for _, r := range p.Results {
+		n += len(r.Void)
+	}
+	return n
+}
+
 // String returns a line for the whole, and one for each rule.
 func (p Report) String() string {
 	var b strings.Builder
 	if p.Strategy != "" {
 		fmt.Fprintf(&b, "%s on ", p.Strategy)
 	}
-	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable",
-		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable))
+	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable, %d void attempts",
+		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable), p.Void())
 	for _, r := range p.Results {
 		fmt.Fprintf(&b, "\n  %-26s %v", r.Rule, r.Outcome)
+		if n := len(r.Void); n > 0 {
+			word := "attempts"
+			if n == 1 {
+				word = "attempt"
+			}
+			fmt.Fprintf(&b, " (%d void %s: %s)", n, word, strings.Join(r.Void, "; "))
+		}
 		if r.Reason != "" {
 			fmt.Fprintf(&b, ": %s", r.Reason)
 		}

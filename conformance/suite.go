@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/pprof"
@@ -40,24 +41,27 @@ type run struct {
 // tryRules tries each rule, in a subtest of its own, and reports.
 func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule) Report {
 	probe := newService(t)
+	on := tryOn(t, probe)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, takesAway(r.need), func(t *testing.T, join func()) string {
-			return tryRule(t, newService, probe, r, join)
+		trials = append(trials, trial{r.name, r.text, takesAway(r.need), func(t *testing.T, join func(), void *voids) string {
+			return tryRule(t, newService, probe, on, r, join, void)
 		}})
 	}
 	return runTrials(t, Report{Service: probe.Name}, trials)
 }
 
 // tryRule returns why the rule is not applicable, if so.
-func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Service, rule rule, join func()) (reason string) {
+func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Service, on trying, rule rule, join func(), void *voids) (reason string) {
 	if !probe.Virtual {
 		join()
-		defer watch(rule.name, rule.text, hangs(probe))()
-		// Goroutines bear the labels of the one that started them, which tells those
-		// of this rule from those of others.
-		pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
-			reason = try(t, newService, rule)
+		on.attempts(t, takesAway(rule.need), void, func(t testing.TB) {
+			defer watch(rule.name, rule.text, hangs(probe))()
+			// Goroutines bear the labels of the one that started them, which tells those
+			// of this rule from those of others.
+			pprof.Do(context.Background(), pprof.Labels(ruleLabel, t.Name()), func(context.Context) {
+				reason = try(t, newService, rule)
+			})
 		})
 		return reason
 	}
@@ -77,7 +81,7 @@ func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Servic
 // takesAway tells of what a rule needs whether it takes the service, a member or a
 // directory away from the others.
 func takesAway(need []string) bool {
-	return slices.ContainsFunc(need, func(n string) bool { return n == "Stop" || n == "PauseMember" || n == "UseUp" })
+	return slices.ContainsFunc(need, func(n string) bool { return n == "Stop" || n == "StopMember" || n == "PauseMember" || n == "UseUp" })
 }
 
 // A trial is a rule of either suite about to be tried.
@@ -87,8 +91,8 @@ type trial struct {
 	// can be tried beside it.
 	alone bool
 	// try returns why the rule is not applicable, if so. It calls join, or not, to run
-	// side by side with the others from then on.
-	try func(t *testing.T, join func()) (reason string)
+	// side by side with the others from then on. It notes attempts that were void.
+	try func(t *testing.T, join func(), void *voids) (reason string)
 }
 
 // runTrials runs each in a subtest of its own, and logs and returns the report.
@@ -104,7 +108,9 @@ func runTrials(t *testing.T, report Report, trials []trial) Report {
 				}
 				t.Run(tr.name, func(t *testing.T) {
 					result := Result{Rule: tr.name, Text: tr.text, Outcome: Failed}
+					var void voids
 					t.Cleanup(func() {
+						result.Void = void.all()
 						mu.Lock()
 						defer mu.Unlock()
 						report.Results = append(report.Results, result)
@@ -113,7 +119,7 @@ func runTrials(t *testing.T, report Report, trials []trial) Report {
 					if tr.alone {
 						join = func() {}
 					}
-					result.Reason = tr.try(t, join)
+					result.Reason = tr.try(t, join, &void)
 					switch {
 					case t.Failed():
 					case result.Reason != "":
@@ -162,6 +168,7 @@ func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reaso
 	r := &run{t: t, rule: rule, svc: newService(t)}
 	r.ctx, r.cancel = context.WithTimeout(context.Background(), limit(r.svc))
 	defer r.stop()
+	defer restore(t, r.svc, rule.need)
 	if why, ok := r.svc.Why[rule.name]; ok {
 		r.reason = why
 	} else {
@@ -217,6 +224,17 @@ func (r *run) has(field string) bool {
 	}
 	r.failf("the suite asks for %s, which it does not know", field)
 	return false
+}
+
+// restore brings back what a rule that failed has left away, for the next attempt and for
+// the other rules. A virtual service is the rule's own.
+func restore(t testing.TB, s *Service, need []string) {
+	if s.Virtual || !t.Failed() || !takesAway(need) || s.Stop == nil || s.Start == nil {
+		return
+	}
+	if err := errors.Join(s.Stop(), s.Start()); err != nil {
+		t.Errorf("the service cannot be brought back: %v", err)
+	}
 }
 
 // stop ends what the rule started: its goroutines, then its sessions.

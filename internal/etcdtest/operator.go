@@ -16,8 +16,8 @@ import (
 const (
 	// patience bounds what an operator does; servers may be starting.
 	patience = 20 * time.Second
-	// attempt bounds one attempt at it.
-	attempt = 3 * time.Second
+	// oneTry bounds one attempt at it.
+	oneTry = 3 * time.Second
 )
 
 // Operator is a client of its own of the servers, as another tool would have.
@@ -54,7 +54,7 @@ func once(servers []string, do func(context.Context, *clientv3.Client) error) er
 		return err
 	}
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), attempt)
+	ctx, cancel := context.WithTimeout(context.Background(), oneTry)
 	defer cancel()
 	return do(ctx, client)
 }

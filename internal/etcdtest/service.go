@@ -86,7 +86,7 @@ func (s *Servers) Watches() (int, error) {
 
 // gauge reads one of a member's metrics.
 func gauge(m *servertest.Etcd, name string) (int, error) {
-	client := http.Client{Timeout: attempt}
+	client := http.Client{Timeout: oneTry}
 	defer client.CloseIdleConnections()
 	answer, err := client.Get(m.URL() + "/metrics")
 	if err != nil {
@@ -115,6 +115,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Name:     s.Name,
 			Root:     s.Root(),
 			TTL:      ttl,
+			Control:  s.Control(ttl),
 			Client:   func(t testing.TB) *conformance.Client { return NewProcess(t, s.Addrs(), nil).Conformance() },
 			Delete:   func(key string) error { return DeleteAll(s.Addrs(), key) },
 			Put:      func(key string, value []byte) error { return PutAll(s.Addrs(), key, value) },

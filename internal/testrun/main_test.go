@@ -32,13 +32,14 @@ func show(t *testing.T, events string) (printed, tables string) {
 func TestTables(t *testing.T) {
 	log := "    suite.go:99: "
 	printed, tables := show(t,
-		stream("TestElectionOnX/fair", "pass", log+"fair on x: 2 rules passed, 0 failed, 1 not applicable",
+		stream("TestElectionOnX/fair", "pass", log+"fair on x: 2 rules passed, 0 failed, 1 not applicable, 0 void attempts",
 			"          a/one   passed", "          a/two   passed", "          a/three not applicable: no such thing")+
-			stream("TestElectionOnX/unfair", "fail", log+"unfair on x: 1 rules passed, 1 failed, 0 not applicable",
-				"          a/one   passed", "          a/two   FAILED", "    other.go:1: a/three passed")+
-			stream("TestConformance", "pass", log+"y, ensemble of 3: 1 rules passed, 0 failed, 0 not applicable", "          b/one passed")+
-			stream("TestMutants", "pass", log+"fair on z: 1 rules passed, 0 failed, 0 not applicable", "          a/one passed"))
-	for _, row := range []string{"a/one fu", "a/two f!", "a/three ·?", "b/one +", "- no such thing: a/three on fair on x", "| x | 2, 1 n/a | 1, **1 BROKEN** |"} {
+			stream("TestElectionOnX/unfair", "fail", log+"unfair on x: 1 rules passed, 1 failed, 0 not applicable, 4 void attempts",
+				"          a/one   passed (1 void attempt: the server (x) stood still)",
+				"          a/two   FAILED (3 void attempts: it: stood still; it did; it did)", "    other.go:1: a/three passed")+
+			stream("TestConformance", "pass", log+"y, ensemble of 3: 1 rules passed, 0 failed, 0 not applicable, 0 void attempts", "          b/one passed")+
+			stream("TestMutants", "pass", log+"fair on z: 1 rules passed, 0 failed, 0 not applicable, 0 void attempts", "          a/one passed"))
+	for _, row := range []string{"a/one fu", "a/two f!", "a/three ·?", "b/one +", "- no such thing: a/three on fair on x", "- 4 of unfair on x", "| x | 2, 1 n/a | 1, **1 BROKEN** |"} {
 		if !strings.Contains(strings.Join(strings.Fields(tables), " "), row) {
 			t.Errorf("no row %q in\n%s", row, tables)
 		}

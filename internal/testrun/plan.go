@@ -93,6 +93,8 @@ const (
 	// crowds are tests that start most servers, a dozen at once, on networks of their own or
 	// to break them. Beside them whatever else waits for a server would wait for too long.
 	crowds = "^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
+	// hogs are those that take the processors away on purpose.
+	hogs = "^Test(LosesSessions|StandsStill|Controls)$"
 	// backendClusters are the backends' rules on clusters.
 	backendClusters = "^TestConformance(Ensemble|Cluster)$"
 	elections       = "^TestElectionOn(Servers|Clusters|ConsulClusters)$"
@@ -140,7 +142,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
-	left := []string{elections, crowds, backendClusters}
+	left := []string{elections, crowds, hogs, backendClusters}
 	if service != "" && service != "memory" {
 		left = append(left, electionsMemory)
 	}
@@ -160,6 +162,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "elections on single servers, for races", race: true, packages: conformance, args: []string{many, "-run=" + pattern(raced(service, turn))}})
 	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + backendClusters}})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3", "-run=" + crowds}})
+	add(restTier, stage{name: "void attempts", packages: conformance, args: []string{"-run=" + hogs}})
 	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{most, "-run=" + pattern(later)}})
 	return stages
 }

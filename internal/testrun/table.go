@@ -16,10 +16,12 @@ type report struct {
 	strategy string // "" for the suite of backends
 	service  string
 	results  map[string]result // by rule
-	void     int               // attempts
 }
 
-type result struct{ outcome, reason string }
+type result struct {
+	outcome, reason string
+	void            int // attempts
+}
 
 const (
 	passed        = "passed"
@@ -28,8 +30,8 @@ const (
 
 // The lines of conformance.Report as t.Log prints them.
 var (
-	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable(?:, (\d+) void attempts?)?$`)
-	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?: \(\d+ void attempts?: .*\))?(?:: (.*))?$`)
+	head = regexp.MustCompile(`^\s+\S+\.go:\d+: (?:(\S+) on )?(.+): \d+ rules passed, \d+ failed, \d+ not applicable, \d+ void attempts$`)
+	line = regexp.MustCompile(`^\s+(\S+/\S+)\s+(passed|FAILED|not applicable)(?: \((\d+) void attempts?: .*\))?(?:: (.*))?$`)
 	ours = regexp.MustCompile(`^Test(ElectionOn|Conformance)`)
 )
 
@@ -47,7 +49,6 @@ func (r *reports) take(e event) {
 	of, text := name{e.Package, e.Test}, strings.TrimRight(e.Output, "\n")
 	if m := head.FindStringSubmatch(text); m != nil {
 		next := &report{strategy: m[1], service: m[2], results: make(map[string]result)}
-		next.void, _ = strconv.Atoi(m[3]) // none is told
 		if r.open == nil {
 			r.open = make(map[name]*report)
 		}
@@ -59,7 +60,8 @@ func (r *reports) take(e event) {
 		delete(r.open, of)
 		return
 	}
-	r.open[of].results[m[1]] = result{m[2], m[3]}
+	void, _ := strconv.Atoi(m[3]) // "" is none
+	r.open[of].results[m[1]] = result{m[2], m[4], void}
 }
 
 // print prints a table per suite, and the reasons why rules were left out.
@@ -79,7 +81,15 @@ func (r *reports) elections() []*report {
 func (r *reports) void() int {
 	n := 0
 	for _, p := range r.all {
-		n += p.void
+		n += p.void()
+	}
+	return n
+}
+
+func (p *report) void() int {
+	n := 0
+	for _, res := range p.results {
+		n += res.void
 	}
 	return n
 }
@@ -119,6 +129,7 @@ func table(w io.Writer, title string, all []*report) {
 	}
 	t.Flush()
 	reasons(w, all)
+	voids(w, all)
 }
 
 func mark(p *report, rule string) string {
@@ -165,6 +176,17 @@ func reasons(w io.Writer, all []*report) {
 	}
 }
 
+// voids prints how many attempts were void on each combination that had some.
+func voids(w io.Writer, all []*report) {
+	heading := "\nvoid attempts, which failed while a control beside them did, too:\n"
+	for _, p := range all {
+		if n := p.void(); n > 0 {
+			fmt.Fprintf(w, "%s- %d of %s\n", heading, n, p.name())
+			heading = ""
+		}
+	}
+}
+
 func (p *report) name() string {
 	if p.strategy == "" {
 		return p.service
@@ -200,8 +222,8 @@ func numbers(p *report) string {
 	if n := count[notApplicable]; n > 0 {
 		out += fmt.Sprintf(", %d n/a", n)
 	}
-	if p.void > 0 {
-		out += fmt.Sprintf(", %d void", p.void)
+	if n := p.void(); n > 0 {
+		out += fmt.Sprintf(", %d void", n)
 	}
 	if broken := len(p.results) - count[passed] - count[notApplicable]; broken > 0 {
 		out += fmt.Sprintf(", **%d BROKEN**", broken)

@@ -1,0 +1,102 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/internal/attempt"
+)
+
+// shaky is a service whose control's session can be ended. Nothing else is there.
+type shaky struct{ lose atomic.Bool }
+
+func (s *shaky) service(testing.TB) *Service {
+	return &Service{
+		Name: "shaky", TTL: time.Second, Control: s.control,
+		Client: func(testing.TB) *Client { return &Client{} },
+	}
+}
+
+func (s *shaky) control(ctx context.Context, answered func()) error {
+	return attempt.Every(ctx, time.Second, answered, func() error {
+		if s.lose.CompareAndSwap(true, false) {
+			return errors.Join(attempt.ErrLost, errors.New("shaken"))
+		}
+		return nil
+	})
+}
+
+// ends ends the control's session and waits until it has noticed.
+func (s *shaky) ends() {
+	s.lose.Store(true)
+	for s.lose.Load() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A rule that fails while the control does is tried again, and the report tells. One that
+// passes then counts.
+func TestVoidAttempts(t *testing.T) {
+	var s shaky
+	var twice, once int
+	report := tryRules(t, s.service, []rule{
+		{name: "x/twice", text: "It holds at the third try.", run: func(r *run) {
+			if twice++; twice < 3 {
+				s.ends()
+				r.failf("the session was lost")
+			}
+		}},
+		{name: "x/once", text: "It holds.", run: func(*run) {
+			once++
+			s.ends()
+		}},
+	})
+	if twice != 3 || once != 1 {
+		t.Errorf("tried %d times and %d times, want 3 and 1", twice, once)
+	}
+	if n := report.Count(Passed); n != 2 || report.Void() != 2 {
+		t.Errorf("%d passed, %d void attempts", n, report.Void())
+	}
+	text := report.String()
+	for _, want := range []string{
+		"shaky: 2 rules passed, 0 failed, 0 not applicable, 2 void attempts\n",
+		"  x/once                     passed\n",
+		"  x/twice                    passed (2 void attempts: the bare client lost its session, too: ", "shaken; ",
+	} {
+		if !strings.Contains(text, want) && !strings.HasSuffix(text, strings.TrimSuffix(want, "\n")) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
+// A rule that takes the service away ends the control's session itself, so that is no excuse.
+func TestTakesAway(t *testing.T) {
+	var s shaky
+	for _, takesAway := range []bool{true, false} {
+		var void voids
+		var broken []bool
+		// It is void and ends well, whatever becomes of what is tried in it.
+		attempt.Run(t, func(time.Time, time.Time) string { return "a test" }, func(t testing.TB) {
+			if len(broken) > 0 {
+				return
+			}
+			tries := 0
+			tryOn(t, s.service(t)).attempts(t, takesAway, &void, func(t testing.TB) {
+				if tries++; tries == 1 {
+					s.ends()
+					t.Fatal("the session was lost")
+				}
+			})
+			broken = append(broken, t.Failed())
+			t.Fail()
+		})
+		if !slices.Equal(broken, []bool{takesAway}) || (len(void.all()) > 0) == takesAway {
+			t.Errorf("takes the service away: %v; broken: %v; void: %q", takesAway, broken, void.all())
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package attempt
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const timeout = 4 * time.Second
+
+// server is one that stands still at times.
+type server struct {
+	still  chan time.Duration // for so long
+	expire chan error         // ends the session
+	open   func() error       // before the session is there
+}
+
+func newServer() *server {
+	return &server{still: make(chan time.Duration), expire: make(chan error, 1), open: func() error { return nil }}
+}
+
+func (s *server) control(ctx context.Context, answered func()) error {
+	if err := s.open(); err != nil {
+		return err
+	}
+	return Every(ctx, timeout, answered, func() error {
+		select {
+		case d := <-s.still:
+			time.Sleep(d)
+		case err := <-s.expire:
+			return err
+		default:
+		}
+		return nil
+	})
+}
+
+func TestEnvironmentIsWell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := Observe(t, timeout, newServer().control)
+		began := time.Now()
+		time.Sleep(time.Minute)
+		if why := e.Ailed(began, time.Now()); why != "" {
+			t.Error(why)
+		}
+	})
+}
+
+// A server that stands still is noticed when it has cost three eighths of the timeout, at the
+// end of a stretch, too, and not outside of it.
+func TestServerStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		time.Sleep(timeout)
+		before := time.Now()
+		s.still <- timeout * 3 / 8
+		began := time.Now()
+		time.Sleep(timeout * 3 / 8)
+		during := time.Now()
+		check(t, e, before.Add(-timeout), before.Add(-timeout/2), "")
+		check(t, e, began, during, "answered the bare client")
+		time.Sleep(timeout)
+		check(t, e, before.Add(-timeout), time.Now(), "more than a quarter")
+		check(t, e, during.Add(timeout/2), time.Now(), "")
+
+		s.still <- timeout / 5 // backends bear that
+		began = time.Now()
+		time.Sleep(timeout)
+		check(t, e, began, time.Now(), "")
+
+		s.still <- 2 * timeout
+		began = time.Now()
+		time.Sleep(timeout / 2)
+		check(t, e, began, time.Now(), "quarter")
+		time.Sleep(2 * timeout)
+		check(t, e, began, time.Now(), "longer than the session timeout")
+		if why := e.Starved(began, time.Now()); why != "" {
+			t.Errorf("this process was not starved: %s", why)
+		}
+		time.Sleep(timeout) // the control has nothing on its way any more
+	})
+}
+
+func TestSessionIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		time.Sleep(timeout)
+		began := time.Now()
+		s.expire <- errors.Join(ErrLost, errors.New("of old age"))
+		time.Sleep(timeout / 4)
+		check(t, e, began, time.Now(), "of old age")
+		time.Sleep(timeout)
+		check(t, e, began, time.Now(), "of old age")
+		check(t, e, began.Add(timeout/2), time.Now(), "") // it has another one
+		s.expire <- errors.New("one request was refused")
+		began = time.Now()
+		time.Sleep(timeout)
+		check(t, e, began, time.Now(), "")
+	})
+}
+
+// A client library that is refused for ever does not keep the control from another session.
+func TestRefusedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sessions := 0
+		e := Observe(t, timeout, func(ctx context.Context, answered func()) error {
+			sessions++
+			began, first := time.Now(), sessions == 1
+			return Every(ctx, timeout, answered, func() error {
+				if first && time.Since(began) > timeout {
+					return errors.New("refused")
+				}
+				return nil
+			})
+		})
+		began := time.Now()
+		time.Sleep(5 * timeout)
+		check(t, e, began, time.Now(), "no answer for two session timeouts: refused")
+		check(t, e, began.Add(4*timeout), time.Now(), "")
+	})
+}
+
+// Without a first session the tests begin all the same, and are void.
+func TestNoSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.open = func() error { return errors.New("nobody is there") }
+		e := Observe(t, timeout, s.control)
+		time.Sleep(timeout)
+		check(t, e, time.Now().Add(-timeout), time.Now(), "nobody is there")
+	})
+}
+
+// A clock that ticks late tells that this process stood still.
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPulse(timeout, timeout/tickShare, "it ticked")
+		began := time.Now()
+		for range 10 {
+			time.Sleep(timeout / tickShare)
+			p.beat()
+		}
+		time.Sleep(timeout / 4)
+		p.beat()
+		if why, _ := p.look(began, time.Now()); why != "" {
+			t.Error(why)
+		}
+		time.Sleep(timeout * 3 / 8)
+		if why, _ := p.look(began, time.Now()); !strings.Contains(why, "1.42s late") {
+			t.Errorf("before the tick: %q", why)
+		}
+		p.beat()
+		if why, _ := p.look(began, time.Now()); !strings.Contains(why, "1.42s late") {
+			t.Errorf("after the tick: %q", why)
+		}
+	})
+}
+
+func check(t *testing.T, e *Environment, from, to time.Time, want string) {
+	t.Helper()
+	why := e.Ailed(from, to)
+	if want == "" && why != "" || !strings.Contains(why, want) {
+		t.Errorf("environment: %q, want %q", why, want)
+	}
+}

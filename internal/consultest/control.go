@@ -1,0 +1,110 @@
+package consultest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/attempt"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// Control keeps sessions of the bare client library, as conformance.Service.Control says: with
+// a health check where cfg has the backend's sessions have one.
+func (s *Servers) Control(ttl time.Duration, cfg consul.Config) attempt.Control {
+	turn := 0
+	return func(ctx context.Context, answered func()) error {
+		server := s.Members[turn%len(s.Members)]
+		turn++ // what one agent has lost, another may still serve
+		return control(ctx, server, ttl, cfg.Check != 0, answered)
+	}
+}
+
+func control(ctx context.Context, server *servertest.Consul, ttl time.Duration, checked bool, answered func()) error {
+	conf := api.DefaultConfig()
+	conf.Address, conf.Token = server.Addr(), server.Token()
+	conf.Transport.Proxy = nil
+	conf.HttpClient = &http.Client{Transport: conf.Transport, Timeout: ttl}
+	defer conf.Transport.CloseIdleConnections()
+	client, err := api.NewClient(conf)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	entry := &api.SessionEntry{TTL: ttl.String(), Behavior: api.SessionBehaviorDelete}
+	check := ""
+	if checked {
+		check = fmt.Sprintf("control-%d", time.Now().UnixNano())
+		if err := register(ctx, client, check, ttl); err != nil {
+			return err
+		}
+		defer func() { _ = client.Agent().ServiceDeregister(check) }() // the agent does it later
+		// A session's own timeout cannot be as short as that of its check.
+		entry.TTL = max(ttl, consul.MinSessionTimeout).String()
+		entry.ServiceChecks = []api.ServiceCheck{{ID: check}}
+	}
+	id, err := create(ctx, client, entry)
+	if err != nil {
+		return err
+	}
+	defer func() { _, _ = client.Session().Destroy(id, nil) }() // it goes by itself otherwise
+
+	over := make(chan error, 1)
+	go func() {
+		over <- client.Session().RenewPeriodic(entry.TTL, id, new(api.WriteOptions).WithContext(ctx), nil)
+	}()
+	query := (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+	return attempt.Every(ctx, ttl, answered, func() error {
+		var passed error
+		if checked {
+			passed = pass(ctx, client, check)
+		}
+		session, _, err := client.Session().Info(id, query)
+		if err == nil && session == nil {
+			return fmt.Errorf("%w: Consul has invalidated session %s", attempt.ErrLost, id)
+		}
+		select {
+		case err := <-over:
+			return fmt.Errorf("%w: RenewPeriodic has ended: %w", attempt.ErrLost, err)
+		default:
+			return errors.Join(passed, err)
+		}
+	})
+}
+
+// register registers a TTL check and passes it for the first time.
+func register(ctx context.Context, client *api.Client, id string, ttl time.Duration) error {
+	err := client.Agent().ServiceRegisterOpts(&api.AgentServiceRegistration{
+		ID: id, Name: "control",
+		Check: &api.AgentServiceCheck{
+			CheckID: id, TTL: ttl.String(), Status: api.HealthPassing, DeregisterCriticalServiceAfter: "1m",
+		},
+	}, api.ServiceRegisterOpts{}.WithContext(ctx))
+	if err != nil {
+		return err
+	}
+	return pass(ctx, client, id)
+}
+
+func pass(ctx context.Context, client *api.Client, check string) error {
+	return client.Agent().UpdateTTLOpts(check, "", api.HealthPassing, new(api.QueryOptions).WithContext(ctx))
+}
+
+// create makes a session as soon as the servers have heard of its check from the agent.
+func create(ctx context.Context, client *api.Client, entry *api.SessionEntry) (id string, err error) {
+	for range 100 {
+		id, _, err = client.Session().Create(entry, new(api.WriteOptions).WithContext(ctx))
+		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Missing check") {
+			return id, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return id, err
+}

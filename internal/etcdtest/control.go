@@ -1,0 +1,67 @@
+package etcdtest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/elector-go/elector/internal/attempt"
+	"github.com/elector-go/elector/internal/etcdclient"
+)
+
+// Control keeps leases of the bare client library, as conformance.Service.Control says.
+func (s *Servers) Control(ttl time.Duration) attempt.Control {
+	return func(ctx context.Context, answered func()) error {
+		client, err := clientv3.New(clientv3.Config{
+			Endpoints: s.Addrs(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithConnectParams(connecting)},
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = etcdclient.Close(client, 10*time.Second) }() // the control has ended
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		granting, granted := context.WithTimeout(ctx, ttl)
+		defer granted()
+		lease, err := client.Grant(granting, int64(ttl/time.Second))
+		if err != nil {
+			return err
+		}
+		defer revoke(client, lease.ID)
+		kept, err := client.KeepAlive(ctx, lease.ID)
+		if err != nil {
+			return err
+		}
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			for range kept {
+			}
+		}()
+		return attempt.Every(ctx, ttl, answered, func() error {
+			ctx, cancel := context.WithTimeout(ctx, ttl)
+			defer cancel()
+			left, err := client.TimeToLive(ctx, lease.ID)
+			if err == nil && left.TTL < 0 { // 0 is what is left of less than a second
+				return fmt.Errorf("%w: etcd does not know lease %x any more", attempt.ErrLost, lease.ID)
+			}
+			select {
+			case <-over:
+				return fmt.Errorf("%w: KeepAlive of lease %x has ended", attempt.ErrLost, lease.ID)
+			default:
+				return err
+			}
+		})
+	}
+}
+
+// revoke ends a lease, if a server can be reached. It goes by itself otherwise.
+func revoke(client *clientv3.Client, lease clientv3.LeaseID) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _ = client.Revoke(ctx, lease)
+}
