@@ -80,6 +80,11 @@ func raced(service string, turn int) (all []combination) {
 	return all
 }
 
+// of leaves those on single servers, or those on clusters.
+func of(all []combination, single bool) []combination {
+	return slices.DeleteFunc(slices.Clone(all), func(c combination) bool { return c.single() != single })
+}
+
 // pattern picks them, as -run and -skip do.
 func pattern(all []combination) string {
 	var each []string
@@ -155,7 +160,8 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		name: "packages; elections on memory", race: true,
 		packages: others, args: []string{many, "-p=4", "-skip=" + strings.Join(left, "|")},
 	})
-	add(testTier, stage{name: "elections on servers", packages: conformance, args: []string{most, "-run=" + pattern(first)}})
+	add(testTier, stage{name: "elections on single servers", packages: conformance, args: []string{most, "-run=" + pattern(of(first, true))}})
+	add(testTier, stage{name: "elections on clusters", packages: conformance, args: []string{many, "-run=" + pattern(of(first, false))}})
 
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], args: []string{"-run=" + reduction}})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4", "-skip=" + crowds}})
@@ -163,7 +169,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + backendClusters}})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3", "-run=" + crowds}})
 	add(restTier, stage{name: "void attempts", packages: conformance, args: []string{"-run=" + hogs}})
-	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{most, "-run=" + pattern(later)}})
+	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{many, "-run=" + pattern(later)}})
 	return stages
 }
 
