@@ -26,11 +26,11 @@ func tryOn(t testing.TB, s *Service) trying {
 // rule takes the service away, or a part of it, from the control as well.
 func (y trying) attempts(t testing.TB, takesAway bool, void *voids, try func(t testing.TB)) {
 	t.Helper()
-	ailed := y.env.Ailed
+	trouble := y.env.Trouble
 	if takesAway {
-		ailed = y.env.Starved
+		trouble = y.env.Starved
 	}
-	void.add(attempt.Run(t, ailed, try)...)
+	void.add(attempt.Run(t, trouble, try)...)
 }
 
 // voids are why attempts of a rule were void. States of a rule are tried side by side.

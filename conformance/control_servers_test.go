@@ -56,7 +56,7 @@ func TestControls(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(svc.TTL * 3 / 2)
-			frozen := env.Ailed(began, time.Now())
+			frozen := env.Trouble(began, time.Now())
 			if err := server.Resume(); err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestControls(t *testing.T) {
 				t.Errorf("it was well while its server was frozen for %v", time.Since(began))
 			}
 			becomesWell(t, env, svc.TTL)
-			if again := env.Ailed(began, began.Add(svc.TTL)); again == "" {
+			if again := env.Trouble(began, began.Add(svc.TTL)); again == "" {
 				t.Error("it has forgotten that its server was frozen")
 			}
 
@@ -75,7 +75,7 @@ func TestControls(t *testing.T) {
 				t.Fatal(err)
 			}
 			becomesWell(t, env, svc.TTL)
-			if why := env.Ailed(began, time.Now()); !strings.Contains(why, "lost its session") {
+			if why := env.Trouble(began, time.Now()); !strings.Contains(why, "lost its session") {
 				t.Errorf("its session is gone, and it says %q", why)
 			}
 		})
@@ -88,7 +88,7 @@ func becomesWell(t *testing.T, env *attempt.Environment, d time.Duration) {
 	for end := time.Now().Add(time.Minute + 5*d); ; {
 		began := time.Now()
 		time.Sleep(d)
-		why := env.Ailed(began, time.Now())
+		why := env.Trouble(began, time.Now())
 		if why == "" {
 			return
 		}

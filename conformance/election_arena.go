@@ -76,8 +76,8 @@ func (a *arena) in(state string, try func(a *arena)) {
 }
 
 // beside tries one state of the rule beside its others, when the rule's own function
-// has returned, each in attempts of its own and on a service of its own; on a virtual one it is tried at once,
-// as in does.
+// has returned, each in attempts of its own and on a service of its own; on a virtual one
+// it is tried at once, as in does.
 func (a *arena) beside(state string, try func(a *arena)) {
 	if a.svc.Virtual {
 		a.in(state, try)
@@ -248,7 +248,7 @@ func (a *arena) leave(closeClients func()) {
 	end := time.Now().Add(5 * time.Second)
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		a.settle()
-		left := goroutines(a.t.Name())
+		left := goroutines(a.t.Name(), a.svc)
 		if len(left) == 0 {
 			return
 		}
@@ -259,22 +259,21 @@ func (a *arena) leave(closeClients func()) {
 	}
 }
 
-// goroutines returns the stack of each goroutine that was started for a rule, but
-// for the test's own and those of the servers' proxies.
-func goroutines(rule string) []string {
-	var all bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
-		return nil // a bytes.Buffer does not fail
+// goroutines returns the stack of each goroutine that was started for a rule, without the
+// test's own and those of the servers' proxies.
+func goroutines(rule string, s *Service) []string {
+	read := shared.read
+	if s.Virtual {
+		read = readStacks // nothing outside of its bubble may be waited for
 	}
-	// The first line is a heading, and would hide the number of those below it.
-	_, stacks, _ := strings.Cut(all.String(), "\n")
+	label := fmt.Sprintf("%q:%q", ruleLabel, rule)
 	var left []string
-	for _, stack := range strings.Split(stacks, "\n\n") {
-		if !strings.Contains(stack, fmt.Sprintf("%q:%q", ruleLabel, rule)) {
+	for _, stack := range strings.Split(read(), "\n\n") {
+		if !strings.Contains(stack, label) {
 			continue
 		}
 		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest") ||
-			strings.Contains(stack, "internal/attempt.") || strings.Contains(stack, "conformance.goroutines") {
+			strings.Contains(stack, "internal/attempt.") || strings.Contains(stack, "conformance.readStacks") {
 			continue
 		}
 		var alike int // those with the same stack are told once, with their number before it
@@ -282,6 +281,55 @@ func goroutines(rule string) []string {
 		left = append(left, slices.Repeat([]string{stack}, alike)...)
 	}
 	return left
+}
+
+// readStacks returns the stacks of all goroutines of the program, with their labels.
+func readStacks() string {
+	var all bytes.Buffer
+	if err := pprof.Lookup("goroutine").WriteTo(&all, 1); err != nil {
+		return "" // a bytes.Buffer does not fail
+	}
+	// The first line is a heading, and would hide the number of those below it.
+	_, stacks, _ := strings.Cut(all.String(), "\n")
+	return stacks
+}
+
+// shared reads the stacks for many rules at a time: where dozens are tried side by side, each
+// reading them for itself takes more of the processors than all their candidates do.
+var shared stackReader
+
+// stackPause is between two readings.
+const stackPause = 250 * time.Millisecond
+
+type stackReader struct {
+	mu   sync.Mutex
+	next *reading // that has not begun
+	last time.Time
+}
+
+type reading struct {
+	done   chan struct{}
+	stacks string
+}
+
+// read returns stacks that were read after it was called.
+func (s *stackReader) read() string {
+	s.mu.Lock()
+	if s.next == nil {
+		next := &reading{done: make(chan struct{})}
+		s.next = next
+		time.AfterFunc(stackPause-time.Since(s.last), func() {
+			s.mu.Lock()
+			s.next, s.last = nil, time.Now()
+			s.mu.Unlock()
+			next.stacks = readStacks()
+			close(next.done)
+		})
+	}
+	r := s.next
+	s.mu.Unlock()
+	<-r.done
+	return r.stacks
 }
 
 // visible returns what the candidates have in the service, the leader's first, as one who

@@ -25,7 +25,7 @@ const Most = 3
 // well. Then t has failed, or was skipped, as the attempt has. It blocks until then, and must
 // be called from the goroutine of t.
 //
-// ailed tells what was wrong with the environment in a stretch of time, "" if nothing was.
+// trouble tells what was wrong with the environment in a stretch of time, "" if nothing was.
 // An attempt that fails in such a stretch is void. After [Most] of them t has failed, too: a
 // test that could not be tried is not green. An attempt that passes counts, whatever the
 // environment was like. A panic is never blamed on the environment.
@@ -35,7 +35,7 @@ const Most = 3
 // log of t. Its Name is that of t, with the number of the attempt from the second one on.
 //
 // Run returns why attempts were void, one reason for each.
-func Run(t testing.TB, ailed func(from, to time.Time) (why string), try func(t testing.TB)) (void []string) {
+func Run(t testing.TB, trouble func(from, to time.Time) (why string), try func(t testing.TB)) (void []string) {
 	t.Helper()
 	for n := 1; n <= Most; n++ {
 		a := &attempt{TB: t, n: n}
@@ -50,7 +50,7 @@ func Run(t testing.TB, ailed func(from, to time.Time) (why string), try func(t t
 		}
 		why := ""
 		if !a.hasPanicked() {
-			why = ailed(from, time.Now())
+			why = trouble(from, time.Now())
 		}
 		if why == "" {
 			t.Fail()

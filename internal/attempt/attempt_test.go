@@ -27,10 +27,10 @@ type verdict struct {
 	said            string
 }
 
-func judge(t *testing.T, ailed func(from, to time.Time) string, try func(t testing.TB)) (v verdict) {
+func judge(t *testing.T, trouble func(from, to time.Time) string, try func(t testing.TB)) (v verdict) {
 	s := &scribe{TB: t}
 	test := &attempt{TB: s, n: 1}
-	test.run(func(t testing.TB) { v.void = Run(t, ailed, try) })
+	test.run(func(t testing.TB) { v.void = Run(t, trouble, try) })
 	v.failed, v.skipped, v.said = test.Failed(), test.Skipped(), s.said.String()
 	return v
 }

@@ -72,17 +72,17 @@ func Observe(t testing.TB, timeout time.Duration, control Control) *Environment 
 	return e
 }
 
-// Ailed tells what was wrong in a stretch of time, "" if nothing was. It blocks until the
+// Trouble tells what was wrong in a stretch of time, "" if nothing was. It blocks until the
 // observers can tell, for less than half the session timeout.
-func (e *Environment) Ailed(from, to time.Time) string {
+func (e *Environment) Trouble(from, to time.Time) string {
 	if why := e.Starved(from, to); why != "" || e.session == nil {
 		return why
 	}
-	return e.session.ailed(from, to)
+	return e.session.trouble(from, to)
 }
 
-// Starved is Ailed by the clock alone: for tests that take the servers away themselves.
-func (e *Environment) Starved(from, to time.Time) string { return e.clock.ailed(from, to) }
+// Starved is Trouble by the clock alone: for tests that take the servers away themselves.
+func (e *Environment) Starved(from, to time.Time) string { return e.clock.trouble(from, to) }
 
 // A pulse is a series of beats that should come at regular intervals. Whatever stands still
 // has none.
@@ -172,9 +172,9 @@ func (p *pulse) wrong(now time.Time) string {
 	return ""
 }
 
-// ailed waits for a beat after the stretch, or until one is late: what has caused a failure at
+// trouble waits for a beat after the stretch, or until one is late: what has caused a failure at
 // the very end may not have been noticed yet.
-func (p *pulse) ailed(from, to time.Time) string {
+func (p *pulse) trouble(from, to time.Time) string {
 	for {
 		why, known := p.look(from, to)
 		if known {

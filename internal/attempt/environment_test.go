@@ -43,7 +43,7 @@ func TestEnvironmentIsWell(t *testing.T) {
 		e := Observe(t, timeout, newServer().control)
 		began := time.Now()
 		time.Sleep(time.Minute)
-		if why := e.Ailed(began, time.Now()); why != "" {
+		if why := e.Trouble(began, time.Now()); why != "" {
 			t.Error(why)
 		}
 	})
@@ -163,7 +163,7 @@ func TestClock(t *testing.T) {
 
 func check(t *testing.T, e *Environment, from, to time.Time, want string) {
 	t.Helper()
-	why := e.Ailed(from, to)
+	why := e.Trouble(from, to)
 	if want == "" && why != "" || !strings.Contains(why, want) {
 		t.Errorf("environment: %q, want %q", why, want)
 	}
