@@ -1,6 +1,8 @@
 package servertest
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,7 +18,26 @@ import (
 // start or end the process exclude each other.
 type Consul struct {
 	*server
+	consulSecrets
+}
+
+// consulSecrets are those that the agents of a cluster share.
+type consulSecrets struct {
 	token string // "" without ACLs
+	// gossip is a key of the cluster's own. An agent goes on looking for members that are gone,
+	// and their ports may be those of another test's cluster by then: without a key the two
+	// would become one.
+	gossip string
+}
+
+func newConsulSecrets(acl bool) consulSecrets {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // never fails
+	s := consulSecrets{gossip: base64.StdEncoding.EncodeToString(key[:])}
+	if acl {
+		s.token = uuid()
+	}
+	return s
 }
 
 // consulBinary finds or builds the server, once per process.
@@ -53,7 +74,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 		g.members = append(g.members, s.server)
 		gossip = append(gossip, s.at.addr(s.ports[1]))
 	}
-	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].token, sites[0], ports, 0, gossip)
+	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].consulSecrets, sites[0], ports, 0, gossip)
 	if err != nil {
 		ReleasePorts(ports...)
 		return nil, err
@@ -67,7 +88,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 // newConsul prepares a member of a group without starting it. On success the
 // agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
 // and gossip see Consul.file.
-func newConsul(cfg ConsulConfig, g *group, node, token string, at site, ports []int, servers int, gossip []string) (*Consul, error) {
+func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at site, ports []int, servers int, gossip []string) (*Consul, error) {
 	path, err := consulBinary()
 	if err != nil {
 		return nil, err
@@ -76,7 +97,7 @@ func newConsul(cfg ConsulConfig, g *group, node, token string, at site, ports []
 	if err != nil {
 		return nil, err
 	}
-	c := &Consul{server: s, token: token}
+	c := &Consul{server: s, consulSecrets: secrets}
 	c.node = node // in the catalog
 	file, err := c.file(servers, gossip)
 	own, more := filepath.Join(s.dir, "agent.json"), filepath.Join(s.dir, "more.hcl") // JSON is HCL, too

@@ -23,16 +23,13 @@ type ConsulCluster struct {
 func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
-	token := ""
-	if cfg.ACL {
-		token = uuid()
-	}
+	secrets := newConsulSecrets(cfg.ACL)
 	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*Consul, error) {
 		var gossip []string
 		for i, p := range ports {
 			gossip = append(gossip, sites[i].addr(p[1]))
 		}
-		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), token, sites[i], ports[i], n, gossip)
+		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), secrets, sites[i], ports[i], n, gossip)
 	})
 	if err != nil {
 		return nil, err

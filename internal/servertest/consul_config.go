@@ -63,6 +63,7 @@ func (c *Consul) file(servers int, gossip []string) ([]byte, error) {
 		"data_dir":       c.dataDir,
 		"bind_addr":      c.at.ip,
 		"client_addr":    c.at.ip,
+		"encrypt":        c.gossip,
 		"retry_join":     gossip,
 		"retry_interval": "200ms",
 		"ports": object{
