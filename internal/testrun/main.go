@@ -174,7 +174,18 @@ func runStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err
 // compile has all that the stages need in Go's cache and on the disk, lest the compiler and
 // its files get in the way of what waits.
 func compile(stages []stage) error {
+	type build struct {
+		module string
+		race   bool
+	}
+	all := make(map[build]stage)
 	for _, s := range stages {
+		of := build{s.module, s.race}
+		packages := append(all[of].packages, s.packages...)
+		slices.Sort(packages)
+		all[of] = stage{module: s.module, race: s.race, packages: slices.Compact(packages)}
+	}
+	for _, s := range all {
 		if err := s.compile(); err != nil {
 			return err
 		}

@@ -41,9 +41,9 @@ var places = []combination{
 }
 
 // combinations returns those that testTier tries, and those that restTier does. The first
-// are fair and kafka on each single server and on ZooKeeper's ensemble; and the other two
-// strategies on one place each, and with each turn on the next. The others are on clusters:
-// raced are those on single servers.
+// are fair and kafka on each single server and on ZooKeeper's ensemble; and of the other two
+// strategies each on one single server, and with each turn on the next. The others are on
+// clusters: raced are those on single servers.
 func combinations(service string, turn int) (first, later []combination) {
 	for i, c := range places {
 		if service != "" && service != c.service {
@@ -52,8 +52,7 @@ func combinations(service string, turn int) (first, later []combination) {
 		for j, s := range []string{"fair", "kafka", "unfair", "parentwatch"} {
 			c.strategy = s
 			always := j < 2 && (c.single() || c.service == "zookeeper")
-			// They are never in the same place.
-			inTurn := j >= 2 && i == (turn+3*j)%len(places)
+			inTurn := j >= 2 && i == (turn+j)%3 // never on the same server
 			switch {
 			case always, inTurn:
 				first = append(first, c)
@@ -67,7 +66,7 @@ func combinations(service string, turn int) (first, later []combination) {
 
 // raced are the combinations that restTier tries with the race detector.
 func raced(service string, turn int) (all []combination) {
-	for i, c := range places[:3] {
+	for i, c := range places[:3] { // the single servers
 		if service != "" && service != c.service {
 			continue
 		}
@@ -100,8 +99,11 @@ const (
 	crowds = "^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
 	// hogs are those that take the processors away on purpose.
 	hogs = "^Test(LosesSessions|StandsStill|Controls)$"
-	// backendClusters are the backends' rules on clusters.
-	backendClusters = "^TestConformance(Ensemble|Cluster)$"
+	// clusters are the backends' tests on clusters, and what takes as much as one.
+	clusters = "^Test(Conformance(Ensemble|Cluster|Namespaced)|" +
+		"LeaderWithoutAQuorum|" + // ZooKeeper
+		"FrozenMember|LeaderChange|LeaseOutlivesTheWindow|PausedMember|Pitfall25NoLeaderForAWhile|QuorumLost|WritesWhileLeadershipMoves|" + // etcd
+		"CheckIsRemovedWithoutServers|CheckOfALostAgent|CheckOver.*|Checked.*|FrozenServer|Pitfall34NoHealthCheck|ServerLeaderChange)$" // Consul
 	elections       = "^TestElectionOn(Servers|Clusters|ConsulClusters)$"
 	electionsMemory = "^TestElection(OnMemory|OfAnotherMake)$"
 	// reduction is half of what the explorer computes: that what it leaves out is no loss.
@@ -147,7 +149,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
-	left := []string{elections, crowds, hogs, backendClusters}
+	left := []string{elections, crowds, hogs, clusters}
 	if service != "" && service != "memory" {
 		left = append(left, electionsMemory)
 	}
@@ -166,7 +168,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], args: []string{"-run=" + reduction}})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4", "-skip=" + crowds}})
 	add(restTier, stage{name: "elections on single servers, for races", race: true, packages: conformance, args: []string{many, "-run=" + pattern(raced(service, turn))}})
-	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + backendClusters}})
+	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + clusters}})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3", "-run=" + crowds}})
 	add(restTier, stage{name: "void attempts", packages: conformance, args: []string{"-run=" + hogs}})
 	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{many, "-run=" + pattern(later)}})

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"time"
 )
 
 // modulePath is that of the library. Packages are shown by their folders.
@@ -80,6 +81,7 @@ func (s stage) run(profiles string, take func(event)) (code int, err error) {
 type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64 // in seconds
+	Time                                      time.Time
 }
 
 // folder is that of the event's package.

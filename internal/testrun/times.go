@@ -10,12 +10,14 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"time"
 )
 
 // A cost is what something has taken, in seconds.
@@ -30,6 +32,8 @@ type cost struct {
 type costs struct {
 	stages, packages, combinations, rules map[string]*cost
 	stage                                 string
+	began                                 map[name]time.Time // combinations
+	parts                                 map[name]bool      // tests with states, which are told by those
 }
 
 func at(m map[string]*cost, key string) *cost {
@@ -49,7 +53,10 @@ func printTimes(w io.Writer, folder string) error {
 		return err
 	}
 	defer events.Close()
-	c := costs{make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), ""}
+	c := costs{
+		make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), make(map[string]*cost), "",
+		make(map[name]time.Time), make(map[name]bool),
+	}
 	if err := each(events, c.take); err != nil {
 		return err
 	}
@@ -99,15 +106,20 @@ func (c *costs) take(e event) {
 			at(c.stages, c.stage).cpu += user + system
 			at(c.packages, e.folder()).cpu += user + system
 		}
+	case e.Action == "run" && e.Test != "":
+		c.began[name{e.Package, e.Test}] = e.Time
+		c.parts[name{e.Package, path.Dir(e.Test)}] = true
 	case e.Action != "pass" && e.Action != "fail":
 	case e.Test == "":
 		at(c.packages, e.folder()).add(e.Elapsed, 0, c.stage)
 	default:
+		of := name{e.Package, e.Test}
 		combination, rule, ok := split(e.Test)
 		switch {
 		case !ok && strings.HasSuffix(e.Test, "/rules"):
-			at(c.combinations, e.folder()+" "+combination).add(e.Elapsed, 0, "")
-		case ok && strings.Count(rule, "/") == 1:
+			// What go test says of a test whose subtests run side by side does not count them.
+			at(c.combinations, e.folder()+" "+combination).add(e.Time.Sub(c.began[of]).Seconds(), 0, "")
+		case ok && !c.parts[of]:
 			at(c.rules, rule).add(e.Elapsed, 0, e.folder()+" "+combination)
 		}
 	}
