@@ -37,9 +37,9 @@ type Service struct {
 	//
 	// The suites call it once for all rules, and again whenever it has returned. It blocks
 	// until the session is lost, and says how; or until ctx ends: then it ends the session.
-	// It calls answered when the session is there, and from then on it sends a small request
-	// every tenth of TTL, which it takes the servers to answer that serve sessions, and calls
-	// answered for each that was answered.
+	// It calls answered when the session is there. From then on it writes something small every
+	// tenth of TTL, and calls answered for each write that was answered. A read would not do:
+	// beside a busy disk reads may be answered at once while writes wait.
 	//
 	// A rule that fails while this session was lost, or the answers were late by more than
 	// a quarter of TTL, is void: it is tried again, up to three times in all. So is one that

@@ -21,32 +21,21 @@ var roots atomic.Uint64
 // newRoot is a key that nobody used before.
 func newRoot() string { return fmt.Sprintf("/test/r%d-%d", time.Now().UnixNano(), roots.Add(1)) }
 
-// shared is the server of all tests that do it no harm.
-var shared struct {
-	sync.Mutex
-	server *servertest.Etcd
-	err    error
-}
+// shared is the server of all tests that do it no harm. A failure is kept: waiting for the
+// same one in every test helps nobody.
+var shared = sync.OnceValues(func() (*servertest.Etcd, error) {
+	defer close(used)
+	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
+})
+
+// used is closed when a test has used the shared server.
+var used = make(chan struct{})
 
 func sharedServer(t *testing.T) *servertest.Etcd {
 	t.Helper()
-	shared.Lock()
-	defer shared.Unlock()
-	// A failure is kept: waiting for the same one in every test helps nobody.
-	if shared.server == nil && shared.err == nil {
-		shared.server, shared.err = servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
-	}
-	require.NoError(t, shared.err)
-	return shared.server
-}
-
-func shutdown() error {
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.server == nil {
-		return nil
-	}
-	return shared.server.Close()
+	server, err := shared()
+	require.NoError(t, err)
+	return server
 }
 
 // fixture is one process with one session and a directory.

@@ -1,14 +1,44 @@
 package etcd_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"testing"
+
+	"github.com/elector-go/elector/internal/attempt"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
+	stop := attempt.Announce(ttl, control)
 	code := m.Run()
-	if err := shutdown(); err != nil && code == 0 {
-		code = 1
+	stop()
+	select {
+	case <-used:
+		if server, err := shared(); err == nil {
+			if err := server.Close(); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				code = max(code, 1)
+			}
+		}
+	default:
 	}
 	os.Exit(code)
+}
+
+// control observes the server of all tests that do it no harm.
+func control(ctx context.Context, answered func()) error {
+	select {
+	case <-used:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	server, err := shared()
+	if err != nil {
+		return err
+	}
+	servers := etcdtest.Servers{Members: []*servertest.Etcd{server}}
+	return servers.Control(ttl)(ctx, answered)
 }

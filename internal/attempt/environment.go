@@ -48,28 +48,43 @@ func Observe(t testing.TB, timeout time.Duration, control Control) *Environment 
 		cancel()
 		observers.Wait()
 	})
-	e := &Environment{clock: newPulse(timeout, timeout/tickShare, "this process stood still: its clock ticked")}
-	observers.Go(func() { e.clock.tick(ctx) })
-	if control == nil {
-		return e
-	}
-	e.session = newPulse(timeout, timeout/askShare, "the servers stood still: they answered the bare client")
-	first := make(chan struct{})
-	once := sync.OnceFunc(func() { close(first) })
-	observers.Go(func() {
-		e.session.keep(ctx, timeout/pauseShare, func(ctx context.Context, answered func()) error {
-			return control(ctx, func() {
-				answered()
-				once()
-			})
-		})
-	})
+	e := newEnvironment(timeout, control, func(spell) {})
+	first := e.observe(ctx, &observers, control)
 	select {
 	case <-first:
 	case <-time.After(opening):
 		t.Logf("the bare client has no session after %v", opening)
 	}
 	return e
+}
+
+func newEnvironment(timeout time.Duration, control Control, tell func(spell)) *Environment {
+	e := &Environment{clock: newPulse(timeout, timeout/tickShare, "this process stood still: its clock ticked", tell)}
+	if control != nil {
+		e.session = newPulse(timeout, timeout/askShare, "the servers stood still: they answered the bare client", tell)
+	}
+	return e
+}
+
+// observe starts the observers. The channel it returns is closed when the control has a
+// session.
+func (e *Environment) observe(ctx context.Context, observers *sync.WaitGroup, control Control) <-chan struct{} {
+	first := make(chan struct{})
+	once := sync.OnceFunc(func() { close(first) })
+	observers.Go(func() { e.clock.tick(ctx) })
+	if control == nil {
+		once()
+		return first
+	}
+	observers.Go(func() {
+		e.session.keep(ctx, e.session.timeout/pauseShare, func(ctx context.Context, answered func()) error {
+			return control(ctx, func() {
+				answered()
+				once()
+			})
+		})
+	})
+	return first
 }
 
 // Trouble tells what was wrong in a stretch of time, "" if nothing was. It blocks until the
@@ -84,11 +99,31 @@ func (e *Environment) Trouble(from, to time.Time) string {
 // Starved is Trouble by the clock alone: for tests that take the servers away themselves.
 func (e *Environment) Starved(from, to time.Time) string { return e.clock.trouble(from, to) }
 
+// Announce observes the environment of a test's whole program, and prints each stretch of
+// time in which something was wrong, until stop is called. internal/testrun tries those tests
+// again that failed at such a time. It does not block; stop blocks until the observers have
+// ended.
+func Announce(timeout time.Duration, control Control) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := newEnvironment(timeout, control, func(s spell) { fmt.Println(s) })
+	var observers sync.WaitGroup
+	e.observe(ctx, &observers, control)
+	return func() {
+		cancel()
+		observers.Wait()
+		e.clock.end()
+		if e.session != nil {
+			e.session.end()
+		}
+	}
+}
+
 // A pulse is a series of beats that should come at regular intervals. Whatever stands still
 // has none.
 type pulse struct {
 	timeout, every time.Duration
-	late           string // what a beat that is late says
+	late           string      // what a beat that is late says
+	tell           func(spell) // of each that is over
 
 	mu     sync.Mutex
 	last   time.Time
@@ -102,8 +137,16 @@ type spell struct {
 	why      string
 }
 
-func newPulse(timeout, every time.Duration, late string) *pulse {
-	return &pulse{timeout: timeout, every: every, late: late, last: time.Now()}
+// Announcement begins the line that Announce prints of a spell: it is followed by the two
+// instants, as time.RFC3339Nano has them, and the reason.
+const Announcement = "environment:"
+
+func (s spell) String() string {
+	return fmt.Sprint(Announcement, " ", s.from.Format(time.RFC3339Nano), " ", s.to.Format(time.RFC3339Nano), " ", s.why)
+}
+
+func newPulse(timeout, every time.Duration, late string, tell func(spell)) *pulse {
+	return &pulse{timeout: timeout, every: every, late: late, tell: tell, last: time.Now()}
 }
 
 func (p *pulse) tick(ctx context.Context) {
@@ -139,10 +182,24 @@ func (p *pulse) beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if why := p.wrong(now); why != "" {
-		p.spells = append(p.spells, spell{p.last, now, why})
-	}
+	p.note(now)
 	p.last, p.lost = now, nil
+}
+
+// note keeps what has been wrong since the last beat, if anything. The caller holds mu.
+func (p *pulse) note(now time.Time) {
+	if why := p.wrong(now); why != "" {
+		s := spell{p.last, now, why}
+		p.spells = append(p.spells, s)
+		p.tell(s)
+	}
+}
+
+// end notes what is wrong when nobody observes any more.
+func (p *pulse) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note(time.Now())
 }
 
 func (p *pulse) lose(err error) {

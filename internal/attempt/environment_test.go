@@ -139,7 +139,7 @@ func TestNoSession(t *testing.T) {
 // A clock that ticks late tells that this process stood still.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPulse(timeout, timeout/tickShare, "it ticked")
+		p := newPulse(timeout, timeout/tickShare, "it ticked", func(spell) {})
 		began := time.Now()
 		for range 10 {
 			time.Sleep(timeout / tickShare)

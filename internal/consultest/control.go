@@ -66,6 +66,9 @@ func control(ctx context.Context, server *servertest.Consul, ttl time.Duration, 
 		if checked {
 			passed = pass(ctx, client, check)
 		}
+		// A write, as rules do them: the leader and a quorum have a part in it. The key goes with
+		// the session.
+		_, _, written := client.KV().Acquire(&api.KVPair{Key: "elector-control/" + id, Session: id}, new(api.WriteOptions).WithContext(ctx))
 		session, _, err := client.Session().Info(id, query)
 		if err == nil && session == nil {
 			return fmt.Errorf("%w: Consul has invalidated session %s", attempt.ErrLost, id)
@@ -74,7 +77,7 @@ func control(ctx context.Context, server *servertest.Consul, ttl time.Duration, 
 		case err := <-over:
 			return fmt.Errorf("%w: RenewPeriodic has ended: %w", attempt.ErrLost, err)
 		default:
-			return errors.Join(passed, err)
+			return errors.Join(passed, written, err)
 		}
 	})
 }

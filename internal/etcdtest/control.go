@@ -2,9 +2,11 @@ package etcdtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -45,8 +47,9 @@ func (s *Servers) Control(ttl time.Duration) attempt.Control {
 		return attempt.Every(ctx, ttl, answered, func() error {
 			ctx, cancel := context.WithTimeout(ctx, ttl)
 			defer cancel()
-			left, err := client.TimeToLive(ctx, lease.ID)
-			if err == nil && left.TTL < 0 { // 0 is what is left of less than a second
+			// A write, as rules do them: the leader and a quorum have a part in it.
+			_, err := client.Put(ctx, fmt.Sprintf("elector-control/%x", lease.ID), "", clientv3.WithLease(lease.ID))
+			if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 				return fmt.Errorf("%w: etcd does not know lease %x any more", attempt.ErrLost, lease.ID)
 			}
 			select {

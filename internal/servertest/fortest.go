@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -139,11 +140,12 @@ func closeInTest(tb testing.TB, s member) {
 }
 
 // shared is the test binary's common server.
-var shared struct {
-	mu  sync.Mutex
-	zk  *ZooKeeper
-	err error
-}
+var shared = struct {
+	mu   sync.Mutex
+	zk   *ZooKeeper
+	err  error
+	used chan struct{} // closed when the others are set
+}{used: make(chan struct{})}
 
 // SharedZooKeeper returns the test binary's common standalone server and
 // starts it on first use, with NoSync and QuickStart. Tests keep to nodes of
@@ -157,11 +159,23 @@ func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	// A failure is kept: waiting for the same one in every test helps nobody.
 	if shared.zk == nil && shared.err == nil {
 		shared.zk, shared.err = StartZooKeeper(ZooKeeperConfig{NoSync: true, QuickStart: true})
+		close(shared.used)
 	}
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
 	return shared.zk
+}
+
+// AwaitSharedZooKeeper blocks until a test has used the shared server, and returns it, or
+// until ctx ends.
+func AwaitSharedZooKeeper(ctx context.Context) (*ZooKeeper, error) {
+	select {
+	case <-shared.used:
+		return shared.zk, shared.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Main runs the tests, closes the shared server, blocks until it is gone, and returns the

@@ -27,6 +27,14 @@ type outcome struct {
 	skipped      []name
 	passed       int
 
+	void int // tests that are tried again
+
+	// Of this stage:
+	began    map[name]time.Time
+	failures []failure
+	spells   map[string][]stretch // in which something was wrong with a package's environment
+	clean    map[string]bool      // packages that failed, and ended by themselves
+
 	// missed are the tests that some program has, and that no stage has begun so far.
 	missed map[name]bool
 
@@ -43,6 +51,15 @@ const screenful = 60
 func (o *outcome) take(e event) {
 	o.reports.take(e)
 	of := name{e.folder(), e.Test}
+	if e.Action == "run" {
+		put(&o.began, of, e.Time)
+	}
+	if s, ok := announced(e.Output); ok {
+		put(&o.spells, of.pkg, append(o.spells[of.pkg], s))
+	}
+	if e.Test == "" && e.Output == "exit status 1\n" {
+		put(&o.clean, of.pkg, true)
+	}
 	switch {
 	case e.Action == "build-output":
 		o.print(e.Output)
@@ -74,26 +91,28 @@ func (o *outcome) take(e event) {
 	case e.Action == "fail":
 		o.breaks(of)
 		o.tell(of)
+		o.failures = append(o.failures, failure{of, stretch{o.began[of], e.Time, ""}})
 	}
 }
 
 // miss notes a test that a program has, or that has begun, which comes first and is not
 // forgotten.
 func (o *outcome) miss(test name, listed bool) {
-	if o.missed == nil {
-		o.missed = make(map[name]bool)
-	}
 	if was, ok := o.missed[test]; !ok || was {
-		o.missed[test] = listed
+		put(&o.missed, test, listed)
 	}
 }
 
-func (o *outcome) hear(of name, said string) {
-	if o.said == nil {
-		o.said = make(map[name]*strings.Builder)
+func put[K comparable, V any](m *map[K]V, key K, value V) {
+	if *m == nil {
+		*m = make(map[K]V)
 	}
+	(*m)[key] = value
+}
+
+func (o *outcome) hear(of name, said string) {
 	if o.said[of] == nil {
-		o.said[of] = new(strings.Builder)
+		put(&o.said, of, new(strings.Builder))
 	}
 	o.said[of].WriteString(said)
 }
@@ -191,8 +210,8 @@ func (o *outcome) end(took time.Duration, turn int) {
 		fmt.Fprintf(o.screen, "  %s\n", strings.Replace(b.String(), "/rules/", ": rule ", 1))
 	}
 	summary(o.screen, o.reports.elections())
-	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped, %d void attempts at rules; turn %d, %v.\n",
-		o.passed, len(o.broken), len(o.skipped), o.reports.void(), turn, took.Round(time.Second))
+	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped; void: %d attempts at rules, %d other tests; turn %d, %v.\n",
+		o.passed, len(o.broken), len(o.skipped), o.reports.void(), o.void, turn, took.Round(time.Second))
 	for pkg, tests := range grouped(o.skipped) {
 		fmt.Fprintf(o.screen, "skipped in %s: %s\n", pkg, strings.Join(tests, ", "))
 	}

@@ -22,9 +22,10 @@ func (s *Servers) Control(ttl time.Duration) attempt.Control {
 		defer conn.Close()
 		var session int64
 		return attempt.Every(ctx, ttl, answered, func() error {
-			// It goes by way of the leader, which serves the sessions. It has no ctx, and ends
-			// with the connection.
-			_, err := conn.Sync("/")
+			// A transaction without operations is a write that changes nothing: the leader and a
+			// quorum have a part in it, as in what rules do. It has no ctx, and ends with the
+			// connection.
+			_, err := conn.Multi()
 			id := conn.SessionID()
 			switch {
 			case session != 0 && id != session:

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// A test that failed while its environment did is void, and no other is.
+func TestVoid(t *testing.T) {
+	at := func(second int) time.Time { return time.Unix(int64(second), 0).UTC() }
+	spell := func(from, to int) event {
+		return event{Action: "output", Package: "p", Output: "environment: " + at(from).Format(time.RFC3339Nano) + " " + at(to).Format(time.RFC3339Nano) + " it stood still\n"}
+	}
+	failed := func(test string, from, to int) []event {
+		return []event{{Action: "run", Package: "p", Test: test, Time: at(from)}, {Action: "fail", Package: "p", Test: test, Time: at(to)}}
+	}
+	end := []event{{Action: "output", Package: "p", Output: "exit status 1\n"}, {Action: "fail", Package: "p"}}
+	for about, c := range map[string]struct {
+		events       []event
+		void, broken []name
+	}{
+		"within a spell":   {append(failed("TestX", 1, 5), spell(2, 3)), []name{{"p", "TestX"}}, nil},
+		"before it":        {append(failed("TestX", 1, 2), spell(2, 3)), nil, []name{{"p", "TestX"}}},
+		"of another":       {append(failed("TestX", 1, 5), event{Action: "output", Package: "q", Output: spell(2, 3).Output}), nil, []name{{"p", "TestX"}}},
+		"with a subtest":   {append(append(failed("TestX/sub", 2, 3), failed("TestX", 1, 5)...), spell(4, 5)), []name{{"p", "TestX"}}, nil},
+		"with a rule":      {append(append(failed("TestX/rules/a/b", 2, 3), failed("TestX", 1, 5)...), spell(2, 3)), nil, []name{{"p", "TestX/rules/a/b"}}},
+		"beside a sound":   {append(append(failed("TestX", 1, 2), failed("TestY", 3, 5)...), spell(1, 2)), []name{{"p", "TestX"}}, []name{{"p", "TestY"}}},
+		"ended by a panic": {append(failed("TestX", 1, 5), spell(2, 3), event{Action: "output", Package: "p", Output: "exit status 2\n"}), nil, []name{{"p", "TestX"}}},
+	} {
+		o := outcome{screen: io.Discard, file: io.Discard}
+		for _, e := range c.events {
+			o.take(e)
+		}
+		if about == "ended by a panic" {
+			o.take(end[1])
+		} else {
+			o.take(end[0])
+			o.take(end[1])
+		}
+		var void []name
+		for test, why := range o.takeVoid() {
+			assert.Equal(t, "it stood still", why, about)
+			void = append(void, test)
+		}
+		assert.Equal(t, c.void, void, about)
+		assert.Empty(t, o.takeVoid(), about)
+		if assert.Len(t, o.broken, len(c.broken), about) && len(c.broken) > 0 {
+			assert.Equal(t, c.broken, o.broken, about)
+		}
+	}
+}
