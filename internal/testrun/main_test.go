@@ -25,6 +25,7 @@ func show(t *testing.T, events string) (printed, tables string) {
 	if err := each(strings.NewReader(events), o.take); err != nil {
 		t.Fatal(err)
 	}
+	o.takeVoid()
 	o.reports.print(&matrix)
 	return out.String(), matrix.String()
 }
@@ -58,7 +59,7 @@ func TestPrintsWhatIsNoEvent(t *testing.T) {
 		`{"Action":"output","Package":"p","Test":"TestHangs","Output":"    was here\n"}`+"\n"+
 		`{"Action":"output","Package":"p","Output":"FAIL\tp\t1s\n"}`+"\n"+
 		`{"Action":"fail","Package":"p"}`+"\n")
-	for _, want := range []string{"go: no such flag\n", "p.go:1: bad\n", "    was here\n", "BROKEN p"} {
+	for _, want := range []string{"go: no such flag\n", "p.go:1: bad\n", "    was here\n", "FAILED p"} {
 		if !strings.Contains(printed, want) {
 			t.Errorf("%q is not in what was printed:\n%s", want, printed)
 		}

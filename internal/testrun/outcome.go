@@ -19,6 +19,12 @@ func (n name) String() string {
 	return n.pkg + " " + n.test
 }
 
+// top is the test without its subtests.
+func (n name) top() name {
+	test, _, _ := strings.Cut(n.test, "/")
+	return name{n.pkg, test}
+}
+
 // An outcome is what became of the tests of all stages, as their events tell.
 type outcome struct {
 	screen, file io.Writer // in short, and all of it
@@ -28,8 +34,10 @@ type outcome struct {
 	passed       int
 
 	void int // tests that are tried again
+	last []verdict
 
 	// Of this stage:
+	texts    []text // of what is broken, or void
 	began    map[name]time.Time
 	failures []failure
 	spells   map[string][]stretch // in which something was wrong with a package's environment
@@ -41,6 +49,15 @@ type outcome struct {
 	said  map[name]*strings.Builder // by tests that run
 	quick []string                  // packages of this stage that took no time
 }
+
+// A text is what a test has said that is broken, or void.
+type text struct {
+	of   name
+	said string
+}
+
+// A verdict is what go test said of a package in the end.
+type verdict struct{ pkg, line string }
 
 // brief is how long a package takes at most that does not get a line of its own.
 const brief = 10 * time.Second
@@ -62,7 +79,8 @@ func (o *outcome) take(e event) {
 	}
 	switch {
 	case e.Action == "build-output":
-		o.print(e.Output)
+		fmt.Fprint(o.file, e.Output)
+		o.show(e.Output)
 	case e.Action == "run" && !strings.Contains(e.Test, "/"):
 		o.miss(of, false)
 	case e.Action == "output" && e.Test == "":
@@ -71,6 +89,9 @@ func (o *outcome) take(e event) {
 				o.miss(name{of.pkg, t}, true)
 			}
 			return
+		}
+		if strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "FAIL\t") {
+			o.last = append(o.last, verdict{of.pkg, e.Output})
 		}
 		fmt.Fprint(o.file, e.Output)
 		if e.Package == "" {
@@ -126,18 +147,19 @@ func (o *outcome) breaks(of name) {
 	}
 }
 
-// tell prints what a test has said.
+// tell puts what a test has said into the file, and keeps it for the screen: until the stage
+// is over the test may turn out to be void.
 func (o *outcome) tell(of name) {
 	said := o.said[of]
 	delete(o.said, of)
 	if said != nil {
-		o.print(said.String())
+		fmt.Fprint(o.file, said.String())
+		o.texts = append(o.texts, text{of, said.String()})
 	}
 }
 
-// print shows the first lines on the screen, and puts all into the file.
-func (o *outcome) print(text string) {
-	fmt.Fprint(o.file, text)
+// show shows the first lines of a text. All are in the file.
+func (o *outcome) show(text string) {
 	if lines := strings.SplitAfter(text, "\n"); len(lines) > screenful {
 		text = strings.Join(lines[:screenful], "") + "    …\n"
 	}
@@ -157,7 +179,7 @@ func (o *outcome) endOfPackage(of name, e event) {
 			}
 		}
 		o.breaks(of)
-		fmt.Fprintf(o.screen, "      BROKEN %s, %v\n", of, took)
+		fmt.Fprintf(o.screen, "      FAILED %s, %v\n", of, took)
 	case took >= brief:
 		fmt.Fprintf(o.screen, "      %s, %v\n", of, took)
 	default:

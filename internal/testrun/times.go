@@ -169,20 +169,3 @@ func (c *costs) takeProfile(path string) error {
 	}
 	return nil
 }
-
-// printSummary prints what go test said at the end of each package.
-func printSummary(w io.Writer, folder string) error {
-	output, err := os.Open(filepath.Join(folder, outputFile))
-	if err != nil {
-		return err
-	}
-	defer output.Close()
-	lines := bufio.NewScanner(output)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		if t := lines.Text(); strings.HasPrefix(t, "ok  \t") || strings.HasPrefix(t, "FAIL\t") || strings.HasPrefix(t, "--- FAIL") {
-			fmt.Fprintln(w, t)
-		}
-	}
-	return lines.Err()
-}
