@@ -324,7 +324,7 @@ func manyGoroutines(r *run) {
 func (r *run) backendStacks(pkg string) []string {
 	shared := reflect.TypeFor[backend.Entry]().PkgPath()
 	var out []string
-	for _, stack := range goroutines([]string{r.t.Name()})[r.t.Name()] {
+	for _, stack := range goroutines(r.t.Name(), r.svc) {
 		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared+".")
 		if of && !strings.Contains(stack, "_test.") {
 			out = append(out, stack)

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"runtime/pprof"
 	"slices"
-	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -143,44 +140,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 			return tryElectionRule(t, cfg, on, r, join, void)
 		}})
 	}
-	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials, func(report *Report) {
-		on.over.check(func(broken string) { t.Error(broken) }, report)
-	})
-}
-
-// over are the attempts that rules have passed on a real service, with the rules' names. Their
-// goroutines are looked for when all are over: to look takes as long as all rules that are
-// tried side by side have stacks, and for each rule by itself it took more of the processors
-// than the candidates.
-type over struct {
-	mu    sync.Mutex
-	rules map[string]string
-}
-
-func (o *over) add(attempt, rule string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.rules == nil {
-		o.rules = make(map[string]string)
-	}
-	o.rules[attempt] = rule
-}
-
-// check fails the rules that have left goroutines behind, and tells fail.
-func (o *over) check(fail func(broken string), report *Report) {
-	if len(o.rules) == 0 {
-		return
-	}
-	settle := func() { time.Sleep(100 * time.Millisecond) }
-	for attempt, said := range left(settle, slices.Collect(maps.Keys(o.rules))...) {
-		rule := o.rules[attempt]
-		fail(fmt.Sprintf("rule %s is broken on %s, %s: %s", rule, report.Service, report.Strategy, said))
-		for i, r := range report.Results {
-			if r.Rule == rule {
-				report.Results[i].Outcome = Failed
-			}
-		}
-	}
+	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials)
 }
 
 func electionRules() []electionRule {
@@ -220,10 +180,7 @@ func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule,
 	}
 	join()
 	attempts := func(t *testing.T, r electionRule) (states []electionRule) {
-		on.attempts(t, takesAway(r.need), void, func(t testing.TB) {
-			states = runElectionRule(t, cfg, r)
-			on.over.add(t.Name(), r.name)
-		})
+		on.attempts(t, takesAway(r.need), void, func(t testing.TB) { states = runElectionRule(t, cfg, r) })
 		return states
 	}
 	if states := attempts(t, r); !t.Failed() {
@@ -315,12 +272,11 @@ type offer struct {
 	service Service
 	client  Client
 	trying
-	over *over
 }
 
 func seeOffer(t *testing.T, cfg ElectionConfig) offer {
 	svc := cfg.Service(t)
-	return offer{*svc, *svc.Client(t), tryOn(t, svc), new(over)}
+	return offer{*svc, *svc.Client(t), tryOn(t, svc)}
 }
 
 func (o offer) missing(need string) bool {

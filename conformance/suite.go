@@ -48,7 +48,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 			return tryRule(t, newService, probe, on, r, join, void)
 		}})
 	}
-	return runTrials(t, Report{Service: probe.Name}, trials, nil)
+	return runTrials(t, Report{Service: probe.Name}, trials)
 }
 
 // tryRule returns why the rule is not applicable, if so.
@@ -95,9 +95,8 @@ type trial struct {
 	try func(t *testing.T, join func(), void *voids) (reason string)
 }
 
-// runTrials runs each in a subtest of its own, and logs and returns the report. done, if not
-// nil, is called when all are over.
-func runTrials(t *testing.T, report Report, trials []trial, done func(*Report)) Report {
+// runTrials runs each in a subtest of its own, and logs and returns the report.
+func runTrials(t *testing.T, report Report, trials []trial) Report {
 	var mu sync.Mutex
 	t.Run("rules", func(t *testing.T) {
 		// Those that need the service for themselves come first: subtests that join
@@ -133,9 +132,6 @@ func runTrials(t *testing.T, report Report, trials []trial, done func(*Report)) 
 		}
 	})
 	slices.SortFunc(report.Results, func(x, y Result) int { return strings.Compare(x.Rule, y.Rule) })
-	if done != nil {
-		done(&report)
-	}
 	t.Log(report)
 	return report
 }
