@@ -11,17 +11,20 @@
 // what go test -json printed; matrix.txt, every rule on every combination of a strategy and
 // a service; and output.txt, what go test without -json would have printed.
 //
-// It ends with go test's own exit code, the first that tells of a failure; whatever fails,
-// the rest is run.
+// It ends with go test's own exit code, the first that tells of a failure; whichever test fails,
+// the rest is run. What does not compile ends the run before the first test. On Linux a signal
+// ends all that a run has started.
 package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,6 +32,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/elector-go/elector/internal/attempt"
@@ -37,10 +41,29 @@ import (
 // folder has what the last run left, for times, summary and whoever wants to read more.
 const folder = ".test"
 
+// A stopped is why a run ends early: testrun was sent a signal.
+type stopped struct{ syscall.Signal }
+
+func (s stopped) Error() string { return s.Signal.String() }
+
+// code is the exit code that shells give to what a signal has ended.
+func (s stopped) code() int { return 128 + int(s.Signal) }
+
 func main() {
-	// An interrupt goes to go test, too, which then ends; so does this.
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
-	code, err := run(os.Args[1:], os.Stdout, os.Stderr)
+	if len(os.Args) > 1 && os.Args[1] == metered {
+		exit(meter(os.Args[2:]))
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	go func() {
+		s, _ := (<-signals).(syscall.Signal) // as all of them are
+		stop(stopped{s})
+	}()
+	exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func exit(code int, err error) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testrun:", err)
 		code = cmp.Or(code, 1)
@@ -48,10 +71,7 @@ func main() {
 	os.Exit(code)
 }
 
-func run(args []string, stdout, stderr io.Writer) (code int, err error) {
-	if len(args) > 0 && args[0] == metered {
-		return meter(args[1:])
-	}
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int, err error) {
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	service := flags.String("service", "", "only what concerns this one: "+strings.Join(services, ", "))
@@ -79,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) (code int, err error) {
 		if *turn < 0 {
 			*turn = nextTurn()
 		}
-		return runTier(tier(what), *service, *turn, stdout)
+		return runTier(ctx, tier(what), *service, *turn, stdout)
 	default:
 		return 2, fmt.Errorf("%q: say one of test, rest, all, times and summary", what)
 	}
@@ -103,17 +123,14 @@ const (
 	matrixFile = "matrix.txt"
 	lastFile   = "summary.txt"
 	turnFile   = "turn"
+	// programs has a folder for each call of go test, with the meters' records and the profiles.
+	programs = "programs"
 )
 
-// Events of testrun's own in the file: a stage begins, and ends.
-const (
-	stageBegins = "stage-begins"
-	stageEnds   = "stage-ends"
-)
-
-// runTier runs the stages of a tier, one after the other, whatever became of those before.
-func runTier(t tier, service string, turn int, stdout io.Writer) (code int, err error) {
-	if err := os.RemoveAll(folder); err != nil {
+// runTier runs the stages of a tier, one after the other, whatever became of those before,
+// until ctx ends.
+func runTier(ctx context.Context, t tier, service string, turn int, stdout io.Writer) (code int, err error) {
+	if err := os.RemoveAll(filepath.Join(folder, programs)); err != nil {
 		return 1, err
 	}
 	if err := os.MkdirAll(folder, 0o777); err != nil {
@@ -136,17 +153,28 @@ func runTier(t tier, service string, turn int, stdout io.Writer) (code int, err 
 	stages := plan(t, service, turn, packages)
 	begun := time.Now()
 	fmt.Fprintf(stdout, "[0/%d] compile\n", len(stages))
-	if err := compile(stages); err != nil {
+	if err := compile(ctx, stages); err != nil && ctx.Err() == nil {
 		return 1, err
 	}
 	all := outcome{screen: stdout, file: files[1]}
 	events := json.NewEncoder(files[0])
+	left := len(stages)
 	for i, s := range stages {
+		if ctx.Err() != nil {
+			break
+		}
+		left--
 		fmt.Fprintf(stdout, "[%d/%d] %s\n", i+1, len(stages), s.name)
-		c, e := tryStage(s, i, &all, events)
+		c, e := tryStage(ctx, s, &all, events)
 		code, err = cmp.Or(code, c), errors.Join(err, e)
 	}
-	if t == allTiers && service == "" {
+	var by stopped
+	switch {
+	case errors.As(context.Cause(ctx), &by):
+		code, err = by.code(), fmt.Errorf("interrupted: %d of %d stages were not run", left, len(stages))
+	case all.passed == 0:
+		err = errors.Join(err, errors.New("no test has passed"))
+	case t == allTiers && service == "":
 		all.complete()
 	}
 	if len(all.broken) > 0 {
@@ -161,22 +189,30 @@ func runTier(t tier, service string, turn int, stdout io.Writer) (code int, err 
 }
 
 // tryStage runs a stage, and tries again what of it is void.
-func tryStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err error) {
+//
+// A TestMain that fails makes its program end with code 1, as a test that fails does. Where both
+// happen the first one is not noticed here, but when the void test is tried again: its TestMain
+// runs there, too.
+func tryStage(ctx context.Context, s stage, all *outcome, events *json.Encoder) (code int, err error) {
 	broken := len(all.broken)
-	code, err = runStage(s, i, all, events)
+	code, err = runStage(ctx, s, all, events)
+	if ctx.Err() != nil {
+		return code, err
+	}
 	void := all.takeVoid()
 	if len(void) > 0 && len(all.broken) == broken {
 		code = 0 // go test counts them
 	}
-	for test, why := range void {
-		for n := 2; why != ""; n++ {
+	for _, test := range slices.SortedFunc(maps.Keys(void), compareNames) {
+		why := void[test]
+		for n := 2; why != "" && ctx.Err() == nil; n++ {
 			fmt.Fprintf(all.screen, "      VOID %s, as its environment failed: %s\n", test, why)
 			if n > attempt.Most {
 				all.broken = append(all.broken, name{test.pkg, test.test + fmt.Sprintf(": void %d times, so it could not be tried", attempt.Most)})
 				code = cmp.Or(code, 1)
 				break
 			}
-			c, e := runStage(s.again(test), i, all, events)
+			c, e := runStage(ctx, s.again(test), all, events)
 			err = errors.Join(err, e)
 			if why = all.takeVoid()[test]; why == "" {
 				code = cmp.Or(code, c)
@@ -186,8 +222,9 @@ func tryStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err
 	return code, err
 }
 
-func runStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err error) {
-	profiles, err := filepath.Abs(filepath.Join(folder, "cpu", strconv.Itoa(i+1)))
+func runStage(ctx context.Context, s stage, all *outcome, events *json.Encoder) (code int, err error) {
+	all.begin(s)
+	records, err := filepath.Abs(filepath.Join(folder, programs, strconv.Itoa(all.runs)))
 	if err != nil {
 		return 1, err
 	}
@@ -199,18 +236,21 @@ func runStage(s stage, i int, all *outcome, events *json.Encoder) (code int, err
 		}
 	}
 	keep(event{Action: stageBegins, Output: s.name})
-	code, err = s.run(profiles, func(e event) {
+	code, err = s.try(ctx, records, func(e event) {
 		keep(e)
 		all.take(e)
 	})
 	keep(event{Action: stageEnds, Elapsed: time.Since(begun).Seconds()})
 	all.endOfStage()
+	if ctx.Err() == nil {
+		all.missesCombinations()
+	}
 	return code, errors.Join(err, lost)
 }
 
 // compile has all that the stages need in Go's cache and on the disk, lest the compiler and
 // its files get in the way of what waits.
-func compile(stages []stage) error {
+func compile(ctx context.Context, stages []stage) error {
 	type build struct {
 		module string
 		race   bool
@@ -223,17 +263,16 @@ func compile(stages []stage) error {
 		all[of] = stage{module: s.module, race: s.race, packages: slices.Compact(packages)}
 	}
 	for _, s := range all {
-		if err := s.compile(); err != nil {
+		if err := s.compile(ctx); err != nil {
 			return err
 		}
 	}
-	// The candidate of internal/chaos whose clock can be stepped has a build of its own.
+	// The candidate of internal/chaos whose clock can be stepped has a build of its own. If that
+	// fails, its test will say so.
 	for _, s := range stages {
 		if slices.Contains(s.packages, "internal/chaos") {
 			stepped := stage{race: true, packages: []string{"internal/chaos"}}
-			if out, err := stepped.command("test", "-run=^TestSteppedCandidate$").CombinedOutput(); err != nil {
-				return fmt.Errorf("%w\n%s", err, out)
-			}
+			_ = stepped.command(ctx, "test", "-run=^TestSteppedCandidate$").Run()
 			break
 		}
 	}

@@ -56,6 +56,7 @@ func TestTables(t *testing.T) {
 func TestPrintsWhatIsNoEvent(t *testing.T) {
 	printed, tables := show(t, "go: no such flag\n"+
 		`{"Action":"build-output","ImportPath":"p","Output":"p.go:1: bad\n"}`+"\n"+
+		`{"Action":"run","Package":"p","Test":"TestHangs"}`+"\n"+
 		`{"Action":"output","Package":"p","Test":"TestHangs","Output":"    was here\n"}`+"\n"+
 		`{"Action":"output","Package":"p","Output":"FAIL\tp\t1s\n"}`+"\n"+
 		`{"Action":"fail","Package":"p"}`+"\n")

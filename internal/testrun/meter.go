@@ -1,41 +1,60 @@
 package main
 
 import (
+	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
-	"time"
 )
 
-// metered is the word by which go test -exec has testrun start a test's program. It then
-// prints which tests the program has, and what processor time it has taken, its servers
-// included.
+// metered is the word by which go test -exec has testrun start a test's program.
 const metered = "metered"
 
-// profileFolder is the variable in the environment that says where CPU profiles go.
-const profileFolder = "ELECTOR_TESTRUN_PROFILES"
+// programsFolder is the variable in the environment that says where a run's records and CPU
+// profiles go.
+const programsFolder = "ELECTOR_TESTRUN_PROGRAMS"
+
+// A program is what the meter records of a test's program. It goes into a file, as go test -json
+// takes what is printed apart, and as the program may have ended within a line.
+type program struct {
+	Tests        []string // all it has, picked or not
+	Exit         int      // its exit code, -1 if a signal ended it
+	User, System float64  // processor time in seconds, its servers included
+}
 
 // meter starts the program, and ends with its exit code.
 func meter(args []string) (code int, err error) {
-	if len(args) == 0 {
-		return 2, errors.New("metered: say which program")
+	folder := os.Getenv(programsFolder)
+	if len(args) == 0 || folder == "" {
+		return 2, fmt.Errorf("metered: say which program, and in %s where its record goes", programsFolder)
 	}
-	tests, err := list(args[0])
+	pkg, err := packageOf(args[0])
 	if err != nil {
 		return 1, err
 	}
-	if p, err := profile(); err != nil {
+	file := filepath.Join(folder, filepath.FromSlash(pkg))
+	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 		return 1, err
-	} else if p != "" {
-		args = append(args, "-test.cpuprofile="+p)
+	}
+	// A program that cannot list its tests can hardly run them, and then says why.
+	tests, listErr := list(args[0])
+	if triesRules(pkg) {
+		args = append(args, "-test.cpuprofile="+file+".prof")
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	runtime.LockOSThread() // whose end is the child's, see endWithParent
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return 1, err
 	}
@@ -53,45 +72,71 @@ func meter(args []string) (code int, err error) {
 		return 1, err
 	}
 	used := cmd.ProcessState
-	fmt.Println(listPrefix + strings.Join(tests, " "))
-	fmt.Println(cpuLine(used.UserTime(), used.SystemTime()))
-	if used.ExitCode() < 0 {
+	p := program{tests, used.ExitCode(), used.UserTime().Seconds(), used.SystemTime().Seconds()}
+	switch writeErr := p.write(file + ".json"); {
+	case p.Exit < 0:
 		return 1, err
+	case p.Exit > 0:
+		return p.Exit, nil
+	case errors.Join(listErr, writeErr) != nil:
+		return 1, errors.Join(listErr, writeErr)
 	}
-	return used.ExitCode(), nil
+	return 0, nil
 }
 
-const listPrefix = "tests: "
+func (p program) write(file string) error {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, text, 0o666)
+}
+
+// readProgram returns what the meter has recorded in a folder of a package's program, nil if
+// there is no record: the package has no tests, did not compile, or was ended by force.
+func readProgram(folder, pkg string) (*program, error) {
+	text, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(pkg)+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := new(program)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("the record of %s: %w", pkg, err)
+	}
+	return p, nil
+}
+
+// packageOf is the import path of the package whose tests a program has.
+func packageOf(program string) (string, error) {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(info.Path, ".test"), nil
+}
+
+// triesRules tells whether a CPU profile of the package's tests is of use. (go test itself
+// takes one of a single package only.)
+func triesRules(pkg string) bool {
+	return path.Base(pkg) == "conformance" || path.Base(path.Dir(pkg)) == "backend"
+}
+
+// isTest leaves out what a TestMain prints.
+var isTest = regexp.MustCompile(`^(Test|Fuzz|Example)[\pL\pN_]*$`)
 
 // list are the tests that a program has.
-func list(program string) ([]string, error) {
+func list(program string) (tests []string, err error) {
 	out, err := exec.Command(program, "-test.list=^(Test|Fuzz|Example)").Output()
 	if err != nil {
 		return nil, fmt.Errorf("%s -test.list: %w", program, err)
 	}
-	return strings.Fields(string(out)), nil
-}
-
-const cpuFormat = "processor time: user %f s, system %f s"
-
-func cpuLine(user, system time.Duration) string {
-	return fmt.Sprintf(cpuFormat, user.Seconds(), system.Seconds())
-}
-
-// profile is where the CPU profile of the package in this folder goes, "" for those that
-// try no rules: go test takes a profile of one package at a time only.
-func profile() (string, error) {
-	folder := os.Getenv(profileFolder)
-	if folder == "" {
-		return "", nil
+	for line := range strings.Lines(string(out)) {
+		if line = strings.TrimSpace(line); isTest.MatchString(line) {
+			tests = append(tests, line)
+		}
 	}
-	here, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	name := filepath.Base(here)
-	if name != "conformance" && filepath.Base(filepath.Dir(here)) != "backend" {
-		return "", nil
-	}
-	return filepath.Join(folder, strings.ReplaceAll(name, ".", "_")+".prof"), os.MkdirAll(folder, 0o777)
+	return tests, nil
 }

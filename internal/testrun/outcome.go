@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,8 @@ func (n name) String() string {
 	}
 	return n.pkg + " " + n.test
 }
+
+func compareNames(x, y name) int { return strings.Compare(x.String(), y.String()) }
 
 // top is the test without its subtests.
 func (n name) top() name {
@@ -36,18 +40,32 @@ type outcome struct {
 	void int // tests that are tried again
 	last []verdict
 
-	// Of this stage:
-	texts    []text // of what is broken, or void
-	began    map[name]time.Time
-	failures []failure
-	spells   map[string][]stretch // in which something was wrong with a package's environment
-	clean    map[string]bool      // packages that failed, and ended by themselves
+	runs    int // calls of go test
+	ofStage     // the last one
 
 	// missed are the tests that some program has, and that no stage has begun so far.
 	missed map[name]bool
 
-	said  map[name]*strings.Builder // by tests that run
-	quick []string                  // packages of this stage that took no time
+	said map[name]*strings.Builder // by tests that run, and by packages outside of their tests
+}
+
+// ofStage is what is known of a single stage.
+type ofStage struct {
+	stage    stage
+	texts    []text               // of what is broken, or void
+	began    map[name]time.Time   // tests
+	running  map[name]bool        // tests
+	tried    map[string]bool      // combinations of which a rule has begun
+	programs map[string]*program  // of packages
+	spells   map[string][]stretch // in which something was wrong with a package's environment
+	failures []failure
+	quick    []string // packages that took no time
+}
+
+// begin forgets the stage before.
+func (o *outcome) begin(s stage) {
+	o.runs++
+	o.ofStage = ofStage{stage: s}
 }
 
 // A text is what a test has said that is broken, or void.
@@ -62,57 +80,103 @@ type verdict struct{ pkg, line string }
 // brief is how long a package takes at most that does not get a line of its own.
 const brief = 10 * time.Second
 
-// screenful is how many lines of a broken test are shown. All are in the file.
-const screenful = 60
+// The first and the last lines of what is broken are shown: a panic is among the last ones. All
+// are in the file.
+const (
+	firstLines = 40
+	lastLines  = 20
+)
+
+// mostBroken is how many names of what is broken are shown in the end.
+const mostBroken = 20
+
+// verdicts are what go test itself says of a package in its end.
+var verdicts = regexp.MustCompile(`^(PASS|FAIL|exit status \d+|(ok  |FAIL)\t.*)\n$`)
 
 func (o *outcome) take(e event) {
 	o.reports.take(e)
 	of := name{e.folder(), e.Test}
-	if e.Action == "run" {
-		put(&o.began, of, e.Time)
-	}
 	if s, ok := announced(e.Output); ok {
 		put(&o.spells, of.pkg, append(o.spells[of.pkg], s))
-	}
-	if e.Test == "" && e.Output == "exit status 1\n" {
-		put(&o.clean, of.pkg, true)
 	}
 	switch {
 	case e.Action == "build-output":
 		fmt.Fprint(o.file, e.Output)
-		o.show(e.Output)
-	case e.Action == "run" && !strings.Contains(e.Test, "/"):
-		o.miss(of, false)
+		fmt.Fprint(o.screen, shortened(e.Output))
+	case e.Action == "run":
+		put(&o.began, of, e.Time)
+		put(&o.running, of, true)
+		if combination, _, ok := strings.Cut(e.Test, "/rules/"); ok {
+			put(&o.tried, combination, true)
+		} else if !strings.Contains(e.Test, "/") {
+			o.miss(of, false)
+		}
+	case e.Action == programEnds:
+		o.endOfProgram(of.pkg, e.Program)
 	case e.Action == "output" && e.Test == "":
-		if tests, ok := strings.CutPrefix(e.Output, listPrefix); ok {
-			for _, t := range strings.Fields(tests) {
-				o.miss(name{of.pkg, t}, true)
-			}
-			return
-		}
-		if strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "FAIL\t") {
-			o.last = append(o.last, verdict{of.pkg, e.Output})
-		}
 		fmt.Fprint(o.file, e.Output)
-		if e.Package == "" {
+		switch {
+		case e.Package == "":
 			fmt.Fprint(o.screen, e.Output)
+		case !verdicts.MatchString(e.Output):
+			o.hear(of, e.Output)
+		case strings.Contains(e.Output, "\t"):
+			o.last = append(o.last, verdict{of.pkg, e.Output})
 		}
 	case e.Action == "output":
 		if !strings.HasPrefix(e.Output, "=== ") { // RUN, PAUSE, CONT, NAME
 			o.hear(of, e.Output)
 		}
-	case e.Test == "" && (e.Action == "pass" || e.Action == "fail"):
+	case e.Action != "pass" && e.Action != "skip" && e.Action != "fail":
+	case e.Test == "":
 		o.endOfPackage(of, e)
-	case e.Action == "pass":
+	default:
+		delete(o.running, of)
+		o.endOfTest(of, e)
+	}
+}
+
+func (o *outcome) endOfTest(of name, e event) {
+	switch e.Action {
+	case "pass":
 		o.passed++
 		delete(o.said, of)
-	case e.Action == "skip" && e.Test != "":
+	case "skip":
 		o.skipped = append(o.skipped, of)
 		o.tell(of)
-	case e.Action == "fail":
+	case "fail":
 		o.breaks(of)
 		o.tell(of)
 		o.failures = append(o.failures, failure{of, stretch{o.began[of], e.Time, ""}})
+	}
+}
+
+// endOfProgram looks for tests that the program has, and that the stage picks, and that did not
+// begin: it has ended too early, or its TestMain has not run them.
+func (o *outcome) endOfProgram(pkg string, p *program) {
+	put(&o.programs, pkg, p)
+	var untried []string
+	for _, t := range p.Tests {
+		o.miss(name{pkg, t}, true)
+		if _, began := o.began[name{pkg, t}]; !began && o.stage.picks(t) {
+			untried = append(untried, t)
+		}
+	}
+	const named = 3
+	if more := len(untried) - named; more > 0 {
+		untried = append(untried[:named], fmt.Sprintf("%d more", more))
+	}
+	if len(untried) > 0 {
+		o.broken = append(o.broken, name{pkg, strings.Join(untried, ", ") + ": picked, and did not begin"})
+	}
+}
+
+// missesCombinations notes as broken those that the stage was to try, and of which no rule began.
+func (o *outcome) missesCombinations() {
+	for _, c := range o.stage.combinations {
+		if !o.tried[c.String()] {
+			o.broken = append(o.broken, name{"conformance", c.String() + ": planned, and no rule of it began"})
+		}
 	}
 }
 
@@ -158,26 +222,32 @@ func (o *outcome) tell(of name) {
 	}
 }
 
-// show shows the first lines of a text. All are in the file.
-func (o *outcome) show(text string) {
-	if lines := strings.SplitAfter(text, "\n"); len(lines) > screenful {
-		text = strings.Join(lines[:screenful], "") + "    …\n"
+// shortened leaves the first lines of a text, and the last ones.
+func shortened(text string) string {
+	lines := slices.Collect(strings.Lines(text))
+	if len(lines) <= firstLines+lastLines {
+		return text
 	}
-	fmt.Fprint(o.screen, text)
+	return strings.Join(lines[:firstLines], "") + "    …\n" + strings.Join(lines[len(lines)-lastLines:], "")
 }
 
 // endOfPackage prints a line for a package that took its time or is broken.
 func (o *outcome) endOfPackage(of name, e event) {
 	took := time.Duration(e.Elapsed * float64(time.Second)).Round(time.Second)
+	// A test that was running when the program was ended by force has no end. Subtests come first.
+	for _, t := range slices.Backward(slices.SortedFunc(maps.Keys(o.running), compareNames)) {
+		if t.pkg == of.pkg {
+			o.breaks(t)
+			o.tell(t)
+			delete(o.running, t)
+		}
+	}
+	if said := o.said[of]; e.Action == "fail" && said != nil {
+		o.texts = append(o.texts, text{of, said.String()}) // the file has it
+	}
+	delete(o.said, of)
 	switch {
 	case e.Action == "fail":
-		// A test that was running when the package was ended by force has no end.
-		for t := range o.said {
-			if t.pkg == of.pkg {
-				o.breaks(t)
-				o.tell(t)
-			}
-		}
 		o.breaks(of)
 		fmt.Fprintf(o.screen, "      FAILED %s, %v\n", of, took)
 	case took >= brief:
@@ -225,11 +295,16 @@ func (o *outcome) complete() {
 // them.
 func (o *outcome) end(took time.Duration, turn int) {
 	fmt.Fprintln(o.screen)
-	for i, b := range o.broken {
-		if i == 0 {
-			fmt.Fprintf(o.screen, "BROKEN: %d\n", len(o.broken))
+	var broken []string
+	for _, b := range o.broken {
+		broken = append(broken, fmt.Sprintf("  %s\n", strings.Replace(b.String(), "/rules/", ": rule ", 1)))
+	}
+	if n := len(broken); n > 0 {
+		fmt.Fprintf(o.file, "\nBROKEN: %d\n%s", n, strings.Join(broken, ""))
+		if n > mostBroken {
+			broken = append(broken[:mostBroken], fmt.Sprintf("  … and %d more in %s\n", n-mostBroken, filepath.Join(folder, outputFile)))
 		}
-		fmt.Fprintf(o.screen, "  %s\n", strings.Replace(b.String(), "/rules/", ": rule ", 1))
+		fmt.Fprintf(o.screen, "BROKEN: %d\n%s", n, strings.Join(broken, ""))
 	}
 	summary(o.screen, o.reports.elections())
 	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped; void: %d attempts at rules, %d other tests; turn %d, %v.\n",

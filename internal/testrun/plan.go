@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -31,6 +30,9 @@ const (
 	onClusters       = "TestElectionOnClusters"
 	onConsulClusters = "TestElectionOnConsulClusters"
 )
+
+// String is the name of its test.
+func (c combination) String() string { return c.test + "/" + c.service + "/" + c.strategy }
 
 func (c combination) single() bool { return c.test == onServers }
 
@@ -70,11 +72,13 @@ func raced(service string, turn int) (all []combination) {
 		if service != "" && service != c.service {
 			continue
 		}
-		c.strategy = "(unfair|parentwatch)"
+		strategies := []string{"unfair", "parentwatch"}
 		if service != "" || i == turn%3 {
-			c.strategy = "(fair|kafka|unfair|parentwatch)"
+			strategies = append(strategies, "fair", "kafka")
 		}
-		all = append(all, c)
+		for _, c.strategy = range strategies {
+			all = append(all, c)
+		}
 	}
 	return all
 }
@@ -84,11 +88,11 @@ func of(all []combination, single bool) []combination {
 	return slices.DeleteFunc(slices.Clone(all), func(c combination) bool { return c.single() != single })
 }
 
-// pattern picks them, as -run and -skip do.
+// pattern picks them, as -run does.
 func pattern(all []combination) string {
 	var each []string
 	for _, c := range all {
-		each = append(each, fmt.Sprintf("^%s$/^%s$/^%s$", c.test, c.service, c.strategy))
+		each = append(each, "^"+strings.ReplaceAll(c.String(), "/", "$/^")+"$")
 	}
 	return strings.Join(each, "|")
 }
@@ -100,7 +104,7 @@ const (
 	// hogs are those that take the processors away on purpose.
 	hogs = "^Test(LosesSessions|StandsStill|Controls)$"
 	// clusters are the backends' tests on clusters, and what takes as much as one.
-	clusters = "^Test(Conformance(Ensemble|Cluster|Namespaced)|" +
+	clusters = "^Test(ConformanceEnsemble|ConformanceCluster|ConformanceNamespaced|" +
 		"LeaderWithoutAQuorum|" + // ZooKeeper
 		"FrozenMember|LeaderChange|LeaseOutlivesTheWindow|PausedMember|Pitfall25NoLeaderForAWhile|QuorumLost|WritesWhileLeadershipMoves|" + // etcd
 		"CheckIsRemovedWithoutServers|CheckOfALostAgent|CheckOver.*|Checked.*|FrozenServer|Pitfall34NoHealthCheck|ServerLeaderChange)$" // Consul
@@ -143,9 +147,15 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 			}
 		}
 	}
+	// Without combinations go test would try all there is.
+	elect := func(of tier, s stage) {
+		s.packages = []string{"conformance"}
+		if len(s.combinations) > 0 {
+			add(of, s)
+		}
+	}
 	backends := []string{"backend/zookeeper", "backend/etcd", "backend/consul"}
 	crowded := append([]string{"internal/servertest", "internal/chaos"}, backends...)
-	conformance := []string{"conformance"}
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
@@ -154,40 +164,44 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		left = append(left, electionsMemory)
 	}
 
-	add(testTier, stage{name: "explorer and mutants", packages: computing, args: []string{"-skip=" + reduction}})
+	add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})
 	for _, m := range modules {
 		add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
 	}
 	add(testTier, stage{
 		name: "packages; elections on memory", race: true,
-		packages: others, args: []string{many, "-p=4", "-skip=" + strings.Join(left, "|")},
+		packages: others, args: []string{many, "-p=4"}, skip: strings.Join(left, "|"),
 	})
-	add(testTier, stage{name: "elections on single servers", packages: conformance, args: []string{most, "-run=" + pattern(of(first, true))}})
-	add(testTier, stage{name: "elections on clusters", packages: conformance, args: []string{many, "-run=" + pattern(of(first, false))}})
+	elect(testTier, stage{name: "elections on single servers", args: []string{most}, combinations: of(first, true)})
+	elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
 
-	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], args: []string{"-run=" + reduction}})
-	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4", "-skip=" + crowds}})
-	add(restTier, stage{name: "elections on single servers, for races", race: true, packages: conformance, args: []string{many, "-run=" + pattern(raced(service, turn))}})
-	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many, "-run=" + clusters}})
-	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3", "-run=" + crowds}})
-	add(restTier, stage{name: "void attempts", packages: conformance, args: []string{"-run=" + hogs}})
-	add(restTier, stage{name: "elections on clusters, the others", packages: conformance, args: []string{many, "-run=" + pattern(later)}})
+	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
+	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
+	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})
+	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many}, run: clusters})
+	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3"}, run: crowds})
+	if service == "" {
+		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
+	}
+	elect(restTier, stage{name: "elections on clusters, the others", args: []string{many}, combinations: later})
 	return stages
 }
 
-// helpers are the packages that start a service for the tests.
-var helpers = map[string]string{"memory": "internal/memtest", "zookeeper": "internal/zktest", "etcd": "internal/etcdtest", "consul": "internal/consultest"}
+// concerns are the packages that a service concerns, beside the suites: its backend, what starts
+// it for the tests, and other packages with tests on it.
+var concerns = map[string][]string{
+	"memory":    {"backend/memory", "internal/memtest"},
+	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka"},
+	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial"},
+	"consul":    {"backend/consul", "internal/consultest", "backend/dial"},
+}
 
 // concerned leaves those that a service concerns.
 func concerned(packages []string, service string) []string {
 	if service == "" {
 		return packages
 	}
-	var out []string
-	for _, p := range packages {
-		if p == "conformance" || p == "backend/"+service || p == helpers[service] {
-			out = append(out, p)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
+		return p != "conformance" && !slices.Contains(concerns[service], p)
+	})
 }

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,10 +25,24 @@ type stage struct {
 	race     bool
 	packages []string // by their folders in the module
 	args     []string
+
+	// Which tests: either these combinations, or all that match run and not skip. Neither has
+	// parts for subtests, and "" is none.
+	combinations []combination
+	run, skip    string
+}
+
+// picks tells whether the stage tries a test, named without its subtests.
+func (s stage) picks(test string) bool {
+	matches := func(pattern string) bool { return regexp.MustCompile(pattern).MatchString(test) }
+	if len(s.combinations) > 0 {
+		return slices.ContainsFunc(s.combinations, func(c combination) bool { return c.test == test })
+	}
+	return matches(s.run) && (s.skip == "" || !matches(s.skip))
 }
 
 // command is go test for the stage, or another command on its packages.
-func (s stage) command(verb string, args ...string) *exec.Cmd {
+func (s stage) command(ctx context.Context, verb string, args ...string) *exec.Cmd {
 	args = append([]string{verb}, args...)
 	if s.race {
 		args = append(args, "-race")
@@ -33,14 +50,16 @@ func (s stage) command(verb string, args ...string) *exec.Cmd {
 	for _, p := range s.packages {
 		args = append(args, "./"+p)
 	}
-	cmd := exec.Command("go", args...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	interruptible(cmd)
+	cmd.WaitDelay = 10 * time.Second // for what does not heed an interrupt
 	cmd.Dir, cmd.Env = s.module, alone()
 	return cmd
 }
 
 // compile has all that the stage needs in Go's cache.
-func (s stage) compile() error {
-	cmd := s.command("list", "-test", "-deps", "-export")
+func (s stage) compile(ctx context.Context) error {
+	cmd := s.command(ctx, "list", "-test", "-deps", "-export")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("compile the tests of %s: %w", strings.Join(s.packages, " "), err)
@@ -48,16 +67,27 @@ func (s stage) compile() error {
 	return nil
 }
 
-// run runs the stage, and hands each event to take. Profiles go to the folder.
-func (s stage) run(profiles string, take func(event)) (code int, err error) {
+// try runs the stage, and hands each event to take. The meters' records and the profiles go to
+// the folder; each record is in an event before that of its package's end.
+func (s stage) try(ctx context.Context, folder string, take func(event)) (code int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 1, err
 	}
 	// Vetting is the linters' part. A test on real servers that Go remembers tried nothing.
 	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=20m", "-exec", "'" + self + "' " + metered}, s.args...)
-	cmd := s.command("test", args...)
-	cmd.Env, cmd.Stderr = append(cmd.Env, profileFolder+"="+profiles), os.Stderr
+	run := s.run
+	if len(s.combinations) > 0 {
+		run = pattern(s.combinations)
+	}
+	if run != "" {
+		args = append(args, "-run="+run)
+	}
+	if s.skip != "" {
+		args = append(args, "-skip="+s.skip)
+	}
+	cmd := s.command(ctx, "test", args...)
+	cmd.Env, cmd.Stderr = append(cmd.Env, programsFolder+"="+folder), os.Stderr
 	events, err := cmd.StdoutPipe()
 	if err != nil {
 		return 1, err
@@ -65,7 +95,18 @@ func (s stage) run(profiles string, take func(event)) (code int, err error) {
 	if err := cmd.Start(); err != nil {
 		return 1, err
 	}
-	readErr := each(events, take)
+	var recordErr error
+	readErr := each(events, func(e event) {
+		if e.Test == "" && (e.Action == "pass" || e.Action == "fail") {
+			p, err := readProgram(folder, e.Package)
+			recordErr = errors.Join(recordErr, err)
+			if p != nil {
+				take(event{Action: programEnds, Package: e.Package, Program: p})
+			}
+		}
+		take(e)
+	})
+	readErr = errors.Join(readErr, recordErr)
 	waitErr := cmd.Wait()
 	var exit *exec.ExitError
 	switch {
@@ -82,7 +123,16 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64 // in seconds
 	Time                                      time.Time
+	Program                                   *program `json:",omitempty"` // with programEnds
 }
+
+// Events of testrun's own: a stage begins, and ends; and a test's program has ended, as its meter
+// has recorded.
+const (
+	stageBegins = "stage-begins"
+	stageEnds   = "stage-ends"
+	programEnds = "program-ends"
+)
 
 // folder is that of the event's package.
 func (e event) folder() string {

@@ -242,11 +242,36 @@ func columns(all []*report) (services, strategies []string) {
 	return slices.Compact(services), slices.Compact(strategies)
 }
 
+// find returns the report of a combination, nil if there is none. Of several, with and without
+// the race detector, the worse result counts for each rule.
 func find(all []*report, strategy, service string) *report {
+	var found *report
 	for _, p := range all {
-		if p.strategy == strategy && p.service == service {
-			return p
+		if p.strategy != strategy || p.service != service {
+			continue
+		}
+		if found == nil {
+			found = &report{strategy, service, make(map[string]result)}
+		}
+		for rule, r := range p.results {
+			was, ok := found.results[rule]
+			if ok && was.badness() > r.badness() {
+				r, was = was, r
+			}
+			r.void += was.void
+			found.results[rule] = r
 		}
 	}
-	return nil
+	return found
+}
+
+// badness orders results: what is broken is worse than what was not tried.
+func (r result) badness() int {
+	switch r.outcome {
+	case passed:
+		return 0
+	case notApplicable:
+		return 1
+	}
+	return 2
 }

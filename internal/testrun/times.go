@@ -60,14 +60,18 @@ func printTimes(w io.Writer, folder string) error {
 	if err := each(events, c.take); err != nil {
 		return err
 	}
-	profiles, err := filepath.Glob(filepath.Join(folder, "cpu", "*", "*.prof"))
-	if err != nil {
-		return err
-	}
-	for _, p := range profiles {
-		if err := c.takeProfile(p); err != nil {
+	err = filepath.WalkDir(filepath.Join(folder, programs), func(file string, of fs.DirEntry, err error) error {
+		if err != nil || of.IsDir() || filepath.Ext(file) != ".prof" {
 			return err
 		}
+		// The other figures are right without it.
+		if err := c.takeProfile(file); err != nil {
+			fmt.Fprintln(w, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	print := func(title, what string, all map[string]*cost, note string) {
 		fmt.Fprintf(w, "\n%s%s\n\n", title, note)
@@ -90,8 +94,6 @@ func printTimes(w io.Writer, folder string) error {
 	return nil
 }
 
-var cpuUsed = regexp.MustCompile(`^processor time: user ([0-9.]+) s, system ([0-9.]+) s\n$`)
-
 func (c *costs) take(e event) {
 	switch {
 	case e.Action == stageBegins:
@@ -99,13 +101,9 @@ func (c *costs) take(e event) {
 		c.stages[c.stage] = new(cost)
 	case e.Action == stageEnds:
 		at(c.stages, c.stage).add(e.Elapsed, 0, "")
-	case e.Action == "output" && e.Test == "":
-		if m := cpuUsed.FindStringSubmatch(e.Output); m != nil {
-			user, _ := strconv.ParseFloat(m[1], 64)
-			system, _ := strconv.ParseFloat(m[2], 64)
-			at(c.stages, c.stage).cpu += user + system
-			at(c.packages, e.folder()).cpu += user + system
-		}
+	case e.Action == programEnds:
+		at(c.stages, c.stage).cpu += e.Program.User + e.Program.System
+		at(c.packages, e.folder()).cpu += e.Program.User + e.Program.System
 	case e.Action == "run" && e.Test != "":
 		c.began[name{e.Package, e.Test}] = e.Time
 		c.parts[name{e.Package, path.Dir(e.Test)}] = true
@@ -145,14 +143,20 @@ func (c *cost) add(wall, cpu float64, where string) {
 var tagged = regexp.MustCompile(`^\s*([0-9.]+)s \(\s*[0-9.]+%\): (\S+)$`)
 
 // takeProfile adds what a profile tells of the goroutines with a rule's label.
-func (c *costs) takeProfile(path string) error {
-	cmd := exec.Command("go", "tool", "pprof", "-tags", "-unit=s", path)
+func (c *costs) takeProfile(file string) error {
+	switch info, err := os.Stat(file); {
+	case err != nil:
+		return err
+	case info.Size() == 0:
+		return fmt.Errorf("%s is empty, as its program was ended by force: its CPU is not in what follows", file)
+	}
+	cmd := exec.Command("go", "tool", "pprof", "-tags", "-unit=s", file)
 	cmd.Env = append(os.Environ(), "PPROF_TMPDIR="+os.TempDir())
 	out, err := cmd.Output()
 	if err != nil {
-		return fmt.Errorf("go tool pprof %s: %w", path, err)
+		return fmt.Errorf("go tool pprof %s: %w", file, err)
 	}
-	pkg := strings.TrimSuffix(filepath.Base(path), ".prof")
+	pkg := strings.TrimSuffix(filepath.Base(file), ".prof")
 	if pkg != "conformance" {
 		pkg = "backend/" + pkg
 	}

@@ -53,8 +53,10 @@ func (o *outcome) takeVoid() map[name]string {
 	}
 	void := make(map[name]string)
 	for _, f := range o.failures {
-		// A program that did not end by itself may have left others untried.
-		if strings.Contains(f.test.test, "/") || rules[f.test] || !o.clean[f.test.pkg] {
+		// Code 1 says that tests have failed. After a panic or a signal it is another one, and
+		// the failure may have another cause.
+		p := o.programs[f.test.pkg]
+		if strings.Contains(f.test.test, "/") || rules[f.test] || p == nil || p.Exit != 1 {
 			continue
 		}
 		for _, s := range o.spells[f.test.pkg] {
@@ -64,18 +66,19 @@ func (o *outcome) takeVoid() map[name]string {
 		}
 	}
 	o.broken = slices.DeleteFunc(o.broken, func(b name) bool { return void[b.top()] != "" })
+	broken := func(pkg string) bool {
+		return slices.ContainsFunc(o.broken, func(b name) bool { return b.pkg == pkg })
+	}
 	for _, t := range o.texts {
-		if void[t.of.top()] == "" {
-			o.show(t.said)
+		if void[t.of.top()] == "" && (t.of.test != "" || broken(t.of.pkg)) {
+			fmt.Fprint(o.screen, shortened(t.said))
 		}
 	}
 	for i, v := range o.last {
-		failed, broken := strings.HasPrefix(v.line, "FAIL\t"), slices.ContainsFunc(o.broken, func(b name) bool { return b.pkg == v.pkg })
-		if failed && !broken { // what failed of it is void
+		if strings.HasPrefix(v.line, "FAIL\t") && !broken(v.pkg) { // what failed of it is void
 			o.last[i].line = "ok  \t" + strings.TrimPrefix(v.line, "FAIL\t")
 		}
 	}
-	o.failures, o.spells, o.clean, o.texts = nil, nil, nil, nil
 	o.void += len(void)
 	return void
 }
@@ -84,6 +87,6 @@ func (o *outcome) takeVoid() map[name]string {
 func (s stage) again(test name) stage {
 	s.name = fmt.Sprintf("%s again", test)
 	s.packages = []string{strings.TrimPrefix(test.pkg, s.module+"/")}
-	s.args = []string{"-run=^" + test.test + "$"}
+	s.args, s.combinations, s.run, s.skip = nil, nil, "^"+test.test+"$", ""
 	return s
 }
