@@ -1,6 +1,7 @@
-# make test     does its own set-up and tries everything once, on every service: ten minutes.
-#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one
-# make test-all tries all rules on all strategies, services and clusters: half an hour
+# make test     does its own set-up and tries every rule on every service: ten minutes.
+#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one.
+#               Some combinations take turns; TURN=0, 1 or 2 says whose it is
+# make test-all tries what that leaves out, too: clusters, networks, faults: half an hour
 # make test-times prints where the time of the last of these went
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
@@ -36,14 +37,22 @@ each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2))
 
 .PHONY: test test-all test-times test-summary lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos
 
-# What the tests need beyond Go is set up first.
-TESTRUN = GOWORK=off $(GO) run ./internal/testrun
+# make ends what it has started when it is ended itself, and "go run" would not pass that on.
+TESTRUN = GOWORK=off $(GO) build -o .test/testrun ./internal/testrun && exec .test/testrun
+SETUP = GO="$(GO)" sh scripts/setup.sh
 
-test: setup
-	@$(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) $(if $(TURN),-turn $(TURN)) test
+# A wrong SERVICE is refused before the minutes of a set-up: make expands all lines first.
+SERVICES = memory zookeeper etcd consul
+valid = $(if $(filter-out $(SERVICES),$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(SERVICES)))
+tier = $(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) $(if $(TURN),-turn $(TURN))
 
-test-all: setup
-	@$(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) all
+test:
+	@$(SETUP) $(SERVICE)
+	@$(valid)$(tier) test
+
+test-all:
+	@$(SETUP) $(SERVICE)
+	@$(valid)$(tier) all
 
 # Of the last run: where its time went, and what go test said of each package.
 test-times test-summary:
@@ -99,7 +108,7 @@ fencing:
 	$(GO) run ./examples/fencing
 
 setup:
-	@GO="$(GO)" sh scripts/setup.sh
+	@$(SETUP)
 
 doctor:
 	@GO="$(GO)" sh scripts/doctor.sh

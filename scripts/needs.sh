@@ -65,11 +65,12 @@ find_go() {
 }
 
 # server_go runs go for the server in a folder, with the flags of internal/servertest/build.go,
-# so that the tests find in the cache what was built here.
+# so that the tests find in the cache what was built here. The shell becomes go, so that who
+# ends the one ends the other: call it in a shell of its own.
 server_go() {
 	folder=$1
 	shift
-	GOWORK=off GOFLAGS=-mod=readonly "$go" -C "internal/servers/$folder" "$@"
+	exec env GOWORK=off GOFLAGS=-mod=readonly "$go" -C "internal/servers/$folder" "$@"
 }
 
 # find_server prints where in Go's cache the executable is. Go builds it if it is not
@@ -78,7 +79,8 @@ find_server() { # folder, package
 	(
 		trap '' XFSZ
 		ulimit -f 0
-		GOPROXY=off server_go "$1" tool -n "$2" 2>/dev/null
+		export GOPROXY=off
+		server_go "$1" tool -n "$2" 2>/dev/null
 	)
 }
 version_server() { # folder, module

@@ -2,12 +2,13 @@
 # Gets what the tests need beyond Go, and says what it does and how far it is. It installs
 # what scripts/needs.sh lists, as Debian packages, if it is not there, and says what to
 # install where it can't. It builds the etcd and Consul servers, if they are not in Go's
-# build cache.
+# build cache. "setup.sh memory" gets only what tests without a server need.
 set -eu
 cd "$(dirname "$0")/.."
 exec >&2
 . scripts/needs.sh
 
+only=${1:-}
 go=$(find_go)
 log=$(mktemp)
 running=
@@ -47,18 +48,20 @@ begin() {
 
 missing=
 add_missing() {
+	[ "$only" != memory ] || [ "$2" = c_compiler ] || return 0
 	"find_$2" >/dev/null || missing="$missing $3"
 }
 needs add_missing
 
 unbuilt=
 add_unbuilt() {
+	[ "$only" != memory ] || return 0
 	find_server "$2" "$3" >/dev/null || unbuilt="$unbuilt $2"
 }
 servers add_unbuilt
 
 if [ -z "$missing$unbuilt" ]; then
-	echo "setup: all is there ('make doctor' shows it)"
+	echo "setup: all is there${only:+ for SERVICE=$only} ('make doctor' shows it)"
 	exit
 fi
 # shellcheck disable=SC2086 # lists
