@@ -2,9 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // stream makes the events of a test that prints these lines.
@@ -68,4 +72,94 @@ func TestPrintsWhatIsNoEvent(t *testing.T) {
 	if tables != "" {
 		t.Errorf("tables of nothing:\n%s", tables)
 	}
+}
+
+// A red run does not look green.
+func TestBroken(t *testing.T) {
+	run := func(test string) event { return event{Action: "run", Package: "p", Test: test} }
+	pass := func(test string) event { return event{Action: "pass", Package: "p", Test: test} }
+	says := func(text string) event { return event{Action: "output", Package: "p", Output: text + "\n"} }
+	ends := func(code int, tests ...string) event {
+		return event{Action: programEnds, Package: "p", Program: &program{Tests: tests, Exit: code}}
+	}
+	x := combination{onServers, "etcd", "fair"}
+	rule := x.String() + "/rules/a/b"
+	for about, c := range map[string]struct {
+		stage  stage
+		events []event
+		broken []string
+		shown  string
+	}{
+		"all began": {events: []event{run("TestA"), pass("TestA"), ends(0, "TestA"), pass("")}},
+		"one did not begin": {
+			events: []event{run("TestA"), pass("TestA"), ends(0, "TestA", "TestB"), pass("")},
+			broken: []string{"p TestB: picked, and did not begin"},
+		},
+		"many did not begin": {
+			events: []event{ends(0, "TestA", "TestB", "TestC", "TestD", "TestE"), pass("")},
+			broken: []string{"p TestA, TestB, TestC, 2 more: picked, and did not begin"},
+		},
+		"not picked":    {stage: stage{run: "^TestA$"}, events: []event{run("TestA"), pass("TestA"), ends(0, "TestA", "TestB"), pass("")}},
+		"skipped":       {stage: stage{skip: "^Test(B|C)$"}, events: []event{run("TestA"), pass("TestA"), ends(0, "TestA", "TestB"), pass("")}},
+		"did not end":   {events: []event{run("TestA"), ends(0, "TestA"), pass("")}, broken: []string{"p TestA"}},
+		"subtest is on": {events: []event{run("TestA"), run("TestA/b"), ends(2, "TestA"), {Action: "fail", Package: "p"}}, broken: []string{"p TestA/b"}},
+		"TestMain fails": {
+			events: []event{run("TestA"), pass("TestA"), says("no server"), says("exit status 1"), ends(1, "TestA"), {Action: "fail", Package: "p"}},
+			broken: []string{"p"}, shown: "no server\n",
+		},
+		"a combination":      {stage: stage{combinations: []combination{x}}, events: []event{run(onServers), run(rule), pass(rule), pass(onServers), ends(0, onServers, "TestB"), pass("")}},
+		"without a rule":     {stage: stage{combinations: []combination{x}}, events: []event{run(onServers), pass(onServers), ends(0, onServers), pass("")}, broken: []string{"conformance TestElectionOnServers/etcd/fair: planned, and no rule of it began"}},
+		"build has not gone": {stage: stage{combinations: []combination{x}}, events: []event{{Action: "fail", Package: "p"}}, broken: []string{"p", "conformance TestElectionOnServers/etcd/fair: planned, and no rule of it began"}},
+	} {
+		var screen strings.Builder
+		o := outcome{screen: &screen, file: io.Discard}
+		o.begin(c.stage)
+		for _, e := range c.events {
+			o.take(e)
+		}
+		o.missesCombinations()
+		assert.Empty(t, o.takeVoid(), about)
+		var broken []string
+		for _, b := range o.broken {
+			broken = append(broken, b.String())
+		}
+		assert.Equal(t, c.broken, broken, about)
+		assert.Contains(t, screen.String(), c.shown, about)
+		assert.NotContains(t, screen.String(), "exit status", about)
+	}
+}
+
+// The first lines of a long text are shown, and the last ones; and the first names of many.
+func TestShort(t *testing.T) {
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	short := shortened(text.String())
+	for _, want := range []string{"line 0\n", "line 39\n    …\nline 80\n", "line 99\n"} {
+		assert.Contains(t, short, want)
+	}
+	assert.NotContains(t, short, "line 40\n")
+
+	var screen, file strings.Builder
+	o := outcome{screen: &screen, file: &file}
+	for i := range 30 {
+		o.broken = append(o.broken, name{"p", fmt.Sprint("Test", i)})
+	}
+	o.end(0, 0)
+	assert.Contains(t, screen.String(), "Test19\n  … and 10 more in "+filepath.Join(folder, outputFile))
+	assert.NotContains(t, screen.String(), "Test20")
+	assert.Contains(t, file.String(), "Test29")
+}
+
+// Of two reports on a combination the worse result of each rule counts.
+func TestWorseCounts(t *testing.T) {
+	x := &report{"fair", "etcd", map[string]result{"a": {outcome: passed, void: 1}, "b": {outcome: passed}, "c": {outcome: "FAILED"}}}
+	y := &report{"fair", "etcd", map[string]result{"a": {outcome: passed}, "b": {outcome: "FAILED"}, "d": {outcome: passed}}}
+	for _, all := range [][]*report{{x, y}, {y, x}} {
+		assert.Equal(t, map[string]result{"a": {outcome: passed, void: 1}, "b": {outcome: "FAILED"}, "c": {outcome: "FAILED"}, "d": {outcome: passed}},
+			find(all, "fair", "etcd").results)
+	}
+	assert.Nil(t, find([]*report{x}, "fair", "consul"))
+	assert.Equal(t, passed, x.results["b"].outcome, "the report itself is left alone")
 }

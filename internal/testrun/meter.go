@@ -127,16 +127,19 @@ func triesRules(pkg string) bool {
 // isTest leaves out what a TestMain prints.
 var isTest = regexp.MustCompile(`^(Test|Fuzz|Example)[\pL\pN_]*$`)
 
-// list are the tests that a program has.
+// list are the tests that a program has. Its TestMain runs for that, too.
 func list(program string) (tests []string, err error) {
-	out, err := exec.Command(program, "-test.list=^(Test|Fuzz|Example)").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s -test.list: %w", program, err)
-	}
+	out, err := exec.Command(program, "-test.list=.").Output()
 	for line := range strings.Lines(string(out)) {
 		if line = strings.TrimSpace(line); isTest.MatchString(line) {
 			tests = append(tests, line)
 		}
+	}
+	if err == nil && len(tests) == 0 {
+		err = errors.New("no tests: is m.Run missing in TestMain?")
+	}
+	if err != nil {
+		return tests, fmt.Errorf("%s -test.list=.: %w", program, err)
 	}
 	return tests, nil
 }

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Each combination is tried by one of the two tiers; and in three turns both try each strategy
@@ -48,4 +56,46 @@ func TestPlanLosesNothing(t *testing.T) {
 		assert.NotZero(t, run[p], p)
 	}
 	assert.Equal(t, len(plan(allTiers, "", 3, packages)), len(plan(testTier, "", 3, packages))+len(plan(restTier, "", 3, packages)))
+}
+
+// Without a pattern go test would try all there is; and a pattern that names no test tries nothing.
+func TestPatterns(t *testing.T) {
+	packages := []string{".", "conformance", "backend/dial", "backend/memory", "backend/zookeeper", "backend/etcd", "backend/consul", "strategy/kafka"}
+	for _, service := range append(services, "") {
+		for _, tier := range []tier{testTier, restTier, allTiers} {
+			for turn := range 3 {
+				for _, s := range plan(tier, service, turn, packages) {
+					about := fmt.Sprintf("%s of %s, service %q, turn %d", s.name, tier, service, turn)
+					for _, a := range s.testArgs() {
+						assert.False(t, strings.HasSuffix(a, "="), "%s: %s", about, a)
+					}
+					elects := strings.HasPrefix(s.name, "elections on")
+					assert.Equal(t, elects, len(s.combinations) > 0, about)
+				}
+			}
+		}
+	}
+
+	exist := make(map[string]bool)
+	err := filepath.WalkDir("../..", func(file string, of fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(file)
+		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(text, -1) {
+			exist[string(m[1])] = true
+		}
+		return err
+	})
+	require.NoError(t, err)
+	all := strings.Join([]string{crowds, hogs, clusters, elections, electionsMemory, reduction}, "|")
+	for _, group := range regexp.MustCompile(`\^Test\((.*?)\)\$`).FindAllStringSubmatch(all, -1) {
+		for one := range strings.SplitSeq(group[1], "|") {
+			full := regexp.MustCompile("^Test" + one + "$")
+			assert.True(t, slices.ContainsFunc(slices.Collect(maps.Keys(exist)), full.MatchString), "no test %s", full)
+		}
+	}
+	for _, c := range places {
+		assert.True(t, exist[c.test], c.test)
+	}
 }

@@ -41,6 +41,22 @@ func (s stage) picks(test string) bool {
 	return matches(s.run) && (s.skip == "" || !matches(s.skip))
 }
 
+// testArgs are the stage's own arguments of go test.
+func (s stage) testArgs() []string {
+	args := slices.Clone(s.args)
+	run := s.run
+	if len(s.combinations) > 0 {
+		run = pattern(s.combinations)
+	}
+	if run != "" {
+		args = append(args, "-run="+run)
+	}
+	if s.skip != "" {
+		args = append(args, "-skip="+s.skip)
+	}
+	return args
+}
+
 // command is go test for the stage, or another command on its packages.
 func (s stage) command(ctx context.Context, verb string, args ...string) *exec.Cmd {
 	args = append([]string{verb}, args...)
@@ -75,17 +91,7 @@ func (s stage) try(ctx context.Context, folder string, take func(event)) (code i
 		return 1, err
 	}
 	// Vetting is the linters' part. A test on real servers that Go remembers tried nothing.
-	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=20m", "-exec", "'" + self + "' " + metered}, s.args...)
-	run := s.run
-	if len(s.combinations) > 0 {
-		run = pattern(s.combinations)
-	}
-	if run != "" {
-		args = append(args, "-run="+run)
-	}
-	if s.skip != "" {
-		args = append(args, "-skip="+s.skip)
-	}
+	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=20m", "-exec", "'" + self + "' " + metered}, s.testArgs()...)
 	cmd := s.command(ctx, "test", args...)
 	cmd.Env, cmd.Stderr = append(cmd.Env, programsFolder+"="+folder), os.Stderr
 	events, err := cmd.StdoutPipe()
