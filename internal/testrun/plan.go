@@ -110,6 +110,8 @@ const (
 		"CheckIsRemovedWithoutServers|CheckOfALostAgent|CheckOver.*|Checked.*|FrozenServer|Pitfall34NoHealthCheck|ServerLeaderChange)$" // Consul
 	elections       = "^TestElectionOn(Servers|Clusters|ConsulClusters)$"
 	electionsMemory = "^TestElection(OnMemory|OfAnotherMake)$"
+	// onZooKeeper are the other tests of the suites' package that need a ZooKeeper server.
+	onZooKeeper = "^Test(LeaderAndSuccessorDeletedAtOnce|OverTheEndOfZooKeepersNumbers)$"
 	// reduction is half of what the explorer computes: that what it leaves out is no loss.
 	reduction = "^Test(ReductionLosesNoState|SameStatesGoOnAlike)$"
 )
@@ -162,6 +164,9 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	left := []string{elections, crowds, hogs, clusters}
 	if service != "" && service != "memory" {
 		left = append(left, electionsMemory)
+	}
+	if service != "" && service != "zookeeper" {
+		left = append(left, onZooKeeper)
 	}
 
 	add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})

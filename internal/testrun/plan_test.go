@@ -69,6 +69,12 @@ func TestPatterns(t *testing.T) {
 					for _, a := range s.testArgs() {
 						assert.False(t, strings.HasSuffix(a, "="), "%s: %s", about, a)
 					}
+					if service == "memory" { // whose set-up has no server
+						for _, c := range places {
+							assert.False(t, s.picks(c.test), about)
+						}
+						assert.False(t, s.picks("TestOverTheEndOfZooKeepersNumbers"), about)
+					}
 					elects := strings.HasPrefix(s.name, "elections on")
 					assert.Equal(t, elects, len(s.combinations) > 0, about)
 				}
@@ -88,7 +94,7 @@ func TestPatterns(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	all := strings.Join([]string{crowds, hogs, clusters, elections, electionsMemory, reduction}, "|")
+	all := strings.Join([]string{crowds, hogs, clusters, elections, electionsMemory, onZooKeeper, reduction}, "|")
 	for _, group := range regexp.MustCompile(`\^Test\((.*?)\)\$`).FindAllStringSubmatch(all, -1) {
 		for one := range strings.SplitSeq(group[1], "|") {
 			full := regexp.MustCompile("^Test" + one + "$")
