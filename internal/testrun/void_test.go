@@ -17,30 +17,34 @@ func TestVoid(t *testing.T) {
 	failed := func(test string, from, to int) []event {
 		return []event{{Action: "run", Package: "p", Test: test, Time: at(from)}, {Action: "fail", Package: "p", Test: test, Time: at(to)}}
 	}
-	end := func(code int) []event {
-		return []event{{Action: programEnds, Package: "p", Program: &program{Exit: code}}, {Action: "fail", Package: "p"}}
+	end := func(p program) []event {
+		return []event{{Action: programEnds, Package: "p", Program: &p}, {Action: "fail", Package: "p"}}
 	}
 	for about, c := range map[string]struct {
 		events       []event
 		void, broken []name
 	}{
-		"within a spell":   {append(failed("TestX", 1, 5), spell(2, 3)), []name{{"p", "TestX"}}, nil},
-		"before it":        {append(failed("TestX", 1, 2), spell(2, 3)), nil, []name{{"p", "TestX"}}},
-		"of another":       {append(failed("TestX", 1, 5), event{Action: "output", Package: "q", Output: spell(2, 3).Output}), nil, []name{{"p", "TestX"}}},
-		"with a subtest":   {append(append(failed("TestX/sub", 2, 3), failed("TestX", 1, 5)...), spell(4, 5)), []name{{"p", "TestX"}}, nil},
-		"with a rule":      {append(append(failed("TestX/rules/a/b", 2, 3), failed("TestX", 1, 5)...), spell(2, 3)), nil, []name{{"p", "TestX/rules/a/b"}}},
-		"beside a sound":   {append(append(failed("TestX", 1, 2), failed("TestY", 3, 5)...), spell(1, 2)), []name{{"p", "TestX"}}, []name{{"p", "TestY"}}},
-		"ended by a panic": {append(failed("TestX", 1, 5), spell(2, 3)), nil, []name{{"p", "TestX"}}},
+		"within a spell":                {append(failed("TestX", 1, 5), spell(2, 3)), []name{{"p", "TestX"}}, nil},
+		"before it":                     {append(failed("TestX", 1, 2), spell(2, 3)), nil, []name{{"p", "TestX"}}},
+		"of another":                    {append(failed("TestX", 1, 5), event{Action: "output", Package: "q", Output: spell(2, 3).Output}), nil, []name{{"p", "TestX"}}},
+		"with a subtest":                {append(append(failed("TestX/sub", 2, 3), failed("TestX", 1, 5)...), spell(4, 5)), []name{{"p", "TestX"}}, nil},
+		"with a rule":                   {append(append(failed("TestX/rules/a/b", 2, 3), failed("TestX", 1, 5)...), spell(2, 3)), nil, []name{{"p", "TestX/rules/a/b"}}},
+		"beside a sound":                {append(append(failed("TestX", 1, 2), failed("TestY", 3, 5)...), spell(1, 2)), []name{{"p", "TestX"}}, []name{{"p", "TestY"}}},
+		"beside one that did not begin": {append(failed("TestX", 1, 5), spell(2, 3)), []name{{"p", "TestX"}}, []name{{"p", "TestY: picked, and did not begin"}}},
+		"ended by a panic":              {append(failed("TestX", 1, 5), spell(2, 3)), nil, []name{{"p", "TestX"}}},
 	} {
 		o := outcome{screen: io.Discard, file: io.Discard}
 		for _, e := range c.events {
 			o.take(e)
 		}
-		code := 1
-		if about == "ended by a panic" {
-			code = 2
+		p := program{Exit: 1}
+		switch about {
+		case "ended by a panic":
+			p.Exit = 2
+		case "beside one that did not begin":
+			p.Tests = []string{"TestX", "TestY"}
 		}
-		for _, e := range end(code) {
+		for _, e := range end(p) {
 			o.take(e)
 		}
 		var void []name
