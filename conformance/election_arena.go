@@ -70,9 +70,11 @@ func (a *arena) in(state string, try func(a *arena)) {
 	sub := newArenaAt(fmt.Sprintf("%s/part%d", a.svc.Root, a.parts), a.t, a.svc, a.cfg, a.rule)
 	sub.state = state
 	sub.operator = a.operator
-	defer sub.abandon()
+	completed := false
+	defer func() { sub.abandon(completed) }()
 	try(sub)
 	sub.finish()
+	completed = true
 }
 
 // beside tries one state of the rule beside its others, when the rule's own function
@@ -213,9 +215,9 @@ func (a *arena) finish() {
 const abandonment = 3 * time.Second
 
 // abandon ends the candidates of a rule that failed on a real service, where they would go on
-// beside its next attempt and beside other rules.
-func (a *arena) abandon() {
-	if a.svc.Virtual || !a.t.Failed() {
+// beside its next attempt and beside other rules. completed is as in restore.
+func (a *arena) abandon(completed bool) {
+	if a.svc.Virtual || completed && !a.t.Failed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abandonment)
