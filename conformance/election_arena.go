@@ -91,6 +91,36 @@ func (a *arena) beside(state string, try func(a *arena)) {
 	}})
 }
 
+// An allowance is for at most so many of the states of a rule, which are tried beside each
+// other. A state counts by its last attempt: those before it were void.
+type allowance struct {
+	most int
+
+	mu   sync.Mutex
+	used map[string]bool // by state
+}
+
+// begins has a state not count until it uses the allowance: an attempt begins.
+func (l *allowance) begins(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.used, state)
+}
+
+// use tells whether the state is one of those that are allowed.
+func (l *allowance) use(state string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.used[state] && len(l.used) >= l.most {
+		return false
+	}
+	if l.used == nil {
+		l.used = make(map[string]bool)
+	}
+	l.used[state] = true
+	return true
+}
+
 // failf says which rule is broken and what was seen, and ends the rule.
 func (a *arena) failf(format string, args ...any) {
 	a.t.Helper()
