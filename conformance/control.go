@@ -38,7 +38,7 @@ func (y trying) attempts(t testing.TB, takesAway bool, void *voids, try func(t t
 }
 
 // backShare is the share of the session timeout that a session needs at most, once its service
-// or its link is back, to be sure that it lives: to connect anew and to be answered. What
+// or its link is back, to be sure that it lives: to connect again and to be answered. What
 // starves a session is as long, see package attempt.
 const backShare = 4
 
