@@ -23,18 +23,18 @@ func tryOn(t testing.TB, s *Service) trying {
 	if s.Virtual {
 		return trying{}
 	}
-	return trying{attempt.Observe(t, s.TTL, s.Control)}
+	return trying{attempt.Observe(t, s.TTL, s.Controls...)}
 }
 
 // attempts tries a rule, or one state of it, until an attempt counts. takesAway says that the
 // rule takes the service away, or a part of it, from the control as well.
 func (y trying) attempts(t testing.TB, takesAway bool, void *voids, try func(t testing.TB)) {
 	t.Helper()
-	trouble := y.env.Trouble
+	env := y.env
 	if takesAway {
-		trouble = y.env.Starved
+		env = env.Clock()
 	}
-	void.add(attempt.Run(t, trouble, try)...)
+	void.add(attempt.Run(t, env, try)...)
 }
 
 // backShare is the share of the session timeout that a session needs at most, once its service

@@ -29,7 +29,7 @@ type judgement struct {
 func judge(t testing.TB, try func(t testing.TB) (reason string)) (j judgement) {
 	done := false
 	// The outer attempt is void and ends well, whatever becomes of what is tried in it.
-	attempt.Run(t, func(time.Time, time.Time) string { return "a test" }, func(t testing.TB) {
+	attempt.Run(t, unwell{}, func(t testing.TB) {
 		if done {
 			return
 		}
@@ -38,7 +38,7 @@ func judge(t testing.TB, try func(t testing.TB) (reason string)) (j judgement) {
 			j.failed = t.Failed()
 			t.Fail()
 		}()
-		j.void = attempt.Run(t, func(time.Time, time.Time) string { return "" }, func(t testing.TB) {
+		j.void = attempt.Run(t, healthy{}, func(t testing.TB) {
 			j.tries++
 			if why := try(t); why != "" {
 				j.reasons = append(j.reasons, why)
@@ -47,6 +47,12 @@ func judge(t testing.TB, try func(t testing.TB) (reason string)) (j judgement) {
 	})
 	return j
 }
+
+// healthy is an environment that excuses nothing.
+type healthy struct{}
+
+func (healthy) Trouble(time.Time, time.Time) string { return "" }
+func (healthy) Settle() string                      { return "" }
 
 // ruleNamed returns one of the backends' rules.
 func ruleNamed(t testing.TB, name string, of []rule) rule {

@@ -15,7 +15,7 @@ func Void(t testing.TB, why string) {
 		t.Fatalf("it could not be tried: %s", why)
 	}
 	a.mu.Lock()
-	if !a.failed {
+	if a.failed.IsZero() {
 		a.void = why
 	}
 	a.mu.Unlock()
