@@ -60,7 +60,9 @@ func Run(t testing.TB, env Observer, try func(t testing.TB)) (void []string) {
 		}
 		why := ""
 		if at, panicked := a.failure(); !panicked {
-			why = env.Trouble(from, at)
+			if why = a.saidVoid(); why == "" {
+				why = env.Trouble(from, at)
+			}
 		}
 		if why == "" {
 			t.Fail()
@@ -92,6 +94,7 @@ type attempt struct {
 	failed                  time.Time // the first time
 	skipped, panicked, over bool
 	cleanups                []func()
+	void                    string // why, as the test says itself
 }
 
 // run calls try and then the cleanups, the last one first.
