@@ -8,7 +8,7 @@
 // towards no false alarm: run them many times, and with the race detector.
 //
 // On a real service a rule may fail because the machine or the servers stood still. A control
-// tells: see [Service.Control]. An attempt that failed while the control did is void, and the
+// tells: see [Service.Controls]. An attempt that failed while the control did is void, and the
 // rule is tried again. A rule that was void three times has failed. The report has the number
 // of void attempts of each rule, and why they were.
 package conformance

@@ -214,8 +214,9 @@ func runElectionRule(t testing.TB, cfg ElectionConfig, r electionRule) (states [
 		svc := cfg.Service(t)
 		closeClients := svc.closing()
 		a := newArena(t, svc, &cfg, &r)
-		defer restore(t, svc, r.need)
-		defer a.abandon()
+		completed := false
+		defer func() { restore(t, svc, r.need, completed) }()
+		defer func() { a.abandon(completed) }()
 		bounded := func(do func()) {
 			defer watch(r.name, r.text, 2*electionLimit(svc))()
 			do()
@@ -225,6 +226,7 @@ func runElectionRule(t testing.TB, cfg ElectionConfig, r electionRule) (states [
 			a.finish()
 			a.leave(closeClients)
 		})
+		completed = true
 		states = a.states
 	})
 	return states

@@ -70,9 +70,11 @@ func (a *arena) in(state string, try func(a *arena)) {
 	sub := newArenaAt(fmt.Sprintf("%s/part%d", a.svc.Root, a.parts), a.t, a.svc, a.cfg, a.rule)
 	sub.state = state
 	sub.operator = a.operator
-	defer sub.abandon()
+	completed := false
+	defer func() { sub.abandon(completed) }()
 	try(sub)
 	sub.finish()
+	completed = true
 }
 
 // beside tries one state of the rule beside its others, when the rule's own function
@@ -87,6 +89,36 @@ func (a *arena) beside(state string, try func(a *arena)) {
 		sub.state = state
 		try(sub)
 	}})
+}
+
+// An allowance is for at most so many of the states of a rule, which are tried beside each
+// other. A state counts by its last attempt: those before it were void.
+type allowance struct {
+	most int
+
+	mu   sync.Mutex
+	used map[string]bool // by state
+}
+
+// begins has a state not count until it uses the allowance: an attempt begins.
+func (l *allowance) begins(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.used, state)
+}
+
+// use tells whether the state is one of those that are allowed.
+func (l *allowance) use(state string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.used[state] && len(l.used) >= l.most {
+		return false
+	}
+	if l.used == nil {
+		l.used = make(map[string]bool)
+	}
+	l.used[state] = true
+	return true
 }
 
 // failf says which rule is broken and what was seen, and ends the rule.
@@ -213,9 +245,9 @@ func (a *arena) finish() {
 const abandonment = 3 * time.Second
 
 // abandon ends the candidates of a rule that failed on a real service, where they would go on
-// beside its next attempt and beside other rules.
-func (a *arena) abandon() {
-	if a.svc.Virtual || !a.t.Failed() {
+// beside its next attempt and beside other rules. completed is as in restore.
+func (a *arena) abandon(completed bool) {
+	if a.svc.Virtual || completed && !a.t.Failed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abandonment)

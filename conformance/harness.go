@@ -31,25 +31,18 @@ type Service struct {
 	// package alone: each rule then runs in a testing/synctest bubble on fake time.
 	Virtual bool
 
-	// Control keeps one session of the service's own client library, the bare client,
-	// with no code of the backend's and on no link that the suite breaks. The session has
-	// the timeout TTL, and is kept alive as any user of that library does it.
+	// Controls observe the servers beside the rules, one control each: on an ensemble any of
+	// them may stand still, and take the sessions of its clients with it. Nil means that only
+	// this process is observed: rules that fail because a server stood still are broken then. A
+	// Virtual service has none.
 	//
-	// The suites call it once for all rules, and again whenever it has returned. It blocks
-	// until the session is lost, and says how; or until ctx ends: then it ends the session.
-	// It calls answered when the session is there. From then on it writes something small every
-	// tenth of TTL, and calls answered for each write that was answered. A read would not do:
-	// beside a busy disk reads may be answered at once while writes wait.
-	//
-	// A rule that fails while this session was lost, or the answers were late by more than
-	// a quarter of TTL, is void: it is tried again, up to three times in all. So is one that
-	// fails while this process itself stood still for so long, with or without a Control.
-	// Rules that take the service or a member away end the control's session themselves:
-	// they are void only by the latter.
-	//
-	// Nil means that only this process is observed: rules that fail because a server stood
-	// still are broken then. A Virtual service has none.
-	Control func(ctx context.Context, answered func()) error
+	// A rule that fails while the answers to a control were late by more than a quarter of TTL,
+	// or by more than half of it in all within one TTL, is void: it is tried again when the
+	// servers are well, up to three times in all. So is one that fails while this process itself
+	// stood still for so long. A control's session that is lost while all answers come in time
+	// excuses nothing: what is tested may have ended it. Rules that take the service or a member
+	// away take it from the controls, too: they are void only by this process.
+	Controls []Control
 
 	// Client starts a new process with connections of its own. The harness ends it
 	// with t.Cleanup; the sessions that it opened are closed by the suite.
@@ -96,6 +89,17 @@ type Service struct {
 	// prints it.
 	Why map[string]string
 }
+
+// A Control keeps one session of the service's own client library, the bare client, at one
+// server, with no code of the backend's and on no link that the suite breaks. The session has
+// the timeout Service.TTL, and is kept alive as any user of that library does it.
+//
+// The suites call it once for all rules, and again whenever it has returned. It blocks until the
+// session is lost, and says how; or until ctx ends: then it ends the session. It calls answered
+// when the session is there. From then on it writes something small every tenth of TTL, and for
+// each write that was answered it calls answered with the time at which it was sent. A read would
+// not do: beside a busy disk reads may be answered at once while writes wait.
+type Control = func(ctx context.Context, answered func(sent time.Time)) error
 
 // A Client is one process, and what can happen to it. The functions take effect
 // before they return.

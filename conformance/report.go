@@ -35,7 +35,7 @@ type Result struct {
 	// Reason says why the rule is not applicable.
 	Reason string
 	// Void are the attempts that failed while the environment did, too, and were made
-	// again: what was wrong with it, one reason for each. See Service.Control.
+	// again: what was wrong with it, one reason for each. See Service.Controls.
 	Void []string
 }
 

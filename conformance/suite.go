@@ -168,7 +168,8 @@ func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reaso
 	r := &run{t: t, rule: rule, svc: newService(t)}
 	r.ctx, r.cancel = context.WithTimeout(context.Background(), limit(r.svc))
 	defer r.stop()
-	defer restore(t, r.svc, rule.need)
+	completed := false
+	defer func() { restore(t, r.svc, rule.need, completed) }()
 	if why, ok := r.svc.Why[rule.name]; ok {
 		r.reason = why
 	} else {
@@ -187,6 +188,7 @@ func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reaso
 	if r.reason == "" {
 		rule.run(r)
 	}
+	completed = true
 	if r.reason != "" {
 		t.Logf("rule %s is not applicable: %s", rule.name, r.reason)
 	}
@@ -227,9 +229,11 @@ func (r *run) has(field string) bool {
 }
 
 // restore brings back what a rule that failed has left away, for the next attempt and for
-// the other rules. A virtual service is the rule's own.
-func restore(t testing.TB, s *Service, need []string) {
-	if s.Virtual || !t.Failed() || !takesAway(need) || s.Stop == nil || s.Start == nil {
+// the other rules. A virtual service is the rule's own. completed says that the rule's
+// function has returned: while a panic unwinds nobody has failed yet.
+func restore(t testing.TB, s *Service, need []string, completed bool) {
+	t.Helper()
+	if s.Virtual || completed && !t.Failed() || !takesAway(need) || s.Stop == nil || s.Start == nil {
 		return
 	}
 	if err := errors.Join(s.Stop(), s.Start()); err != nil {

@@ -6,8 +6,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/attempt"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 }
 
 // control observes the server of all tests that neither stop nor fill it.
-func control(ctx context.Context, answered func()) error {
+func control(ctx context.Context, answered func(sent time.Time)) error {
 	select {
 	case <-used:
 	case <-ctx.Done():
@@ -64,6 +64,5 @@ func control(ctx context.Context, answered func()) error {
 	if err != nil {
 		return err
 	}
-	servers := consultest.Servers{Members: []*servertest.Consul{server}}
-	return servers.Control(ttl, consul.Config{})(ctx, answered)
+	return consultest.Control(server, ttl, false)(ctx, answered)
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/elector-go/elector/internal/attempt"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
 )
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // control observes the server of all tests that do it no harm.
-func control(ctx context.Context, answered func()) error {
+func control(ctx context.Context, answered func(sent time.Time)) error {
 	select {
 	case <-used:
 	case <-ctx.Done():
@@ -39,6 +39,5 @@ func control(ctx context.Context, answered func()) error {
 	if err != nil {
 		return err
 	}
-	servers := etcdtest.Servers{Members: []*servertest.Etcd{server}}
-	return servers.Control(ttl)(ctx, answered)
+	return etcdtest.Control(server.Addr(), ttl)(ctx, answered)
 }

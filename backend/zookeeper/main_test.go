@@ -22,11 +22,10 @@ func run(m *testing.M) int {
 const controlTTL = 4 * time.Second
 
 // control observes the server of all tests that neither stop nor fill it.
-func control(ctx context.Context, answered func()) error {
+func control(ctx context.Context, answered func(sent time.Time)) error {
 	server, err := servertest.AwaitSharedZooKeeper(ctx)
 	if err != nil {
 		return err
 	}
-	servers := zktest.Servers{Members: []*servertest.ZooKeeper{server}}
-	return servers.Control(controlTTL)(ctx, answered)
+	return zktest.Control(server.Addr(), controlTTL)(ctx, answered)
 }

@@ -21,21 +21,31 @@ import (
 // Most is how often Run tries at most.
 const Most = 3
 
+// An Observer tells of the environment of a test: see [Environment].
+type Observer interface {
+	// Trouble tells what was wrong in a stretch of time, "" if nothing was.
+	Trouble(from, to time.Time) (why string)
+	// Settle blocks until the environment has been well for a while, and returns "", or what is
+	// still wrong when that takes too long.
+	Settle() (why string)
+}
+
 // Run calls try until an attempt counts: until it passes, or fails while the environment is
 // well. Then t has failed, or was skipped, as the attempt has. It blocks until then, and must
 // be called from the goroutine of t.
 //
-// trouble tells what was wrong with the environment in a stretch of time, "" if nothing was.
-// An attempt that fails in such a stretch is void. After [Most] of them t has failed, too: a
-// test that could not be tried is not green. An attempt that passes counts, whatever the
-// environment was like. A panic is never blamed on the environment.
+// An attempt is void if something was wrong between its beginning and its first failure. What
+// is wrong later, while it cleans up, is no excuse. The next one begins when the environment has
+// settled, lest one standstill uses up all. After [Most] of them t has failed, too: a test that
+// could not be tried is not green. An attempt that passes counts, whatever the environment was
+// like. A panic is never blamed on the environment.
 //
 // Each attempt has a testing.TB of its own, whose Cleanup, Context, Failed and Skipped are
 // those of the attempt; its cleanups are done before it is judged. What it logs goes to the
 // log of t. Its Name is that of t, with the number of the attempt from the second one on.
 //
 // Run returns why attempts were void, one reason for each.
-func Run(t testing.TB, trouble func(from, to time.Time) (why string), try func(t testing.TB)) (void []string) {
+func Run(t testing.TB, env Observer, try func(t testing.TB)) (void []string) {
 	t.Helper()
 	for n := 1; n <= Most; n++ {
 		a := &attempt{TB: t, n: n}
@@ -49,8 +59,10 @@ func Run(t testing.TB, trouble func(from, to time.Time) (why string), try func(t
 			return void
 		}
 		why := ""
-		if !a.hasPanicked() {
-			why = trouble(from, time.Now())
+		if at, panicked := a.failure(); !panicked {
+			if why = a.saidVoid(); why == "" {
+				why = env.Trouble(from, at)
+			}
 		}
 		if why == "" {
 			t.Fail()
@@ -58,6 +70,13 @@ func Run(t testing.TB, trouble func(from, to time.Time) (why string), try func(t
 		}
 		void = append(void, why)
 		t.Logf("attempt %d of %d is void, as its environment failed, too: %s", n, Most, why)
+		if n == Most {
+			break
+		}
+		if why := env.Settle(); why != "" {
+			t.Errorf("void, and not tried again, as the environment does not become well: %s", why)
+			return void
+		}
 	}
 	t.Errorf("void %d times in a row, so it could not be tried: the machine is too busy, the servers are too slow, "+
 		"or what is tested keeps them from their work. The last time %s", Most, void[Most-1])
@@ -71,9 +90,11 @@ type attempt struct {
 	n   int
 	ctx context.Context
 
-	mu                              sync.Mutex
-	failed, skipped, panicked, over bool
-	cleanups                        []func()
+	mu                      sync.Mutex
+	failed                  time.Time // the first time
+	skipped, panicked, over bool
+	cleanups                []func()
+	void                    string // why, as the test says itself
 }
 
 // run calls try and then the cleanups, the last one first.
@@ -125,10 +146,11 @@ func (a *attempt) do(call func()) {
 	<-done
 }
 
-func (a *attempt) hasPanicked() bool {
+// failure tells when the attempt failed, and whether by a panic.
+func (a *attempt) failure() (at time.Time, panicked bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.panicked
+	return a.failed, a.panicked
 }
 
 func (a *attempt) Name() string {
@@ -163,7 +185,9 @@ func (a *attempt) Cleanup(f func()) {
 // otherwise.
 func (a *attempt) Fail() {
 	a.mu.Lock()
-	a.failed = true
+	if a.failed.IsZero() {
+		a.failed = time.Now()
+	}
 	over := a.over
 	a.mu.Unlock()
 	if over {
@@ -174,7 +198,7 @@ func (a *attempt) Fail() {
 func (a *attempt) Failed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.failed
+	return !a.failed.IsZero()
 }
 
 func (a *attempt) Skipped() bool {

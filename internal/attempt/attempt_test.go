@@ -27,19 +27,27 @@ type verdict struct {
 	said            string
 }
 
-func judge(t *testing.T, trouble func(from, to time.Time) string, try func(t testing.TB)) (v verdict) {
+func judge(t *testing.T, env Observer, try func(t testing.TB)) (v verdict) {
 	s := &scribe{TB: t}
 	test := &attempt{TB: s, n: 1}
-	test.run(func(t testing.TB) { v.void = Run(t, trouble, try) })
+	test.run(func(t testing.TB) { v.void = Run(t, env, try) })
 	v.failed, v.skipped, v.said = test.Failed(), test.Skipped(), s.said.String()
 	return v
 }
 
-func well(time.Time, time.Time) string   { return "" }
-func unwell(time.Time, time.Time) string { return "the server stood still" }
-func unasked(time.Time, time.Time) string {
-	panic("the environment of an attempt that passed was asked for")
-}
+// An observer is a function that tells what was wrong; the environment settles at once.
+type observer func(from, to time.Time) string
+
+func (o observer) Trouble(from, to time.Time) string { return o(from, to) }
+func (o observer) Settle() string                    { return "" }
+
+const still = "the server stood still"
+
+var (
+	well    observer = func(time.Time, time.Time) string { return "" }
+	unwell  observer = func(time.Time, time.Time) string { return still }
+	unasked observer = func(time.Time, time.Time) string { panic("the environment of an attempt that passed was asked for") }
+)
 
 // fails are all the ways for an attempt to fail.
 var fails = map[string]func(t testing.TB){
@@ -74,7 +82,7 @@ func TestVoidIsTriedAgain(t *testing.T) {
 					fail(t)
 				}
 			})
-			if v.failed || tries != Most || !slices.Equal(v.void, []string{unwell(time.Time{}, time.Time{}), unwell(time.Time{}, time.Time{})}) {
+			if v.failed || tries != Most || !slices.Equal(v.void, []string{still, still}) {
 				t.Errorf("tried %d times; %+v", tries, v)
 			}
 		})
@@ -120,11 +128,11 @@ func TestSkip(t *testing.T) {
 func TestAttemptsAreApart(t *testing.T) {
 	var order, names []string
 	var judged bool
-	v := judge(t, func(time.Time, time.Time) string {
+	v := judge(t, observer(func(time.Time, time.Time) string {
 		judged = true
 		order = append(order, "judged")
 		return "busy"
-	}, func(t testing.TB) {
+	}), func(t testing.TB) {
 		names = append(names, t.Name())
 		if t.Failed() {
 			t.Log("the failure of one attempt is seen by the next")
@@ -189,18 +197,58 @@ func TestFailsFromAnywhere(t *testing.T) {
 	}
 }
 
-// The environment is asked for the time of the attempt, its cleanups included.
+// The environment is asked for until the first failure: what is wrong with it while the attempt
+// cleans up is no excuse.
 func TestStretch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var from, to time.Time
-		judge(t, func(f, e time.Time) string { from, to = f, e; return "" }, func(t testing.TB) {
-			t.Cleanup(func() { time.Sleep(time.Second) })
+		judge(t, observer(func(f, e time.Time) string { from, to = f, e; return "" }), func(t testing.TB) {
+			t.Cleanup(func() { time.Sleep(time.Second); t.Error("and this") })
 			time.Sleep(time.Second)
 			t.Fail()
 		})
-		if !from.Equal(began) || to.Sub(from) != 2*time.Second {
+		if !from.Equal(began) || to.Sub(from) != time.Second {
 			t.Errorf("from %v, for %v", from.Sub(began), to.Sub(from))
 		}
+	})
+}
+
+// One standstill makes one attempt void: the next one begins when it is over.
+func TestOneStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		time.Sleep(timeout)
+		s.still <- 5 * timeout
+		over := time.Now().Add(5 * timeout)
+		tries := 0
+		v := judge(t, e, func(t testing.TB) {
+			tries++
+			time.Sleep(timeout / 2)
+			if time.Now().Before(over) {
+				t.Error("nobody answers")
+			}
+		})
+		if v.failed || tries != 2 || len(v.void) != 1 {
+			t.Errorf("tried %d times; %+v", tries, v)
+		}
+	})
+}
+
+// An environment that does not become well again is said, and the test has failed.
+func TestNeverSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		s.still <- time.Hour
+		v := judge(t, e, func(t testing.TB) {
+			time.Sleep(timeout)
+			t.Error("nobody answers")
+		})
+		if !v.failed || len(v.void) != 1 || !strings.Contains(v.said, "does not become well") {
+			t.Errorf("%+v", v)
+		}
+		time.Sleep(time.Hour) // the control has nothing on its way any more
 	})
 }

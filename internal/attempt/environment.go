@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 // would excuse more failures than the environment can have caused.
 const (
 	mostShare  = 4  // of the timeout, late
+	sumShare   = 2  // of a stretch as long as the timeout, late in all
 	tickShare  = 50 // of the timeout, between two ticks of the clock
 	askShare   = 10 // of the timeout, between two requests of the control
 	pauseShare = 20 // of the timeout, before a control that lost its session opens another
@@ -27,20 +29,21 @@ const (
 const opening = 15 * time.Second
 
 // A Control keeps one session of a service's own client library, the bare client, until the
-// session is lost or ctx ends. conformance.Service.Control has the contract.
-type Control func(ctx context.Context, answered func()) error
+// session is lost or ctx ends. conformance.Service.Controls has the contract.
+type Control = func(ctx context.Context, answered func(sent time.Time)) error
 
 // An Environment is the machine and the servers that tests run on, as far as it can be told
-// from two observers: a clock, which notices how late its own ticks come, and a control.
+// from observers: a clock, which notices how late its own ticks come, and controls.
 type Environment struct {
-	clock   *pulse
-	session *pulse // nil without a control
+	timeout  time.Duration
+	clock    *pulse
+	sessions []*pulse // one per control
 }
 
 // Observe observes the environment of tests that ask for the session timeout, until t ends.
-// Without a control, nil, there is only the clock. It blocks until the control has a session,
-// or for 15 s: tests that fail without one are void.
-func Observe(t testing.TB, timeout time.Duration, control Control) *Environment {
+// Without controls there is only the clock. It blocks until each control has a session, or for
+// 15 s: tests that fail without one are void.
+func Observe(t testing.TB, timeout time.Duration, controls ...Control) *Environment {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var observers sync.WaitGroup
@@ -48,87 +51,121 @@ func Observe(t testing.TB, timeout time.Duration, control Control) *Environment 
 		cancel()
 		observers.Wait()
 	})
-	e := newEnvironment(timeout, control, func(spell) {})
-	first := e.observe(ctx, &observers, control)
+	e := newEnvironment(timeout, len(controls), func(spell) {}, func(what string) { t.Log(what) })
+	first := e.observe(ctx, &observers, controls)
 	select {
 	case <-first:
 	case <-time.After(opening):
-		t.Logf("the bare client has no session after %v", opening)
+		t.Logf("a bare client has no session after %v", opening)
 	}
 	return e
 }
 
-func newEnvironment(timeout time.Duration, control Control, tell func(spell)) *Environment {
-	e := &Environment{clock: newPulse(timeout, timeout/tickShare, "this process stood still: its clock ticked", tell)}
-	if control != nil {
-		e.session = newPulse(timeout, timeout/askShare, "the servers stood still: they answered the bare client", tell)
+// Announce observes the environment of a test's whole program, and prints each stretch of
+// time in which something was wrong, until stop is called. internal/testrun tries those tests
+// again that failed at such a time. A control may wait until its server is there: nothing is
+// wrong before its first answer. Announce does not block; stop blocks until the observers have
+// ended.
+func Announce(timeout time.Duration, controls ...Control) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := newEnvironment(timeout, len(controls), func(s spell) { fmt.Println(s) }, func(what string) { fmt.Println(what) })
+	for _, p := range e.sessions {
+		p.idle = true
+	}
+	var observers sync.WaitGroup
+	e.observe(ctx, &observers, controls)
+	return func() {
+		cancel()
+		observers.Wait()
+		for _, p := range e.pulses() {
+			p.end()
+		}
+	}
+}
+
+func newEnvironment(timeout time.Duration, controls int, tell func(spell), note func(string)) *Environment {
+	e := &Environment{timeout: timeout, clock: newPulse(timeout, timeout/tickShare, "this process stood still: its clock ticked", tell, note)}
+	for range controls {
+		e.sessions = append(e.sessions, newPulse(timeout, timeout/askShare, "a server stood still: it answered the bare client", tell, note))
 	}
 	return e
 }
 
-// observe starts the observers. The channel it returns is closed when the control has a
+func (e *Environment) pulses() []*pulse { return append([]*pulse{e.clock}, e.sessions...) }
+
+// observe starts the observers. The channel it returns is closed when each control has a
 // session.
-func (e *Environment) observe(ctx context.Context, observers *sync.WaitGroup, control Control) <-chan struct{} {
-	first := make(chan struct{})
-	once := sync.OnceFunc(func() { close(first) })
+func (e *Environment) observe(ctx context.Context, observers *sync.WaitGroup, controls []Control) <-chan struct{} {
 	observers.Go(func() { e.clock.tick(ctx) })
-	if control == nil {
-		once()
-		return first
-	}
-	observers.Go(func() {
-		e.session.keep(ctx, e.session.timeout/pauseShare, func(ctx context.Context, answered func()) error {
-			return control(ctx, func() {
-				answered()
-				once()
+	var sessions sync.WaitGroup
+	for i, p := range e.sessions {
+		sessions.Add(1)
+		once := sync.OnceFunc(sessions.Done)
+		observers.Go(func() {
+			defer once()
+			p.keep(ctx, e.timeout/pauseShare, func(ctx context.Context, answered func(time.Time)) error {
+				return controls[i](ctx, func(sent time.Time) {
+					answered(sent)
+					once()
+				})
 			})
 		})
+	}
+	first := make(chan struct{})
+	observers.Go(func() {
+		defer close(first)
+		sessions.Wait()
 	})
 	return first
 }
 
-// Trouble tells what was wrong in a stretch of time, "" if nothing was. It blocks until the
-// observers can tell, for less than half the session timeout.
+// Trouble blocks until the observers can tell, for less than half the session timeout.
 func (e *Environment) Trouble(from, to time.Time) string {
-	if why := e.Starved(from, to); why != "" || e.session == nil {
-		return why
+	for _, p := range e.pulses() {
+		if why := p.trouble(from, to); why != "" {
+			return why
+		}
 	}
-	return e.session.trouble(from, to)
+	return ""
 }
 
-// Starved is Trouble by the clock alone: for tests that take the servers away themselves.
-func (e *Environment) Starved(from, to time.Time) string { return e.clock.trouble(from, to) }
-
-// Announce observes the environment of a test's whole program, and prints each stretch of
-// time in which something was wrong, until stop is called. internal/testrun tries those tests
-// again that failed at such a time. It does not block; stop blocks until the observers have
-// ended.
-func Announce(timeout time.Duration, control Control) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	e := newEnvironment(timeout, control, func(s spell) { fmt.Println(s) })
-	var observers sync.WaitGroup
-	e.observe(ctx, &observers, control)
-	return func() {
-		cancel()
-		observers.Wait()
-		e.clock.end()
-		if e.session != nil {
-			e.session.end()
+// Settle blocks until nothing has been wrong for half a session timeout, or for a minute and
+// five session timeouts.
+func (e *Environment) Settle() string {
+	for end := time.Now().Add(time.Minute + 5*e.timeout); ; {
+		began := time.Now()
+		time.Sleep(e.timeout / 2)
+		why := e.Trouble(began, time.Now())
+		if why == "" || time.Now().After(end) {
+			return why
 		}
 	}
 }
+
+// Clock is the environment of tests that take the servers away themselves: the clock alone
+// tells of it.
+func (e *Environment) Clock() *Environment { return &Environment{timeout: e.timeout, clock: e.clock} }
 
 // A pulse is a series of beats that should come at regular intervals. Whatever stands still
 // has none.
 type pulse struct {
 	timeout, every time.Duration
-	late           string      // what a beat that is late says
-	tell           func(spell) // of each that is over
+	late           string       // what a beat that is late says
+	tell           func(spell)  // of each that is over
+	say            func(string) // what is no spell
 
 	mu     sync.Mutex
+	idle   bool // there was no beat, and none is waited for
 	last   time.Time
 	lost   error // the session was lost after the last beat
+	waits  []wait
 	spells []spell
+}
+
+// A wait is what a beat has taken, and when it was over.
+type wait struct {
+	over time.Time
+	took time.Duration
 }
 
 // A spell is a stretch of time in which something was wrong.
@@ -145,17 +182,17 @@ func (s spell) String() string {
 	return fmt.Sprint(Announcement, " ", s.from.Format(time.RFC3339Nano), " ", s.to.Format(time.RFC3339Nano), " ", s.why)
 }
 
-func newPulse(timeout, every time.Duration, late string, tell func(spell)) *pulse {
-	return &pulse{timeout: timeout, every: every, late: late, tell: tell, last: time.Now()}
+func newPulse(timeout, every time.Duration, late string, tell func(spell), say func(string)) *pulse {
+	return &pulse{timeout: timeout, every: every, late: late, tell: tell, say: say, last: time.Now()}
 }
 
 func (p *pulse) tick(ctx context.Context) {
 	ticker := time.NewTicker(p.every)
 	defer ticker.Stop()
-	for {
+	for due := time.Now().Add(p.every); ; due = time.Now().Add(p.every) {
 		select {
 		case <-ticker.C:
-			p.beat()
+			p.beat(due)
 		case <-ctx.Done():
 			return
 		}
@@ -178,18 +215,31 @@ func (p *pulse) keep(ctx context.Context, pause time.Duration, control Control) 
 	}
 }
 
-func (p *pulse) beat() {
+// beat notes a beat that was due, or asked for, at an instant.
+func (p *pulse) beat(due time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.note(now)
-	p.last, p.lost = now, nil
+	p.note(p.last, now, p.wrong(now))
+	ill := slices.ContainsFunc(p.spells, func(s spell) bool { return now.Sub(s.to) < 2*p.timeout })
+	if p.lost != nil && !ill {
+		p.say(fmt.Sprintf("the bare client's session was ended, though the servers answered in time, which is no fault of theirs: %s", line(p.lost)))
+	}
+	p.idle, p.last, p.lost = false, now, nil
+	p.waits = slices.DeleteFunc(append(p.waits, wait{now, max(0, now.Sub(due))}), func(w wait) bool { return now.Sub(w.over) > p.timeout })
+	var sum time.Duration
+	for _, w := range p.waits {
+		sum += w.took
+	}
+	if sum > p.timeout/sumShare {
+		p.note(now.Add(-p.timeout), now, fmt.Sprintf("%s late by %v in all within a session timeout, %v", p.late, sum.Round(time.Millisecond), p.timeout))
+	}
 }
 
-// note keeps what has been wrong since the last beat, if anything. The caller holds mu.
-func (p *pulse) note(now time.Time) {
-	if why := p.wrong(now); why != "" {
-		s := spell{p.last, now, why}
+// note keeps what was wrong in a stretch of time, if anything. The caller holds mu.
+func (p *pulse) note(from, to time.Time, why string) {
+	if why != "" {
+		s := spell{from, to, why}
 		p.spells = append(p.spells, s)
 		p.tell(s)
 	}
@@ -199,7 +249,8 @@ func (p *pulse) note(now time.Time) {
 func (p *pulse) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.note(time.Now())
+	now := time.Now()
+	p.note(p.last, now, p.wrong(now))
 }
 
 func (p *pulse) lose(err error) {
@@ -214,19 +265,24 @@ func (p *pulse) lose(err error) {
 // line is an error's text in one line, for reports.
 func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// wrong tells what has been wrong since the last beat. The caller holds mu.
+// wrong tells what has been wrong since the last beat. A session that was lost is nothing wrong
+// by itself: if all answers came in time then somebody has ended it, and what is tested may have.
+// The caller holds mu.
 func (p *pulse) wrong(now time.Time) string {
-	if p.lost != nil {
-		return fmt.Sprintf("the bare client lost its session, too: %s", line(p.lost))
+	if p.idle {
+		return ""
 	}
 	late := now.Sub(p.last) - p.every
-	switch {
+	switch by := late.Round(time.Millisecond); {
+	case late <= p.timeout/mostShare:
+		return ""
+	case p.lost != nil:
+		return fmt.Sprintf("%s %v late, and it lost its session, too: %s", p.late, by, line(p.lost))
 	case late > p.timeout:
-		return fmt.Sprintf("%s %v late, longer than the session timeout, %v", p.late, late.Round(time.Millisecond), p.timeout)
-	case late > p.timeout/mostShare:
-		return fmt.Sprintf("%s %v late, more than a quarter of the session timeout, %v", p.late, late.Round(time.Millisecond), p.timeout)
+		return fmt.Sprintf("%s %v late, longer than the session timeout, %v", p.late, by, p.timeout)
+	default:
+		return fmt.Sprintf("%s %v late, more than a quarter of the session timeout, %v", p.late, by, p.timeout)
 	}
-	return ""
 }
 
 // trouble waits for a beat after the stretch, or until one is late: what has caused a failure at

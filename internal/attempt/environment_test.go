@@ -14,15 +14,16 @@ const timeout = 4 * time.Second
 // server is one that stands still at times.
 type server struct {
 	still  chan time.Duration // for so long
+	lose   chan time.Duration // and have lost the session then
 	expire chan error         // ends the session
 	open   func() error       // before the session is there
 }
 
 func newServer() *server {
-	return &server{still: make(chan time.Duration), expire: make(chan error, 1), open: func() error { return nil }}
+	return &server{still: make(chan time.Duration), lose: make(chan time.Duration), expire: make(chan error, 1), open: func() error { return nil }}
 }
 
-func (s *server) control(ctx context.Context, answered func()) error {
+func (s *server) control(ctx context.Context, answered func(time.Time)) error {
 	if err := s.open(); err != nil {
 		return err
 	}
@@ -30,6 +31,9 @@ func (s *server) control(ctx context.Context, answered func()) error {
 		select {
 		case d := <-s.still:
 			time.Sleep(d)
+		case d := <-s.lose:
+			time.Sleep(d)
+			return errors.Join(ErrLost, errors.New("of old age"))
 		case err := <-s.expire:
 			return err
 		default:
@@ -78,7 +82,7 @@ func TestServerStandsStill(t *testing.T) {
 		check(t, e, began, time.Now(), "quarter")
 		time.Sleep(2 * timeout)
 		check(t, e, began, time.Now(), "longer than the session timeout")
-		if why := e.Starved(began, time.Now()); why != "" {
+		if why := e.Clock().Trouble(began, time.Now()); why != "" {
 			t.Errorf("this process was not starved: %s", why)
 		}
 		time.Sleep(timeout) // the control has nothing on its way any more
@@ -91,12 +95,12 @@ func TestSessionIsLost(t *testing.T) {
 		e := Observe(t, timeout, s.control)
 		time.Sleep(timeout)
 		began := time.Now()
-		s.expire <- errors.Join(ErrLost, errors.New("of old age"))
-		time.Sleep(timeout / 4)
+		s.lose <- timeout
+		time.Sleep(5 * timeout / 4)
 		check(t, e, began, time.Now(), "of old age")
 		time.Sleep(timeout)
 		check(t, e, began, time.Now(), "of old age")
-		check(t, e, began.Add(timeout/2), time.Now(), "") // it has another one
+		check(t, e, began.Add(2*timeout), time.Now(), "") // it has another one
 		s.expire <- errors.New("one request was refused")
 		began = time.Now()
 		time.Sleep(timeout)
@@ -104,11 +108,63 @@ func TestSessionIsLost(t *testing.T) {
 	})
 }
 
+// A session that is lost although all answers came in time was ended by somebody: what is
+// tested, perhaps. That is no excuse.
+func TestSessionIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		l := &scribe{TB: t}
+		e := Observe(l, timeout, s.control)
+		time.Sleep(timeout)
+		began := time.Now()
+		s.expire <- errors.Join(ErrLost, errors.New("revoked"))
+		time.Sleep(timeout)
+		check(t, e, began, time.Now(), "")
+		if !strings.Contains(l.said.String(), "no fault of theirs: session lost revoked") {
+			t.Errorf("nobody hears of it: %q", l.said.String())
+		}
+	})
+}
+
+// Many short standstills starve a session, too.
+func TestManyStandstills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		time.Sleep(timeout)
+		began := time.Now()
+		for range 20 { // each for a fifth of the timeout
+			s.still <- timeout / 5
+		}
+		check(t, e, began, time.Now(), "in all within a session timeout")
+		time.Sleep(3 * timeout)
+		began = time.Now()
+		for range 20 { // a slow server
+			s.still <- timeout / 25
+		}
+		check(t, e, began, time.Now(), "")
+	})
+}
+
+// Each server of several has a control: one that stands still is enough.
+func TestOneServerOfThree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := []*server{newServer(), newServer(), newServer()}
+		e := Observe(t, timeout, servers[0].control, servers[1].control, servers[2].control)
+		time.Sleep(timeout)
+		began := time.Now()
+		servers[2].still <- timeout / 2
+		time.Sleep(timeout)
+		check(t, e, began, time.Now(), "stood still")
+		check(t, e.Clock(), began, time.Now(), "")
+	})
+}
+
 // A client library that is refused for ever does not keep the control from another session.
 func TestRefusedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sessions := 0
-		e := Observe(t, timeout, func(ctx context.Context, answered func()) error {
+		e := Observe(t, timeout, func(ctx context.Context, answered func(time.Time)) error {
 			sessions++
 			began, first := time.Now(), sessions == 1
 			return Every(ctx, timeout, answered, func() error {
@@ -139,14 +195,14 @@ func TestNoSession(t *testing.T) {
 // A clock that ticks late tells that this process stood still.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPulse(timeout, timeout/tickShare, "it ticked", func(spell) {})
+		p := newPulse(timeout, timeout/tickShare, "it ticked", func(spell) {}, func(string) {})
 		began := time.Now()
 		for range 10 {
 			time.Sleep(timeout / tickShare)
-			p.beat()
+			p.beat(time.Now())
 		}
 		time.Sleep(timeout / 4)
-		p.beat()
+		p.beat(time.Now())
 		if why, _ := p.look(began, time.Now()); why != "" {
 			t.Error(why)
 		}
@@ -154,14 +210,14 @@ func TestClock(t *testing.T) {
 		if why, _ := p.look(began, time.Now()); !strings.Contains(why, "1.42s late") {
 			t.Errorf("before the tick: %q", why)
 		}
-		p.beat()
+		p.beat(time.Now())
 		if why, _ := p.look(began, time.Now()); !strings.Contains(why, "1.42s late") {
 			t.Errorf("after the tick: %q", why)
 		}
 	})
 }
 
-func check(t *testing.T, e *Environment, from, to time.Time, want string) {
+func check(t *testing.T, e Observer, from, to time.Time, want string) {
 	t.Helper()
 	why := e.Trouble(from, to)
 	if want == "" && why != "" || !strings.Contains(why, want) {

@@ -16,14 +16,15 @@ var ErrLost = errors.New("session lost")
 // library to say. After two timeouts without an answer it is lost all the same: a client
 // library may ask for what the servers refuse for ever, such as a server of ZooKeeper that has
 // lost its data.
-func Every(ctx context.Context, timeout time.Duration, answered func(), ask func() error) error {
+func Every(ctx context.Context, timeout time.Duration, answered func(sent time.Time), ask func() error) error {
 	ticker := time.NewTicker(timeout / askShare)
 	defer ticker.Stop()
 	for last := time.Now(); ; {
+		sent := time.Now()
 		switch err := ask(); {
 		case err == nil:
 			last = time.Now()
-			answered()
+			answered(sent)
 		case errors.Is(err, ErrLost):
 			return err
 		case time.Since(last) > 2*timeout:

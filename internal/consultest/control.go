@@ -15,20 +15,26 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// Control keeps sessions of the bare client library, as conformance.Service.Control says: with
-// a health check where cfg has the backend's sessions have one.
-func (s *Servers) Control(ttl time.Duration, cfg consul.Config) attempt.Control {
-	turn := 0
-	return func(ctx context.Context, answered func()) error {
-		server := s.Members[turn%len(s.Members)]
-		turn++ // what one agent has lost, another may still serve
-		return control(ctx, server, ttl, cfg.Check != 0, answered)
+// Controls keep sessions of the bare client library, one at each member, as
+// conformance.Service.Controls says: with a health check where cfg has the backend's sessions
+// have one.
+func (s *Servers) Controls(ttl time.Duration, cfg consul.Config) (controls []attempt.Control) {
+	for _, m := range s.Members {
+		controls = append(controls, Control(m, ttl, cfg.Check != 0))
+	}
+	return controls
+}
+
+// Control is that of one agent.
+func Control(agent *servertest.Consul, ttl time.Duration, checked bool) attempt.Control {
+	return func(ctx context.Context, answered func(sent time.Time)) error {
+		return keep(ctx, agent, ttl, checked, answered)
 	}
 }
 
-func control(ctx context.Context, server *servertest.Consul, ttl time.Duration, checked bool, answered func()) error {
+func keep(ctx context.Context, agent *servertest.Consul, ttl time.Duration, checked bool, answered func(sent time.Time)) error {
 	conf := api.DefaultConfig()
-	conf.Address, conf.Token = server.Addr(), server.Token()
+	conf.Address, conf.Token = agent.Addr(), agent.Token()
 	conf.Transport.Proxy = nil
 	conf.HttpClient = &http.Client{Transport: conf.Transport, Timeout: ttl}
 	defer conf.Transport.CloseIdleConnections()
@@ -75,7 +81,7 @@ func control(ctx context.Context, server *servertest.Consul, ttl time.Duration, 
 		}
 		select {
 		case err := <-over:
-			return fmt.Errorf("%w: RenewPeriodic has ended: %w", attempt.ErrLost, err)
+			return fmt.Errorf("%w: RenewPeriodic has ended: %v", attempt.ErrLost, err) // nil once the session is gone
 		default:
 			return errors.Join(passed, written, err)
 		}
@@ -102,8 +108,12 @@ func pass(ctx context.Context, client *api.Client, check string) error {
 
 // create makes a session as soon as the servers have heard of its check from the agent.
 func create(ctx context.Context, client *api.Client, entry *api.SessionEntry) (id string, err error) {
+	open := client.Session().CreateNoChecks // as the backend has it: gossip does not end the session
+	if len(entry.ServiceChecks) > 0 {
+		open = client.Session().Create
+	}
 	for range 100 {
-		id, _, err = client.Session().Create(entry, new(api.WriteOptions).WithContext(ctx))
+		id, _, err = open(entry, new(api.WriteOptions).WithContext(ctx))
 		if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), "Missing check") {
 			return id, err
 		}

@@ -15,11 +15,20 @@ import (
 	"github.com/elector-go/elector/internal/etcdclient"
 )
 
-// Control keeps leases of the bare client library, as conformance.Service.Control says.
-func (s *Servers) Control(ttl time.Duration) attempt.Control {
-	return func(ctx context.Context, answered func()) error {
+// Controls keep leases of the bare client library, one at each member, as
+// conformance.Service.Controls says.
+func (s *Servers) Controls(ttl time.Duration) (controls []attempt.Control) {
+	for _, addr := range s.Addrs() {
+		controls = append(controls, Control(addr, ttl))
+	}
+	return controls
+}
+
+// Control is that of one server.
+func Control(addr string, ttl time.Duration) attempt.Control {
+	return func(ctx context.Context, answered func(sent time.Time)) error {
 		client, err := clientv3.New(clientv3.Config{
-			Endpoints: s.Addrs(), Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithConnectParams(connecting)},
+			Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithConnectParams(connecting)},
 		})
 		if err != nil {
 			return err

@@ -70,6 +70,22 @@ func Revoke(servers []string, lease clientv3.LeaseID) error {
 	})
 }
 
+// RevokeAll ends all leases there are.
+func RevokeAll(servers []string) error {
+	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
+		all, err := client.Leases(ctx)
+		if err != nil {
+			return err
+		}
+		for _, l := range all.Leases {
+			if _, err := client.Revoke(ctx, l.ID); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // DeleteAll removes key and all below it.
 func DeleteAll(servers []string, key string) error {
 	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {

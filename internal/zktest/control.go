@@ -12,10 +12,19 @@ import (
 	"github.com/elector-go/elector/internal/attempt"
 )
 
-// Control keeps sessions of the bare client library, as conformance.Service.Control says.
-func (s *Servers) Control(ttl time.Duration) attempt.Control {
-	return func(ctx context.Context, answered func()) error {
-		conn, _, err := zk.Connect(s.addrs(), ttl, zk.WithLogger(silent{}), zk.WithDialer(dialer(ctx, ttl)))
+// Controls keep sessions of the bare client library, one at each member, as
+// conformance.Service.Controls says.
+func (s *Servers) Controls(ttl time.Duration) (controls []attempt.Control) {
+	for _, addr := range s.addrs() {
+		controls = append(controls, Control(addr, ttl))
+	}
+	return controls
+}
+
+// Control is that of one server.
+func Control(addr string, ttl time.Duration) attempt.Control {
+	return func(ctx context.Context, answered func(sent time.Time)) error {
+		conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(silent{}), zk.WithDialer(dialer(ctx, ttl)))
 		if err != nil {
 			return err
 		}
