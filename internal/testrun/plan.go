@@ -102,9 +102,9 @@ const (
 	// to break them. Beside them whatever else waits for a server would wait for too long.
 	crowds = "^Test(Partitions|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
 	// hogs are those that take the processors away on purpose.
-	hogs = "^Test(LosesSessions|StandsStill|Controls)$"
+	hogs = "^Test(LosesSessions|StandsStill)$"
 	// clusters are the backends' tests on clusters, and what takes as much as one.
-	clusters = "^Test(ConformanceEnsemble|ConformanceCluster|ConformanceNamespaced|" +
+	clusters = "^Test(Controls|ConformanceEnsemble|ConformanceCluster|ConformanceNamespaced|" +
 		"LeaderWithoutAQuorum|" + // ZooKeeper
 		"FrozenMember|LeaderChange|LeaseOutlivesTheWindow|PausedMember|Pitfall25NoLeaderForAWhile|QuorumLost|WritesWhileLeadershipMoves|" + // etcd
 		"CheckIsRemovedWithoutServers|CheckOfALostAgent|CheckOver.*|Checked.*|FrozenServer|Pitfall34NoHealthCheck|ServerLeaderChange)$" // Consul
@@ -183,7 +183,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
 	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})
-	add(restTier, stage{name: "backends on clusters", race: true, packages: backends, args: []string{many}, run: clusters})
+	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=4"}, run: clusters})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3"}, run: crowds})
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
