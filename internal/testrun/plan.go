@@ -157,7 +157,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		}
 	}
 	backends := []string{"backend/zookeeper", "backend/etcd", "backend/consul"}
-	crowded := append([]string{"internal/servertest", "internal/chaos"}, backends...)
+	crowded := []string{"internal/servertest", "internal/chaos", "backend/zookeeper", "backend/etcd"}
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
