@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,21 +20,14 @@ var roots atomic.Uint64
 // newRoot is a key that nobody used before.
 func newRoot() string { return fmt.Sprintf("/test/r%d-%d", time.Now().UnixNano(), roots.Add(1)) }
 
-// shared is the server of all tests that do it no harm. A failure is kept: waiting for the
-// same one in every test helps nobody.
-var shared = sync.OnceValues(func() (*servertest.Etcd, error) {
-	defer close(used)
+// shared is the server of all tests that do it no harm.
+var shared = servertest.Share(func() (*servertest.Etcd, error) {
 	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
 })
 
-// used is closed when a test has used the shared server.
-var used = make(chan struct{})
-
 func sharedServer(t *testing.T) *servertest.Etcd {
 	t.Helper()
-	server, err := shared()
-	require.NoError(t, err)
-	return server
+	return shared.ForTest(t)
 }
 
 // fixture is one process with one session and a directory.

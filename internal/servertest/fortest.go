@@ -1,11 +1,8 @@
 package servertest
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"os"
-	"sync"
 	"testing"
 	"time"
 )
@@ -137,59 +134,4 @@ func closeInTest(tb testing.TB, s member) {
 	if err := s.Close(); err != nil {
 		tb.Errorf("close %s: %v", s.Name(), err)
 	}
-}
-
-// shared is the test binary's common server.
-var shared = struct {
-	mu   sync.Mutex
-	zk   *ZooKeeper
-	err  error
-	used chan struct{} // closed when the others are set
-}{used: make(chan struct{})}
-
-// SharedZooKeeper returns the test binary's common standalone server and
-// starts it on first use, with NoSync and QuickStart. Tests keep to nodes of
-// their own and must not stop or pause it. TestMain stops it in the end:
-//
-//	func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
-func SharedZooKeeper(tb testing.TB) *ZooKeeper {
-	tb.Helper()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	// A failure is kept: waiting for the same one in every test helps nobody.
-	if shared.zk == nil && shared.err == nil {
-		shared.zk, shared.err = StartZooKeeper(ZooKeeperConfig{NoSync: true, QuickStart: true})
-		close(shared.used)
-	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.zk
-}
-
-// AwaitSharedZooKeeper blocks until a test has used the shared server, and returns it, or
-// until ctx ends.
-func AwaitSharedZooKeeper(ctx context.Context) (*ZooKeeper, error) {
-	select {
-	case <-shared.used:
-		return shared.zk, shared.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-// Main runs the tests, closes the shared server, blocks until it is gone, and returns the
-// exit code: that of the tests, or 1 if the server could not be closed.
-func Main(m *testing.M) int {
-	code := m.Run()
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if shared.zk == nil {
-		return code
-	}
-	if err := shared.zk.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
-	}
-	return code
 }
