@@ -65,8 +65,8 @@ find_go() {
 }
 
 # server_go runs go for the server in a folder, with the flags of internal/servertest/build.go,
-# so that the tests find in the cache what was built here. The shell becomes go, so that who
-# ends the one ends the other: call it in a shell of its own.
+# so that the tests find in the cache what was built here. The shell becomes go, so that a
+# signal to the one ends the other: call it in a shell of its own.
 server_go() {
 	folder=$1
 	shift

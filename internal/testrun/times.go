@@ -100,7 +100,7 @@ func (c *costs) take(e event) {
 		c.stage = e.Output
 		c.stages[c.stage] = new(cost)
 	case e.Action == stageEnds:
-		at(c.stages, c.stage).add(e.Elapsed, 0, "")
+		at(c.stages, c.stage).add(e.Elapsed, "")
 	case e.Action == programEnds:
 		at(c.stages, c.stage).cpu += e.Program.User + e.Program.System
 		at(c.packages, e.folder()).cpu += e.Program.User + e.Program.System
@@ -109,16 +109,16 @@ func (c *costs) take(e event) {
 		c.parts[name{e.Package, path.Dir(e.Test)}] = true
 	case e.Action != "pass" && e.Action != "fail":
 	case e.Test == "":
-		at(c.packages, e.folder()).add(e.Elapsed, 0, c.stage)
+		at(c.packages, e.folder()).add(e.Elapsed, c.stage)
 	default:
 		of := name{e.Package, e.Test}
 		combination, rule, ok := split(e.Test)
 		switch {
 		case !ok && strings.HasSuffix(e.Test, "/rules"):
 			// What go test says of a test whose subtests run side by side does not count them.
-			at(c.combinations, e.folder()+" "+combination).add(e.Time.Sub(c.began[of]).Seconds(), 0, "")
+			at(c.combinations, e.folder()+" "+combination).add(e.Time.Sub(c.began[of]).Seconds(), "")
 		case ok && !c.parts[of]:
-			at(c.rules, rule).add(e.Elapsed, 0, e.folder()+" "+combination)
+			at(c.rules, rule).add(e.Elapsed, e.folder()+" "+combination)
 		}
 	}
 }
@@ -132,8 +132,8 @@ func split(test string) (combination, rule string, ok bool) {
 	return strings.TrimSuffix(test, "/rules"), "", false
 }
 
-func (c *cost) add(wall, cpu float64, where string) {
-	c.wall, c.cpu, c.times = c.wall+wall, c.cpu+cpu, c.times+1
+func (c *cost) add(wall float64, where string) {
+	c.wall, c.times = c.wall+wall, c.times+1
 	if wall >= c.max {
 		c.max, c.longest = wall, where
 	}
