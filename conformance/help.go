@@ -234,12 +234,13 @@ func (s sess) lists(dir string, want ...backend.Entry) {
 	s.r.t.Helper()
 	var have []string
 	for {
-		have = s.list(dir).Keys
-		if slices.Equal(have, keys(want)) {
-			return
-		}
+		l, err := s.List(s.r.ctx, dir)
 		if s.r.ctx.Err() != nil {
 			s.r.failf("list %s is %q, want %q", dir, have, keys(want))
+		}
+		s.r.nothing("list "+dir, err)
+		if have = l.Keys; slices.Equal(have, keys(want)) {
+			return
 		}
 		time.Sleep(s.r.svc.TTL / 100)
 	}

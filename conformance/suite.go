@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // A rule is one promise and how to try it.
@@ -262,6 +264,11 @@ func (r *run) failf(format string, args ...any) {
 	saw := fmt.Sprintf(format, args...)
 	if r.ctx.Err() != nil {
 		saw += fmt.Sprintf(" (after %v: it hangs)", limit(r.svc))
+	}
+	for i, s := range r.sessions {
+		if state := s.State(); state != backend.Live {
+			saw += fmt.Sprintf("; session %d of %d (%s) is %v", i+1, len(r.sessions), s.ID(), state)
+		}
 	}
 	r.t.Fatalf("rule %s is broken on %s\n\trule: %s\n\tsaw:  %s", r.rule.name, r.svc.Name, r.rule.text, saw)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -137,8 +138,9 @@ func (s *session) poke() {
 type keeper struct {
 	s      *session
 	lines  *lines
-	line   *line // nil before the first heartbeat
-	failed bool  // the line has
+	line   *line   // nil before the first heartbeat
+	failed bool    // the line has
+	young  []*line // that have failed once, and are kept until a heartbeat is confirmed
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
@@ -155,6 +157,41 @@ func (k *keeper) hangUp() {
 func (k *keeper) end() {
 	k.hangUp()
 	k.lines.leave(k.line)
+	k.leaveYoung()
+}
+
+// next sees to it that there is a line for the next heartbeat. A line that has failed is
+// left, with one exception: a connection that is slow to come about takes longer than a
+// heartbeat may. So a line by which nothing was answered yet is kept, and closed when it
+// fails for the second time.
+func (k *keeper) next() error {
+	has := k.line
+	line, err := k.lines.choose(has, k.failed)
+	if err != nil {
+		return err
+	}
+	k.line = line
+	if line == has {
+		return nil
+	}
+	at := slices.Index(k.young, has)
+	switch {
+	case k.failed && at < 0 && has.isNew():
+		k.young = append(k.young, has)
+		return nil
+	case at >= 0:
+		k.young = slices.Delete(k.young, at, at+1)
+		k.lines.leave(has)
+	}
+	k.lines.leave(has)
+	return nil
+}
+
+func (k *keeper) leaveYoung() {
+	for _, o := range k.young {
+		k.lines.leave(o)
+	}
+	k.young = nil
 }
 
 // round is one heartbeat, tried again within the given time, at the next member, until it is
@@ -179,9 +216,8 @@ func (k *keeper) round(patience time.Duration) error {
 }
 
 // exchange does the two requests of a heartbeat. It is nil if one member has answered both.
-func (k *keeper) exchange(patience time.Duration) (err error) {
-	k.line, err = k.lines.choose(k.line, k.failed)
-	if err != nil {
+func (k *keeper) exchange(patience time.Duration) error {
+	if err := k.next(); err != nil {
 		return err
 	}
 	k.failed = false
@@ -189,7 +225,12 @@ func (k *keeper) exchange(patience time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	return k.renew(patience, member)
+	if err := k.renew(patience, member); err != nil {
+		return err
+	}
+	k.line.answered.Store(true)
+	k.leaveYoung()
+	return nil
 }
 
 // confirmed opens the stream if there is none, does a linearizable read, and tells which

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
@@ -30,16 +31,17 @@ type line struct {
 	conn     *grpc.ClientConn
 	users    int // guarded by lines.mu
 	stop     func() bool
+	answered atomic.Bool // a heartbeat was confirmed by it
 }
 
 // choose returns the line for a session's next heartbeat: the one that it has, unless that
-// has failed, or is to none of the client's endpoints any more.
+// has failed, or is to none of the client's endpoints any more. The session leaves the one
+// that it has, if it is given another.
 func (l *lines) choose(has *line, failed bool) (*line, error) {
 	endpoints := l.client.Endpoints()
 	if has != nil && !failed && has.fits(endpoints) {
 		return has, nil
 	}
-	defer l.leave(has) // after the next one has been taken, which may be the same
 	if len(endpoints) < 2 {
 		return &line{conn: l.client.ActiveConnection()}, nil
 	}
@@ -54,7 +56,9 @@ func (l *lines) choose(has *line, failed bool) (*line, error) {
 	}
 	l.best = endpoints[at]
 	if i := slices.IndexFunc(l.open, func(o *line) bool { return o.endpoint == l.best }); i >= 0 {
-		l.open[i].users++
+		if l.open[i] != has {
+			l.open[i].users++
+		}
 		return l.open[i], nil
 	}
 	conn, err := l.client.Dial(l.best)
@@ -75,6 +79,9 @@ func (o *line) fits(endpoints []string) bool {
 	}
 	return slices.Contains(endpoints, o.endpoint)
 }
+
+// isNew tells whether nobody was answered yet by a connection for heartbeats.
+func (o *line) isNew() bool { return o != nil && o.endpoint != "" && !o.answered.Load() }
 
 // leave is for a session that does not use a line any more. Without a line it does nothing.
 func (l *lines) leave(o *line) {

@@ -122,3 +122,16 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	assert.False(t, got[0].Exists())
 	f.state(backend.Live)
 }
+
+// On slow links a connection and a first heartbeat by it take longer than a heartbeat may,
+// and what follows does not.
+func TestHeartbeatsOverSlowLinks(t *testing.T) {
+	server := sharedServer(t).Addr()
+	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
+	f := setUpWith(t, 4*time.Second, p)
+	f.neverLost()
+	p.Each(func(proxy *servertest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
+	for range 3 {
+		f.beats()
+	}
+}

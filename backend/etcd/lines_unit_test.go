@@ -22,6 +22,9 @@ func (l *lines) mustChoose(t *testing.T, has *line, failed bool) *line {
 	t.Helper()
 	o, err := l.choose(has, failed)
 	require.NoError(t, err)
+	if o != has {
+		l.leave(has)
+	}
 	return o
 }
 
@@ -50,6 +53,34 @@ func TestLinesAreShared(t *testing.T) {
 	assert.False(t, isClosed(moved))
 	l.leave(moved)
 	assert.True(t, isClosed(moved))
+	assert.Empty(t, l.open)
+}
+
+// A connection that is slow to come about is kept while others are tried, once.
+func TestNewLinesAreKept(t *testing.T) {
+	l := newLines(t, "127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
+	k := keeper{lines: l}
+	fails := func() *line {
+		t.Helper()
+		has := k.line
+		k.failed = true
+		require.NoError(t, k.next())
+		assert.NotSame(t, has, k.line)
+		return has
+	}
+	require.NoError(t, k.next())
+	first := fails()
+	fails()
+	third := fails()
+	assert.Same(t, first, k.line, "it is used again")
+	assert.Len(t, l.open, 3)
+	fails()
+	assert.True(t, isClosed(first), "it has failed twice")
+	fails()
+	third.answered.Store(true)
+	assert.Same(t, third, fails())
+	assert.True(t, isClosed(third), "it was connected")
+	k.end()
 	assert.Empty(t, l.open)
 }
 
