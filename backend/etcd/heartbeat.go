@@ -83,7 +83,7 @@ func (s *session) beat() {
 // heartbeat does one round and returns when the next one is due.
 func (s *session) heartbeat() time.Duration {
 	interval := s.interval()
-	err := s.keeper.round(interval / 2)
+	err := s.keeper.round()
 	switch {
 	case err == nil:
 		s.become(backend.Live)
@@ -141,6 +141,7 @@ type keeper struct {
 	line   *line   // nil before the first heartbeat
 	failed bool    // the line has
 	young  []*line // that have failed once, and are kept until a heartbeat is confirmed
+	slow   bool    // the last heartbeat was not confirmed in time
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
@@ -194,18 +195,29 @@ func (k *keeper) leaveYoung() {
 	k.young = nil
 }
 
-// round is one heartbeat, tried again within the given time, at the next member, until it is
-// confirmed. Both of its steps may take that time, too.
-func (k *keeper) round(patience time.Duration) error {
+// patience is how long a step of a heartbeat may take. The first member that does not answer
+// may be frozen, so it is left soon. If another one does not either, they may only be slow.
+func (k *keeper) patience() time.Duration {
+	if k.slow {
+		return k.s.interval()
+	}
+	return k.s.interval() / 2
+}
+
+// round is one heartbeat, tried again for a while, at the next member, until it is confirmed.
+func (k *keeper) round() error {
+	patience := k.patience()
 	for p, began := newPause(), time.Now(); ; {
 		sent := time.Now()
 		err := k.exchange(patience)
 		if err == nil {
+			k.slow = false
 			k.s.window.Extend(sent)
 			return nil
 		}
 		k.hangUp() // a token may have run out with which the stream was opened
 		late := time.Since(began) > patience
+		k.slow = k.slow || late
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
 		k.failed = !isDenied(err) && (late || !errors.Is(err, errElsewhere))
