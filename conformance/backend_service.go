@@ -136,7 +136,7 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 			_, err := s.Commit(ctx, nil, backend.Put(s.r.key("never"), nil, 0))
 			return err
 		},
-		"await state": func(ctx context.Context) error { _, err := s.AwaitState(ctx, backend.Live); return err },
+		"await state": func(ctx context.Context) error { _, err := s.awaitEnd(ctx); return err },
 	}
 }
 
@@ -300,7 +300,7 @@ func manyGoroutines(r *run) {
 		e := s.enqueue(dir, "x")
 		s.await(e).blocked("nothing happened")
 		s.awaitList(s.list(dir)).blocked("nothing happened")
-		s.awaitState(backend.Live).blocked("nothing happened")
+		start(r, "await state after live", s.awaitEnd).blocked("nothing happened")
 	}
 	for _, s := range all {
 		r.nothing("close", s.Close(r.ctx))

@@ -128,18 +128,30 @@ func (s sess) awaitState(prev backend.State) *task[backend.State] {
 	})
 }
 
+// awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
+// a moment before that.
+func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
+	for prev := backend.Live; ; {
+		state, err := s.AwaitState(ctx, prev)
+		if err != nil || state == backend.Lost || s.r.svc.Virtual {
+			return state, err
+		}
+		prev = state
+	}
+}
+
 func sessionAwaitState(r *run) {
 	s := r.session()
 	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
 		r.failf("await state after suspended, of a live session: %v", got)
 	}
-	cancelled := s.awaitState(backend.Live)
+	cancelled := start(r, "await state after live", s.awaitEnd)
 	cancelled.blocked("the session was live all the time")
 	cancelled.stop()
 	_, err := cancelled.result()
 	r.refused("await state with a context that ended", err, context.Canceled)
 
-	waiting := s.awaitState(backend.Live)
+	waiting := start(r, "await state after live", s.awaitEnd)
 	waiting.blocked("the session was live all the time")
 	r.nothing("close", s.Close(r.ctx))
 	if got := waiting.value(); got != backend.Lost {

@@ -8,7 +8,8 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 )
 
-const ttl = 3 * time.Second
+// On a cluster three servers have a part in each write.
+const ttl, membersTTL = 3 * time.Second, 6 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
 	t.Parallel()
@@ -17,5 +18,5 @@ func TestConformanceSingle(t *testing.T) {
 
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
-	conformance.TestBackend(t, etcdtest.Cluster(t).Service(ttl))
+	conformance.TestBackend(t, etcdtest.Cluster(t).Service(membersTTL))
 }

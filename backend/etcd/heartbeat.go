@@ -82,7 +82,7 @@ func (s *session) beat() {
 
 // heartbeat does one round and returns when the next one is due.
 func (s *session) heartbeat() time.Duration {
-	interval := s.interval()
+	interval, began := s.interval(), time.Now()
 	err := s.keeper.round()
 	switch {
 	case err == nil:
@@ -90,7 +90,8 @@ func (s *session) heartbeat() time.Duration {
 		if s.keeper.line.endpoint != "" {
 			s.streams.listen(s)
 		}
-		return interval
+		// The window moves by when this one was sent, however long its answers took.
+		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.lose(errExpired)
 	default:
@@ -159,6 +160,13 @@ func (k *keeper) end() {
 	k.hangUp()
 	k.lines.leave(k.line)
 	k.leaveYoung()
+}
+
+// begin has the first line connected by the first heartbeat, so far as there is time.
+func (k *keeper) begin() {
+	if k.next() == nil { // else the heartbeat meets it, too
+		k.line.conn.Connect()
+	}
 }
 
 // next sees to it that there is a line for the next heartbeat. A line that has failed is

@@ -83,6 +83,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	})
 	s.watches.init(s)
 	s.keeper = keeper{s: s, lines: &b.lines}
+	s.keeper.begin()
 	s.mu.Lock() // the window may have passed already
 	defer s.mu.Unlock()
 	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
