@@ -123,14 +123,18 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// On slow links a connection and a first heartbeat by it take longer than a heartbeat may,
-// and what follows does not.
+// On slow links a connection and a heartbeat by it take longer than a heartbeat may, and what
+// follows does not.
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
+	p.Each(func(proxy *servertest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
 	f := setUpWith(t, 4*time.Second, p)
 	f.neverLost()
-	p.Each(func(proxy *servertest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
+	for range 3 {
+		f.beats()
+	}
+	p.Each((*servertest.Proxy).Cut)
 	for range 3 {
 		f.beats()
 	}
