@@ -42,6 +42,21 @@ var places = []combination{
 	{onClusters, "zookeeper", ""}, {onClusters, "etcd", ""}, {onConsulClusters, "consul", ""},
 }
 
+// strategies are those that are tried on them.
+var strategies = []string{"fair", "kafka", "unfair", "parentwatch"}
+
+// without returns all combinations that are not among these.
+func without(tried []combination) (all []combination) {
+	for _, c := range places {
+		for _, c.strategy = range strategies {
+			if !slices.Contains(tried, c) {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
 // combinations returns those that testTier tries, and those that restTier does. The first
 // are fair and kafka on each single server and on ZooKeeper's ensemble; and of the other two
 // strategies each on one single server, and with each turn on the next. The others are on
@@ -51,7 +66,7 @@ func combinations(service string, turn int) (first, later []combination) {
 		if service != "" && service != c.service {
 			continue
 		}
-		for j, s := range []string{"fair", "kafka", "unfair", "parentwatch"} {
+		for j, s := range strategies {
 			c.strategy = s
 			always := j < 2 && (c.single() || c.service == "zookeeper")
 			inTurn := j >= 2 && i == (turn+j)%3 // never on the same server
@@ -72,11 +87,11 @@ func raced(service string, turn int) (all []combination) {
 		if service != "" && service != c.service {
 			continue
 		}
-		strategies := []string{"unfair", "parentwatch"}
+		raced := strategies[2:]
 		if service != "" || i == turn%3 {
-			strategies = append(strategies, "fair", "kafka")
+			raced = strategies
 		}
-		for _, c.strategy = range strategies {
+		for _, c.strategy = range raced {
 			all = append(all, c)
 		}
 	}
@@ -138,6 +153,9 @@ var tools = []string{"internal/bench", "internal/chaos", "internal/load", "inter
 // elections run without it: on clusters, where most servers are, all of them. On single
 // servers it has unfair and parentwatch everywhere, and with each turn fair and kafka on the
 // next service. Whatever is on memory has it, and the backends' own tests.
+//
+// The first tier of one server is for whoever works on its backend, and waits: one call of go
+// test, without the race detector, with all that waits side by side.
 func plan(t tier, service string, turn int, packages []string) []stage {
 	first, later := combinations(service, turn)
 	var stages []stage
@@ -161,7 +179,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
-	left := []string{elections, crowds, hogs, clusters}
+	left := []string{crowds, hogs, clusters, elections}
 	if service != "" && service != "memory" {
 		left = append(left, electionsMemory)
 	}
@@ -169,16 +187,26 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		left = append(left, onZooKeeper)
 	}
 
-	add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})
-	for _, m := range modules {
-		add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+	switch service {
+	case "", "memory":
+		add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})
+		for _, m := range modules {
+			add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+		}
+		add(testTier, stage{
+			name: "packages; elections on memory", race: true,
+			packages: others, args: []string{many, "-p=4"}, skip: strings.Join(left, "|"),
+		})
+		elect(testTier, stage{name: "elections on single servers", args: []string{most}, combinations: of(first, true)})
+		elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
+	default:
+		add(testTier, stage{
+			name:     "packages and elections on " + service,
+			packages: others, args: []string{most, "-p=4"},
+			skip:         strings.Join(slices.DeleteFunc(left, func(p string) bool { return p == elections }), "|"),
+			combinations: first, amid: true,
+		})
 	}
-	add(testTier, stage{
-		name: "packages; elections on memory", race: true,
-		packages: others, args: []string{many, "-p=4"}, skip: strings.Join(left, "|"),
-	})
-	elect(testTier, stage{name: "elections on single servers", args: []string{most}, combinations: of(first, true)})
-	elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
 
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})

@@ -26,16 +26,17 @@ type stage struct {
 	packages []string // by their folders in the module
 	args     []string
 
-	// Which tests: either these combinations, or all that match run and not skip. Neither has
-	// parts for subtests, and "" is none.
+	// Which tests: either these combinations, or all that match run and not skip; or these
+	// combinations amid all other tests that do. Neither has parts for subtests, and "" is none.
 	combinations []combination
+	amid         bool
 	run, skip    string
 }
 
 // picks tells whether the stage tries a test, named without its subtests.
 func (s stage) picks(test string) bool {
 	matches := func(pattern string) bool { return regexp.MustCompile(pattern).MatchString(test) }
-	if len(s.combinations) > 0 {
+	if len(s.combinations) > 0 && !s.amid {
 		return slices.ContainsFunc(s.combinations, func(c combination) bool { return c.test == test })
 	}
 	return matches(s.run) && (s.skip == "" || !matches(s.skip))
@@ -44,15 +45,18 @@ func (s stage) picks(test string) bool {
 // testArgs are the stage's own arguments of go test.
 func (s stage) testArgs() []string {
 	args := slices.Clone(s.args)
-	run := s.run
-	if len(s.combinations) > 0 {
+	run, skip := s.run, s.skip
+	switch {
+	case s.amid:
+		skip += "|" + pattern(without(s.combinations))
+	case len(s.combinations) > 0:
 		run = pattern(s.combinations)
 	}
 	if run != "" {
 		args = append(args, "-run="+run)
 	}
-	if s.skip != "" {
-		args = append(args, "-skip="+s.skip)
+	if skip != "" {
+		args = append(args, "-skip="+skip)
 	}
 	return args
 }

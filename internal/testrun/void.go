@@ -87,6 +87,6 @@ func (o *outcome) takeVoid() map[name]string {
 func (s stage) again(test name) stage {
 	s.name = fmt.Sprintf("%s again", test)
 	s.packages = []string{strings.TrimPrefix(test.pkg, s.module+"/")}
-	s.args, s.combinations, s.run, s.skip = nil, nil, "^"+test.test+"$", ""
+	s.args, s.combinations, s.amid, s.run, s.skip = nil, nil, false, "^"+test.test+"$", ""
 	return s
 }
