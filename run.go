@@ -17,7 +17,8 @@ import (
 //
 // Otherwise, after an error of lead or a lost term, it resigns what there is to
 // resign, so that another candidate gets its chance, and campaigns again after a
-// jittered pause that grows while terms are short.
+// jittered pause that grows while terms are short. An error of lead is part of the
+// cause with which the term ends, as Hooks.Ended and the log have it.
 //
 // lead's ctx ends when the term does or ctx does. Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
@@ -64,7 +65,11 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it.
-		_ = t.Resign(done)
+		if why := unlessCancelled(err); why != nil && t.c.failed != nil {
+			_ = t.c.failed(done, why)
+		} else {
+			_ = t.Resign(done)
+		}
 	}()
 	return false, lead(leading, t)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 // fake is an Elector whose terms are made by hand, as users can fake one.
@@ -122,4 +124,40 @@ func TestRunPassesAPanicOnAfterReleasing(t *testing.T) {
 		}
 	}()
 	elector.Run(t.Context(), f, func(context.Context, *elector.Term) error { panic("boom") })
+}
+
+// Why lead failed is told: without it a candidate that can never lead takes turns in silence.
+func TestRunTellsWhyLeadFailed(t *testing.T) {
+	broken := errors.New("the disk is full")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		var causes []error
+		e, err := elector.New(elector.Config{
+			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{Ended: func(_ uint64, cause error) {
+				if causes = append(causes, cause); len(causes) == 2 {
+					stop()
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		err = elector.Run(ctx, e, func(ctx context.Context, term *elector.Term) error {
+			if calls++; calls == 1 {
+				return broken
+			}
+			return context.Canceled // says nothing
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v, want the end of ctx", err)
+		}
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if len(causes) != 2 || !errors.Is(causes[0], elector.ErrResigned) || !errors.Is(causes[0], broken) || causes[1] != elector.ErrResigned {
+			t.Errorf("terms ended with %v", causes)
+		}
+	})
 }

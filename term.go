@@ -29,7 +29,8 @@ type TermConfig struct {
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
 
-	_ struct{}
+	// failed resigns with why the leader's work failed, where there is somebody to tell.
+	failed func(ctx context.Context, why error) error
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters that put another
@@ -43,7 +44,7 @@ func (t *Term) Token() uint64 { return t.c.Token }
 // Context lives for as long as the term. It is done before anyone else can lead,
 // unless an operator gives the seat away by deleting the leader's entry: then it is
 // done when the notice arrives. context.Cause tells why: ErrResigned, ErrDeposed,
-// ErrSessionLost, ErrSuspended or ErrClosed. It keeps the values, not the deadline,
+// ErrSessionLost, ErrSuspended or ErrClosed, to ask with errors.Is. It keeps the values, not the deadline,
 // of the Campaign's context.
 func (t *Term) Context() context.Context { return t.c.Context }
 
@@ -124,6 +125,9 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Guards)} },
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
+		failed: func(ctx context.Context, why error) error {
+			return t.vacate(ctx, fmt.Errorf("%w: %w", ErrResigned, why))
+		},
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
 	e.mu.Lock()
