@@ -169,11 +169,13 @@ func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	for {
+	// Whoever is overtaken finds the record of another at the next look. Where that does not
+	// help, something else is at the path, and the campaign backs off.
+	for look := 1; ; look++ {
 		dir, record, err := e.find(ctx, s)
 		if err == nil && dir == "" {
 			dir, err = e.found(ctx, s, record)
-			if overtaken(err) {
+			if overtaken(err) && look < 3 {
 				continue
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -158,6 +159,50 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 		}
 		if len(causes) != 2 || !errors.Is(causes[0], elector.ErrResigned) || !errors.Is(causes[0], broken) || causes[1] != elector.ErrResigned {
 			t.Errorf("terms ended with %v", causes)
+		}
+	})
+}
+
+// taken is a service at whose paths there is something that is no entry.
+type taken struct{ backend.Backend }
+
+func (b taken) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	return takenSession{s}, err
+}
+
+type takenSession struct{ backend.Session }
+
+func (takenSession) Commit(context.Context, []backend.Guard, ...backend.Op) ([]backend.Entry, error) {
+	return nil, backend.ErrConflict
+}
+
+// A candidate that cannot found the election, whatever it finds there, backs off and says so.
+func TestNotFounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		tries := 0
+		e, err := elector.New(elector.Config{
+			Backend: taken{memory.New(memory.Options{})}, Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
+				tries++
+				if !errors.Is(err, backend.ErrConflict) {
+					t.Errorf("Retry: %v, want ErrConflict", err)
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Campaign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Campaign: %v, want the end of ctx", err)
+		}
+		if tries == 0 || tries > 100 {
+			t.Errorf("tried again %d times within a minute", tries)
+		}
+		if err := e.Close(context.Background()); err != nil {
+			t.Error(err)
 		}
 	})
 }

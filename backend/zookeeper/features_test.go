@@ -8,9 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 func TestTLSAndChroot(t *testing.T) {
@@ -99,4 +101,19 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	assert.Equal(t, []int32{
 		servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpDelete,
 	}, requests.all())
+}
+
+// The server's own nodes are there, and are no entries: nobody can found an election at one.
+func TestServersOwnNodes(t *testing.T) {
+	f := setUp(t, nil)
+	for _, key := range []string{"/zookeeper", "/zookeeper/quota"} {
+		_, err := f.s.Get(f.ctx, key)
+		require.ErrorIs(t, err, backend.ErrBadKey)
+		e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: fair.New(), Election: key, ID: "a"})
+		require.NoError(t, err)
+		_, err = e.Campaign(f.ctx)
+		require.ErrorIs(t, err, backend.ErrBadKey)
+		require.ErrorContains(t, err, "a node of the server's own")
+		require.NoError(t, e.Close(f.ctx))
+	}
 }

@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -76,9 +77,8 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	}
 	e := s.entry(s.path(key), n)
 	if !e.Exists() {
-		// Nodes that no transaction has created, such as the server's own
-		// /zookeeper, have no revision.
-		return backend.Entry{}, opError("get", key, backend.ErrNoEntry)
+		// No transaction has created it, so it has no revision.
+		return backend.Entry{}, opError("get", key, fmt.Errorf("%w: it is a node of the server's own", backend.ErrBadKey))
 	}
 	return e, nil
 }
