@@ -3,6 +3,8 @@ package dial_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -163,12 +165,18 @@ func TestTLS(t *testing.T) {
 		defer unknown.Close()
 		refused := make(chan error, 1)
 		go func() {
-			conn, err := listener.Accept()
-			if err == nil {
-				defer conn.Close()
+			for {
+				conn, err := listener.Accept()
+				if err != nil {
+					return
+				}
 				err = tls.Server(conn, &tls.Config{Certificates: unknown.TLS.Certificates, NextProtos: []string{"h2"}}).Handshake()
+				_ = conn.Close()
+				if !errors.Is(err, io.EOF) { // else the client has given this link up for the next
+					refused <- err
+					return
+				}
 			}
-			refused <- err
 		}()
 		ctx, cancel := context.WithCancel(t.Context())
 		opening := make(chan struct{})

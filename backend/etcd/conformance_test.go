@@ -8,8 +8,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 )
 
-// On a cluster three servers have a part in each write.
-const ttl, membersTTL = 3 * time.Second, 6 * time.Second
+const ttl = 6 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
 	t.Parallel()
@@ -18,5 +17,5 @@ func TestConformanceSingle(t *testing.T) {
 
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
-	conformance.TestBackend(t, etcdtest.Cluster(t).Service(membersTTL))
+	conformance.TestBackend(t, etcdtest.Cluster(t).Service(ttl))
 }
