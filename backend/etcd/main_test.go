@@ -11,11 +11,14 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	stop := attempt.Announce(ttl, control)
+	stop := attempt.Announce(controlTTL, control)
 	code := m.Run()
 	stop()
 	os.Exit(shared.Close(code))
 }
+
+// controlTTL is that of the shortest sessions that have to live here.
+const controlTTL = 3 * time.Second
 
 // control observes the server of all tests that do it no harm.
 func control(ctx context.Context, answered func(sent time.Time)) error {
@@ -23,5 +26,5 @@ func control(ctx context.Context, answered func(sent time.Time)) error {
 	if err != nil {
 		return err
 	}
-	return etcdtest.Control(server.Addr(), ttl)(ctx, answered)
+	return etcdtest.Control(server.Addr(), controlTTL)(ctx, answered)
 }
