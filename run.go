@@ -63,7 +63,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
-		// background, and Close waits for it.
+		// background, and Close waits for it, or reports it.
 		_ = t.Resign(done)
 	}()
 	return false, lead(leading, t)
