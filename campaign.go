@@ -146,7 +146,7 @@ func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend
 
 // drop removes an entry. While that cannot be confirmed the session goes on with it in
 // the background. Where the service refuses it, such as for want of rights, the entry
-// goes with the session.
+// goes with the session. One that is shared lives on: then the error is ErrStanding.
 func (e *elector) drop(ctx context.Context, s backend.Session, entry backend.Entry) error {
 	err := s.Drop(ctx, entry)
 	switch {
@@ -162,10 +162,38 @@ func (e *elector) drop(ctx context.Context, s backend.Session, entry backend.Ent
 	return nil
 }
 
+// clear sees to it that nothing of this candidate stands in a session that it has given
+// up and that lives on, as others share it. A campaign beside such an entry would wait
+// for itself.
+func (e *elector) clear(ctx context.Context) error {
+	e.mu.Lock()
+	left := e.standing
+	e.standing = nil
+	e.mu.Unlock()
+	if len(left) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	var errs []error
+	for _, s := range left {
+		if err := s.Close(ctx); err != nil {
+			errs = append(errs, err)
+			e.mu.Lock()
+			e.standing = append(e.standing, s)
+			e.mu.Unlock()
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // enter returns a session and the election's directory. It founds the election if
 // there is none.
 func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 	s, err := e.session(ctx)
+	if err == nil {
+		err = e.clear(ctx)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -269,11 +297,13 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	standing := false
 	if old != nil {
 		// Lost is final; only its goroutines are still to be waited for.
 		done, cancel := context.WithTimeout(ctx, cleanupTimeout)
 		err := old.Close(done)
 		cancel()
+		standing = errors.Is(err, backend.ErrStanding)
 		if err != nil {
 			e.log.Debug("lost session not closed cleanly", "session", old.ID(), "err", err)
 		}
@@ -293,6 +323,9 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 	closed := e.ctx.Err() != nil
 	if !closed {
 		e.sess = s
+		if standing {
+			e.standing = append(e.standing, old)
+		}
 		followed := make(chan struct{})
 		e.followed = followed
 		if e.cfg.Hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelDebug) {
@@ -352,7 +385,7 @@ func temporary(err error) bool {
 	}
 	for _, passing := range []error{
 		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
-		backend.ErrExists, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate,
+		backend.ErrExists, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
 	} {
 		if errors.Is(err, passing) {
 			return true

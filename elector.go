@@ -50,7 +50,9 @@ type Elector interface {
 	// under way end with ErrClosed, and the seat is released even if a lead function
 	// still runs. It blocks until the elector's goroutines are gone and the service
 	// has confirmed, or ctx ends; with a ctx that has ended before the call, as the one
-	// that a signal ends, for up to two seconds. It may be called several times.
+	// that a signal ends, for up to two seconds. It may be called several times: while an
+	// entry stands in a session that others share (backend.ErrStanding), each call tries
+	// again to remove it.
 	Close(ctx context.Context) error
 }
 
@@ -126,6 +128,9 @@ type elector struct {
 	sess backend.Session // the current one, or nil
 	seat *seat           // the latest term's, or nil
 
+	// standing are sessions before sess in which an entry of this elector may stand.
+	standing []backend.Session
+
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
 }
 
@@ -145,7 +150,7 @@ func (e *elector) fail(ctx context.Context, what string, err error) error {
 		return nil
 	case e.ctx.Err() != nil:
 		err = ErrClosed
-	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, backend.ErrStanding):
 		err = ended(ctx)
 	case ctx.Err() != nil:
 		err = fmt.Errorf("%w: %w", ended(ctx), err)
@@ -189,6 +194,7 @@ func (e *elector) Close(ctx context.Context) error {
 	if sess != nil {
 		errs = append(errs, sess.Close(ctx))
 	}
+	errs = append(errs, e.clear(ctx))
 	done := make(chan struct{})
 	go func() { e.wg.Wait(); close(done) }()
 	select {

@@ -89,9 +89,10 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 
 // Resign ends the term and releases the seat. The Context is cancelled first, and
 // then the seat is released at once, so call it when the leader's work has
-// stopped, as Run does. It blocks until the service has confirmed or ctx ends;
-// in that case the session goes on releasing it in the background. It is
-// harmless on a term that has ended.
+// stopped, as Run does. It blocks until the service has confirmed, or refused, or
+// ctx ends. An error says that the seat may not be free yet: the session goes on
+// releasing it in the background, and Resign may be called again. It is harmless on a
+// term that has ended.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
 // seat is the Term's side in the elector: it holds the claim.
@@ -268,12 +269,18 @@ func (t *seat) abandon(why error) {
 // vacate ends the term for the given cause and releases the seat.
 func (t *seat) vacate(ctx context.Context, cause error) error {
 	t.cancel(cause)
-	if t.gone.Load() || errors.Is(context.Cause(t.ctx), ErrSessionLost) {
-		return nil
+	var err error
+	switch {
+	case t.gone.Load():
+	case errors.Is(context.Cause(t.ctx), ErrSessionLost):
+		// As a rule the entry is gone, or goes with the session. This looks whether it
+		// does: one that others share may live on.
+		err = t.e.drop(ctx, t.session, t.claim.Entry)
+	default:
+		stopped := t.e.cfg.Hooks.begin(StageStop)
+		err = t.release(ctx)
+		stopped(err)
 	}
-	stopped := t.e.cfg.Hooks.begin(StageStop)
-	err := t.release(ctx)
-	stopped(err)
 	if err != nil {
 		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)
 	}
@@ -284,8 +291,9 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 // confirmed, the session goes on with it in the background.
 func (t *seat) release(ctx context.Context) error {
 	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Delete(t.claim.Entry))
-	if err != nil && !errors.Is(err, backend.ErrNoEntry) && !errors.Is(err, ErrSessionLost) {
-		// Not even that a guard did not hold says that the entry is gone.
+	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+		// Not even that a guard did not hold says that the entry is gone, nor that the
+		// session is lost: one that others share may live on.
 		if dropped := t.e.drop(ctx, t.session, t.claim.Entry); dropped != nil {
 			return errors.Join(err, dropped)
 		}

@@ -30,7 +30,8 @@
 //     returns. Where that cannot be done (ctx ended, session lost), the error is
 //     [ErrIndeterminate], never a plain failure.
 //  6. No ghost. An ephemeral entry whose creation Commit did not report is
-//     removed by the session in the background, and dies with it at the latest.
+//     removed by the session in the background, and dies with it at the latest. So is
+//     one whose Drop has failed, for whatever reason.
 //  7. Incarnations. Guards, Set, Delete and Drop name an incarnation of an entry
 //     (Key and Rev). A late one never hits a successor under the same key.
 //  8. Foreign data. Keys, values and children that somebody else left in the
@@ -215,9 +216,12 @@ type Session interface {
 	Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error)
 
 	// Drop deletes an ephemeral entry of this session and returns nil once it is
-	// confirmed that this incarnation is gone, whoever removed it. If ctx ends
-	// first, the session goes on in the background until it is gone or the session
-	// is lost; the error says that it was not confirmed.
+	// confirmed that this incarnation is gone, whoever removed it. If that fails, because
+	// ctx ends first or the service refuses it (ErrDenied, any error of a server), the
+	// session goes on in the background until it is gone or the session is lost; the
+	// error says that it is not confirmed yet. Drop may be called again: each call looks
+	// for itself. Once the session is lost it is ErrSessionLost, though ctx may have ended,
+	// too. An entry that is not of this session is refused, and left alone.
 	Drop(ctx context.Context, e Entry) error
 
 	// Close ends the session: the service drops all its entries at once where it

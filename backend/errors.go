@@ -40,6 +40,11 @@ var (
 	// service times it out; nothing more can be done with it.
 	ErrSessionLost = errors.New("session lost")
 
+	// ErrStanding: entries of a user of a shared session (Share) could not be removed when
+	// that user closed its part. The session lives on for others, and the entries with it.
+	// The session goes on with removing them. Another Close tries again.
+	ErrStanding = errors.New("entries still stand in the shared session")
+
 	// ErrUnavailable: no server could be reached. Nothing was written; trying
 	// again later is of use.
 	ErrUnavailable = errors.New("service unavailable")

@@ -2,65 +2,112 @@ package backend
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
 
 // A Reaper removes in the background what abandoned commits of a session may have
-// left: rule 6. It is one goroutine, there only while there is something to do. Make it
-// with NewReaper.
+// left, and what a Drop could not remove: rule 6. It is one goroutine, there only while
+// there is something to do. Make it with NewReaper.
 type Reaper struct {
 	ctx    context.Context
 	start  func(func()) bool
 	failed func(error)
 
 	mu      sync.Mutex
-	jobs    []func(context.Context) error
+	jobs    []*reaping
+	added   chan struct{} // says that there is a new job
 	running bool
+}
+
+// A reaping is one job of a Reaper.
+type reaping struct {
+	do    func(context.Context) error
+	entry Entry         // what it removes, if that is all
+	due   time.Time     // when it is to be tried again; zero: at once
+	pause time.Duration // before the last try
+}
+
+// repeats tells whether j removes the same incarnation as another job.
+func (j *reaping) repeats(o *reaping) bool {
+	return j.entry.Exists() && j.entry.Key == o.entry.Key && j.entry.Rev == o.entry.Rev
 }
 
 // NewReaper makes the reaper of a session that is lost when ctx ends. start runs a
 // function on a goroutine that Close waits for, or returns false once the session is
 // over. failed is told why a job has to be tried again.
 func NewReaper(ctx context.Context, start func(func()) bool, failed func(error)) *Reaper {
-	return &Reaper{ctx: ctx, start: start, failed: failed}
+	return &Reaper{ctx: ctx, start: start, failed: failed, added: make(chan struct{}, 1)}
 }
 
-// Reap has a job done, again and again until it succeeds or the session is lost. It
-// does not block.
-func (r *Reaper) Reap(job func(context.Context) error) {
+// Reap has a job done, again and again until it succeeds or the session is lost. The
+// pauses grow from one second to half a minute. It does not block.
+func (r *Reaper) Reap(job func(context.Context) error) { r.add(&reaping{do: job}) }
+
+// ReapEntry has an entry removed by drop, as Reap does. An entry is one job, however
+// often it is asked for: callers of Drop try again while it is refused.
+func (r *Reaper) ReapEntry(e Entry, drop func(context.Context, Entry) error) {
+	r.add(&reaping{entry: e, do: func(ctx context.Context) error { return drop(ctx, e) }})
+}
+
+func (r *Reaper) add(job *reaping) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if slices.ContainsFunc(r.jobs, job.repeats) {
+		return
+	}
 	r.jobs = append(r.jobs, job)
+	select {
+	case r.added <- struct{}{}:
+	default:
+	}
 	// The entries of a lost session go by themselves.
 	r.running = r.running || r.start(r.run)
 }
 
 func (r *Reaper) run() {
-	const pause = time.Second
+	const shortest, longest = time.Second, 30 * time.Second
 	for {
-		r.mu.Lock()
-		if len(r.jobs) == 0 || r.ctx.Err() != nil {
-			r.jobs, r.running = nil, false
-			r.mu.Unlock()
+		job, wait := r.next()
+		switch {
+		case job == nil:
 			return
-		}
-		job := r.jobs[0]
-		r.jobs = r.jobs[1:]
-		r.mu.Unlock()
-		err := job(r.ctx)
-		if err == nil || r.ctx.Err() != nil {
+		case wait > 0:
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-r.added:
+			case <-r.ctx.Done():
+			}
+			timer.Stop()
 			continue
 		}
-		r.failed(err)
-		r.mu.Lock()
-		r.jobs = append(r.jobs, job)
-		r.mu.Unlock()
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-r.ctx.Done():
-			timer.Stop()
+		err := job.do(r.ctx)
+		failed := err != nil && r.ctx.Err() == nil
+		if failed {
+			r.failed(err)
 		}
+		r.mu.Lock()
+		r.jobs = slices.DeleteFunc(r.jobs, func(j *reaping) bool { return j == job })
+		if failed {
+			job.pause = min(max(2*job.pause, shortest), longest)
+			job.due = time.Now().Add(job.pause)
+			r.jobs = append(r.jobs, job)
+		}
+		r.mu.Unlock()
 	}
+}
+
+// next returns the job that is to be done first, and how long it has to wait. It returns
+// nil when there is none any more, and the goroutine ends.
+func (r *Reaper) next() (*reaping, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.jobs) == 0 || r.ctx.Err() != nil {
+		r.jobs, r.running = nil, false
+		return nil, 0
+	}
+	first := slices.MinFunc(r.jobs, func(a, b *reaping) int { return a.due.Compare(b.due) })
+	return first, time.Until(first.due)
 }

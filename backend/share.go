@@ -16,9 +16,10 @@ import (
 // Open once it is lost. When it is lost, it is lost for all who share it.
 //
 // What Open returns behaves like a session of its own: closing it drops the
-// entries that were made through it, and only those. ttl is the timeout of the
-// shared session; zero means b's default. The TTL given to Open must be zero or
-// the same.
+// entries that were made through it, and only those. An entry that cannot be removed
+// stands for as long as the others use the session: then Close is ErrStanding, and
+// another Close tries again. ttl is the timeout of the shared session; zero means b's
+// default. The TTL given to Open must be zero or the same.
 func Share(b Backend, ttl time.Duration) *Shared {
 	if ttl == 0 {
 		ttl = b.Limits().DefaultTTL
@@ -187,8 +188,8 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 		h.mu.Unlock()
 		if late {
 			// Close may have been through h.made already. The commit is done all the same:
-			// what it wrote for good stays. An error says that the session goes on with
-			// removing the rest, or is over.
+			// what it wrote for good stays. Of an error another Close tells; the session
+			// goes on with removing the rest.
 			_ = h.dropAll(ctx)
 		}
 		return made, nil
@@ -197,13 +198,16 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 
 func (h *handle) Drop(ctx context.Context, e Entry) error {
 	err := h.Session.Drop(ctx, e)
-	// Confirmed or not, the session sees to it from here.
-	h.mu.Lock()
-	h.forget(e.Key, e.Rev)
-	h.mu.Unlock()
+	if err == nil || errors.Is(err, ErrSessionLost) {
+		h.mu.Lock()
+		h.forget(e.Key, e.Rev)
+		h.mu.Unlock()
+	}
 	return err
 }
 
+// forget is for entries that are known to be gone, or to go with the session. Any other
+// blocks its election as long as somebody uses the session, so that Close has to tell.
 func (h *handle) forget(key string, rev uint64) {
 	if h.made[key].Rev == rev {
 		delete(h.made, key)
@@ -223,21 +227,20 @@ func (h *handle) Close(ctx context.Context) error {
 	return h.dropAll(ctx)
 }
 
-// dropAll drops entries of the handle. Those that are not confirmed stay noted, so
-// that another Close can ask again.
+// dropAll drops the entries of the handle. Those whose removal is not confirmed stay
+// noted, so that another Close can ask again.
 func (h *handle) dropAll(ctx context.Context) error {
 	h.mu.Lock()
 	made := slices.Collect(maps.Values(h.made))
 	h.mu.Unlock()
 	var errs []error
 	for _, e := range made {
-		if err := h.Session.Drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
+		if err := h.Drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
 			errs = append(errs, err)
-			continue
 		}
-		h.mu.Lock()
-		h.forget(e.Key, e.Rev)
-		h.mu.Unlock()
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return fmt.Errorf("%v: close: %w: %w", h.shared, ErrStanding, errors.Join(errs...))
+	}
+	return nil
 }

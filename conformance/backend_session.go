@@ -207,6 +207,11 @@ func (s sess) over(e backend.Entry) {
 		"predecessor": func() error { _, err := s.Predecessor(ctx, e); return err },
 		"commit":      func() error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err },
 		"drop":        func() error { return s.Drop(ctx, e) },
+		"drop beyond its context": func() error { // nothing is left to do: it goes with the session
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			return s.Drop(ended, e)
+		},
 	}
 	for name, call := range calls {
 		s.r.refused(name+" in a lost session", call(), backend.ErrSessionLost)

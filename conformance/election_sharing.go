@@ -28,6 +28,12 @@ var sharingRules = []electionRule{
 		need: []string{string(AbilityBackend)},
 		run:  sharingOneElection,
 	},
+	{
+		name: "sharing/refused",
+		text: "An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone.",
+		need: []string{string(AbilityBackend)},
+		run:  sharingRefused,
+	},
 }
 
 // shared returns a process whose electors share a session.

@@ -274,8 +274,12 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
 	}
 	err := s.drop(ctx, e)
-	if err != nil && !errors.Is(err, backend.ErrSessionLost) {
-		s.reapAllOf([]backend.Entry{e})
+	switch {
+	case err == nil:
+	case s.ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
+		err = s.lostError()
+	default:
+		s.reaper.ReapEntry(e, s.drop)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
 	return opError("drop", e.Key, err)
@@ -322,7 +326,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 
 // reapAllOf removes entries of the session in the background.
 func (s *session) reapAllOf(entries []backend.Entry) {
-	for _, e := range slices.Clone(entries) {
-		s.reaper.Reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+	for _, e := range entries {
+		s.reaper.ReapEntry(e, s.drop)
 	}
 }

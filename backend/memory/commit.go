@@ -174,8 +174,11 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := n.enter(ctx, Step{Kind: StepDrop, Key: e.Key}); err != nil {
 		n.svc.mu.Lock()
 		defer n.svc.mu.Unlock()
+		if n.now() == backend.Lost { // also if ctx has ended: there is nothing left to do
+			return wrap("drop", e.Key, backend.ErrSessionLost)
+		}
 		n.discard(e)
-		return wrap("drop", e.Key, err)
+		return wrap("drop", e.Key, fmt.Errorf("not confirmed yet: %w", err))
 	}
 	defer n.svc.mu.Unlock()
 	n.svc.stats.Drops++

@@ -324,8 +324,12 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
 	}
 	err := s.drop(ctx, e)
-	if err != nil && ctx.Err() != nil && !errors.Is(err, backend.ErrSessionLost) {
-		s.reaper.Reap(func(ctx context.Context) error { return s.drop(ctx, e) })
+	switch {
+	case err == nil:
+	case s.ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
+		err = s.lostError()
+	default:
+		s.reaper.ReapEntry(e, s.drop)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
 	return opError("drop", e.Key, err)

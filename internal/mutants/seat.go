@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -99,6 +100,35 @@ func seatMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"close/any-time", "close/race", "close/stalled-hook"}},
 			elector: closing(func(ctx context.Context, e elector.Elector) error {
 				time.AfterFunc(time.Second, func() { _ = e.Close(context.WithoutCancel(ctx)) })
+				return nil
+			}),
+		},
+		{
+			Name:   "failed removal forgotten",
+			Breaks: "A session that could not remove an entry is closed without a word of it.",
+			Rules:  map[string][]string{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
+			trusted: calls(func(s backend.Session, o *over) {
+				var failed atomic.Bool
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					err := s.Drop(ctx, e)
+					failed.Store(failed.Load() || err != nil)
+					return err
+				}
+				o.close = func(ctx context.Context) error {
+					err := s.Close(ctx)
+					if failed.Load() {
+						return nil
+					}
+					return err
+				}
+			}),
+		},
+		{
+			Name:   "close says nothing",
+			Breaks: "Close is content, whatever has become of the candidate's entry.",
+			Rules:  map[string][]string{"fair": {"sharing/refused"}},
+			elector: closing(func(ctx context.Context, e elector.Elector) error {
+				_ = e.Close(ctx)
 				return nil
 			}),
 		},
