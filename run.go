@@ -64,7 +64,6 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
-		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it, or reports it.
 		if why := unlessCancelled(err); why != nil && t.c.failed != nil {
 			_ = t.c.failed(done, why)
