@@ -58,9 +58,9 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 			assert.LessOrEqual(t, sent.Load(), int64(number+10), "requests")
 
 			// They stand between two candidates, too.
-			between := fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, 2, 0, first.Key[len(first.Key)-10:])
+			sequence := first.Key[len(first.Key)-10:]
 			for i := range number {
-				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, uint64(1)<<63, i, between[len(between)-10:]), nil))
+				require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/e-%016x-%016x-%s", f.dir, uint64(1)<<63, i, sequence), nil))
 			}
 			second := f.enqueue(f.s)
 			sent.Store(0)
