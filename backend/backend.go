@@ -144,8 +144,8 @@ type Listing struct {
 	// Keys are those of the enqueued entries directly under Dir, oldest first.
 	// Others (created exclusively, put, foreign or malformed ones) are left out. But where
 	// a service lists names only (ZooKeeper), somebody's persistent entry that has such a
-	// name is among them: who has to wait for one reads it. Callers must not change it: it
-	// may be shared.
+	// name may be among them until the session has read it: who has to wait for one reads
+	// it. Callers must not change it: it may be shared.
 	Keys []string
 	// Rev tells listings of Dir apart; it is opaque and rises with each change.
 	Rev uint64

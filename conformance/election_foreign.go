@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -30,7 +31,12 @@ func dataForeignChildren(a *arena) {
 		}
 		names = append(names, name+"0", name+"-", "x"+name)
 		if n := len(name); n > 10 && strings.Trim(name[n-10:], "0123456789") == "" {
-			names = append(names, name[:n-10]+"0000000000", name[:n-10]+"2147483647")
+			names = append(names, name[:n-10]+"2147483647")
+			for number := range 10 { // more than anybody would try one by one and then begin again
+				if like := fmt.Sprintf("%s%010d", name[:n-10], number); like != name {
+					names = append(names, like)
+				}
+			}
 		}
 	}
 	for i, name := range names {

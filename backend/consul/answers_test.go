@@ -59,6 +59,9 @@ func TestOpenErrors(t *testing.T) {
 	}{
 		{http.StatusInternalServerError, "No cluster leader", backend.ErrUnavailable},
 		{http.StatusServiceUnavailable, "", backend.ErrUnavailable},
+		{http.StatusTooManyRequests, "", backend.ErrUnavailable},
+		{http.StatusRequestTimeout, "", backend.ErrUnavailable},
+		{http.StatusTeapot, "an unknown status", backend.ErrUnavailable},
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
 		{http.StatusForbidden, "ACL not found", backend.ErrDenied},
 	} {

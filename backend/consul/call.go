@@ -61,7 +61,7 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 		err = s.lostError()
 	case ctx.Err() != nil:
 		err = backend.ContextError(ctx)
-	case transient(err):
+	case speechless(err):
 		s.trouble()
 	}
 	return v, err
@@ -100,8 +100,10 @@ func (s *session) awaitLive(ctx context.Context) error {
 	}
 }
 
-// ride runs a request that may be repeated, until it is answered.
+// ride runs a request that may be repeated, until it is answered. See bout for when it is given
+// up.
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
+	var refused bout
 	for pause := newPause(); ; {
 		if err := s.awaitLive(ctx); err != nil {
 			var zero T
@@ -111,7 +113,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 		if err == nil && s.ctx.Err() != nil {
 			return v, s.lostError()
 		}
-		if !transient(err) {
+		if !transient(err) || refused.over(s, err) {
 			if err != nil {
 				err = answerError(err)
 			}
@@ -119,7 +121,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 		}
 		if why := s.wait(ctx, &pause); why != nil {
 			if !errors.Is(why, backend.ErrSessionLost) {
-				why = fmt.Errorf("%w (%v)", why, err)
+				why = fmt.Errorf("%w (%v)", why, answerError(err))
 			}
 			return v, why
 		}

@@ -289,6 +289,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 // slot: it may be done twice, and as late as it likes.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
+	var refused bout
 	for pause := newPause(); ; {
 		err := s.awaitLive(ctx)
 		var p *plan
@@ -304,7 +305,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 				return nil
 			case err == nil:
 				err = c.refused(p, response.Errors)
-			case !transient(err) && code(err) != 0:
+			case code(err) != 0 && (!transient(err) || refused.over(s, err)):
 				return answerError(err)
 			case !transient(err):
 				return err

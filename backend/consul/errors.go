@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -24,9 +25,41 @@ func opError(op, key string, err error) error {
 // as makes an error that is the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// transient tells whether an error says nothing about the request: no answer came,
-// or one of a server that cannot answer (5xx). Whether it has acted on the request is
-// not known: even "leadership lost while committing log" may have been done.
+// What the answers mean. A write that was answered with anything but its outcome may have
+// been done: what stands between may have sent it twice, and passed on the second answer.
+// Only a final answer is the server's own word that nothing was written.
+//
+//	answer                     of whom, and why                               class
+//	200                        the outcome                                    answer
+//	404 to a query of a key    there is none                                  answer
+//	404 to a renewal           session not found; see session.renew           session over, once a consistent read says so
+//	404 to a pass of the check the agent does not know the check              unknown; see session.beat
+//	409 to a transaction       rolled back: a condition did not hold          answer; "invalid session" in it: session over
+//	400                        the request is not one to the agent            final, ErrBadKey
+//	401, 403                   the token, or what it may do                   final, ErrDenied
+//	404, 405, 501 elsewhere    no agent is behind this address                final
+//	413                        the request, or a value, is too large          final, ErrTooLarge
+//	414, 431                   the key, or the token, is too long             final
+//	429                        too many connections (http_max_conns_per_      unknown, ErrUnavailable when given up
+//	                           client), RPC rate limit, what stands between
+//	500                        no leader, leadership lost while committing,   unknown
+//	                           any error of the servers' that has no code
+//	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
+//	502, 503, 504              what stands between: no agent, or no answer    unknown
+//	any other                  408 and 425 among them: ask again              unknown
+//	no answer                  refused, reset, cut off, time out              unknown; not sent, if it was the dial
+//	answer that is no JSON     a page of what stands between                  unknown
+//
+// Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
+// slot) and then made again. It never ends a session by itself: heartbeats go on, and the
+// trust window is what ends it. Nor is it ridden out for ever without a word: see bout.
+//
+// Heartbeats take only "session over" for final. A token may be given its rights back.
+//
+// Read transactions and renewals come without a status from the client library: see
+// textError for the former. Of the latter all but 200 and 404 are unknown.
+
+// transient tells whether an error says nothing about the request: its class is unknown.
 func transient(err error) bool {
 	if err == nil {
 		return false
@@ -34,9 +67,55 @@ func transient(err error) bool {
 	if errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	var status api.StatusError
-	return !errors.As(err, &status) || status.Code >= http.StatusInternalServerError
+	return !final(code(err))
 }
+
+// final tells whether a status is an answer that waiting does not change.
+func final(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
+		http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
+		http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
+		return true
+	}
+	return false
+}
+
+// speechless tells whether an error is a sign that the session may be out of touch. Whoever
+// says that there are too many requests is in touch, and wants no more of them.
+func speechless(err error) bool { return transient(err) && code(err) != http.StatusTooManyRequests }
+
+// A bout is a series of requests that were answered, and not with what was asked for.
+// While heartbeats succeed nobody else would tell the caller that it gets no further.
+type bout struct{ began time.Time }
+
+// over tells whether to give up, as the bout has lasted for longer than a session lasts
+// without heartbeats. Where nobody answers the session's window is what ends it.
+//
+// Where it is connections that are short, the bout is short, too: what waits has them, so
+// that waiting does not help, and heartbeats need one.
+func (b *bout) over(s *session, err error) bool {
+	if code(err) == 0 {
+		return false
+	}
+	if b.began.IsZero() {
+		b.began = time.Now()
+		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.id, "error", answerError(err))
+	}
+	limit := s.lease.timeout
+	if crowded(err) {
+		limit = s.lease.ttl / 3
+	}
+	return time.Since(b.began) > limit
+}
+
+// crowded tells whether the agent takes no more connections from this address.
+func crowded(err error) bool {
+	return code(err) == http.StatusTooManyRequests && strings.Contains(err.Error(), tooManyConnections)
+}
+
+// tooManyConnections is what an agent says that takes no more connections from an address.
+const tooManyConnections = "too many concurrent connections"
 
 // unsent tells whether a request cannot have got to a server.
 func unsent(err error) bool {
@@ -53,7 +132,7 @@ func code(err error) int {
 	return 0
 }
 
-// answerError maps what the server said, other than that it cannot answer.
+// answerError maps what the server said.
 func answerError(err error) error {
 	switch code(err) {
 	case http.StatusForbidden, http.StatusUnauthorized:
@@ -61,10 +140,13 @@ func answerError(err error) error {
 	case http.StatusRequestEntityTooLarge:
 		return as(backend.ErrTooLarge, err)
 	case http.StatusTooManyRequests:
-		return fmt.Errorf("%w: the agent takes no more connections from this address: raise limits.http_max_conns_per_client (200 by default), "+
-			"as each entry that is waited for has a connection: %w", backend.ErrUnavailable, err)
+		return fmt.Errorf("%w: the agent, or what is in front of it, takes no more connections or requests: raise limits.http_max_conns_per_client "+
+			"(200 by default), as each entry that is waited for has a connection, or the limit on requests: %w", backend.ErrUnavailable, err)
 	case http.StatusBadRequest:
 		return as(backend.ErrBadKey, err)
+	}
+	if code(err) != 0 && transient(err) {
+		return as(backend.ErrUnavailable, err)
 	}
 	return err
 }
@@ -78,7 +160,7 @@ func openError(ctx context.Context, err error) error {
 		return fmt.Errorf("the servers do not take the session's TTL: choose another SessionTimeout, or change their session_ttl_min: %w", err)
 	case code(err) == http.StatusBadRequest || errors.Is(err, backend.ErrUnavailable):
 		return err
-	case code(err) != 0 && code(err) < http.StatusInternalServerError:
+	case code(err) != 0:
 		return answerError(err)
 	}
 	return as(backend.ErrUnavailable, err)
@@ -95,8 +177,10 @@ func textError(err error) error {
 	switch {
 	case strings.Contains(text, "Permission denied"), strings.Contains(text, "ACL not found"):
 		status.Code = http.StatusForbidden
-	case strings.Contains(text, "too many concurrent connections"):
+	case strings.Contains(text, tooManyConnections):
 		status.Code = http.StatusTooManyRequests
+	case strings.Contains(text, "too large"), strings.Contains(text, "too many operations"):
+		status.Code = http.StatusRequestEntityTooLarge
 	}
 	return status
 }

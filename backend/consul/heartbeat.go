@@ -69,7 +69,7 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // end the session as soon as it tells them, and the renewal says so.
 //
 // An answer that there is no such session ends it, once a consistent read has said so, too:
-// see renew. Everything else (no leader, 5xx, a refused token, no answer) says nothing about
+// see renew. Everything else (no leader, 5xx, 429, a refused token, no answer) says nothing about
 // the session, and is ridden out until the window ends.
 //
 // A renewal says nothing about what is awaited either: a look at that follows it, in the

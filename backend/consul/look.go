@@ -27,7 +27,8 @@ import (
 //     session, two and a half times every after c: that is four fifths of the TTL. Where
 //     the servers answer at once it is a third.
 //   - What it has found out of date is read by a request like any other, which begins at
-//     once and on another link, as giving up a query closes the one it was on.
+//     once and on another link, as giving up a query closes the one it was on. If that is
+//     refused for long the wait fails: see bout.
 //
 // With a check the renewals are those of the session, a quarter of its timeout apart, which
 // may be long beside the TTL, the check's. So there are looks without a renewal, a TTL apart
@@ -37,8 +38,8 @@ import (
 // values: the servers compare the indexes of their last writes. Only of a directory the
 // names come back.
 //
-// The window moves with a look only: see beat. What only refuses to look is an answer, and
-// no reason to suspend a session: the queries are at work.
+// The window moves with a look only: see beat. What only refuses to look, for good (see
+// errors.go), is an answer, and no reason to suspend a session: the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
@@ -97,7 +98,7 @@ func (r *registry) look(ctx context.Context) error {
 	hangs := false
 	for _, q := range stale {
 		if q.watch.running && q.watch.since == q.since { // it was not answered meanwhile
-			q.watch.known, hangs = false, true
+			q.watch.known, q.watch.refused, hangs = false, bout{}, true
 		}
 	}
 	r.mu.Unlock()

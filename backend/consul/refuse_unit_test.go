@@ -15,11 +15,11 @@ import (
 
 func TestTransient(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
-	for _, err := range []error{dial, errSilent, errors.New("EOF"), api.StatusError{Code: 500}, api.StatusError{Code: 503},
+	for _, err := range []error{dial, errSilent, errors.New("EOF"), api.StatusError{Code: 500}, api.StatusError{Code: 503}, api.StatusError{Code: 429}, api.StatusError{Code: 408}, api.StatusError{Code: 418},
 		textError(errors.New("Failed request: rpc error making call: No cluster leader"))} {
 		assert.True(t, transient(err), "%v", err)
 	}
-	for _, err := range []error{nil, api.StatusError{Code: 403}, api.StatusError{Code: 429}, context.Canceled,
+	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 401}, api.StatusError{Code: 403}, api.StatusError{Code: 404}, api.StatusError{Code: 413}, context.Canceled,
 		textError(errors.New("Failed request: Permission denied")), as(backend.ErrSessionLost, errClosed)} {
 		assert.False(t, transient(err), "%v", err)
 	}

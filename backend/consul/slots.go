@@ -102,6 +102,7 @@ func (t *slot) written(r *api.TxnResponse) uint64 {
 // that it is not done later. It returns the index at which it was, or 0.
 func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
 	fence := newNonce()
+	var refused bout
 	for pause := newPause(); ; {
 		p, err := s.pair(ctx, t.key)
 		switch {
@@ -136,7 +137,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			if err := refusal(response.Errors[0]); denied(err.Error()) {
 				return 0, err
 			}
-		case !transient(err):
+		case !transient(err), refused.over(s, err):
 			return 0, answerError(err)
 		}
 		// It may have been written, or not: look again.

@@ -53,6 +53,7 @@ type watch struct {
 	index   uint64 // of what was shown; for what is absent, of all data
 	floor   uint64
 	err     error
+	refused bout
 }
 
 // A waiter is one call that waits for watches.
@@ -257,7 +258,7 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	switch {
 	case t.dropped, r.s.ctx.Err() != nil:
 		return true
-	case interrupted || transient(err):
+	case interrupted, t.rides(r.s, err, since):
 		return false
 	case err != nil:
 		// To be told to all who wait; who comes later asks again.
@@ -270,6 +271,7 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 		t.known = false
 		return false
 	}
+	t.refused = bout{}
 	t.floor = min(t.floor, a.index) // a consistent read is right, whatever was before
 	same := t.known && (t.list && sameKeys(t.listing, a.listing) || !t.list && t.entry.Same(a.entry))
 	t.known, t.entry, t.listing, t.index = true, a.entry, a.listing, a.index
@@ -285,6 +287,18 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 		r.drop(t)
 	}
 	return true
+}
+
+// rides tells whether to send a query again after an error. Caller holds registry.mu.
+func (t *watch) rides(s *session, err error, since uint64) bool {
+	switch {
+	case !transient(err):
+		return false
+	case t.index == 0 && crowded(err):
+		return false // a wait more than there are connections for: it would take the heartbeats'
+	}
+	// Where there is nothing to read, nobody misses anything: looks make sure of that.
+	return !t.refused.over(s, err) || since != 0
 }
 
 // ask sends one query. The first, which is answered at once, has to be consistent; what
@@ -316,7 +330,7 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		}
 	}
 	if err != nil {
-		if transient(err) {
+		if speechless(err) {
 			r.s.trouble()
 		}
 		return a, silent(ctx, err)

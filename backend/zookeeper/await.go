@@ -290,6 +290,6 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 		case err != nil:
 			return backend.Listing{}, fmt.Errorf("list: %w", err)
 		}
-		return listing(dir, parseNames(a.names), listRev(a.stat)), nil
+		return s.listing(dir, parseNames(a.names), listRev(a.stat)), nil
 	}
 }

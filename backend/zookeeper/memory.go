@@ -21,6 +21,7 @@ type memory struct {
 	owns   map[string]own      // by an own entry's key
 	dirs   map[string]struct{} // paths of directories without a value of their own
 	gone   map[string]uint64   // by key, the newest incarnation known to be gone
+	alike  map[string]struct{} // keys of lookalikes
 }
 
 // proof is what proves at the instant of a commit that an entry is still the
@@ -39,6 +40,7 @@ func (m *memory) init() {
 	m.owns = make(map[string]own)
 	m.dirs = make(map[string]struct{})
 	m.gone = make(map[string]uint64)
+	m.alike = make(map[string]struct{})
 }
 
 func (m *memory) ahead(key string) (ahead, bool) {
@@ -162,6 +164,24 @@ func (m *memory) isBuried(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gone[key] != 0
+}
+
+// setLookalike notes that a node with the name of an enqueued entry is none. No candidate ever
+// makes one of this name: names are never used twice.
+func (m *memory) setLookalike(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.alike) >= memoryLimit {
+		clear(m.alike)
+	}
+	m.alike[key] = struct{}{}
+}
+
+func (m *memory) isLookalike(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.alike[key]
+	return ok
 }
 
 // forget drops what is known of an entry that is gone.

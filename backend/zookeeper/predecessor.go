@@ -22,7 +22,7 @@ const (
 
 // ahead is what stood before an entry when the directory was last listed.
 type ahead struct {
-	names []string // the nearest, oldest first
+	names []string // oldest first; the nearest only, where it is remembered
 	all   bool     // there were no others
 }
 
@@ -47,6 +47,8 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	return p, nil
 }
 
+// predecessor lists anew only when candidates before e have gone since the last time. There
+// are never more of those than at first, so that this comes to an end.
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	dir := backend.Parent(e.Key)
 	for {
@@ -62,33 +64,17 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			if i < 0 {
 				return backend.Entry{}, backend.ErrNoEntry
 			}
-			before = nearest(names[:i])
+			before = s.candidates(dir, names[:i])
 		}
-		var found backend.Entry
-		for tries := 0; tries < readBack && len(before.names) > 0; tries++ {
-			last := len(before.names) - 1
-			if s.memory.isBuried(dir + "/" + before.names[last]) {
-				// Waiting has shown it: this is what a handover finds.
-				before.names = before.names[:last]
-				tries--
-				continue
-			}
-			p, err := s.now(ctx, dir+"/"+before.names[last])
-			if err != nil {
-				return backend.Entry{}, err
-			}
-			if p.Session != "" {
-				found = p
-				break
-			}
-			// Gone; or somebody else made it, persistent, and it would never go.
-			before.names = before.names[:last]
+		found, err := s.lastOf(ctx, dir, &before)
+		if err != nil {
+			return backend.Entry{}, err
 		}
 		if !found.Exists() && !(before.all && len(before.names) == 0) {
 			s.memory.forget(e.Key)
 			continue // list again
 		}
-		s.memory.setAhead(e.Key, before)
+		s.memory.setAhead(e.Key, before.nearest())
 		// Whoever is told who is before it, or that nobody is, must be there itself.
 		// The watch that this leaves is the one that waiting needs.
 		own, err := s.now(ctx, e.Key)
@@ -102,13 +88,56 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 }
 
-// nearest keeps the last names, in memory of its own.
-func nearest(names []name) ahead {
-	a := ahead{all: len(names) <= remembered}
-	names = names[max(0, len(names)-remembered):]
-	a.names = make([]string, len(names))
-	for i, n := range names {
-		a.names[i] = n.text
+// lastOf returns the last of the names under which a candidate's entry stands, and takes
+// those after it away. It returns the zero Entry when none is left, or too many have gone.
+//
+// Lookalikes do not count as gone: they stand in every list, and to list again would be to
+// do so for ever. Each is read once, in one walk, and then remembered.
+func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backend.Entry, error) {
+	among := false // lookalikes
+	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
+		key := dir + "/" + before.names[len(before.names)-1]
+		if s.memory.isBuried(key) || s.memory.isLookalike(key) {
+			continue // a handover finds the first: waiting has shown it
+		}
+		if among {
+			// A watch on each would stay with the server for as long as the session does.
+			stat, err := s.exists(ctx, s.path(key))
+			if err != nil {
+				return backend.Entry{}, err
+			}
+			if stat != nil && s.isLookalike(key, stat) {
+				continue
+			}
+		}
+		p, err := s.now(ctx, key)
+		switch {
+		case err != nil:
+			return backend.Entry{}, err
+		case !p.Exists():
+			gone++
+		case p.Session == "":
+			among = true
+		default:
+			return p, nil
+		}
+	}
+	return backend.Entry{}, nil
+}
+
+// candidates are all names but those of known lookalikes.
+func (s *session) candidates(dir string, names []name) ahead {
+	a := ahead{names: make([]string, 0, len(names)), all: true}
+	for _, n := range names {
+		if !s.memory.isLookalike(dir + "/" + n.text) {
+			a.names = append(a.names, n.text)
+		}
 	}
 	return a
+}
+
+// nearest keeps the last names, in memory of its own.
+func (a ahead) nearest() ahead {
+	first := max(0, len(a.names)-remembered)
+	return ahead{names: slices.Clone(a.names[first:]), all: a.all && first == 0}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/go-zookeeper/zk"
 
@@ -24,13 +25,29 @@ func (s *session) entry(path string, n node) backend.Entry {
 		Rev:     uint64(n.stat.Czxid),
 		Version: toVersion(n.stat.Version),
 	}
-	if n.stat.EphemeralOwner != 0 {
+	if !s.isLookalike(e.Key, n.stat) && n.stat.EphemeralOwner != 0 && n.stat.EphemeralOwner != containerOwner {
 		e.Session = formatSession(n.stat.EphemeralOwner)
 		if e.Session == s.id {
 			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
 		}
 	}
 	return e
+}
+
+// containerOwner is what the server gives as the owner of a container node, which no session
+// holds.
+const containerOwner = math.MinInt64
+
+// isLookalike tells whether a node has the name of an enqueued entry and is none, as the
+// session in its name does not hold it: somebody else made it, and it may never go. That is
+// remembered.
+func (s *session) isLookalike(key string, stat *zk.Stat) bool {
+	n, ok := nameOf(key)
+	if !ok || n.session == formatSession(stat.EphemeralOwner) {
+		return false
+	}
+	s.memory.setLookalike(key)
+	return true
 }
 
 // toVersion turns the server's version, which begins with 0, into the contract's,
@@ -92,7 +109,7 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	if err != nil {
 		return backend.Listing{}, opError("list", dir, readError(err))
 	}
-	return listing(dir, parseNames(children), rev), nil
+	return s.listing(dir, parseNames(children), rev), nil
 }
 
 // list reads the names of dir's children. A missing dir has none.
@@ -120,10 +137,13 @@ func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error
 // what is created there does not count, see names.go.
 func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) }
 
-func listing(dir string, names []name, rev uint64) backend.Listing {
-	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
-	for i, n := range names {
-		l.Keys[i] = dir + "/" + n.text
+// listing leaves out what is known not to be a candidate's.
+func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
+	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, 0, len(names))}
+	for _, n := range names {
+		if key := dir + "/" + n.text; !s.memory.isLookalike(key) {
+			l.Keys = append(l.Keys, key)
+		}
 	}
 	return l
 }
