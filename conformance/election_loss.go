@@ -94,6 +94,9 @@ func lossLeaderExpires(a *arena) {
 			t = c.campaign().wins()
 		}
 	})
+	if _, lacks := a.cfg.Why[string(AbilityBackend)]; !lacks {
+		a.in("the leader is about to watch its entry", lossBeforeWatch)
+	}
 	a.in("by the instant of the win", func(a *arena) {
 		for range 5 {
 			c := a.stand()
@@ -104,6 +107,22 @@ func lossLeaderExpires(a *arena) {
 			a.close(c)
 		}
 	})
+}
+
+// lossBeforeWatch has the session end between two calls of the leader. The next call, too,
+// has to find it lost.
+func lossBeforeWatch(a *arena) {
+	c := a.stand()
+	watch := c.tap.stallAwait()
+	c.atEnd(watch.release)
+	t := c.campaign().wins()
+	arrives(a, "the leader is about to watch its entry", watch.reached)
+	session := c.tap.session()
+	a.expire(c)
+	a.until("its session is lost", func() bool { return session.State() == backend.Lost })
+	watch.release()
+	a.ends(t, elector.ErrSessionLost)
+	a.holds(c.campaign().wins())
 }
 
 func lossWaitingExpires(a *arena) {

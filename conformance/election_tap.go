@@ -86,6 +86,7 @@ func (s tapped) AwaitList(ctx context.Context, known backend.Listing) (backend.L
 
 func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	if !slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+		s.t.stalls.pass(passing{await: true})
 		defer s.t.wait()()
 	}
 	now, err := s.Session.Await(ctx, known...)
@@ -96,9 +97,9 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 }
 
 func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	s.t.stalls.pass(passing{ops, false})
+	s.t.stalls.pass(passing{ops: ops})
 	out, err := s.Session.Commit(ctx, guards, ops...)
-	s.t.stalls.pass(passing{ops, true})
+	s.t.stalls.pass(passing{ops: ops, answer: true})
 	return out, err
 }
 
@@ -136,10 +137,11 @@ func (t *tap) oversleep() {
 }
 
 // A passing is a commit on its way from the elector to its backend, or its answer on
-// the way back.
+// the way back, or an Await on its way there.
 type passing struct {
 	ops    []backend.Op
 	answer bool
+	await  bool // for something known
 }
 
 // stall holds the next commit that has an op of this kind until release.
@@ -147,6 +149,11 @@ func (t *tap) stall(kind backend.OpKind) *stop[passing] { return t.stallAt(kind,
 
 // stallAnswer holds the answer to the next such commit.
 func (t *tap) stallAnswer(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, true) }
+
+// stallAwait holds the next Await for something known until release.
+func (t *tap) stallAwait() *stop[passing] {
+	return t.stalls.add(func(p passing) bool { return p.await })
+}
 
 func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {
 	return t.stalls.add(func(p passing) bool {

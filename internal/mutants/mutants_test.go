@@ -22,7 +22,7 @@ import (
 )
 
 var (
-	table = flag.Bool("table", false, "print which rules failed on which mutant, and which rules none breaks")
+	table = flag.Bool("table", false, "try all rules on each mutant, and print which failed, and which rules no mutant breaks")
 	only  = flag.String("only", "", "try only the mutants with this in their names")
 )
 
@@ -35,11 +35,12 @@ type result struct {
 	suite  string
 	failed []string
 	ended  []string // of these the rules that had to be ended by force
+	said   string   // what the last child printed
 	err    error
 }
 
-// TestMutants runs the suites on every mutant, and checks that the rules fail that the
-// mutant breaks. The control comes first: on what is no mutant, all rules hold.
+// TestMutants tries on every mutant the rules that it breaks, and checks that they fail.
+// The control comes first: on what is no mutant, all rules hold.
 func TestMutants(t *testing.T) {
 	rules := make(map[string][]string) // of each suite
 	for _, suite := range suites {
@@ -63,7 +64,7 @@ func TestMutants(t *testing.T) {
 			if !slices.Contains(rules[r.suite], rule) {
 				t.Errorf("mutant %q breaks %s, which is no rule of suite %s", r.mutant.Name, rule, r.suite)
 			} else if !slices.Contains(r.failed, rule) {
-				t.Errorf("mutant %q: rule %s of suite %s does not find it; those that do: %q", r.mutant.Name, rule, r.suite, r.failed)
+				t.Errorf("mutant %q: rule %s of suite %s does not find it; those that do: %q\n%s", r.mutant.Name, rule, r.suite, r.failed, r.said)
 			}
 		}
 	}
@@ -164,25 +165,39 @@ func (r *result) try(t *testing.T, program string) {
 	path := filepath.Join(scratch, "report")
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		cmd := exec.CommandContext(ctx, program, "-test.run=^TestSuite$", "-test.v")
+		cmd := exec.CommandContext(ctx, program, "-test.run="+r.pattern(), "-test.v")
 		cmd.Env = append(os.Environ(), "TMPDIR="+scratch, envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
 			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
-		_ = cmd.Run() // it fails, and the report says why
+		failed := cmd.Run() // as it should, and the report says why
 		cancel()
+		r.said = out.String()
 		if text, err := os.ReadFile(path); err == nil {
 			r.read(text)
 			return
 		}
-		began := ran.FindAllStringSubmatch(out.String(), -1)
+		began := ran.FindAllStringSubmatch(r.said, -1)
 		if len(began) == 0 || len(r.ended) == 10 {
-			r.err = fmt.Errorf("no report, and rules that ended the program: %q\n%s", r.ended, out.String())
+			r.err = fmt.Errorf("no report (%v), and rules that ended the program: %q\n%s", failed, r.ended, r.said)
 			return
 		}
 		r.ended = append(r.ended, began[len(began)-1][1])
 		t.Logf("mutant %q, suite %s: rule %s ended the program", r.mutant.Name, r.suite, r.ended[len(r.ended)-1])
 	}
+}
+
+// pattern picks the rules that the mutant breaks, or all for the table.
+func (r *result) pattern() string {
+	if *table {
+		return "^TestSuite$"
+	}
+	var each []string
+	for _, rule := range r.mutant.Rules[r.suite] {
+		group, name, _ := strings.Cut(rule, "/")
+		each = append(each, fmt.Sprintf("^TestSuite$/^rules$/^%s$/^%s$", group, name))
+	}
+	return strings.Join(each, "|")
 }
 
 // read takes what failed from a report.

@@ -3,6 +3,7 @@ package mutants
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -40,7 +41,7 @@ func recipeMutants() []Mutant {
 			Breaks: "Whoever takes the seat writes to it once more, which wakes everybody a second time.",
 			Rules:  map[string][]string{"unfair": {"recipe/herd"}},
 			campaign: claiming(func(c *elector.Claim) {
-				gap() // in which the others hear of the seat, lest both come as one
+				time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat, lest both come as one
 				c.Announce = true
 			}),
 		},
