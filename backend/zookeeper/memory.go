@@ -184,6 +184,19 @@ func (m *memory) isLookalike(key string) bool {
 	return ok
 }
 
+// candidates returns those of the names in dir that are not known to be lookalikes'.
+func (m *memory) candidates(dir string, names []name) []name {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.alike) == 0 { // as a rule
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(n name) bool {
+		_, ok := m.alike[dir+"/"+n.text]
+		return ok
+	})
+}
+
 // forget drops what is known of an entry that is gone.
 func (m *memory) forget(key string) {
 	m.mu.Lock()

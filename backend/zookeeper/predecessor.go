@@ -127,11 +127,10 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 
 // candidates are all names but those of known lookalikes.
 func (s *session) candidates(dir string, names []name) ahead {
-	a := ahead{names: make([]string, 0, len(names)), all: true}
-	for _, n := range names {
-		if !s.memory.isLookalike(dir + "/" + n.text) {
-			a.names = append(a.names, n.text)
-		}
+	names = s.memory.candidates(dir, names)
+	a := ahead{names: make([]string, len(names)), all: true}
+	for i, n := range names {
+		a.names[i] = n.text
 	}
 	return a
 }

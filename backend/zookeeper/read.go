@@ -139,11 +139,10 @@ func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) 
 
 // listing leaves out what is known not to be a candidate's.
 func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
-	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, 0, len(names))}
-	for _, n := range names {
-		if key := dir + "/" + n.text; !s.memory.isLookalike(key) {
-			l.Keys = append(l.Keys, key)
-		}
+	names = s.memory.candidates(dir, names)
+	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
+	for i, n := range names {
+		l.Keys[i] = dir + "/" + n.text
 	}
 	return l
 }
