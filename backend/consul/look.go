@@ -39,7 +39,8 @@ import (
 // names come back.
 //
 // The window moves with a look only: see beat. What only refuses to look, for good (see
-// errors.go), is an answer, and no reason to suspend a session: the queries are at work.
+// errors.go) or as there are too many requests, is an answer, and no reason to suspend a
+// session: the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
@@ -110,7 +111,7 @@ func (r *registry) look(ctx context.Context) error {
 
 // unseen returns an error that tells that nobody has looked.
 func (r *registry) unseen(err error) error {
-	if transient(err) {
+	if speechless(err) {
 		return err
 	}
 	r.s.b.cfg.Logger.Debug("consul: what is waited for cannot be looked at", "session", r.s.id, "error", err)
