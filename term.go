@@ -127,7 +127,8 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Guards)} },
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
 		failed: func(ctx context.Context, why error) error {
-			return t.vacate(ctx, fmt.Errorf("%w: %w", ErrResigned, why))
+			// Only the text: it may be an error of another session, or of another term.
+			return t.vacate(ctx, fmt.Errorf("%w: %v", ErrResigned, why))
 		},
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The sentinels of the contract, for errors.Is. Each says in which state the
@@ -73,11 +74,22 @@ func Indeterminate(why error) error {
 	return fmt.Errorf("%w: %v", ErrIndeterminate, why)
 }
 
-// ContextError is the error of a context that has ended, with its cause.
+// ofCalls are all sentinels. What a call returns says by them what became of that call.
+var ofCalls = []error{
+	ErrNoEntry, ErrExists, ErrNoParent, ErrUsedUp, ErrGuard, ErrConflict, ErrIndeterminate,
+	ErrSessionLost, ErrStanding, ErrUnavailable, ErrDenied, ErrBadKey, ErrTooLarge,
+}
+
+// ContextError is the error of a context that has ended, with its cause. Of a cause that is
+// one of this package's errors there is only the text: a context may end because another
+// session was lost, and the one that is asked live on.
 func ContextError(ctx context.Context) error {
-	err := ctx.Err()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, err) {
-		return fmt.Errorf("%w: %w", err, cause)
+	err, cause := ctx.Err(), context.Cause(ctx)
+	switch {
+	case cause == nil || errors.Is(cause, err):
+		return err
+	case slices.ContainsFunc(ofCalls, func(of error) bool { return errors.Is(cause, of) }):
+		return fmt.Errorf("%w: %v", err, cause)
 	}
-	return err
+	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -193,10 +194,14 @@ func lostCancelled(r *run) {
 	keep := s.enqueue(dir, "keep")
 	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.Create(dir+"/seat", []byte("x"))} {
 		commit := s.cutOff(c, other, op)
-		commit.stop()
+		// As the context of whoever led by another session does.
+		commit.end(fmt.Errorf("a term has ended: %w", backend.ErrSessionLost))
 		_, err := commit.result()
 		c.Resume()
 		r.refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
+		if errors.Is(err, backend.ErrSessionLost) {
+			r.failf("%v: but it is another session that was lost", err)
+		}
 		other.lists(dir, keep)
 		other.misses(dir + "/seat")
 		if got := s.awaitState(backend.Suspended).value(); got != backend.Live {

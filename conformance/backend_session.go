@@ -133,7 +133,7 @@ func (s sess) awaitState(prev backend.State) *task[backend.State] {
 func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
 	for prev := backend.Live; ; {
 		state, err := s.AwaitState(ctx, prev)
-		if err != nil || state == backend.Lost || s.r.svc.Virtual {
+		if err != nil || state == backend.Lost || state == prev || s.r.svc.Virtual {
 			return state, err
 		}
 		prev = state

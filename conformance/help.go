@@ -97,21 +97,24 @@ type task[T any] struct {
 	r    *run
 	what string
 	done chan struct{}
-	stop context.CancelFunc
+	end  context.CancelCauseFunc
 	v    T
 	err  error
 }
 
 // start runs call on a goroutine of its own; what names it.
 func start[T any](r *run, what string, call func(ctx context.Context) (T, error)) *task[T] {
-	ctx, cancel := context.WithCancel(r.ctx)
-	t := &task[T]{r: r, what: what, done: make(chan struct{}), stop: cancel}
+	ctx, cancel := context.WithCancelCause(r.ctx)
+	t := &task[T]{r: r, what: what, done: make(chan struct{}), end: cancel}
 	r.tasks.Go(func() {
 		defer close(t.done)
 		t.v, t.err = call(ctx)
 	})
 	return t
 }
+
+// stop ends the call's context.
+func (t *task[T]) stop() { t.end(nil) }
 
 // result waits for the call to return.
 func (t *task[T]) result() (T, error) {

@@ -113,7 +113,9 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 		if err == nil && s.ctx.Err() != nil {
 			return v, s.lostError()
 		}
-		if !transient(err) || refused.over(s, err) {
+		given := !transient(err) || refused.over(s, err)
+		refused.tell(s)
+		if given {
 			if err != nil {
 				err = answerError(err)
 			}

@@ -20,6 +20,7 @@ type commit struct {
 	ops    []backend.Op
 	nonce  uint64 // of the attempt, and in the names of what it enqueues
 	deep   bool   // ancestors of Puts may be missing
+	bout   bout   // of its attempts
 }
 
 // Commit implements backend.Session.
@@ -168,9 +169,14 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 	default:
 		return nil, false, c.abandon(p, t, err)
 	}
-	if index == 0 {
+	if index == 0 { // not done, and never will be
 		s.giveSlot(t)
-		return nil, false, nil // not done, and never will be: once more
+		given := why != nil && c.bout.over(s, why)
+		c.bout.tell(s)
+		if given {
+			return nil, false, answerError(why)
+		}
+		return nil, false, nil // once more
 	}
 	made = c.made(p, index)
 	ephemeral := c.ephemeral(made)
@@ -289,7 +295,6 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 // slot: it may be done twice, and as late as it likes.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
-	var refused bout
 	for pause := newPause(); ; {
 		err := s.awaitLive(ctx)
 		var p *plan
@@ -305,11 +310,13 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 				return nil
 			case err == nil:
 				err = c.refused(p, response.Errors)
-			case code(err) != 0 && (!transient(err) || refused.over(s, err)):
+			case code(err) != 0 && (!transient(err) || c.bout.over(s, err)):
+				c.bout.tell(s)
 				return answerError(err)
 			case !transient(err):
 				return err
 			default:
+				c.bout.tell(s)
 				err = nil
 			}
 		}

@@ -87,7 +87,26 @@ func speechless(err error) bool { return transient(err) && code(err) != http.Sta
 
 // A bout is a series of requests that were answered, and not with what was asked for.
 // While heartbeats succeed nobody else would tell the caller that it gets no further.
-type bout struct{ began time.Time }
+type bout struct {
+	began time.Time // zero: none that counts
+	said  bool
+	news  error // its first refusal, until it is told
+}
+
+// note is for a refusal that does not count.
+func (b *bout) note(err error) {
+	if !b.said && code(err) != 0 {
+		b.said, b.news = true, err
+	}
+}
+
+// tell has the first refusal logged. Caller holds no lock.
+func (b *bout) tell(s *session) {
+	if b.news != nil {
+		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.id, "error", answerError(b.news))
+		b.news = nil
+	}
+}
 
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
 // without heartbeats. Where nobody answers the session's window is what ends it.
@@ -98,9 +117,9 @@ func (b *bout) over(s *session, err error) bool {
 	if code(err) == 0 {
 		return false
 	}
+	b.note(err)
 	if b.began.IsZero() {
 		b.began = time.Now()
-		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.id, "error", answerError(err))
 	}
 	limit := s.lease.timeout
 	if crowded(err) {

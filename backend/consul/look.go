@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"net/http"
 	"slices"
 
 	"github.com/hashicorp/consul/api"
@@ -38,9 +39,9 @@ import (
 // values: the servers compare the indexes of their last writes. Only of a directory the
 // names come back.
 //
-// The window moves with a look only: see beat. What only refuses to look, for good (see
-// errors.go) or as there are too many requests, is an answer, and no reason to suspend a
-// session: the queries are at work.
+// The window moves with a look only: see beat. What only refuses to look, for want of
+// rights or as there are too many requests, is an answer, and no reason to suspend a session:
+// the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
@@ -111,7 +112,9 @@ func (r *registry) look(ctx context.Context) error {
 
 // unseen returns an error that tells that nobody has looked.
 func (r *registry) unseen(err error) error {
-	if speechless(err) {
+	switch code(err) {
+	case http.StatusForbidden, http.StatusTooManyRequests:
+	default:
 		return err
 	}
 	r.s.b.cfg.Logger.Debug("consul: what is waited for cannot be looked at", "session", r.s.id, "error", err)

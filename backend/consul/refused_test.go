@@ -224,15 +224,20 @@ func TestRefusedClose(t *testing.T) {
 func TestRefusedForLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
-	e := f.enqueue(f.s)
+	e, more := f.enqueue(f.s), f.enqueue(f.s)
+	links := &links{broken: make(chan struct{})}
+	f.Intercept(links.handle)
+	waiting := f.await(e)
 	remove := f.answering(func(r *http.Request) bool { return path(r, "kv/") }, http.StatusTooManyRequests,
 		"Your IP is issuing too many concurrent connections, please rate limit your calls\n")
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
+	links.cut()
 	// A wait more that there are no connections for is not taken.
-	_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
-	require.ErrorIs(t, err, backend.ErrUnavailable)
-	require.ErrorContains(t, err, "http_max_conns_per_client")
-	_, err = f.s.Get(f.ctx, e.Key)
+	for _, one := range []backend.Entry{backend.Unknown(f.dir), more} {
+		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, one) }))
+		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorContains(t, err, "http_max_conns_per_client")
+	}
+	_, err := f.s.Get(f.ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	// One that has nothing to read goes on for as long as there is nothing.
 	f.renewed()

@@ -53,6 +53,7 @@ type watch struct {
 	index   uint64 // of what was shown; for what is absent, of all data
 	floor   uint64
 	err     error
+	served  bool // there was a connection for a query
 	refused bout
 }
 
@@ -232,7 +233,10 @@ func (r *registry) run(t *watch) {
 		if done {
 			t.running = false
 		}
+		refused := bout{news: t.refused.news}
+		t.refused.news = nil
 		r.mu.Unlock()
+		refused.tell(r.s)
 		if done {
 			return
 		}
@@ -255,6 +259,7 @@ type answer struct {
 
 // take takes an answer, and tells whether that is all. Caller holds mu.
 func (r *registry) take(t *watch, a answer, err error, since, floor uint64, interrupted bool) (done bool) {
+	t.served = t.served || !crowded(err)
 	switch {
 	case t.dropped, r.s.ctx.Err() != nil:
 		return true
@@ -294,11 +299,13 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 	switch {
 	case !transient(err):
 		return false
-	case t.index == 0 && crowded(err):
+	case !t.served && crowded(err):
 		return false // a wait more than there are connections for: it would take the heartbeats'
+	case since != 0:
+		t.refused.note(err)
+		return true // there is nothing to read, and looks make sure of that
 	}
-	// Where there is nothing to read, nobody misses anything: looks make sure of that.
-	return !t.refused.over(s, err) || since != 0
+	return !t.refused.over(s, err)
 }
 
 // ask sends one query. The first, which is answered at once, has to be consistent; what

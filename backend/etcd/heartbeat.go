@@ -9,9 +9,9 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -185,7 +185,7 @@ func (k *keeper) next() error {
 	}
 	at := slices.Index(k.young, has)
 	switch {
-	case k.failed && at < 0 && has.isNew():
+	case k.failed && at < 0 && has.isNew() && has.conn.GetState() != connectivity.TransientFailure:
 		k.young = append(k.young, has)
 		return nil
 	case at >= 0:
@@ -204,19 +204,20 @@ func (k *keeper) leaveYoung() {
 }
 
 // patience is how long a step of a heartbeat may take. The first member that does not answer
-// may be frozen, so it is left soon. If another one does not either, they may only be slow.
+// may be frozen, so it is left soon. If another one does not either, they may only be slow;
+// but half of what is left is for the others.
 func (k *keeper) patience() time.Duration {
+	interval := k.s.interval()
 	if k.slow {
-		return k.s.interval()
+		return min(interval, max(interval/8, time.Until(k.s.window.Deadline())/2))
 	}
-	return k.s.interval() / 2
+	return interval / 2
 }
 
 // round is one heartbeat, tried again for a while, at the next member, until it is confirmed.
 func (k *keeper) round() error {
-	patience := k.patience()
 	for p, began := newPause(), time.Now(); ; {
-		sent := time.Now()
+		sent, patience := time.Now(), k.patience()
 		err := k.exchange(patience)
 		if err == nil {
 			k.slow = false

@@ -25,7 +25,7 @@ func (s *session) entry(path string, n node) backend.Entry {
 		Rev:     uint64(n.stat.Czxid),
 		Version: toVersion(n.stat.Version),
 	}
-	if !s.isLookalike(e.Key, n.stat) && n.stat.EphemeralOwner != 0 && n.stat.EphemeralOwner != containerOwner {
+	if !s.isLookalike(e.Key, n.stat) && held(n.stat) {
 		e.Session = formatSession(n.stat.EphemeralOwner)
 		if e.Session == s.id {
 			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
@@ -38,12 +38,15 @@ func (s *session) entry(path string, n node) backend.Entry {
 // holds.
 const containerOwner = math.MinInt64
 
-// isLookalike tells whether a node has the name of an enqueued entry and is none, as the
-// session in its name does not hold it: somebody else made it, and it may never go. That is
-// remembered.
+// held tells whether a node is a session's.
+func held(stat *zk.Stat) bool {
+	return stat.EphemeralOwner != 0 && stat.EphemeralOwner != containerOwner
+}
+
+// isLookalike tells whether a node has the name of an enqueued entry and is none, as no session
+// holds it: somebody else made it, and it may never go. That is remembered.
 func (s *session) isLookalike(key string, stat *zk.Stat) bool {
-	n, ok := nameOf(key)
-	if !ok || n.session == formatSession(stat.EphemeralOwner) {
+	if _, ok := nameOf(key); !ok || held(stat) {
 		return false
 	}
 	s.memory.setLookalike(key)
