@@ -61,9 +61,9 @@
 // Each entry that is waited for is a request that is answered late, and has a connection
 // of its own: a waiting candidate of the fair strategy has two, besides the one for all
 // else. An agent takes 200 from one address (limits.http_max_conns_per_client); what is
-// over that is ErrUnavailable and says so: a new wait at once, all else after a third of
-// the TTL. Whatever else is refused and may be answered later, as by a limit on requests,
-// is asked for again, and ErrUnavailable after a session timeout: see errors.go.
+// over that is ErrUnavailable and says so at once. A wait that has had its connection asks
+// for one again. Whatever else is refused and may be answered later, as by a limit on
+// requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
 //
 // A session that waits, for however many entries, sends two requests each third of its TTL,
 // the renewal and the look at what it waits for, and one a minute for each entry. Where it

@@ -111,8 +111,8 @@ func (b *bout) tell(s *session) {
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
 // without heartbeats. Where nobody answers the session's window is what ends it.
 //
-// Where it is connections that are short, the bout is short, too: what waits has them, so
-// that waiting does not help, and heartbeats need one.
+// Where it is connections that are short, it is over at once: what waits has them, so that
+// waiting does not help, and each further try may take the one that heartbeats need.
 func (b *bout) over(s *session, err error) bool {
 	if code(err) == 0 {
 		return false
@@ -121,11 +121,7 @@ func (b *bout) over(s *session, err error) bool {
 	if b.began.IsZero() {
 		b.began = time.Now()
 	}
-	limit := s.lease.timeout
-	if crowded(err) {
-		limit = s.lease.ttl / 3
-	}
-	return time.Since(b.began) > limit
+	return crowded(err) || time.Since(b.began) > s.lease.timeout
 }
 
 // crowded tells whether the agent takes no more connections from this address.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,7 @@ import (
 type refusals struct {
 	match func(*http.Request, []byte) bool
 	done  bool // the servers get the requests all the same
+	text  string
 
 	mu   sync.Mutex
 	next []int
@@ -44,8 +46,7 @@ func (r *refusals) handle(request *http.Request, body []byte, send consultest.Se
 		}
 		_ = response.Body.Close()
 	}
-	text := map[int]string{http.StatusTooManyRequests: "Your IP is issuing too many concurrent connections, please rate limit your calls\n"}
-	return consultest.Answer(status, text[status]), nil
+	return consultest.Answer(status, r.text), nil
 }
 
 func (r *refusals) give(statuses ...int) {
@@ -118,6 +119,9 @@ func (l *links) cut() {
 	l.broken = make(chan struct{})
 }
 
+// hangs is longer than a query has to hang to have had a connection.
+const hangs = 700 * time.Millisecond
+
 // Answers that do not say that a request is bad are ridden out, on each kind of request,
 // whether it was done or not: sessions go on, the leader leads, and who waits keeps its
 // place.
@@ -149,6 +153,9 @@ func TestRefusedRequests(t *testing.T) {
 				}
 			}
 			r := &refusals{match: kind.match, done: kind.done}
+			if name == "re-sent query" { // which has had a connection
+				r.text = "Your IP is issuing too many concurrent connections, please rate limit your calls\n"
+			}
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
 			links := &links{broken: make(chan struct{})}
@@ -165,6 +172,9 @@ func TestRefusedRequests(t *testing.T) {
 					before, err = leader.Candidates(f.ctx)
 					return err == nil && len(before) == 2
 				})
+				if !kind.slow {
+					time.Sleep(hangs)
+				}
 				sessions := fmt.Sprint(first.Sessions(), second.Sessions())
 				r.give(statuses...)
 				removeFirst, removeSecond := first.Intercept(r.handle), second.Intercept(r.handle)
@@ -228,6 +238,7 @@ func TestRefusedForLong(t *testing.T) {
 	links := &links{broken: make(chan struct{})}
 	f.Intercept(links.handle)
 	waiting := f.await(e)
+	time.Sleep(hangs)
 	remove := f.answering(func(r *http.Request) bool { return path(r, "kv/") }, http.StatusTooManyRequests,
 		"Your IP is issuing too many concurrent connections, please rate limit your calls\n")
 	links.cut()

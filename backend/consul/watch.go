@@ -53,7 +53,7 @@ type watch struct {
 	index   uint64 // of what was shown; for what is absent, of all data
 	floor   uint64
 	err     error
-	served  bool // there was a connection for a query
+	served  bool // it has had a connection to wait on
 	refused bout
 }
 
@@ -224,11 +224,13 @@ func (r *registry) run(t *watch) {
 		}
 		t.since = since
 		r.mu.Unlock()
+		asked := time.Now()
 		a, err := r.ask(ctx, t, since)
 		interrupted := ctx.Err() != nil
 		stop()
 		r.mu.Lock()
 		t.stop = nil
+		t.served = t.served || since != 0 && (err == nil || time.Since(asked) > servedAfter)
 		done := r.take(t, a, err, since, floor, interrupted)
 		if done {
 			t.running = false
@@ -259,7 +261,6 @@ type answer struct {
 
 // take takes an answer, and tells whether that is all. Caller holds mu.
 func (r *registry) take(t *watch, a answer, err error, since, floor uint64, interrupted bool) (done bool) {
-	t.served = t.served || !crowded(err)
 	switch {
 	case t.dropped, r.s.ctx.Err() != nil:
 		return true
@@ -294,13 +295,19 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	return true
 }
 
+// servedAfter is when a query that breaks has had a connection. An agent that has none to give
+// says so at once, or only closes the link.
+const servedAfter = time.Second / 2
+
 // rides tells whether to send a query again after an error. Caller holds registry.mu.
 func (t *watch) rides(s *session, err error, since uint64) bool {
 	switch {
 	case !transient(err):
 		return false
 	case !t.served && crowded(err):
-		return false // a wait more than there are connections for: it would take the heartbeats'
+		// A wait more than there are connections for: it would take the heartbeats'. One that
+		// has had its connection is not to lose its place.
+		return false
 	case since != 0:
 		t.refused.note(err)
 		return true // there is nothing to read, and looks make sure of that
