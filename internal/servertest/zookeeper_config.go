@@ -125,12 +125,14 @@ func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string
 		args = append(args, "-XX:TieredStopAtLevel=1")
 	}
 	props := map[string]string{
-		"java.io.tmpdir":                        tmpDir,
-		"java.net.preferIPv4Stack":              "true",
-		"zookeeper.jmx.log4j.disable":           "true",
-		"zookeeper.preAllocSize":                "1024", // KiB; 64 MiB per log file otherwise
-		"org.slf4j.simpleLogger.showDateTime":   "true",
-		"org.slf4j.simpleLogger.dateTimeFormat": "HH:mm:ss.SSS",
+		"java.io.tmpdir":              tmpDir,
+		"java.net.preferIPv4Stack":    "true",
+		"zookeeper.jmx.log4j.disable": "true",
+		"zookeeper.preAllocSize":      "1024", // KiB; 64 MiB per log file otherwise
+		// ms. A server that looks for a leader asks the others again after up to a minute otherwise.
+		"zookeeper.fastleader.maxNotificationInterval": "1000",
+		"org.slf4j.simpleLogger.showDateTime":          "true",
+		"org.slf4j.simpleLogger.dateTimeFormat":        "HH:mm:ss.SSS",
 		// One line per four-letter word would drown everything else.
 		"org.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn": "warn",
 	}
