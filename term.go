@@ -44,8 +44,8 @@ func (t *Term) Token() uint64 { return t.c.Token }
 // Context lives for as long as the term. It is done before anyone else can lead,
 // unless an operator gives the seat away by deleting the leader's entry: then it is
 // done when the notice arrives. context.Cause tells why: ErrResigned, ErrDeposed,
-// ErrSessionLost, ErrSuspended or ErrClosed, to ask with errors.Is. It keeps the values, not the deadline,
-// of the Campaign's context.
+// ErrSessionLost, ErrSuspended or ErrClosed, to ask with errors.Is. It keeps the values,
+// not the deadline, of the Campaign's context.
 func (t *Term) Context() context.Context { return t.c.Context }
 
 // Valid tells whether the term holds at this instant: it compares now with the

@@ -179,7 +179,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
 		return slices.Contains(computing, p) || slices.Contains(tools, p)
 	})
-	left := []string{crowds, hogs, clusters, elections}
+	left := []string{crowds, hogs, clusters}
 	if service != "" && service != "memory" {
 		left = append(left, electionsMemory)
 	}
@@ -195,7 +195,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		}
 		add(testTier, stage{
 			name: "packages; elections on memory", race: true,
-			packages: others, args: []string{many, "-p=4"}, skip: strings.Join(left, "|"),
+			packages: others, args: []string{many, "-p=4"}, skip: strings.Join(append(left, elections), "|"),
 		})
 		elect(testTier, stage{name: "elections on single servers", args: []string{most}, combinations: of(first, true)})
 		elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
@@ -203,7 +203,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		add(testTier, stage{
 			name:     "packages and elections on " + service,
 			packages: others, args: []string{most, "-p=4"},
-			skip:         strings.Join(slices.DeleteFunc(left, func(p string) bool { return p == elections }), "|"),
+			skip:         strings.Join(left, "|"),
 			combinations: first, amid: true,
 		})
 	}
