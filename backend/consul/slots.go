@@ -140,6 +140,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 		case !transient(err), refused.over(s, err):
 			return 0, answerError(err)
 		}
+		refused.tell(s)
 		// It may have been written, or not: look again.
 		if err := s.wait(ctx, &pause); err != nil {
 			return 0, err
