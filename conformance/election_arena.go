@@ -179,6 +179,7 @@ func (a *arena) until(what string, holds func() bool) {
 // blocked, else for a moment. It never makes a right implementation fail.
 func (a *arena) settle() {
 	if a.svc.Virtual {
+		time.Sleep(a.svc.Slow)
 		synctest.Wait()
 		return
 	}

@@ -31,6 +31,10 @@ type Service struct {
 	// package alone: each rule then runs in a testing/synctest bubble on fake time.
 	Virtual bool
 
+	// Slow is how long what is on its way may take on a Virtual service, there and back, once
+	// over again, until all is quiet. Zero: its messages take no time.
+	Slow time.Duration
+
 	// Controls observe the servers beside the rules, one control each: on an ensemble any of
 	// them may stand still, and take the sessions of its clients with it. Nil means that only
 	// this process is observed: rules that fail because a server stood still are broken then. A

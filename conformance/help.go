@@ -86,6 +86,7 @@ func (r *run) until(what string, holds func() bool) {
 // blocked, else for a moment. It never makes a right backend fail a rule.
 func (r *run) settle() {
 	if r.svc.Virtual {
+		time.Sleep(r.svc.Slow)
 		synctest.Wait()
 		return
 	}

@@ -13,13 +13,16 @@ import (
 	"github.com/elector-go/elector/internal/memtest"
 )
 
-var memoryService = memtest.Service(3 * time.Second)
+const memoryTTL = 3 * time.Second
+
+var memoryService = memtest.Service(memoryTTL)
 
 func TestElectionOnMemory(t *testing.T) {
 	for _, cfg := range strategies {
 		for name, newService := range map[string]func(testing.TB) *conformance.Service{
 			"own sessions":    memoryService,
 			"shared sessions": memtest.Shared(memoryService),
+			"late messages":   memtest.Late(memoryTTL),
 		} {
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg

@@ -72,31 +72,33 @@ func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	if len(known) > 0 {
 		key = known[0].Key
 	}
-	if err := n.enter(ctx, Step{Kind: StepAwait, Key: key}); err != nil {
-		return nil, wrap("await", key, err)
-	}
-	n.svc.stats.Awaits++
-	if now := n.compare(known); now != nil {
-		n.svc.mu.Unlock()
-		return now, nil
-	}
-	// Subscribed under the same lock as the read: no change gets in between.
-	w := &waiter{woken: make(chan struct{}, 1)}
-	watches := w.few[:0]
-	if len(known) > len(w.few) {
-		watches = make([]watch, 0, len(known))
-	}
-	for _, e := range known {
-		watches = append(watches, watch{w: w, n: n.svc.node(e.Key)})
-		n.svc.subscribe(&watches[len(watches)-1])
-	}
-	n.svc.mu.Unlock()
-
-	var now []backend.Entry
-	err := n.wait(ctx, w, watches, key, func() bool {
-		now = n.compare(known)
-		return now != nil
+	var w *waiter
+	var watches []watch
+	defer func() { n.unwatch(watches) }()
+	now, err := ask(ctx, n, Step{Kind: StepAwait, Key: key}, func() []backend.Entry {
+		n.svc.stats.Awaits++
+		now := n.compare(known)
+		if now != nil || w != nil {
+			return now
+		}
+		// Subscribed under the same lock as the read: no change gets in between.
+		w = &waiter{woken: make(chan struct{}, 1)}
+		watches = w.few[:0]
+		if len(known) > len(w.few) {
+			watches = make([]watch, 0, len(known))
+		}
+		for _, e := range known {
+			watches = append(watches, watch{w: w, n: n.svc.node(e.Key)})
+			n.svc.subscribe(&watches[len(watches)-1])
+		}
+		return nil
 	})
+	if err == nil && now == nil {
+		now, err = wait(ctx, n, w, key, func() ([]backend.Entry, bool) {
+			now := n.compare(known)
+			return now, now != nil
+		})
+	}
 	if err != nil {
 		return nil, wrap("await", key, err)
 	}
@@ -123,66 +125,89 @@ func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, wrap("await list", "", err)
 	}
-	if err := n.enter(ctx, Step{Kind: StepAwaitList, Key: dir}); err != nil {
-		return backend.Listing{}, wrap("await list", dir, err)
-	}
-	n.svc.stats.AwaitLists++
-	changed := func() bool {
+	changed := func() (backend.Listing, bool) {
 		rev, exists := n.svc.listRev(dir)
-		return exists && rev != known.Rev || !exists && len(known.Keys) > 0
-	}
-	if changed() {
-		defer n.svc.mu.Unlock()
-		return n.svc.list(dir), nil
-	}
-	w := &waiter{woken: make(chan struct{}, 1)}
-	w.few[0] = watch{w: w, n: n.svc.node(dir), dir: true}
-	n.svc.subscribe(&w.few[0])
-	n.svc.mu.Unlock()
-
-	var now backend.Listing
-	err := n.wait(ctx, w, w.few[:1], dir, func() bool {
-		if !changed() {
-			return false
+		if exists && rev != known.Rev || !exists && len(known.Keys) > 0 {
+			return n.svc.list(dir), true
 		}
-		now = n.svc.list(dir)
-		return true
+		return known, false
+	}
+	type reading struct {
+		backend.Listing
+		changed bool
+	}
+	var w *waiter
+	var watches []watch
+	defer func() { n.unwatch(watches) }()
+	now, err := ask(ctx, n, Step{Kind: StepAwaitList, Key: dir}, func() reading {
+		n.svc.stats.AwaitLists++
+		l, ok := changed()
+		if !ok && w == nil {
+			w = &waiter{woken: make(chan struct{}, 1)}
+			w.few[0] = watch{w: w, n: n.svc.node(dir), dir: true}
+			watches = w.few[:1]
+			n.svc.subscribe(&watches[0])
+		}
+		return reading{l, ok}
 	})
+	if err == nil && !now.changed {
+		now.Listing, err = wait(ctx, n, w, dir, changed)
+	}
 	if err != nil {
 		return backend.Listing{}, wrap("await list", dir, err)
 	}
-	return now, nil
+	return now.Listing, nil
 }
 
-// wait blocks until a wake-up is delivered that done says is the one, with the
-// service locked for done, and gives up the watches.
-func (n *session) wait(ctx context.Context, w *waiter, watches []watch, key string, done func() bool) error {
-	defer func() {
-		n.svc.mu.Lock()
-		defer n.svc.mu.Unlock()
-		for i := range watches {
-			n.svc.unsubscribe(&watches[i])
-		}
-	}()
+// unwatch gives up watches.
+func (n *session) unwatch(watches []watch) {
+	if len(watches) == 0 {
+		return
+	}
+	n.svc.mu.Lock()
+	defer n.svc.mu.Unlock()
+	for i := range watches {
+		n.svc.unsubscribe(&watches[i])
+	}
+}
+
+// wait blocks until a wake-up is delivered that read says is the one, with the service
+// locked for read, and returns what it has read.
+func wait[T any](ctx context.Context, n *session, w *waiter, key string, read func() (T, bool)) (T, error) {
+	var none T
 	for {
 		select {
 		case <-w.woken:
 		case <-n.lost:
-			return backend.ErrSessionLost
+			return none, backend.ErrSessionLost
 		case <-ctx.Done():
-			return ctx.Err()
+			return none, ctx.Err()
 		}
 		if err := n.deliver(ctx); err != nil {
-			return err
+			return none, err
 		}
-		if err := n.enter(ctx, Step{Kind: StepWake, Key: key}); err != nil {
-			return err
-		}
-		n.svc.stats.Wakeups++
-		ok := done()
-		n.svc.mu.Unlock()
-		if ok {
-			return nil
+		for arrived := false; !arrived; {
+			if err := n.enter(ctx, Step{Kind: StepWake, Key: key}); err != nil {
+				return none, err
+			}
+			n.svc.stats.Wakeups++
+			if n.unknown() {
+				n.svc.mu.Unlock()
+				return none, backend.ErrSessionLost
+			}
+			now, ok := read()
+			if !ok {
+				n.svc.mu.Unlock()
+				break
+			}
+			var err error
+			if arrived, err = n.travel(ctx, &n.back); err != nil {
+				return none, err
+			}
+			if arrived {
+				n.svc.mu.Unlock()
+				return now, nil
+			}
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -16,6 +15,8 @@ type request struct {
 	out  []backend.Entry
 	key  string // what err is about
 	err  error
+	// abandoned says that its caller has given up, and it may still be under way.
+	abandoned bool
 }
 
 // Commit implements backend.Session. While the session is suspended it is not sent.
@@ -41,9 +42,9 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		return nil, wrap("commit", key, err)
 	}
 	var req request
-	for sent := false; ; sent = true {
+	for sent, done := false, false; ; sent = true {
 		step := Step{Kind: StepCommit, Key: key, Ops: ops}
-		if req.done {
+		if done {
 			step.Kind = StepResolve
 		}
 		if err := n.enter(ctx, step); err != nil {
@@ -52,15 +53,26 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 			}
 			return nil, n.giveUp(&req, ops, key, err)
 		}
-		again, delay := n.send(&req, guards, ops)
-		if !again {
+		if done {
+			n.resolve(&req, ops)
+			n.svc.mu.Unlock()
 			break
 		}
-		if delay > 0 {
-			n.sleep(ctx, delay)
+		n.svc.stats.Commits++
+		f := n.client.fault(ops)
+		answer := n.send(f.underWay(), func() bool { return n.serve(&req, f, guards, ops) })
+		n.svc.mu.Unlock()
+		if n.hears(ctx, answer) {
+			break
+		}
+		if f.kind == delayReply {
+			_ = n.sleep(ctx, f.delay) // enter says what has ended it
 		} else {
 			n.reconnect()
 		}
+		n.svc.mu.Lock()
+		done = req.done
+		n.svc.mu.Unlock()
 	}
 	if req.err != nil {
 		return nil, wrap("commit", req.key, req.err)
@@ -86,16 +98,12 @@ func (s *Service) fits(guards []backend.Guard, ops []backend.Op) error {
 	return nil
 }
 
-// send has the service do the request unless it has, with svc.mu locked, and
-// unlocks it. again says that the reply did not get through, for now.
-func (n *session) send(req *request, guards []backend.Guard, ops []backend.Op) (again bool, delay time.Duration) {
-	defer n.svc.mu.Unlock()
-	if req.done {
-		n.resolve(req, ops)
-		return false, 0
+// serve is the arrival of a request, with the service locked. answered says that it is
+// answered.
+func (n *session) serve(req *request, f fault, guards []backend.Guard, ops []backend.Op) (answered bool) {
+	if n.client.down() || n.broken || n.unknown() {
+		return false
 	}
-	n.svc.stats.Commits++
-	f := n.client.fault(ops)
 	if f.kind != loseRequest {
 		req.out, req.key, req.err = n.svc.commit(n, guards, ops)
 		req.done = true
@@ -104,14 +112,15 @@ func (n *session) send(req *request, guards []backend.Guard, ops []backend.Op) (
 	case loseRequest, loseReply:
 		n.broken = true
 		n.suspend()
+		return false
 	case cutReply:
 		n.client.suspend()
-	case delayReply:
-		return true, f.delay
-	default:
-		return false, 0
+		return false
 	}
-	return true, 0
+	if req.abandoned {
+		n.tidy(req, ops)
+	}
+	return f.kind != delayReply
 }
 
 // resolve takes back a reply that has come too late: what was made is gone already,
@@ -137,30 +146,29 @@ func (n *session) reconnect() {
 	n.resume()
 }
 
-func (n *session) sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-n.lost:
-	case <-ctx.Done():
-	}
-}
-
 // giveUp leaves a request whose outcome the process could not learn. What it made
 // is removed as soon as the session is in touch, so that it cannot stay behind
 // without anybody knowing of it.
 func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) error {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
-	if req.done && req.err == nil {
-		for i, op := range ops {
-			if op.Ephemeral() {
-				n.discard(req.out[i])
-			}
-		}
+	req.abandoned = true
+	if req.done {
+		n.tidy(req, ops)
 	}
 	return wrap("commit", key, fmt.Errorf("%w: %w", backend.ErrIndeterminate, err))
+}
+
+// tidy removes what a request has made that nobody waits for any more.
+func (n *session) tidy(req *request, ops []backend.Op) {
+	if req.err != nil {
+		return
+	}
+	for i, op := range ops {
+		if op.Ephemeral() {
+			n.discard(req.out[i])
+		}
+	}
 }
 
 // errNotOurs refuses a Drop of what this session does not own.
@@ -171,7 +179,19 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := backend.CheckKey(e.Key); err != nil {
 		return wrap("drop", "", err)
 	}
-	if err := n.enter(ctx, Step{Kind: StepDrop, Key: e.Key}); err != nil {
+	refused, err := ask(ctx, n, Step{Kind: StepDrop, Key: e.Key}, func() error {
+		n.svc.stats.Drops++
+		have := n.svc.nodes[e.Key]
+		switch {
+		case have == nil || !have.entry.Exists() || have.entry.Rev != e.Rev:
+			return nil
+		case have.owner != n:
+			return fmt.Errorf("%w: %w", backend.ErrGuard, errNotOurs)
+		}
+		n.discard(e)
+		return nil
+	})
+	if err != nil {
 		n.svc.mu.Lock()
 		defer n.svc.mu.Unlock()
 		if n.now() == backend.Lost { // also if ctx has ended: there is nothing left to do
@@ -180,15 +200,8 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 		n.discard(e)
 		return wrap("drop", e.Key, fmt.Errorf("not confirmed yet: %w", err))
 	}
-	defer n.svc.mu.Unlock()
-	n.svc.stats.Drops++
-	have := n.svc.nodes[e.Key]
-	if have == nil || !have.entry.Exists() || have.entry.Rev != e.Rev {
-		return nil
+	if refused != nil {
+		return wrap("drop", e.Key, refused)
 	}
-	if have.owner != n {
-		return wrap("drop", e.Key, fmt.Errorf("%w: %w", backend.ErrGuard, errNotOurs))
-	}
-	n.discard(e)
 	return nil
 }

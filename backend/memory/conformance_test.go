@@ -14,6 +14,10 @@ func TestConformance(t *testing.T) {
 	triesAll(t, conformance.TestBackend(t, memtest.Service(ttl)))
 }
 
+func TestConformanceLate(t *testing.T) {
+	triesAll(t, conformance.TestBackend(t, memtest.Late(ttl)))
+}
+
 // triesAll checks that memory can do everything but be several servers.
 func triesAll(t *testing.T, report conformance.Report) {
 	t.Helper()
@@ -35,7 +39,7 @@ func TestConformanceMetered(t *testing.T) {
 }
 
 func TestConformanceMeteredShare(t *testing.T) {
-	conformance.TestBackend(t, memtest.Metered(memtest.Shared(memtest.Service(ttl))))
+	conformance.TestBackend(t, memtest.Metered(memtest.Shared(memtest.Late(ttl))))
 }
 
 func TestConformanceShareOfMetered(t *testing.T) {

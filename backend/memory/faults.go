@@ -44,12 +44,21 @@ const (
 	cutReply
 	loseRequest
 	delayReply
+	delayRequest
 )
 
 type fault struct {
 	kind  faultKind
 	match Match
 	delay time.Duration
+}
+
+// underWay is by how much the request is late.
+func (f fault) underWay() time.Duration {
+	if f.kind == delayRequest {
+		return f.delay
+	}
+	return 0
 }
 
 func (c *Client) arm(f fault) {
@@ -96,6 +105,14 @@ func (c *Client) DelayReply(match Match, d time.Duration) {
 	c.arm(fault{kind: delayReply, match: match, delay: d})
 }
 
+// DelayRequest keeps the next commit that match picks under way for d longer; others of the
+// same session may overtake it. If ctx ends or the session is lost before, Commit returns
+// ErrIndeterminate, and the commit happens all the same when it arrives, unless the service has
+// dropped the session by then. What it makes that nobody waits for is removed at once.
+func (c *Client) DelayRequest(match Match, d time.Duration) {
+	c.arm(fault{kind: delayRequest, match: match, delay: d})
+}
+
 // DelayWakeups makes Await and AwaitList notice changes d later, from now on. Zero
 // ends it.
 func (c *Client) DelayWakeups(d time.Duration) {
@@ -125,8 +142,8 @@ func (c *Client) HoldWakeups() (release func()) {
 }
 
 // Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become
-// Suspended, and Lost when their windows pass; a margin later the service drops
-// them.
+// Suspended as soon as the process notices (Options.Detect), and Lost when their windows pass;
+// a margin later the service drops them.
 func (c *Client) Suspend() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
@@ -165,13 +182,36 @@ func (c *Client) Expire() {
 			continue
 		}
 		// Where the process can hear of it, it hears of it first.
-		if n.state == backend.Live {
+		if n.inTouch() {
 			n.lose()
 		}
 		c.svc.stats.Expired++
 		n.end()
-		if n.state == backend.Suspended {
-			n.watchClock(n.deadline()) // end stopped the timer that ends the window
+		if n.state != backend.Lost {
+			n.watchClock(n.due()) // end stopped the timer that ends the window
+		}
+	}
+}
+
+// Revoke is an operator who ends all sessions of the process in the service. As with Expire the
+// service drops them now, but the process is the last to hear of it, after others have seen that
+// its entries are gone: with the answer to its next call, with the notice of a change that it
+// waits for, or with the answer to a heartbeat, within a third of the timeout.
+func (c *Client) Revoke() {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	for _, n := range c.svc.sessions {
+		if n.client != c {
+			continue
+		}
+		c.svc.stats.Expired++
+		if inTouch := n.inTouch(); inTouch {
+			n.beat = n.lastBeat(time.Now())
+			n.end()
+			n.watchClock(n.beat.Add(n.ttl / 3))
+		} else {
+			n.end()
+			n.watchClock(n.due()) // end stopped the timer that ends the window
 		}
 	}
 }
@@ -202,7 +242,7 @@ func (s *Service) Start() {
 		c.resume()
 	}
 	for _, n := range s.sessions {
-		if n.state != backend.Live {
+		if !n.inTouch() {
 			n.expires = time.Now().Add(n.ttl)
 			n.watchClock(time.Now())
 		}

@@ -29,6 +29,18 @@ type Options struct {
 	// together, and of the bytes in their keys and values. Zero means none.
 	MaxOps, MaxBytes int
 
+	// Latency, if set, draws for how long a message is under way between a process and the
+	// service: a request, its answer, the notice of a change. Messages of a session overtake
+	// each other in neither direction. One that is under way when its caller gives up arrives
+	// all the same, and one whose link is dead when it should arrive is lost. Heartbeats take no
+	// time. It is called with the service locked and must not call it.
+	Latency func() time.Duration
+
+	// Detect is for how long a process takes a link for alive that has gone dead: its
+	// sessions stay Live so long, while their windows run out and calls get no answer. Zero:
+	// it notices at once.
+	Detect time.Duration
+
 	// Intercept, if set, is called before each operation takes effect and before
 	// each wake-up is delivered, on the goroutine of the caller that waits for it
 	// and without locks: while it blocks, that step is held back and all else goes

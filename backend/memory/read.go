@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,13 +13,14 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, wrap("get", "", err)
 	}
-	if err := n.enter(ctx, Step{Kind: StepGet, Key: key}); err != nil {
+	e, err := ask(ctx, n, Step{Kind: StepGet, Key: key}, func() backend.Entry {
+		n.svc.stats.Gets++
+		return n.svc.lookup(key)
+	})
+	switch {
+	case err != nil:
 		return backend.Entry{}, wrap("get", key, err)
-	}
-	defer n.svc.mu.Unlock()
-	n.svc.stats.Gets++
-	e := n.svc.lookup(key)
-	if !e.Exists() {
+	case !e.Exists():
 		return backend.Entry{}, wrap("get", key, backend.ErrNoEntry)
 	}
 	return e, nil
@@ -29,12 +31,14 @@ func (n *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, wrap("list", "", err)
 	}
-	if err := n.enter(ctx, Step{Kind: StepList, Key: dir}); err != nil {
+	l, err := ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {
+		n.svc.stats.Lists++
+		return n.svc.list(dir)
+	})
+	if err != nil {
 		return backend.Listing{}, wrap("list", dir, err)
 	}
-	defer n.svc.mu.Unlock()
-	n.svc.stats.Lists++
-	return n.svc.list(dir), nil
+	return l, nil
 }
 
 // listRev returns the Rev of dir's listing. A directory that is gone lists like an
@@ -76,14 +80,25 @@ func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if err := backend.CheckKey(e.Key); err != nil {
 		return backend.Entry{}, wrap("predecessor", "", err)
 	}
-	if err := n.enter(ctx, Step{Kind: StepPredecessor, Key: e.Key}); err != nil {
+	type answer struct {
+		entry backend.Entry
+		err   error
+	}
+	got, err := ask(ctx, n, Step{Kind: StepPredecessor, Key: e.Key}, func() answer {
+		n.svc.stats.Predecessors++
+		before, err := n.svc.predecessor(e)
+		return answer{before, err}
+	})
+	if err = cmp.Or(err, got.err); err != nil {
 		return backend.Entry{}, wrap("predecessor", e.Key, err)
 	}
-	defer n.svc.mu.Unlock()
-	n.svc.stats.Predecessors++
-	own := n.svc.nodes[e.Key]
+	return got.entry, nil
+}
+
+func (s *Service) predecessor(e backend.Entry) (backend.Entry, error) {
+	own := s.nodes[e.Key]
 	if own == nil || !own.entry.Exists() || own.entry.Rev != e.Rev {
-		return backend.Entry{}, wrap("predecessor", e.Key, backend.ErrNoEntry)
+		return backend.Entry{}, backend.ErrNoEntry
 	}
 	before := own.prev
 	if !own.queued {

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // A session has no goroutine, and no timer while it is in touch: its heartbeats
 // are arithmetic. They are sent and received at beat, beat+TTL/3, beat+2·TTL/3 …
-// for as long as it is Live, and at beat for the last time once it is not.
+// for as long as it is in touch, and at beat for the last time once it is not.
 type session struct {
 	svc    *Service
 	client *Client
@@ -22,21 +23,26 @@ type session struct {
 	// Guarded by svc.mu.
 	state   backend.State
 	beat    time.Time
-	expires time.Time     // when the service drops it, unless it is Live
+	expires time.Time     // when the service drops it, unless it is in touch
+	silent  bool          // its link is dead, and it is Live as long as it has not noticed
+	notices time.Time     // when it will, if it is silent
 	ended   bool          // the service has dropped it
 	broken  bool          // its connection is gone for a moment
-	moved   chan struct{} // closed when state changes; nil: nobody waits
-	timer   *time.Timer   // runs while not Live and not ended
+	moved   chan struct{} // closed when state or silent changes; nil: nobody waits
+	timer   *time.Timer   // runs while not in touch and not ended
+	there   time.Time     // when its latest request arrives at the service
+	back    time.Time     // when the latest answer to it arrives
 	orphans []backend.Entry
 	owned   *node // its entries
 }
 
-// Open implements backend.Backend. It never blocks: a service that is stopped and
-// a process that is suspended get ErrUnavailable at once.
+// Open implements backend.Backend. It blocks only while its message is under way: a service
+// that is stopped and a process that is suspended get ErrUnavailable.
 func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
 	s := c.svc
 	s.step(Step{Client: c.name, Kind: StepOpen})
-	if err := ctx.Err(); err != nil {
+	err := ctx.Err()
+	if err != nil {
 		return nil, wrap("open", "", err)
 	}
 	ttl := o.TTL
@@ -48,21 +54,31 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 	if margin <= 0 {
 		margin = ttl / 10
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.down() {
-		return nil, wrap("open", "", backend.ErrUnavailable)
-	}
-	s.named++
-	s.stats.Opens++
 	n := &session{
-		svc: s, client: c, id: fmt.Sprintf("s%d", s.named),
-		ttl: ttl, margin: min(margin, ttl/2), lost: make(chan struct{}),
+		svc: s, client: c, ttl: ttl, margin: min(margin, ttl/2), lost: make(chan struct{}),
 		state: backend.Live, beat: time.Now(),
 	}
-	s.sessions[n.id] = n
-	c.open[n] = struct{}{}
-	return n, nil
+	s.mu.Lock()
+	granted := n.send(0, func() bool {
+		if c.down() || n.state == backend.Lost {
+			return false
+		}
+		s.named++
+		s.stats.Opens++
+		n.id = fmt.Sprintf("s%d", s.named)
+		s.sessions[n.id] = n
+		c.open[n] = struct{}{}
+		return true
+	})
+	s.mu.Unlock()
+	if n.hears(ctx, granted) {
+		return n, nil
+	}
+	err = cmp.Or(ctx.Err(), backend.ErrUnavailable)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n.lose() // if the service has granted it, it will drop it in time
+	return nil, wrap("open", "", err)
 }
 
 // Open implements backend.Backend.
@@ -88,7 +104,7 @@ func (n *session) deadline() time.Time {
 }
 
 func (n *session) lastBeat(now time.Time) time.Time {
-	if n.state != backend.Live {
+	if !n.inTouch() || n.ended {
 		return n.beat
 	}
 	every := n.ttl / 3
@@ -102,11 +118,20 @@ func (n *session) State() backend.State {
 	return n.now()
 }
 
+// inTouch tells whether messages and heartbeats get through.
+func (n *session) inTouch() bool { return n.state == backend.Live && !n.silent }
+
 // now returns the state, after a look at the clock: the timer may be late, and a
 // window that has passed must not be taken for open meanwhile.
 func (n *session) now() backend.State {
-	if n.state == backend.Suspended && !time.Now().Before(n.deadline()) {
+	now := time.Now()
+	switch {
+	case n.state == backend.Lost || n.inTouch():
+	case !now.Before(n.deadline()):
 		n.lose()
+	case n.silent && !now.Before(n.notices):
+		n.silent = false
+		n.move(backend.Suspended)
 	}
 	return n.state
 }
@@ -144,7 +169,7 @@ func (n *session) move(to backend.State) {
 	}
 }
 
-// enter returns with the service locked and the session Live, as soon as it is.
+// enter returns with the service locked and the session in touch, as soon as it is.
 func (n *session) enter(ctx context.Context, step Step) error {
 	intercept := n.svc.opts.Intercept != nil
 	for {
@@ -152,16 +177,16 @@ func (n *session) enter(ctx context.Context, step Step) error {
 			return err
 		}
 		n.svc.mu.Lock()
-		state := n.now()
-		if state == backend.Live && !intercept {
+		lost, inTouch := n.now() == backend.Lost, n.inTouch()
+		if inTouch && !intercept {
 			return nil
 		}
 		moved := n.onMove()
 		n.svc.mu.Unlock()
-		switch state {
-		case backend.Lost:
+		switch {
+		case lost:
 			return backend.ErrSessionLost
-		case backend.Live:
+		case inTouch:
 			step.Client, step.Session = n.client.name, n.id
 			n.svc.step(step)
 			intercept = false
@@ -174,6 +199,137 @@ func (n *session) enter(ctx context.Context, step Step) error {
 	}
 }
 
+// ask sends the service a question until there is an answer, which answer finds with the
+// service locked. An answer that is not waited for changes nothing, so it takes no goroutine.
+func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T, error) {
+	var none T
+	for {
+		if err := n.enter(ctx, step); err != nil {
+			return none, err
+		}
+		if arrived, err := n.travel(ctx, &n.there); err != nil {
+			return none, err
+		} else if !arrived {
+			continue
+		}
+		if n.unknown() {
+			n.svc.mu.Unlock()
+			return none, backend.ErrSessionLost
+		}
+		got := answer()
+		arrived, err := n.travel(ctx, &n.back)
+		if err != nil {
+			return none, err
+		}
+		if !arrived {
+			continue
+		}
+		n.svc.mu.Unlock()
+		return got, nil
+	}
+}
+
+// unknown tells whether the service does not know the session any more, and has the process
+// hear of it.
+func (n *session) unknown() bool {
+	if n.ended {
+		n.lose()
+	}
+	return n.ended
+}
+
+// travel takes as long as a message of the caller's, in the direction given by its latest
+// arrival there. It is called with the service locked, and returns so if the message arrives.
+func (n *session) travel(ctx context.Context, latest *time.Time) (arrived bool, err error) {
+	d := n.way(latest)
+	if d == 0 {
+		return true, nil
+	}
+	n.svc.mu.Unlock()
+	if err := n.sleep(ctx, d); err != nil {
+		return false, err
+	}
+	n.svc.mu.Lock()
+	if !n.inTouch() {
+		n.svc.mu.Unlock()
+		return false, nil
+	}
+	return true, nil
+}
+
+// way is how long a message of the session takes that is sent now, in the direction given by its
+// latest arrival there. It is called with the service locked.
+func (n *session) way(latest *time.Time) time.Duration {
+	if n.svc.opts.Latency == nil {
+		return 0
+	}
+	now := time.Now()
+	at := now.Add(n.svc.opts.Latency())
+	if !at.After(*latest) {
+		at = latest.Add(1)
+	}
+	*latest = at
+	return at.Sub(now)
+}
+
+// sleep returns nil after d, unless the session is lost or ctx ends before.
+func (n *session) sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-n.lost:
+		return backend.ErrSessionLost
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// send sends a message whose effect does not depend on anybody's waiting: at happens when it
+// arrives, late by so much more than others, and tells whether it is answered. The channel says
+// whether the answer has come back. send and at are called with the service locked.
+func (n *session) send(late time.Duration, at func() (answered bool)) <-chan bool {
+	back := make(chan bool, 1)
+	n.svc.after(n.way(&n.there)+late, func() {
+		if !at() {
+			back <- false
+			return
+		}
+		n.svc.after(n.way(&n.back), func() { back <- !n.client.down() && !n.broken })
+	})
+	return back
+}
+
+// hears tells whether an answer has come, before the session is lost or ctx ends.
+func (n *session) hears(ctx context.Context, answer <-chan bool) bool {
+	select {
+	case ok := <-answer:
+		return ok // though ctx may have ended, too
+	default:
+	}
+	select {
+	case ok := <-answer:
+		return ok
+	case <-n.lost:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// after calls do after d, with the service locked, as the caller has it.
+func (s *Service) after(d time.Duration, do func()) {
+	if d == 0 {
+		do()
+		return
+	}
+	time.AfterFunc(d, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		do()
+	})
+}
+
 func (s *Service) step(step Step) {
 	if s.opts.Intercept != nil {
 		s.opts.Intercept(step)
@@ -182,11 +338,24 @@ func (s *Service) step(step Step) {
 
 // suspend stops the heartbeats.
 func (n *session) suspend() {
-	if n.state != backend.Live {
+	if !n.inTouch() {
 		return
 	}
 	n.freeze()
+	if d := n.svc.opts.Detect; d > 0 && !n.broken {
+		n.silent, n.notices = true, time.Now().Add(d)
+		n.watchClock(n.due())
+		return
+	}
 	n.move(backend.Suspended)
+}
+
+// due is when the process notices something by its clock.
+func (n *session) due() time.Time {
+	if n.silent && n.notices.Before(n.deadline()) {
+		return n.notices
+	}
+	return n.deadline()
 }
 
 // freeze fixes the last heartbeat, and sees to what follows from there being no more.
@@ -210,11 +379,14 @@ func (n *session) watchClock(t time.Time) {
 func (n *session) tick() {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
-	if n.state == backend.Live {
+	if n.inTouch() {
+		if n.ended {
+			n.lose() // the answer to a heartbeat: see Revoke
+		}
 		return
 	}
-	if n.now() == backend.Suspended {
-		n.watchClock(n.deadline())
+	if n.now() != backend.Lost {
+		n.watchClock(n.due())
 		return
 	}
 	if n.ended || n.svc.stopped {
@@ -231,7 +403,7 @@ func (n *session) tick() {
 // resume brings the session back if it is not over. A heartbeat goes first, then
 // what was left undone.
 func (n *session) resume() {
-	if n.client.down() || n.broken || n.now() != backend.Suspended {
+	if n.client.down() || n.broken || n.now() == backend.Lost || n.inTouch() {
 		return
 	}
 	if n.ended {
@@ -240,6 +412,7 @@ func (n *session) resume() {
 	}
 	n.timer.Stop()
 	n.beat = time.Now()
+	n.silent = false
 	n.move(backend.Live)
 	for _, e := range n.orphans {
 		n.discard(e)
@@ -249,12 +422,12 @@ func (n *session) resume() {
 
 // discard removes an entry of this session now, or when it is back in touch.
 func (n *session) discard(e backend.Entry) {
-	switch n.state {
-	case backend.Suspended:
+	switch {
+	case n.state == backend.Lost:
+		return // it dies with the session
+	case !n.inTouch():
 		n.orphans = append(n.orphans, e)
 		return
-	case backend.Lost:
-		return // it dies with the session
 	}
 	have := n.svc.nodes[e.Key]
 	if n.ended || have == nil || have.entry.Rev != e.Rev || have.owner != n {
@@ -269,9 +442,10 @@ func (n *session) lose() {
 	if n.state == backend.Lost {
 		return
 	}
-	if n.state == backend.Live {
+	if n.inTouch() {
 		n.freeze()
 	}
+	n.silent = false
 	n.move(backend.Lost)
 	n.orphans = nil
 	close(n.lost)
@@ -296,24 +470,35 @@ func (n *session) end() {
 	}
 }
 
-// Close implements backend.Session. It does not block. Out of touch, it returns
-// ErrUnavailable, and the service drops the entries when the session times out; a
-// later call may still find it in touch.
+// Close implements backend.Session. It blocks only while its message is under way. Out of
+// touch, it returns ErrUnavailable, and the service drops the entries when the session times
+// out; a later call may still find it in touch.
 func (n *session) Close(ctx context.Context) error {
 	n.svc.mu.Lock()
 	n.lose()
 	n.svc.mu.Unlock()
 	n.svc.step(Step{Client: n.client.name, Session: n.id, Kind: StepClose})
 	n.svc.mu.Lock()
-	defer n.svc.mu.Unlock()
-	switch {
-	case n.client.down() || n.broken:
-		return wrap("close", "", backend.ErrUnavailable)
-	case !n.ended:
-		n.svc.stats.Closes++
-		n.end()
+	closed := n.send(0, func() (heard bool) {
+		if n.client.down() || n.broken {
+			return false
+		}
+		if !n.ended {
+			n.svc.stats.Closes++
+			n.end()
+		}
+		return true
+	})
+	n.svc.mu.Unlock()
+	select {
+	case confirmed := <-closed:
+		if confirmed {
+			return nil
+		}
+	case <-ctx.Done():
+		return wrap("close", "", fmt.Errorf("%w: %w", backend.ErrUnavailable, ctx.Err()))
 	}
-	return nil
+	return wrap("close", "", backend.ErrUnavailable)
 }
 
 // own and disown keep the list of the session's entries.

@@ -4,6 +4,7 @@ package memtest
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -19,12 +20,42 @@ const (
 )
 
 // Service returns a function that makes an empty service, for sessions of this timeout.
+// Nothing takes time there but what a rule has wait.
 func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
-	return func(testing.TB) *conformance.Service { return newService(ttl) }
+	return func(testing.TB) *conformance.Service {
+		return newService(ttl, memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes})
+	}
 }
 
-func newService(ttl time.Duration) *conformance.Service {
-	svc := memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes})
+// Late is Service with the manners of a real one, drawn at random: its messages take time, a few
+// of them long; a process notices late that its link is dead, and last that its session has
+// ended.
+func Late(ttl time.Duration) func(testing.TB) *conformance.Service {
+	return func(testing.TB) *conformance.Service {
+		svc := newService(ttl, memory.Options{
+			MaxOps: MaxOps, MaxBytes: MaxBytes,
+			Latency: func() time.Duration {
+				if rand.N(16) == 0 {
+					return rand.N(ttl / 300)
+				}
+				return rand.N(ttl / 10000)
+			},
+			Detect: ttl / 20,
+		})
+		svc.Name += ", late messages"
+		svc.Slow = ttl / 10
+		own := svc.Client
+		svc.Client = func(t testing.TB) *conformance.Client {
+			c := own(t)
+			c.Expire = c.Backend.(*memory.Client).Revoke
+			return c
+		}
+		return svc
+	}
+}
+
+func newService(ttl time.Duration, opts memory.Options) *conformance.Service {
+	svc := memory.New(opts)
 	clients := 0
 	return &conformance.Service{
 		Name:    "memory",
