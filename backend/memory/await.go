@@ -201,7 +201,7 @@ func wait[T any](ctx context.Context, n *session, w *waiter, key string, read fu
 				break
 			}
 			var err error
-			if arrived, err = n.travel(ctx, &n.back); err != nil {
+			if arrived, err = n.travel(ctx, fromService); err != nil {
 				return none, err
 			}
 			if arrived {

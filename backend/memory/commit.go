@@ -62,7 +62,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		f := n.client.fault(ops)
 		answer := n.send(f.underWay(), func() bool { return n.serve(&req, f, guards, ops) })
 		n.svc.mu.Unlock()
-		if n.hears(ctx, answer) {
+		if answer.comes(ctx, n.lost) {
 			break
 		}
 		if f.kind == delayReply {

@@ -24,17 +24,27 @@ type session struct {
 	state   backend.State
 	beat    time.Time
 	expires time.Time     // when the service drops it, unless it is in touch
-	silent  bool          // its link is dead, and it is Live as long as it has not noticed
-	notices time.Time     // when it will, if it is silent
+	notices time.Time     // zero, or: its link is dead, and it is Live until it notices then
 	ended   bool          // the service has dropped it
 	broken  bool          // its connection is gone for a moment
 	moved   chan struct{} // closed when state or silent changes; nil: nobody waits
 	timer   *time.Timer   // runs while not in touch and not ended
-	there   time.Time     // when its latest request arrives at the service
-	back    time.Time     // when the latest answer to it arrives
+	delays  *delays       // nil: its messages take no time
 	orphans []backend.Entry
 	owned   *node // its entries
 }
+
+// delays are those of a session's messages.
+type delays struct {
+	latest [2]time.Time // when the latest one arrives, by direction
+}
+
+type direction int
+
+const (
+	toService direction = iota
+	fromService
+)
 
 // Open implements backend.Backend. It blocks only while its message is under way: a service
 // that is stopped and a process that is suspended get ErrUnavailable.
@@ -58,6 +68,9 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 		svc: s, client: c, ttl: ttl, margin: min(margin, ttl/2), lost: make(chan struct{}),
 		state: backend.Live, beat: time.Now(),
 	}
+	if s.opts.Latency != nil {
+		n.delays = new(delays)
+	}
 	s.mu.Lock()
 	granted := n.send(0, func() bool {
 		if c.down() || n.state == backend.Lost {
@@ -71,7 +84,7 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 		return true
 	})
 	s.mu.Unlock()
-	if n.hears(ctx, granted) {
+	if granted.comes(ctx, nil) {
 		return n, nil
 	}
 	err = cmp.Or(ctx.Err(), backend.ErrUnavailable)
@@ -119,7 +132,10 @@ func (n *session) State() backend.State {
 }
 
 // inTouch tells whether messages and heartbeats get through.
-func (n *session) inTouch() bool { return n.state == backend.Live && !n.silent }
+func (n *session) inTouch() bool { return n.state == backend.Live && !n.silent() }
+
+// silent tells whether its link is dead, and it has not noticed.
+func (n *session) silent() bool { return !n.notices.IsZero() }
 
 // now returns the state, after a look at the clock: the timer may be late, and a
 // window that has passed must not be taken for open meanwhile.
@@ -129,8 +145,8 @@ func (n *session) now() backend.State {
 	case n.state == backend.Lost || n.inTouch():
 	case !now.Before(n.deadline()):
 		n.lose()
-	case n.silent && !now.Before(n.notices):
-		n.silent = false
+	case n.silent() && !now.Before(n.notices):
+		n.notices = time.Time{}
 		n.move(backend.Suspended)
 	}
 	return n.state
@@ -207,7 +223,7 @@ func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T,
 		if err := n.enter(ctx, step); err != nil {
 			return none, err
 		}
-		if arrived, err := n.travel(ctx, &n.there); err != nil {
+		if arrived, err := n.travel(ctx, toService); err != nil {
 			return none, err
 		} else if !arrived {
 			continue
@@ -217,7 +233,7 @@ func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T,
 			return none, backend.ErrSessionLost
 		}
 		got := answer()
-		arrived, err := n.travel(ctx, &n.back)
+		arrived, err := n.travel(ctx, fromService)
 		if err != nil {
 			return none, err
 		}
@@ -238,10 +254,10 @@ func (n *session) unknown() bool {
 	return n.ended
 }
 
-// travel takes as long as a message of the caller's, in the direction given by its latest
-// arrival there. It is called with the service locked, and returns so if the message arrives.
-func (n *session) travel(ctx context.Context, latest *time.Time) (arrived bool, err error) {
-	d := n.way(latest)
+// travel takes as long as a message of the caller's. It is called with the service locked, and
+// returns so if the message arrives.
+func (n *session) travel(ctx context.Context, to direction) (arrived bool, err error) {
+	d := n.way(to)
 	if d == 0 {
 		return true, nil
 	}
@@ -257,19 +273,19 @@ func (n *session) travel(ctx context.Context, latest *time.Time) (arrived bool, 
 	return true, nil
 }
 
-// way is how long a message of the session takes that is sent now, in the direction given by its
-// latest arrival there. It is called with the service locked.
-func (n *session) way(latest *time.Time) time.Duration {
-	if n.svc.opts.Latency == nil {
+// way is how long a message of the session takes that is sent now. It is called with the service
+// locked.
+func (n *session) way(to direction) time.Duration {
+	if n.delays == nil {
 		return 0
 	}
-	now := time.Now()
-	at := now.Add(n.svc.opts.Latency())
+	latest := &n.delays.latest[to]
+	at := time.Now().Add(n.svc.opts.Latency())
 	if !at.After(*latest) {
 		at = latest.Add(1)
 	}
 	*latest = at
-	return at.Sub(now)
+	return time.Until(at)
 }
 
 // sleep returns nil after d, unless the session is lost or ctx ends before.
@@ -287,31 +303,38 @@ func (n *session) sleep(ctx context.Context, d time.Duration) error {
 }
 
 // send sends a message whose effect does not depend on anybody's waiting: at happens when it
-// arrives, late by so much more than others, and tells whether it is answered. The channel says
-// whether the answer has come back. send and at are called with the service locked.
-func (n *session) send(late time.Duration, at func() (answered bool)) <-chan bool {
+// arrives, late by so much more than others, and tells whether it is answered. send and at are
+// called with the service locked.
+func (n *session) send(late time.Duration, at func() (answered bool)) answer {
+	if n.delays == nil && late == 0 {
+		return answer{came: at()}
+	}
 	back := make(chan bool, 1)
-	n.svc.after(n.way(&n.there)+late, func() {
+	n.svc.after(n.way(toService)+late, func() {
 		if !at() {
 			back <- false
 			return
 		}
-		n.svc.after(n.way(&n.back), func() { back <- !n.client.down() && !n.broken })
+		n.svc.after(n.way(fromService), func() { back <- !n.client.down() && !n.broken })
 	})
-	return back
+	return answer{later: back}
 }
 
-// hears tells whether an answer has come, before the session is lost or ctx ends.
-func (n *session) hears(ctx context.Context, answer <-chan bool) bool {
-	select {
-	case ok := <-answer:
-		return ok // though ctx may have ended, too
-	default:
+// An answer has come at once or not at all, or says later whether it has.
+type answer struct {
+	came  bool
+	later <-chan bool
+}
+
+// comes tells whether it comes before the session is lost or ctx ends.
+func (a answer) comes(ctx context.Context, lost <-chan struct{}) bool {
+	if a.later == nil {
+		return a.came
 	}
 	select {
-	case ok := <-answer:
-		return ok
-	case <-n.lost:
+	case came := <-a.later:
+		return came
+	case <-lost:
 	case <-ctx.Done():
 	}
 	return false
@@ -343,7 +366,7 @@ func (n *session) suspend() {
 	}
 	n.freeze()
 	if d := n.svc.opts.Detect; d > 0 && !n.broken {
-		n.silent, n.notices = true, time.Now().Add(d)
+		n.notices = time.Now().Add(d)
 		n.watchClock(n.due())
 		return
 	}
@@ -352,7 +375,7 @@ func (n *session) suspend() {
 
 // due is when the process notices something by its clock.
 func (n *session) due() time.Time {
-	if n.silent && n.notices.Before(n.deadline()) {
+	if n.silent() && n.notices.Before(n.deadline()) {
 		return n.notices
 	}
 	return n.deadline()
@@ -412,7 +435,7 @@ func (n *session) resume() {
 	}
 	n.timer.Stop()
 	n.beat = time.Now()
-	n.silent = false
+	n.notices = time.Time{}
 	n.move(backend.Live)
 	for _, e := range n.orphans {
 		n.discard(e)
@@ -445,7 +468,7 @@ func (n *session) lose() {
 	if n.inTouch() {
 		n.freeze()
 	}
-	n.silent = false
+	n.notices = time.Time{}
 	n.move(backend.Lost)
 	n.orphans = nil
 	close(n.lost)
@@ -479,7 +502,7 @@ func (n *session) Close(ctx context.Context) error {
 	n.svc.mu.Unlock()
 	n.svc.step(Step{Client: n.client.name, Session: n.id, Kind: StepClose})
 	n.svc.mu.Lock()
-	closed := n.send(0, func() (heard bool) {
+	closed := n.send(0, func() (answered bool) {
 		if n.client.down() || n.broken {
 			return false
 		}
@@ -490,15 +513,10 @@ func (n *session) Close(ctx context.Context) error {
 		return true
 	})
 	n.svc.mu.Unlock()
-	select {
-	case confirmed := <-closed:
-		if confirmed {
-			return nil
-		}
-	case <-ctx.Done():
-		return wrap("close", "", fmt.Errorf("%w: %w", backend.ErrUnavailable, ctx.Err()))
+	if !closed.comes(ctx, nil) {
+		return wrap("close", "", cmp.Or(ctx.Err(), backend.ErrUnavailable))
 	}
-	return wrap("close", "", backend.ErrUnavailable)
+	return nil
 }
 
 // own and disown keep the list of the session's entries.
