@@ -34,6 +34,14 @@ func (s *Service) Stats() Stats {
 	return out
 }
 
+// Knows tells whether the service knows a session, by its ID: whether it has neither closed nor
+// dropped it.
+func (s *Service) Knows(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[session] != nil
+}
+
 // Entry returns what is under key; its Rev is zero if there is nothing.
 func (s *Service) Entry(key string) backend.Entry {
 	s.mu.Lock()

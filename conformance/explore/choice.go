@@ -13,7 +13,8 @@ import (
 // A choice is one thing that may happen next.
 type choice struct {
 	// label is the choice in a schedule: the candidate's letter, the letter of the
-	// call or fault, a number if there are several alike, and "!" for a lost reply.
+	// call or fault, a number if there are several alike, and "!" for a lost reply or "~" for
+	// a late request.
 	label string
 	by    int
 	fault bool
@@ -91,8 +92,13 @@ func (w *world) choices() []choice {
 			calls = append(slices.Clone(calls[mine:]), calls[:mine]...)
 		}
 		if c.cut && !c.crashed {
-			at.label = c.String() + "R"
-			ends = append(ends, at)
+			end := at
+			end.label = c.String() + "R"
+			for _, k := range c.flight { // one that was late is lost, and sent again now
+				end.reads = append(end.reads, expand(k.reads, c, w.owners, entries)...)
+				end.writes = append(slices.Clone(end.writes), expand(k.writes, c, w.owners, entries)...)
+			}
+			ends = append(ends, end)
 		}
 		if w.faults < w.cfg.Faults {
 			for _, kind := range w.cfg.Kinds {
@@ -100,17 +106,20 @@ func (w *world) choices() []choice {
 					continue
 				}
 				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true}
-				if kind == Expire || kind == Delete {
+				if kind == Expire || kind == Revoke || kind == Delete {
 					f.footprint = at.footprint
 				}
 				faults = append(faults, f)
 			}
 		}
 	}
-	if w.faults < w.cfg.Faults && slices.Contains(w.cfg.Kinds, LoseReply) {
+	for _, kind := range []Fault{LoseReply, Late} {
+		if w.faults == w.cfg.Faults || !slices.Contains(w.cfg.Kinds, kind) {
+			continue
+		}
 		for _, ch := range calls {
-			if ch.mayLose() {
-				ch.label, ch.fault = ch.label+"!", true
+			if ch.isWrite() {
+				ch.label, ch.fault = ch.label+string(rune(kind)), true
 				faults = append(faults, ch)
 			}
 		}
@@ -162,7 +171,9 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 	}
 	t := c.term()
 	switch kind {
-	case Expire, Suspend, Crash:
+	case Expire, Revoke:
+		return !c.cut && c.session.State() == backend.Live && !w.revoked(c.session)
+	case Suspend, Crash:
 		return !c.cut && c.session.State() == backend.Live
 	case Cancel:
 		return c.phase == campaigning && !c.cancelled
@@ -184,27 +195,40 @@ func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Ent
 	return oldest
 }
 
-// expiry is when something happens to a session that has no heartbeats: its window ends,
-// and then the service drops its entries. Zero: nothing will.
-func expiry(s backend.Session, entries []backend.Entry) time.Time {
+// expiry is when something happens to a session by the clock: its window ends, and then the
+// service drops its entries; or a heartbeat tells that it has been revoked. Zero: nothing will.
+func (w *world) expiry(s backend.Session, entries []backend.Entry) time.Time {
 	owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() })
 	switch {
 	case s.State() == backend.Suspended:
 		return s.Deadline()
 	case s.State() == backend.Lost && owns:
-		return s.Deadline().Add(ttl / 10) // memory's margin
+		return s.Deadline().Add(margin)
+	case s.State() == backend.Live && w.revoked(s):
+		return s.Deadline().Add(margin - ttl + ttl/3)
 	}
 	return time.Time{}
 }
 
+// revoked tells whether a session's process has yet to hear that it has ended.
+func (w *world) revoked(s backend.Session) bool {
+	return s.State() != backend.Lost && !w.svc.Knows(s.ID())
+}
+
 // next is when time brings something, zero if it brings nothing.
 func (w *world) next(entries []backend.Entry) (first time.Time) {
+	soonest := func(at time.Time) {
+		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
+			first = at
+		}
+	}
 	for _, c := range w.candidates {
 		for _, s := range c.sessions {
-			if at := expiry(s, entries); !at.IsZero() && (first.IsZero() || at.Before(first)) {
-				first = at
-			}
+			soonest(w.expiry(s, entries))
 		}
+	}
+	for _, r := range w.late {
+		soonest(r.at)
 	}
 	return first
 }
@@ -228,10 +252,10 @@ func (w *world) find(label string) (choice, bool) {
 	case kind < 'a':
 		return f, w.mayFail(c, kind, w.entries())
 	}
-	call, lost := strings.CutSuffix(label, "!")
+	call := strings.TrimRight(label, "!~")
 	for _, ch := range w.calls(i, nil) {
-		if ch.label == call && (!lost || ch.mayLose()) {
-			ch.label, ch.fault = label, lost
+		if fails := call != label; ch.label == call && (!fails || ch.isWrite()) {
+			ch.label, ch.fault = label, fails
 			return ch, true
 		}
 	}
@@ -239,13 +263,21 @@ func (w *world) find(label string) (choice, bool) {
 }
 
 // losesReply tells whether it is a call whose reply is lost.
-func (ch choice) losesReply() bool { return ch.call != nil && ch.fault }
+func (ch choice) losesReply() bool { return ch.fails(LoseReply) }
+
+// isLate tells whether it is a call whose request is late.
+func (ch choice) isLate() bool { return ch.fails(Late) }
+
+func (ch choice) fails(kind Fault) bool {
+	return ch.call != nil && ch.fault && ch.label[len(ch.label)-1] == byte(kind)
+}
 
 // cuts tells whether a link is cut that may come back.
 func (ch choice) cuts() bool { return ch.losesReply() || ch.fault && Fault(ch.label[1]) == Suspend }
 
-// mayLose tells whether the call's reply can be lost: that of a read is asked for again.
-func (ch choice) mayLose() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
+// isWrite tells whether the call is a commit that writes: what is lost of a read is asked for
+// again.
+func (ch choice) isWrite() bool { return strings.IndexByte("ncpsd", ch.call.kind) >= 0 }
 
 // do has the choice happen, returns when all is quiet again, and looks whether the
 // rules hold.
@@ -275,6 +307,10 @@ func (w *world) do(ch choice) {
 			w.last.cut = true
 			w.last.client.CutReply(nil)
 		}
+		if ch.isLate() {
+			w.last.client.DelayRequest(nil, lateBy)
+			w.late = append(w.late, lateRequest{ch.call, time.Now().Add(lateBy)})
+		}
 		w.free(ch.call)
 	default:
 		w.happen(w.candidates[ch.by], Fault(ch.label[1]))
@@ -298,6 +334,15 @@ func (w *world) happen(c *candidate, kind Fault) {
 	switch kind {
 	case Expire:
 		c.client.Expire()
+	case Revoke:
+		w.mu.Lock()
+		for _, e := range w.entries() {
+			if w.owners[e.Session].by == c {
+				w.deleted[e.Rev] = true
+			}
+		}
+		w.mu.Unlock()
+		c.client.Revoke()
 	case Suspend:
 		c.cut = true
 		c.client.Suspend()
@@ -333,6 +378,7 @@ func (w *world) passTime() {
 	}
 	w.moves++
 	time.Sleep(time.Until(first.Round(time.Millisecond)) + time.Millisecond + time.Duration(w.moves)*20*time.Microsecond)
+	w.late = slices.DeleteFunc(w.late, func(r lateRequest) bool { return !time.Now().Before(r.at) })
 }
 
 func (w *world) describe(ch choice) string {
@@ -341,6 +387,8 @@ func (w *world) describe(ch choice) string {
 		return "time passes"
 	case ch.losesReply():
 		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
+	case ch.isLate():
+		return fmt.Sprintf("%s: %s, and the request is late", w.candidates[ch.by], ch.call.text)
 	case ch.call != nil:
 		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
 	case Fault(ch.label[1]) == back:

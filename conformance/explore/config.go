@@ -98,11 +98,18 @@ type Fault byte
 const (
 	// Expire: the service drops the candidate's session, and its process hears of it.
 	Expire Fault = 'E'
+	// Revoke: an operator ends the candidate's session in the service. Its process is the
+	// last to hear of it: with its next call, or when time passes, by a heartbeat.
+	Revoke Fault = 'V'
 	// Suspend: the candidate's link is cut. It comes back at any later moment, or time
 	// passes until the trust window ends, and then until the service drops the session.
 	Suspend Fault = 'S'
 	// LoseReply: a commit is done, and the link is cut before its reply gets through.
 	LoseReply Fault = '!'
+	// Late: the request of a commit is under way until time passes. Whoever waits for it may
+	// give up before; it is done all the same, unless the service has ended the session, or the
+	// link is cut when it arrives.
+	Late Fault = '~'
 	// Cancel: the context of the candidate's campaign ends, and it stands no more.
 	Cancel Fault = 'C'
 	// Resign: the leader resigns while its commit is under way.
@@ -113,12 +120,13 @@ const (
 	Crash Fault = 'K'
 )
 
-// Faults are all kinds. That a wake-up or a request is late is no fault: each one
-// waits until the explorer lets it go, in any case.
-var Faults = []Fault{Expire, Suspend, LoseReply, Cancel, Resign, Delete, Crash}
+// Faults are all kinds. That a wake-up is late is no fault, nor a request for which its caller
+// waits: each one waits until the explorer lets it go, in any case.
+var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Delete, Crash}
 
 var faultNames = map[Fault]string{
-	Expire: "session expires", Suspend: "link is cut", LoseReply: "reply is lost", Cancel: "campaign is cancelled",
+	Expire: "session expires", Revoke: "operator ends its session", Suspend: "link is cut",
+	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
 	Resign: "leader resigns meanwhile", Delete: "operator deletes its entry", Crash: "process crashes",
 }
 

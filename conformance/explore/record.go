@@ -66,11 +66,13 @@ func (w *world) recordFault(ch choice) (done func()) {
 	switch {
 	case ch.losesReply():
 		kind = LoseReply
+	case ch.isLate():
+		kind = Late
 	case kind == back:
 		return c.healed
 	case !ch.fault:
 		return nothing
-	case kind == Delete:
+	case kind == Delete || kind == Revoke:
 		return w.rec.During(history.Force, w.describe(ch))
 	}
 	end := w.rec.During(history.Fault, w.describe(ch))

@@ -84,7 +84,7 @@ func parse(schedule string) (strategy string, candidates int, steps []string, er
 	}
 	for at := 0; at < len(parts[2]); {
 		end := min(at+2, len(parts[2]))
-		for end < len(parts[2]) && strings.IndexByte("0123456789!", parts[2][end]) >= 0 {
+		for end < len(parts[2]) && strings.IndexByte("0123456789!~", parts[2][end]) >= 0 {
 			end++
 		}
 		steps = append(steps, parts[2][at:end])

@@ -72,12 +72,22 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		if s == c.session || s.State() != backend.Lost {
 			b = fmt.Appendf(b, "%v;", s.State())
 		}
-		at := expiry(s, entries)
-		if s.State() == backend.Live && w.faults < w.cfg.Faults {
+		at := w.expiry(s, entries)
+		revoked := w.revoked(s)
+		if revoked {
+			b = append(b, "revoked "...)
+		}
+		if s.State() == backend.Live && !revoked && w.faults < w.cfg.Faults {
 			at = s.Deadline() // its link may yet be cut
 		}
 		if !at.IsZero() {
 			b = fmt.Appendf(b, "%v;", time.Until(at).Round(time.Millisecond))
+		}
+	}
+	for n, r := range w.late {
+		if r.by == c {
+			of := r.session.ID()
+			b = fmt.Appendf(b, "late %d %s %v -%d %v;", n, r.is, time.Until(r.at).Round(time.Millisecond), c.opened-w.owners[of].nr, w.svc.Knows(of))
 		}
 	}
 	if c.crashed {

@@ -18,6 +18,11 @@ import (
 const (
 	// ttl is so long that what the explorer does takes no time beside it.
 	ttl = time.Hour
+	// margin is memory's: so much after the window the service drops a session.
+	margin = ttl / 10
+	// lateBy is how long a late request is under way: something may happen before it arrives, and
+	// no window passes.
+	lateBy = ttl / 60
 	// patience is for how long a candidate may wait for nothing but the clock.
 	patience = ttl / 12
 	// dir is the election's directory, unless the candidates found it.
@@ -42,6 +47,7 @@ type world struct {
 	last   *candidate
 	idle   bool // time has passed in vain
 	moves  int  // of the clock
+	late   []lateRequest
 	tell   bool
 	rec    *history.Recorder // nil: the schedule is not recorded
 
@@ -55,6 +61,12 @@ type world struct {
 	failure *Failure
 	trace   []string
 	history *history.History // of all steps, without finish
+}
+
+// A lateRequest is a commit under way, in the order in which they arrive.
+type lateRequest struct {
+	*call
+	at time.Time
 }
 
 // An owner is whose session it is, and which one of his.
