@@ -16,10 +16,14 @@
 // of its Client:
 //
 //   - [Client.Suspend] and [Client.Resume]: the link is cut and comes back;
-//   - [Client.Expire]: the service drops its sessions;
-//   - [Client.LoseReply], [Client.CutReply], [Client.LoseRequest] and
-//     [Client.DelayReply]: what becomes of the next write;
+//   - [Client.Expire] and [Client.Revoke]: the service drops its sessions, and the process is
+//     the first to hear of it, or the last;
+//   - [Client.LoseReply], [Client.CutReply], [Client.LoseRequest], [Client.DelayReply] and
+//     [Client.DelayRequest]: what becomes of the next write;
 //   - [Client.DelayWakeups] and [Client.HoldWakeups]: notices come late.
+//
+// By default messages take no time, and a process notices at once that its link is dead. Services
+// are not so friendly: [Options.Latency] and [Options.Detect] make this one like them.
 //
 // What happens to all is a method of the Service: [Service.Stop] and
 // [Service.Start], [Service.Delete] for an operator with a heavy hand,

@@ -195,7 +195,9 @@ func TestPitfall17LargeLists(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{e.Key}, l.Keys)
 
-	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
+	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) {
+		cfg.SessionTimeout, cfg.MaxResponse = 30*time.Second, 64<<10
+	})
 	s, err := small.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(f.ctx)

@@ -24,8 +24,8 @@
 // for the predecessor; n enqueues, c creates, p puts, s sets, d deletes, q asks for the
 // guards only; w and v notice a change of an entry and of a list; r drops, x closes the
 // session; k is the win. A number tells apart what is alike. Capital letters are
-// faults, "!" after a commit is its lost reply, and R is the link coming back. "-t" is
-// time that passes, up to what it brings next.
+// faults, "!" after a commit is its lost reply and "~" its late request, and R is the link
+// coming back. "-t" is time that passes, up to what it brings next.
 //
 // With it goes the file where its history is saved, which internal/historyview checks,
 // lists and draws. See package history. To record and check all schedules would cost a
@@ -37,7 +37,8 @@
 //
 // A step is one operation of the service, done at one instant: the service is
 // linearizable. That a request or a read's answer is late is the same as that the step,
-// or the candidate's next one, comes later. A crash is a link that never comes back. A
+// or the candidate's next one, comes later, as long as the candidate waits for it; a
+// request that it no longer waits for is a [Fault]. A crash is a link that never comes back. A
 // session that is cut off is not dropped before its trust window has ended: that the
 // service keeps to this is the premise, and not what is tried.
 //
