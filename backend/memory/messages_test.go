@@ -191,6 +191,9 @@ func TestOpenWhileMessagesAreUnderWay(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, c.Suspend)
 		_, err := c.Open(t.Context(), backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrUnavailable)
+		time.Sleep(time.Hour)
+		require.EqualValues(t, 1, svc.Stats().Opens)
+		require.EqualValues(t, 1, svc.Stats().Expired)
 	})
 }
 

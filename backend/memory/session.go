@@ -27,7 +27,7 @@ type session struct {
 	notices time.Time     // zero, or: its link is dead, and it is Live until it notices then
 	ended   bool          // the service has dropped it
 	broken  bool          // its connection is gone for a moment
-	moved   chan struct{} // closed when state or silent changes; nil: nobody waits
+	moved   chan struct{} // closed when state or notices changes; nil: nobody waits
 	timer   *time.Timer   // runs while not in touch and not ended
 	delays  *delays       // nil: its messages take no time
 	orphans []backend.Entry
@@ -90,7 +90,11 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 	err = cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n.lose() // if the service has granted it, it will drop it in time
+	if n.id == "" {
+		n.state = backend.Lost // so that it is not granted any more
+	} else {
+		n.lose() // the service will drop it in time
+	}
 	return nil, wrap("open", "", err)
 }
 
@@ -223,25 +227,23 @@ func ask[T any](ctx context.Context, n *session, step Step, answer func() T) (T,
 		if err := n.enter(ctx, step); err != nil {
 			return none, err
 		}
-		if arrived, err := n.travel(ctx, toService); err != nil {
-			return none, err
-		} else if !arrived {
-			continue
-		}
-		if n.unknown() {
+		arrived, err := n.travel(ctx, toService)
+		if arrived && n.unknown() {
 			n.svc.mu.Unlock()
 			return none, backend.ErrSessionLost
 		}
-		got := answer()
-		arrived, err := n.travel(ctx, fromService)
+		var got T
+		if arrived {
+			got = answer()
+			arrived, err = n.travel(ctx, fromService)
+		}
+		if arrived {
+			n.svc.mu.Unlock()
+			return got, nil
+		}
 		if err != nil {
 			return none, err
 		}
-		if !arrived {
-			continue
-		}
-		n.svc.mu.Unlock()
-		return got, nil
 	}
 }
 
