@@ -148,7 +148,7 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 
 	e.log.Info("elected", "token", c.Token)
 	defer close(t.told) // even if the hook panics
-	e.cfg.Hooks.elected(c.Token)
+	e.hooks.elected(c.Token)
 	return t, nil
 }
 
@@ -231,7 +231,7 @@ func (t *seat) hold() {
 	}
 	<-t.told
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.cfg.Hooks.ended(t.claim.Token, cause)
+	t.e.hooks.ended(t.claim.Token, cause)
 	writes.Wait()
 	close(t.done)
 }
@@ -278,7 +278,7 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 		// does: one that others share may live on.
 		err = t.e.drop(ctx, t.session, t.claim.Entry)
 	default:
-		stopped := t.e.cfg.Hooks.begin(StageStop)
+		stopped := t.e.hooks.begin(StageStop)
 		err = t.release(ctx)
 		stopped(err)
 	}
