@@ -341,7 +341,7 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 		}
 		followed := make(chan struct{})
 		e.followed = followed
-		if e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelDebug) {
+		if e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo) {
 			close(followed) // a goroutine would wait for the sake of nobody
 		} else {
 			e.wg.Go(func() { defer close(followed); e.monitor(s) })
@@ -375,8 +375,14 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 
 // monitor reports the states of one session, to the hook and the log, until it is lost.
 func (e *elector) monitor(s backend.Session) {
+	suspended := false
 	for state := backend.Live; ; {
-		e.log.Debug("session "+state.String(), "session", s.ID())
+		level := slog.LevelDebug
+		if state == backend.Suspended || state == backend.Live && suspended {
+			level = slog.LevelInfo // of the others the term's end tells, or the next attempt
+		}
+		suspended = state == backend.Suspended
+		e.log.Log(context.Background(), level, "session "+state.String(), "session", s.ID())
 		e.hooks.session(state)
 		if state == backend.Lost {
 			return

@@ -1,8 +1,12 @@
 package elector_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -186,5 +190,39 @@ func TestCloseAfterAHookPanicked(t *testing.T) {
 		}()
 		_, _ = e.Campaign(t.Context())
 		t.Error("Campaign returned")
+	})
+}
+
+// At info level the log tells of a suspension, and of its end.
+func TestSuspensionIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		client := memory.New(memory.Options{}).Client("a")
+		e, err := elector.New(elector.Config{
+			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		client.Suspend()
+		synctest.Wait()
+		client.Resume()
+		synctest.Wait()
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			if _, text, ok := strings.Cut(line, `msg="session `); ok {
+				said = append(said, text[:strings.Index(text, `"`)])
+			}
+		}
+		if want := []string{"suspended", "live"}; !slices.Equal(said, want) {
+			t.Errorf("sessions that the log tells of are %q, want %q:\n%s", said, want, &log)
+		}
 	})
 }
