@@ -225,7 +225,13 @@ func answerError(err error) error {
 }
 
 // A bout is a series of requests that were answered, and not with what was asked for.
-type bout struct{ began time.Time }
+type bout struct {
+	began time.Time
+	n     int
+}
+
+// fewest is how many answers make a bout: a few links that broke are none.
+const fewest = 5
 
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
 // without heartbeats.
@@ -233,9 +239,9 @@ func (b *bout) over(s *session, err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false // no answer: if there is none to heartbeats either, the session is lost
 	}
-	if b.began.IsZero() {
+	if b.n++; b.n == 1 {
 		b.began = time.Now()
 		s.cfg.Logger.Debug("etcd: a request is refused; trying again", "session", s.id, "error", err)
 	}
-	return time.Since(b.began) > s.ttl
+	return b.n >= fewest && time.Since(b.began) > s.ttl
 }

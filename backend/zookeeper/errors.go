@@ -182,13 +182,16 @@ type bout struct {
 	n     int
 }
 
+// fewest is how many answers make a bout: a few links that broke are none.
+const fewest = 5
+
 // again waits before a request is sent again, longer each time. It is false if the bout has
 // lasted for longer than a session lasts without heartbeats.
 func (b *bout) again(ctx context.Context, s *session, err error) bool {
 	if b.n == 0 {
 		b.began = time.Now()
 	}
-	if time.Since(b.began) > s.ttl {
+	if b.n >= fewest && time.Since(b.began) > s.ttl {
 		return false
 	}
 	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.id, "error", err)
