@@ -13,6 +13,9 @@ import (
 )
 
 func (e *elector) Campaign(ctx context.Context) (*Term, error) {
+	if e.hooks.calling() {
+		return nil, e.fail(ctx, "campaign", ErrInHook)
+	}
 	caller := ctx
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
@@ -40,7 +43,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			panicked = false
 			return seat.term, nil
 		}
-		e.cfg.Hooks.begin(StageFailed)(err)
+		e.hooks.begin(StageFailed)(err)
 		if ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
 			continue
 		}
@@ -92,7 +95,7 @@ func (e *elector) enlist(ctx context.Context) error {
 
 // attempt campaigns once, in one session. entered is set when it gets that far.
 func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
-	started := e.cfg.Hooks.begin(StageStart)
+	started := e.hooks.begin(StageStart)
 	var dir string
 	s, err := apart(func() (s backend.Session, err error) {
 		s, dir, err = e.enter(ctx)
@@ -105,7 +108,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
 		Session: aside{s}, Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks:    e.cfg.Hooks,
+		hooks:    e.hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -124,7 +127,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
 		return nil, errors.Join(err, ErrSessionLost)
 	}
-	elected := e.cfg.Hooks.begin(StageElected)
+	elected := e.hooks.begin(StageElected)
 	seat, err := e.seated(ctx, s, claim)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
@@ -136,7 +139,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 // withdraw removes an entry, and waits for the confirmation a short time even if
 // ctx has ended.
 func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend.Entry) error {
-	stopped := e.cfg.Hooks.begin(StageStop)
+	stopped := e.hooks.begin(StageStop)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	err := e.drop(ctx, s, entry)
@@ -278,6 +281,16 @@ func overtaken(err error) bool {
 
 // session returns the current session, or opens one.
 func (e *elector) session(ctx context.Context) (backend.Session, error) {
+	if e.hooks.calling() {
+		// The next session waits for the hook that reports this one's end.
+		e.mu.Lock()
+		s := e.sess
+		e.mu.Unlock()
+		if s == nil || s.State() == backend.Lost {
+			return nil, fmt.Errorf("there is no session: %w", ErrInHook)
+		}
+		return s, nil
+	}
 	select {
 	case e.opening <- struct{}{}:
 		defer func() { <-e.opening }()
@@ -328,7 +341,7 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 		}
 		followed := make(chan struct{})
 		e.followed = followed
-		if e.cfg.Hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelDebug) {
+		if e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo) {
 			close(followed) // a goroutine would wait for the sake of nobody
 		} else {
 			e.wg.Go(func() { defer close(followed); e.monitor(s) })
@@ -362,9 +375,15 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 
 // monitor reports the states of one session, to the hook and the log, until it is lost.
 func (e *elector) monitor(s backend.Session) {
+	suspended := false
 	for state := backend.Live; ; {
-		e.log.Debug("session "+state.String(), "session", s.ID())
-		e.cfg.Hooks.session(state)
+		level := slog.LevelDebug
+		if state == backend.Suspended || state == backend.Live && suspended {
+			level = slog.LevelInfo // of the others the term's end tells, or the next attempt
+		}
+		suspended = state == backend.Suspended
+		e.log.Log(context.Background(), level, "session "+state.String(), "session", s.ID())
+		e.hooks.session(state)
 		if state == backend.Lost {
 			return
 		}
@@ -403,7 +422,7 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, wh
 	}
 	wait := b.next(lo, hi)
 	e.log.Warn("trying again", "attempt", b.attempt, "wait", wait, "err", why)
-	e.cfg.Hooks.retry(why, b.attempt, wait)
+	e.hooks.retry(why, b.attempt, wait)
 	return sleep(ctx, wait)
 }
 

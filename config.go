@@ -69,7 +69,8 @@ type Config struct {
 	// of a campaign; zero means 50 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 
-	// Logger is where transitions are logged; nil means nowhere.
+	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
+	// and end, and sessions that are suspended and live again. Warn: what is tried again.
 	Logger *slog.Logger
 
 	// Hooks report every transition.

@@ -27,8 +27,8 @@ type Elector interface {
 	// begins anew after a lost session. It returns an error when ctx
 	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
 	// ErrStrategyMismatch, anything unknown), with ErrBusy when this elector
-	// campaigns or leads already, and with ErrClosed after Close. On an error no
-	// entry is left behind that could block the election.
+	// campaigns or leads already, with ErrClosed after Close, and with ErrInHook when a
+	// hook calls it. On an error no entry is left behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
@@ -50,7 +50,8 @@ type Elector interface {
 	// under way end with ErrClosed, and the seat is released even if a lead function
 	// still runs. It blocks until the elector's goroutines are gone and the service
 	// has confirmed, or ctx ends; with a ctx that has ended before the call, as the one
-	// that a signal ends, for up to two seconds. It may be called several times: while an
+	// that a signal ends, for up to two seconds. Called by a hook it does nothing, and
+	// returns ErrInHook. It may be called several times: while an
 	// entry stands in a session that others share (backend.ErrStanding), each call tries
 	// again to remove it.
 	Close(ctx context.Context) error
@@ -97,7 +98,7 @@ func New(cfg Config) (Elector, error) {
 	cfg.Value = bytes.Clone(cfg.Value)
 	id, foreign, _ := cfg.identify() // Validate has looked at the error
 	e := &elector{
-		cfg: cfg, id: id, foreign: foreign, log: cfg.Logger,
+		cfg: cfg, id: id, foreign: foreign, log: cfg.Logger, hooks: &hooks{Hooks: cfg.Hooks},
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1),
 	}
 	if err := electors.add(e); err != nil {
@@ -116,6 +117,7 @@ type elector struct {
 	cfg     Config
 	id      string // as the election knows it
 	foreign bool   // the strategy is Foreign
+	hooks   *hooks
 	log     *slog.Logger
 	ctx     context.Context // ends with ErrClosed when Close begins
 	cancel  context.CancelCauseFunc
@@ -168,6 +170,9 @@ func ended(ctx context.Context) error {
 }
 
 func (e *elector) Close(ctx context.Context) error {
+	if e.hooks.calling() {
+		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, ErrInHook)
+	}
 	e.cancel(ErrClosed)
 	electors.remove(e)
 	if ctx.Err() != nil {

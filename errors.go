@@ -41,6 +41,11 @@ var (
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")
 
+	// ErrInHook: the call comes from a hook, and would have to wait for one. Make it on a
+	// goroutine of its own, for which the hook does not wait, or end the campaign's ctx
+	// instead. Nothing was done. See Hooks.
+	ErrInHook = errors.New("called from a hook, for which it would have to wait: call it on another goroutine")
+
 	// ErrConflict: an entry is not as an op of Term.Commit expects it. Nothing was
 	// written.
 	ErrConflict = backend.ErrConflict

@@ -2,6 +2,9 @@ package elector
 
 import (
 	"fmt"
+	"reflect"
+	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -10,12 +13,21 @@ import (
 // Hooks report every transition of an elector. All are optional.
 //
 // They are called on the elector's own goroutines or on the one that called one of
-// its methods, never under a lock and never on a client library's goroutine, and
-// those of different kinds may run at the same time. Elected comes before the
-// Ended of its term, and Ended before the next Elected; Session comes in order. A
-// hook delays what it reports on, so it should be quick, and must not call back
-// into the elector; a term's Context ends in time whatever a hook does. A hook
-// that panics in Campaign costs the session, so that no entry stays behind.
+// its methods, never under a lock and never on a client library's goroutine. Any two
+// may run at the same time, but for these: Elected comes before the Ended of its
+// term, and Ended before the next Elected; Session comes in order. A campaign and
+// each Observe call Retry on their own, and a campaign and a Resign call Stage.
+//
+// A hook delays what it reports on, so it should be quick; a term's Context ends in
+// time whatever a hook does. A hook that panics in Campaign costs the session, so
+// that no entry stays behind.
+//
+// A hook may call Leader, Candidates and Observe, in the session there is: where
+// there is none they fail with ErrInHook. It may use a Term (Stage must not resign it:
+// that reports a stage in turn). Campaign and Close, which wait for hooks, fail
+// with ErrInHook: call them on another goroutine, and do not wait for that in the
+// hook, which nothing can find out. To give up in Retry, cancel the campaign's ctx.
+// To another elector's hook the same applies while this one has a hook running, too.
 type Hooks struct {
 	// Elected is called once per term, before Campaign returns it.
 	Elected func(token uint64)
@@ -84,35 +96,78 @@ func (e StageEvent) String() string {
 	return e.Stage.String() + " completed"
 }
 
-func (h Hooks) elected(token uint64) {
+// hooks are the Hooks of one elector. It counts those that run.
+type hooks struct {
+	Hooks
+	running atomic.Int32
+}
+
+func (h *hooks) elected(token uint64) {
 	if h.Elected != nil {
-		h.Elected(token)
+		runHook(h, func() { h.Elected(token) })
 	}
 }
 
-func (h Hooks) ended(token uint64, cause error) {
+func (h *hooks) ended(token uint64, cause error) {
 	if h.Ended != nil {
-		h.Ended(token, cause)
+		runHook(h, func() { h.Ended(token, cause) })
 	}
 }
 
-func (h Hooks) session(state backend.State) {
+func (h *hooks) session(state backend.State) {
 	if h.Session != nil {
-		h.Session(state)
+		runHook(h, func() { h.Session(state) })
 	}
 }
 
-func (h Hooks) retry(err error, attempt int, wait time.Duration) {
+func (h *hooks) retry(err error, attempt int, wait time.Duration) {
 	if h.Retry != nil {
-		h.Retry(err, attempt, wait)
+		runHook(h, func() { h.Retry(err, attempt, wait) })
 	}
 }
 
 // begin reports that a stage begins; the function it returns, that it completed.
-func (h Hooks) begin(s Stage) (completed func(error)) {
+func (h *hooks) begin(s Stage) (completed func(error)) {
 	if h.Stage == nil {
 		return func(error) {}
 	}
-	h.Stage(StageEvent{Stage: s})
-	return func(err error) { h.Stage(StageEvent{Stage: s, Completed: true, Err: err}) }
+	runHook(h, func() { h.Stage(StageEvent{Stage: s}) })
+	return func(err error) {
+		runHook(h, func() { h.Stage(StageEvent{Stage: s, Completed: true, Err: err}) })
+	}
+}
+
+// runHook calls a hook. It is never inlined: its frame on a goroutine's stack tells that
+// the goroutine runs a hook.
+//
+//go:noinline
+func runHook(h *hooks, hook func()) {
+	h.running.Add(1)
+	defer h.running.Add(-1) // also if it panics
+	hook()
+}
+
+var runHookEntry = reflect.ValueOf(runHook).Pointer()
+
+// calling tells whether the caller is a hook, of this elector or, while one of this
+// elector runs, of another. The stack alone would not do: what is deferred below a hook
+// that panics runs on top of it.
+func (h *hooks) calling() bool {
+	if h.running.Load() == 0 {
+		return false
+	}
+	var pcs [64]uintptr
+	for skip := 0; ; skip += len(pcs) {
+		n := runtime.Callers(skip, pcs[:])
+		frames := runtime.CallersFrames(pcs[:n])
+		for more := n > 0; more; {
+			var frame runtime.Frame
+			if frame, more = frames.Next(); frame.Entry == runHookEntry {
+				return true
+			}
+		}
+		if n < len(pcs) {
+			return false
+		}
+	}
 }

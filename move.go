@@ -37,7 +37,7 @@ func (e *elector) moveOn(ctx context.Context, s backend.Session, dir string, why
 		return nil // the directory is not this library's
 	}
 	e.log.Warn("waiting for the last candidate in the election's directory: it takes no more", "dir", dir, "err", why)
-	e.cfg.Hooks.retry(why, 0, 0)
+	e.hooks.retry(why, 0, 0)
 	for {
 		last, err := youngest(ctx, s, dir)
 		if err != nil {

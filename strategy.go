@@ -61,13 +61,18 @@ type Candidacy struct {
 	ID    string
 	Value []byte
 
-	hooks    Hooks
+	hooks    *hooks // nil in a Candidacy that no elector has made
 	withdraw func(ctx context.Context, e backend.Entry) error
 }
 
 // Begin reports that a stage of the recipe begins. Call what it returns when the
 // stage completes.
-func (c *Candidacy) Begin(s Stage) (completed func(error)) { return c.hooks.begin(s) }
+func (c *Candidacy) Begin(s Stage) (completed func(error)) {
+	if c.hooks == nil {
+		return func(error) {}
+	}
+	return c.hooks.begin(s)
+}
 
 // Withdraw removes an entry of the candidate. It works after ctx has ended, too:
 // for a short time it waits for the removal to be confirmed; after that the

@@ -73,6 +73,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 //     term goes on.
 //   - backend.ErrTooLarge: nothing was sent, because the service does not take as
 //     many ops or bytes at once. The error names the limit.
+//   - backend.ErrUnavailable: nothing was written, because the service has refused to do
+//     anything for a session timeout, or has no space. The term goes on.
 //   - ErrIndeterminate: the reply was lost, and what became of the write could not be
 //     found out before ctx, the session or the term ended. Read before you go on.
 //
@@ -148,7 +150,7 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 
 	e.log.Info("elected", "token", c.Token)
 	defer close(t.told) // even if the hook panics
-	e.cfg.Hooks.elected(c.Token)
+	e.hooks.elected(c.Token)
 	return t, nil
 }
 
@@ -231,7 +233,7 @@ func (t *seat) hold() {
 	}
 	<-t.told
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.cfg.Hooks.ended(t.claim.Token, cause)
+	t.e.hooks.ended(t.claim.Token, cause)
 	writes.Wait()
 	close(t.done)
 }
@@ -278,7 +280,7 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 		// does: one that others share may live on.
 		err = t.e.drop(ctx, t.session, t.claim.Entry)
 	default:
-		stopped := t.e.cfg.Hooks.begin(StageStop)
+		stopped := t.e.hooks.begin(StageStop)
 		err = t.release(ctx)
 		stopped(err)
 	}

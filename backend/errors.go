@@ -46,8 +46,9 @@ var (
 	// The session goes on with removing them. Another Close tries again.
 	ErrStanding = errors.New("entries still stand in the shared session")
 
-	// ErrUnavailable: no server could be reached. Nothing was written; trying
-	// again later is of use.
+	// ErrUnavailable: no server could be reached, or those that answer have not done
+	// what was asked for, for a session timeout. Nothing was written; trying again
+	// later is of use.
 	ErrUnavailable = errors.New("service unavailable")
 
 	// ErrDenied: the service refuses the credentials, or the credentials do not

@@ -34,8 +34,14 @@ type Shared struct {
 	opening chan struct{} // held while a session is looked for or opened
 
 	mu      sync.Mutex
+	present *shared // nil: none
+}
+
+// shared is one session that is shared. It stands for it where sessions are compared,
+// which need not be comparable.
+type shared struct {
 	session Session
-	users   int
+	users   int // guarded by Shared.mu
 }
 
 // String names the backend that is shared.
@@ -74,33 +80,34 @@ func (b *Shared) join(opened Session) Session {
 	defer b.mu.Unlock()
 	switch {
 	case opened != nil:
-		b.session, b.users = opened, 0
-	case b.session == nil || b.session.State() == Lost:
+		b.present = &shared{session: opened}
+	case b.present == nil || b.present.session.State() == Lost:
 		return nil
 	}
-	b.users++
-	h := &handle{Session: b.session, shared: b, made: make(map[string]Entry)}
+	b.present.users++
+	h := &handle{Session: b.present.session, of: b.present, shared: b, made: make(map[string]Entry)}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	return h
 }
 
-// leave gives up one use of s and returns it if it has to be closed.
-func (b *Shared) leave(s Session) Session {
+// leave gives up one use of s and returns its session if that has to be closed.
+func (b *Shared) leave(s *shared) Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s != b.session {
-		return s // lost and replaced; closing it again does no harm
+	if s != b.present {
+		return s.session // lost and replaced; closing it again does no harm
 	}
-	if b.users--; b.users > 0 {
+	if s.users--; s.users > 0 {
 		return nil
 	}
-	b.session = nil
-	return s
+	b.present = nil
+	return s.session
 }
 
 // handle is one user's view of a shared session.
 type handle struct {
 	Session
+	of     *shared
 	shared *Shared
 	ctx    context.Context // ends when the handle is closed
 	close  context.CancelFunc
@@ -218,7 +225,7 @@ func (h *handle) Close(ctx context.Context) error {
 	h.close()
 	h.mu.Lock()
 	if !h.left {
-		h.left, h.last = true, h.shared.leave(h.Session)
+		h.left, h.last = true, h.shared.leave(h.of)
 	}
 	h.mu.Unlock()
 	if h.last != nil {

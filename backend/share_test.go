@@ -190,3 +190,39 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 		t.Errorf("Open with another TTL: %v, want an error that names both", err)
 	}
 }
+
+// loose is a backend whose sessions are not comparable.
+type loose struct{ backend.Backend }
+
+func (b loose) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	return looseSession{Session: s}, err
+}
+
+type looseSession struct {
+	backend.Session
+	_ []string
+}
+
+// Sessions need not be comparable.
+func TestShareOfSessionsThatAreNotComparable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		shared := backend.Share(loose{service}, 0)
+		for range 2 {
+			a, b := open(t, shared), open(t, shared)
+			create(t, a, "/a")
+			for _, s := range []backend.Session{a, b} {
+				if service.Stats().Sessions != 1 {
+					t.Errorf("%d sessions in the service while one uses it, want 1", service.Stats().Sessions)
+				}
+				if err := s.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			if n := service.Stats().Sessions; n != 0 || service.Entry("/a").Exists() {
+				t.Errorf("%d sessions in the service after the last Close, want none", n)
+			}
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/consul/api"
@@ -28,6 +29,21 @@ func TestTransient(t *testing.T) {
 	require.ErrorIs(t, answerError(textError(errors.New("Failed request: ACL not found"))), backend.ErrDenied)
 	require.ErrorIs(t, answerError(api.StatusError{Code: 429}), backend.ErrUnavailable)
 	require.ErrorContains(t, answerError(api.StatusError{Code: 429}), "http_max_conns_per_client")
+}
+
+// Each status but those that no waiting changes is ridden out, those that nobody has heard of
+// among them.
+func TestEveryStatus(t *testing.T) {
+	lasting := []int{400, 401, 403, 404, 405, 409, 413, 414, 431, 501} // see the table
+	denied, tooLarge := []int{401, 403}, []int{413}
+	for status := 300; status < 1000; status++ {
+		err := api.StatusError{Code: status}
+		assert.Equal(t, !slices.Contains(lasting, status), transient(err), "%d", status)
+		told := answerError(err)
+		assert.Equal(t, transient(err), errors.Is(told, backend.ErrUnavailable), "%d", status)
+		assert.Equal(t, slices.Contains(denied, status), errors.Is(told, backend.ErrDenied), "%d", status)
+		assert.Equal(t, slices.Contains(tooLarge, status), errors.Is(told, backend.ErrTooLarge), "%d", status)
+	}
 }
 
 // What an answer to a transaction says is never trusted to be what it should be.

@@ -30,6 +30,8 @@ type commit struct {
 	patience time.Duration // for the next attempt
 	late     bool          // the last one was not answered in time
 	answered bool          // the last one was: nothing of it comes any more
+	refused  bout          // of all attempts
+	pause    *pause        // before the next one
 	give     func()        // gives the commit's turns back
 	kept     bool          // and is called later
 }
@@ -38,7 +40,7 @@ type commit struct {
 // Put finds ancestors missing, or an Enqueue others before it. See compile for what
 // is in it and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: slices.Clone(ops)}
+	c := &commit{s: s, guards: guards, ops: slices.Clone(ops), pause: newPause()}
 	for i := range c.ops {
 		c.ops[i].Value = bytes.Clone(ops[i].Value) // it may be looked at after an abandoned call
 	}
@@ -98,13 +100,10 @@ func (c *commit) check() (label string, err error) {
 
 // run tries until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
-	for p := newPause(); ; {
+	for {
 		made, done, err := c.attempt(ctx)
 		if done || err != nil {
 			return made, err
-		}
-		if len(c.ops) == 0 {
-			p.wait(ctx) // only guards, and the servers cannot be reached
 		}
 	}
 }
@@ -147,19 +146,39 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 			}
 		}
 		return nil, false, err
-	case is(err, rpctypes.ErrLeaseNotFound):
+	}
+	switch mean(err).class {
+	case over:
 		c.fence = ""
 		s.lose(errExpired)
 		return nil, false, s.lostError()
-	case !isTransient(err) && !isUnclear(err):
+	case final:
 		c.fence = ""
 		return nil, false, answerError(err)
-	case fence == "":
-		return nil, false, unanswered(s.over(ctx), err)
+	case notDone:
+		c.fence = ""
+	case unknown:
+		if fence != "" {
+			s.poke()
+			c.answered = is(err, rpctypes.ErrNoSpace)
+			if made, done, why := c.resolve(ctx, p, err); done || why != nil {
+				return made, done, why
+			}
+		}
 	}
-	s.poke()
-	c.answered = is(err, rpctypes.ErrNoSpace)
-	return c.resolve(ctx, p, err)
+	return nil, false, c.again(ctx, err)
+}
+
+// again is nil, after a pause, if a commit that was not done is to be tried again.
+func (c *commit) again(ctx context.Context, err error) error {
+	if over := c.s.over(ctx); over != nil {
+		return over
+	}
+	if !passing(err) || c.refused.over(c.s, err) {
+		return answerError(err)
+	}
+	c.pause.wait(ctx)
+	return nil
 }
 
 // sending returns a context for a request that is better not given up halfway: it ends a
@@ -174,14 +193,6 @@ func (s *session) sending(ctx context.Context, patience time.Duration) (context.
 // guardsOwn tells whether a guard is on an entry of this session.
 func (c *commit) guardsOwn() bool {
 	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id })
-}
-
-// unanswered is why guards without ops were not answered, or nil if they can be asked again.
-func unanswered(over, err error) error {
-	if over == nil && isUnclear(err) {
-		return err
-	}
-	return over
 }
 
 // finish brings the entries of a commit that was done into order.

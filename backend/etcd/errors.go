@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -24,57 +25,187 @@ func opError(op, key string, err error) error {
 // as makes an error that is the sentinel and the client's own error.
 func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
 
-// code is the gRPC code of a client's error.
-func code(err error) codes.Code {
+// A class says what an answer that is an error means for a request.
+type class int
+
+const (
+	// unknown: it may have been done. A read is sent again. A write is looked for (see
+	// resolve), and then made again. What is not in the table is unknown.
+	unknown class = iota
+	// notDone: nothing was done, and it is sent again.
+	notDone
+	// final: nothing was done, and no waiting changes that.
+	final
+	// over: the session is.
+	over
+)
+
+// A meaning is the class of an answer, and the error of a call that gives up on it.
+type meaning struct {
+	class class
+	as    error // nil: none of the contract's
+	// stop: the call gives up at once. What is ridden out is given up after a session
+	// timeout of such answers (see bout): while heartbeats succeed nobody else would tell.
+	stop bool
+}
+
+// down is what is ridden out, and ErrUnavailable when it is given up: the campaign tries
+// again then, with growing pauses, and says so (Hooks.Retry).
+var down = backend.ErrUnavailable
+
+// etcdAnswers are the errors of etcd's servers and client, by their text. Only "over" ends a session:
+// heartbeats ride out all others, until the trust window ends.
+var etcdAnswers = map[string]meaning{
+	// The session's lease.
+	"etcdserver: requested lease not found": {over, nil, true}, // expired, or revoked
+
+	// What no member can do just now, and what a quorum may have done all the same.
+	"etcdserver: no leader":         {unknown, down, false}, // said of streams that are under way, too
+	"etcdserver: leader changed":    {unknown, down, false},
+	"etcdserver: server stopped":    {unknown, down, false},
+	"etcdserver: request timed out": {unknown, down, false},
+	"etcdserver: request timed out, possibly due to previous leader failure":     {unknown, down, false},
+	"etcdserver: request timed out, possibly due to connection lost":             {unknown, down, false},
+	"etcdserver: request timed out, waiting for the applied index took too long": {unknown, down, false},
+	"etcdserver: request timed out, leader transfer took too long":               {unknown, down, false}, // without a code
+	"raft proposal dropped":                     {unknown, down, false}, // without a code, while a leader hands over
+	"etcdserver: request canceled":              {unknown, down, false},
+	"etcdserver: request cancelled":             {unknown, down, false}, // without a code
+	"etcdserver: context deadline exceeded":     {unknown, down, false},
+	"etcdserver: watch canceled":                {unknown, down, false},
+	"etcdserver: unhealthy cluster":             {unknown, down, false},
+	"etcdserver: corrupt cluster":               {unknown, down, false}, // until an operator disarms the alarm
+	"etcdserver: too many requests":             {notDone, down, false}, // refused before it is proposed
+	"etcdserver: not leader":                    {notDone, down, false},
+	"etcdserver: rpc not supported for learner": {notDone, down, false}, // another member does
+	"etcdserver: not capable":                   {notDone, down, false}, // during an upgrade
+	"etcdserver: lease already exists":          {notDone, down, false}, // by chance: the server has drawn its ID
+
+	// A server that finds no room as it applies a transaction applies it, and says this.
+	// An operator makes room, which takes longer than a call should wait in silence.
+	"etcdserver: mvcc: database space exceeded": {unknown, down, true},
+	"etcdserver: no space":                      {unknown, down, true}, // without a code
+
+	// Credentials. The client fetches a new token by itself; where one was given to it that
+	// has run out, or the servers have no quorum to check a password with, that takes a while.
+	"etcdserver: invalid auth token":                                 {notDone, backend.ErrDenied, false},
+	"etcdserver: revision of auth store is old":                      {notDone, down, false}, // an operator has just changed rights
+	"etcdserver: permission denied":                                  {final, backend.ErrDenied, true},
+	"etcdserver: user name is empty":                                 {final, backend.ErrDenied, true},
+	"etcdserver: authentication failed, invalid user ID or password": {final, backend.ErrDenied, true},
+	"etcdserver: invalid auth management":                            {final, backend.ErrDenied, true},
+	"etcdserver: authentication is not enabled":                      {notDone, down, false}, // the client drops its token
+
+	// The request itself.
+	"etcdserver: too many operations in txn request": {final, backend.ErrTooLarge, true},
+	"etcdserver: request is too large":               {final, backend.ErrTooLarge, true},
+	"etcdserver: key is not provided":                {final, nil, true},
+	"etcdserver: key not found":                      {final, nil, true},
+	"etcdserver: value is provided":                  {final, nil, true},
+	"etcdserver: lease is provided":                  {final, nil, true},
+	"etcdserver: duplicate key given in txn request": {final, nil, true},
+	"etcdserver: invalid client api version":         {final, nil, true},
+	"etcdserver: invalid sort option":                {final, nil, true},
+	"etcdserver: too large lease TTL":                {final, nil, true},
+	// Of a revision that was asked for.
+	"etcdserver: mvcc: required revision has been compacted":   {final, nil, true},
+	"etcdserver: mvcc: required revision is a future revision": {notDone, down, false}, // a member that lags
+
+	// Of the client: somebody has closed it. What was under way may have been done.
+	"grpc: the client connection is closing": {unknown, nil, true},
+
+	// What only operators' requests are answered with, such as those that change members,
+	// users or versions. None of them is sent here, so that nothing is known of its reason.
+	"etcdserver: member ID already exist":                                        {unknown, down, false},
+	"etcdserver: Peer URLs already exists":                                       {unknown, down, false},
+	"etcdserver: re-configuration failed due to not enough started members":      {unknown, down, false},
+	"etcdserver: given member URLs are invalid":                                  {unknown, down, false},
+	"etcdserver: member not found":                                               {unknown, down, false},
+	"etcdserver: can only promote a learner member":                              {unknown, down, false},
+	"etcdserver: can only promote a learner member which is in sync with leader": {unknown, down, false},
+	"etcdserver: too many learner members in cluster":                            {unknown, down, false},
+	"etcdserver: cluster ID mismatch":                                            {unknown, down, false},
+	"etcdserver: bad leader transferee":                                          {unknown, down, false},
+	"etcdserver: root user does not exist":                                       {unknown, down, false},
+	"etcdserver: root user does not have root role":                              {unknown, down, false},
+	"etcdserver: user name already exists":                                       {unknown, down, false},
+	"etcdserver: user name not found":                                            {unknown, down, false},
+	"etcdserver: role name already exists":                                       {unknown, down, false},
+	"etcdserver: role name not found":                                            {unknown, down, false},
+	"etcdserver: role name is empty":                                             {unknown, down, false},
+	"etcdserver: permission not given":                                           {unknown, down, false},
+	"etcdserver: role is not granted to the user":                                {unknown, down, false},
+	"etcdserver: permission is not granted to the role":                          {unknown, down, false},
+	"etcdserver: wrong downgrade target version format":                          {unknown, down, false},
+	"etcdserver: invalid downgrade target version":                               {unknown, down, false},
+	"etcdserver: cluster version not found during downgrade":                     {unknown, down, false},
+	"etcdserver: cluster has a downgrade job in progress":                        {unknown, down, false},
+	"etcdserver: no inflight downgrade job":                                      {unknown, down, false},
+}
+
+// codeAnswers are those of whatever else may answer, by their gRPC code: a server that is newer
+// than the table, gRPC itself, or what stands between, whose HTTP status gRPC makes a code of.
+var codeAnswers = map[codes.Code]meaning{
+	codes.Canceled:           {unknown, down, false}, // the caller, or a connection that was closed
+	codes.DeadlineExceeded:   {unknown, down, false},
+	codes.Unavailable:        {unknown, down, false}, // no connection, or one that broke; 429, 502, 503, 504
+	codes.Unknown:            {unknown, down, false}, // all of the servers' that has no code; any other HTTP status
+	codes.Internal:           {unknown, down, false}, // 400, and what gRPC cannot read
+	codes.Aborted:            {unknown, down, false},
+	codes.AlreadyExists:      {unknown, down, false},
+	codes.DataLoss:           {unknown, down, false},
+	codes.FailedPrecondition: {unknown, down, false},
+	codes.NotFound:           {unknown, down, false},
+	codes.OutOfRange:         {unknown, down, false},
+	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see mean, too
+	codes.InvalidArgument:    {final, nil, true},
+	codes.Unimplemented:      {final, nil, true}, // 404: no etcd is behind this address
+	codes.PermissionDenied:   {final, backend.ErrDenied, true},
+	codes.Unauthenticated:    {final, backend.ErrDenied, true}, // 401
+}
+
+// mean looks up what an error means.
+func mean(err error) meaning {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return codeAnswers[codes.Canceled] // of the caller or a time-out of ours: no answer
+	}
+	text, c := said(err)
+	if m, ok := etcdAnswers[text]; ok {
+		return m
+	}
+	if c == codes.ResourceExhausted && strings.Contains(text, "larger than max") {
+		// A limit of gRPC's: the client's MaxCallSendMsgSize, or else one on the answer.
+		if strings.HasPrefix(text, "trying to send") {
+			return meaning{final, backend.ErrTooLarge, true}
+		}
+		return meaning{unknown, backend.ErrTooLarge, true}
+	}
+	if m, ok := codeAnswers[c]; ok {
+		return m
+	}
+	return meaning{unknown, down, false}
+}
+
+// said is the text and the gRPC code of an error, however it is wrapped.
+func said(err error) (string, codes.Code) {
 	var server rpctypes.EtcdError
 	if errors.As(err, &server) {
-		return server.Code()
+		return server.Error(), server.Code()
 	}
-	return status.Code(err)
+	var answer interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &answer) {
+		return answer.GRPCStatus().Message(), answer.GRPCStatus().Code()
+	}
+	return err.Error(), codes.Unknown
 }
 
-// isTransient tells whether an error says nothing about the request: no server
-// could be reached, or the answer did not come. Whether the server has acted on it
-// is not known.
-func isTransient(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return true
-	}
-	switch code(err) {
-	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		return true
-	case codes.ResourceExhausted:
-		return is(err, rpctypes.ErrTooManyRequests)
-	case codes.Unknown: // while a leader hands over; the server has no code for it
-		return strings.Contains(err.Error(), "raft proposal dropped")
-	}
-	return false
+// passing tells whether a request may be sent again that does no harm if it is done twice.
+func passing(err error) bool {
+	m := mean(err)
+	return (m.class == unknown || m.class == notDone) && !m.stop
 }
 
-// isUnclear tells whether an error does not say that nothing was done, and is not
-// sure to pass with time either.
-func isUnclear(err error) bool {
-	switch code(err) {
-	case codes.Unknown, codes.Internal:
-		return !isTransient(err)
-	case codes.ResourceExhausted:
-		if is(err, rpctypes.ErrNoSpace) {
-			return true // a server that finds no room as it applies a transaction applies it, and says this
-		}
-		// Of gRPC, not of etcd: an answer larger than the client takes.
-		var server rpctypes.EtcdError
-		return !errors.As(err, &server) && !strings.Contains(err.Error(), "trying to send")
-	}
-	return false
-}
-
-func isDenied(err error) bool {
-	switch code(err) {
-	case codes.PermissionDenied, codes.Unauthenticated:
-		return true
-	}
-	return is(err, rpctypes.ErrUserEmpty) || is(err, rpctypes.ErrAuthFailed)
-}
+func isDenied(err error) bool { return mean(err).as == backend.ErrDenied }
 
 // is compares with one of the server's errors, whether or not the client has turned
 // it into its own kind.
@@ -82,16 +213,35 @@ func is(err, target error) bool {
 	return errors.Is(err, target) || errors.Is(rpctypes.Error(err), target)
 }
 
-// answerError maps what the server said to a request.
+// answerError is the error of a call that gives up on an answer.
 func answerError(err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case isDenied(err):
-		return as(backend.ErrDenied, err)
-	case is(err, rpctypes.ErrRequestTooLarge), is(err, rpctypes.ErrTooManyOps),
-		code(err) == codes.ResourceExhausted && !is(err, rpctypes.ErrNoSpace): // the client's own limit
-		return as(backend.ErrTooLarge, err)
+	}
+	if m := mean(err); m.as != nil {
+		return as(m.as, err)
 	}
 	return err
+}
+
+// A bout is a series of requests that were answered, and not with what was asked for.
+type bout struct {
+	began time.Time
+	n     int
+}
+
+// fewest is how many answers make a bout: a few links that broke are none.
+const fewest = 5
+
+// over tells whether to give up, as the bout has lasted for longer than a session lasts
+// without heartbeats.
+func (b *bout) over(s *session, err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false // no answer: if there is none to heartbeats either, the session is lost
+	}
+	if b.n++; b.n == 1 {
+		b.began = time.Now()
+		s.cfg.Logger.Debug("etcd: a request is refused; trying again", "session", s.id, "error", err)
+	}
+	return b.n >= fewest && time.Since(b.began) > s.ttl
 }

@@ -135,20 +135,20 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
-	sent := time.Now()
-	// When the reply is lost a lease without keys is left, which ends by itself.
-	lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
-	switch {
-	case err == nil:
-		return b.start(lease, sent), nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
-	case isDenied(err):
-		err = as(backend.ErrDenied, err)
-	case isTransient(err):
-		err = as(backend.ErrUnavailable, err)
+	for p := newPause(); ; {
+		sent := time.Now()
+		// When the reply is lost a lease without keys is left, which ends by itself.
+		lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
+		switch {
+		case err == nil:
+			return b.start(lease, sent), nil
+		case ctx.Err() != nil:
+			return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
+		case passing(err) && isDenied(err) && p.wait(asking):
+			continue // others are left to the caller, who is to know
+		}
+		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
 	}
-	return nil, fmt.Errorf("etcd: open: %w", err)
 }
 
 // unwrap returns the session behind the handles of backend.Share, or nil if it is not

@@ -57,10 +57,15 @@ import (
 // snapshot bears an older one until the next entry.
 //
 // Checkpoints of leases (--feature-gates=LeaseCheckpoint=true), by which a new leader goes on
-// with what was left, are made only of leases that have had no renewal for five minutes. A
-// renewal cancels them, by way of a quorum, before it is answered. One that overtook the
-// renewal would be wrong, hence maxInterval. Servers that restart begin
-// with the whole timeout. What is left to the margin are clocks that differ in rate.
+// with what was left, break the fifth premise. A lease of more than five minutes is checkpointed
+// five minutes after its grant, and again and again, however often it is renewed: with what
+// was left then, counted from the last renewal. The next renewal takes the checkpoint back,
+// by way of a quorum. But one that overtakes it does not, nor one by a leader that is deposed
+// in that instant. The next leader then counts, from sent or later, the timeout less the time
+// that had passed since the renewal before. What of that the margin does not cover the
+// window leaves out: see behind. As a rule it covers it, hence maxInterval.
+//
+// What is left to the margin are clocks that differ in rate.
 //
 // What no heartbeat can rule out is in the package's comment: a deposed leader's own
 // requests to end leases, which it passes on to its successor when it wakes.
@@ -117,9 +122,21 @@ func (s *session) schedule(next time.Duration) {
 	}
 }
 
-// maxInterval is the longest time between two heartbeats: well below what a lease may
-// go without a renewal before it is checkpointed.
-const maxInterval = time.Minute
+// maxInterval is the longest time between two heartbeats: at it, a window that may be
+// checkpointed leaves nothing out.
+const maxInterval = checkpointed / 10
+
+// checkpointed is the timeout up to which a lease is never checkpointed.
+const checkpointed = 5 * time.Minute
+
+// behind is how much earlier than it was sent a renewal counts from, as a checkpoint may have
+// been made in the time since the renewal before. A part of the margin is left to the clocks.
+func behind(ttl, since time.Duration) time.Duration {
+	if ttl <= checkpointed {
+		return 0
+	}
+	return max(0, since-ttl/10)
+}
 
 func (s *session) interval() time.Duration { return min(s.ttl/4, maxInterval) }
 
@@ -139,10 +156,11 @@ func (s *session) poke() {
 type keeper struct {
 	s      *session
 	lines  *lines
-	line   *line   // nil before the first heartbeat
-	failed bool    // the line has
-	young  []*line // that have failed once, and are kept until a heartbeat is confirmed
-	slow   bool    // the last heartbeat was not confirmed in time
+	line   *line     // nil before the first heartbeat
+	failed bool      // the line has
+	young  []*line   // that have failed once, and are kept until a heartbeat is confirmed
+	slow   bool      // the last heartbeat was not confirmed in time
+	last   time.Time // when the last one that was confirmed, or the grant, was sent
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
@@ -221,7 +239,8 @@ func (k *keeper) round() error {
 		err := k.exchange(patience)
 		if err == nil {
 			k.slow = false
-			k.s.window.Extend(sent)
+			k.s.window.Extend(sent.Add(-behind(k.s.ttl, time.Since(k.last))))
+			k.last = sent
 			return nil
 		}
 		k.hangUp() // a token may have run out with which the stream was opened

@@ -30,6 +30,7 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 	bound, cancel := s.bind(ctx)
 	defer cancel()
 	times := 1
+	var refused bout
 	for p, patience := newPause(), s.patience(); ; patience = s.longer(patience) {
 		var none T
 		if err := s.over(ctx); err != nil {
@@ -44,7 +45,7 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 			return v, nil
 		case s.over(ctx) != nil:
 			return none, s.over(ctx)
-		case !isTransient(err):
+		case !passing(err) || refused.over(s, err):
 			return none, answerError(err)
 		case late:
 			times = 2
@@ -74,7 +75,7 @@ func several[T any](ctx context.Context, times int, request func(context.Context
 	var best answer
 	for i := range times {
 		a := <-answers
-		if i == 0 || best.err != nil && isTransient(best.err) {
+		if i == 0 || best.err != nil && passing(best.err) {
 			best = a
 		}
 		if best.err == nil {

@@ -83,9 +83,6 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 		}
 	}
 	c.fence = ""
-	if isUnclear(lost) {
-		return nil, false, answerError(lost) // not for want of a server: it would be so again
-	}
 	return nil, false, nil
 }
 

@@ -82,7 +82,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 		s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
-	s.keeper = keeper{s: s, lines: &b.lines}
+	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
 	s.mu.Lock() // the window may have passed already
 	defer s.mu.Unlock()

@@ -255,6 +255,7 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 	}
 	r := &s.watches
 	dir := s.key(key.path)
+	var refused bout
 	for after := uint64(0); ; {
 		gen, err := s.awaitLive(ctx, after)
 		if err != nil {
@@ -285,10 +286,13 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 		case errors.Is(err, zk.ErrNoNode):
 			return backend.Listing{Dir: dir}, nil
 		case transient(err):
+			s.leave(gen, err)
 			after = gen
 			continue
+		case err != nil && passing(err) && refused.again(ctx, s, err):
+			continue
 		case err != nil:
-			return backend.Listing{}, fmt.Errorf("list: %w", err)
+			return backend.Listing{}, fmt.Errorf("list: %w", readError(s.explain(err)))
 		}
 		return s.listing(dir, parseNames(a.names), listRev(a.stat)), nil
 	}

@@ -61,24 +61,43 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	}
 }
 
-// read runs a call that may be repeated until it is answered. An answer that is
-// too long breaks the link, so that asking again would do so for ever; reads that
-// were under way on the same link fail with it.
+// read runs a call that may be repeated until it is answered.
 func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
+	var refused bout
 	for after := uint64(0); ; {
 		gen, err := s.awaitLive(ctx, after)
 		if err != nil {
 			var zero T
 			return zero, err
 		}
-		oversize := s.oversize.Load()
 		v, err := call(ctx, s, do)
 		switch {
-		case !transient(err):
-			return v, err
-		case s.oversize.Load() != oversize:
-			return v, fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)
+		case err == nil:
+			return v, nil
+		case transient(err):
+			s.leave(gen, err)
+			after = gen
+		case !passing(err) || !refused.again(ctx, s, err):
+			return v, s.explain(err)
 		}
-		after = gen
 	}
+}
+
+// leave gives up a link that still stands although the server has said that it does not serve
+// the session on it. Nothing else would tell it from one on which an answer is yet to come.
+func (s *session) leave(gen uint64, err error) {
+	if err == nil || mean(err).class != gone {
+		return
+	}
+	if now, live := s.linked(); live && now == gen {
+		s.pin.cut()
+	}
+}
+
+// explain says what is behind codeTooLong.
+func (s *session) explain(err error) error {
+	if code, _ := codeOf(err); code == codeTooLong {
+		return fmt.Errorf("an answer was over Config.MaxResponse (%d bytes): %w", s.cfg.MaxResponse, err)
+	}
+	return err
 }

@@ -17,6 +17,7 @@ const (
 	flagEphemeral = zk.FlagEphemeral
 	flagQueued    = zk.FlagEphemeral | zk.FlagSequence
 	anyVersion    = -1
+	statSize      = 128 // and more than what an answer has beside a value
 )
 
 // A commit is one call of Commit: the same in all its attempts.
@@ -32,6 +33,7 @@ type commit struct {
 
 	began uint64  // the newest zxid that was seen before the first attempt
 	doubt *flight // an earlier attempt that may have been applied
+	tries bout    // that were refused, or broke their links
 	give  func()  // gives the commit's turns back
 	kept  bool    // and is called later
 }
@@ -88,6 +90,10 @@ func (c *commit) check() (label string, err error) {
 		if err := backend.CheckKey(op.Key); err != nil {
 			return op.Key, err
 		}
+		if most := c.s.cfg.MaxResponse; most > 0 && len(op.Value)+statSize > most {
+			return op.Key, fmt.Errorf("%w: a value of %d bytes could not be read again: an answer has at most %d (Config.MaxResponse)",
+				backend.ErrTooLarge, len(op.Value), most)
+		}
 		if leavesTrace(op) {
 			c.nonces[i] = newNonce()
 		}
@@ -135,7 +141,11 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	f := &flight{m: m, gen: gen, done: make(chan struct{})}
 	go func() {
 		defer s.calls.Done()
-		f.results, f.err = s.request(m)
+		if f.results, f.err = s.request(m); f.unclear() {
+			// It has been answered: to look for it no later link is needed.
+			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
+		}
+		s.leave(gen, f.err)
 		close(f.done)
 	}()
 	return f, nil
@@ -198,12 +208,52 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
 	case !transient(f.err):
+		if why := f.refusal(); mean(why).class != final {
+			return nil, false, c.again(ctx, why)
+		}
 		return nil, false, c.refused(ctx, f)
 	}
 	if made, done, err = c.resolve(ctx, f); err != nil {
 		err = c.abandon(f, err)
 	}
+	if err == nil && !done {
+		err = c.again(ctx, f.err)
+	}
 	return made, done, err
+}
+
+// again is nil, after a pause, if a commit that was not done is to be tried again. One that
+// breaks its link each time is given up, too: servers do so with a request that is too long.
+func (c *commit) again(ctx context.Context, err error) error {
+	broke := transient(err) && !errors.Is(err, errUnclear)
+	switch {
+	case (broke || passing(err)) && c.tries.again(ctx, c.s, err):
+		return nil
+	case broke:
+		return fmt.Errorf("%w: each link has broken on which it was sent; is the servers' jute.maxbuffer less than Config.MaxRequest (%d bytes)?: %w",
+			down, c.s.cfg.MaxRequest, err)
+	}
+	return readError(c.s.explain(err))
+}
+
+// refusal is the error of a multi, or of the first of its parts that has one: those after it are
+// said to be rolled back.
+func (f *flight) refusal() error {
+	for _, r := range f.results {
+		if r.Error != nil {
+			return r.Error
+		}
+	}
+	return f.err
+}
+
+// unclear tells whether the answer does not say what became of the commit. That of a multi's
+// part does: the multi was not done.
+func (f *flight) unclear() bool {
+	if f.err == nil || transient(f.err) {
+		return false
+	}
+	return mean(f.refusal()).class == unknown && (len(f.results) == 0 || len(f.m.parts) == 1)
 }
 
 // abandon gives up on a multi that may yet be, or have been, applied. What it may

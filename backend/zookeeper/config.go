@@ -98,12 +98,14 @@ type Config struct {
 
 	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest. A
 	// commit that is over it is ErrTooLarge. It must not exceed the servers'
-	// jute.maxbuffer. Each session has a buffer of this size, so that thousands of
+	// jute.maxbuffer: they end the link at a longer request, which is
+	// ErrUnavailable after a session timeout. Each session has a buffer of this size, so that thousands of
 	// sessions in one process want a lower one.
 	MaxRequest int
 
 	// MaxResponse is the largest answer in bytes, by default without limit. A
-	// directory whose listing is longer cannot be listed. A buffer of this size, and of
+	// directory whose listing is longer cannot be listed, nor an entry be read or written
+	// whose value is: that is ErrTooLarge. A buffer of this size, and of
 	// 1.5 MB at most, is made per connection.
 	MaxResponse int
 }

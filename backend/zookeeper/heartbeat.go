@@ -224,10 +224,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		s.pin.cut()
 		return time.Time{}, err
 	case transient(err):
-		// Where the link still stands it is the server's own word that it does not serve.
-		if now, live := s.linked(); live && now == gen {
-			s.pin.cut()
-		}
+		s.leave(gen, err)
 		return time.Time{}, err
 	default:
 		return time.Time{}, err

@@ -31,7 +31,9 @@ type hosts struct {
 
 	mu       sync.Mutex
 	next     int
-	tried    int // since a server was seen to serve
+	tried    int       // since a server was seen to serve for a while
+	since    time.Time // of the last handshake
+	served   bool      // since then
 	closing  bool
 	failures unavailable
 }
@@ -58,6 +60,12 @@ func (h *hosts) Next() (server string, retryStart bool) {
 	if h.tried == len(h.servers) {
 		h.signal()
 	}
+	// A link that breaks right after its handshake, such as for a request that the server
+	// does not take, would otherwise be made again without a pause, and again.
+	if h.served && time.Since(h.since) > 2*max(h.longest(), firstPause) {
+		h.tried = 0
+	}
+	h.served = false
 	h.tried++
 	server = h.servers[h.next%len(h.servers)]
 	h.next++
@@ -70,16 +78,14 @@ func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failures = unavailable{}
-	if h.trusting {
-		h.tried = 0
-	}
+	h.since, h.served = time.Now(), h.trusting
 }
 
 // serves notes that the server of the present link serves.
 func (h *hosts) serves() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.tried = 0
+	h.served = true
 }
 
 // close ends the search.
@@ -117,15 +123,20 @@ func (h *hosts) signal() {
 func (h *hosts) pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.tried == 0 || (h.tried-1)%len(h.servers) != 0 {
+	d := h.longest()
+	if d == 0 || (h.tried-1)%len(h.servers) != 0 {
 		return 0
 	}
-	rounds := (h.tried - 1) / len(h.servers)
+	return d/2 + rand.N(d/2)
+}
+
+// longest is the longest pause after as many rounds as were made. Caller holds mu.
+func (h *hosts) longest() time.Duration {
+	rounds := max(h.tried-1, 0) / len(h.servers)
 	if rounds == 0 {
 		return 0
 	}
-	d := min(firstPause<<min(rounds-1, 10), lastPause)
-	return d/2 + rand.N(d/2)
+	return min(firstPause<<min(rounds-1, 10), lastPause)
 }
 
 // dial implements zk.Dialer for one session. The library gives one second;

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -70,7 +69,6 @@ type session struct {
 	reaper   *backend.Reaper
 	turns    backend.Turns
 	confirms bool // the server has confirmed the close
-	oversize atomic.Uint64
 }
 
 func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
@@ -93,7 +91,6 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		answered:  s.answered,
 		voted:     s.voteAnswered,
 		expired:   func() { s.lose(errExpired) },
-		oversize:  func() { s.oversize.Add(1) },
 		maxAnswer: cfg.MaxResponse,
 		acked:     make(chan struct{}),
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -218,6 +219,7 @@ func (r *registry) read(t *watch, awaitCreation bool) {
 	go func(began reading) {
 		defer r.s.calls.Done()
 		e, watched, err := r.s.getWatched(t.key.path, awaitCreation)
+		r.s.leave(began.gen, err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		defer r.sweep(t)
@@ -260,24 +262,33 @@ func (r *registry) end(began reading, err error) bool {
 
 // getWatched reads an entry and sets a watch on it: by getData, since an exists
 // watch on a node that is gone stays at the server for good. It returns whether a
-// watch was set.
+// watch was set. What may pass is ridden out for as long as the link stands: somebody
+// may hold a seat, or a place, by this watch.
 func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bool, error) {
-	for {
+	nothing := backend.Entry{Key: s.key(path)}
+	for refused := (bout{}); ; {
 		data, stat, _, err := s.conn.GetW(path)
 		if err == nil {
 			return s.entry(path, node{data, stat}), true, nil
 		}
-		nothing := backend.Entry{Key: s.key(path)}
-		if !errors.Is(err, zk.ErrNoNode) {
-			return nothing, false, err
+		if errors.Is(err, zk.ErrNoNode) {
+			if !awaitCreation {
+				return nothing, false, nil
+			}
+			var exists bool
+			if exists, _, _, err = s.conn.ExistsW(path); err == nil && exists {
+				continue // it was made in between
+			}
+			if err == nil {
+				return nothing, true, nil
+			}
 		}
-		if !awaitCreation {
-			return nothing, false, nil
+		if s.ctx.Err() != nil || transient(err) || !passing(err) {
+			return nothing, false, s.explain(err)
 		}
-		exists, _, _, err := s.conn.ExistsW(path)
-		if err != nil || !exists {
-			return nothing, err == nil, err
+		if !refused.again(s.ctx, s, err) {
+			s.cfg.Logger.Warn("zookeeper: a watch cannot be set; trying again", "session", s.id, "key", nothing.Key, "error", err)
+			refused.began = time.Now()
 		}
-		// It was made in between.
 	}
 }

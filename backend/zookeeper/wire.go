@@ -25,6 +25,7 @@ const (
 	xidPing      = -2
 	codeExpired  = -112
 	codeMoved    = -118
+	codeTooLong  = -2000 // no server's: see tooLong
 
 	connectHead = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
 	requestHead = 4 + 4 + 4         // length, xid, opcode
@@ -57,7 +58,6 @@ type pin struct {
 	answered func(sent time.Time)
 	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
-	oversize func() // an answer was longer than maxAnswer
 
 	maxAnswer int // bytes, 0 = no limit but the protocol's
 
@@ -144,7 +144,9 @@ type link struct {
 	// The reader's.
 	in        *bufio.Reader
 	greeted   bool
-	frameLeft int // bytes of the current frame not yet handed on
+	frameLeft int    // bytes of the current frame not yet handed on
+	instead   []byte // what is handed on in the place of an answer
+	skip      int    // bytes of that answer, which nobody gets
 
 	// Set before the link is greeted.
 	opened bool // the session was made on it
@@ -294,10 +296,15 @@ func (l *link) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if l.frameLeft == 0 {
+	if l.frameLeft == 0 && len(l.instead) == 0 {
 		if err := l.nextFrame(); err != nil {
 			return 0, err
 		}
+	}
+	if len(l.instead) > 0 {
+		n := copy(p, l.instead)
+		l.instead = l.instead[n:]
+		return n, nil
 	}
 	n, err := l.in.Read(p[:min(len(p), l.frameLeft)])
 	l.frameLeft -= n
@@ -308,6 +315,11 @@ func (l *link) Read(p []byte) (int, error) {
 // crash the process on a frame that is too short, and allocate whatever length
 // the frame claims.
 func (l *link) nextFrame() error {
+	skipped, err := l.in.Discard(l.skip)
+	l.skip -= skipped
+	if err != nil {
+		return err
+	}
 	head, err := l.in.Peek(4)
 	if err != nil {
 		return err
@@ -328,8 +340,7 @@ func (l *link) nextFrame() error {
 		return nil
 	}
 	if l.pin.maxAnswer > 0 && length > l.pin.maxAnswer {
-		l.pin.oversize()
-		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+		return l.tooLong(length)
 	}
 	if length < answerHead {
 		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
@@ -356,5 +367,27 @@ func (l *link) nextFrame() error {
 		}
 	}
 	l.frameLeft = 4 + length
+	return nil
+}
+
+// tooLong hands on an error in the place of an answer that is longer than maxAnswer, so that
+// whoever has asked is told. To break the link would fail all that is under way on it, and
+// what is asked again would break the next one.
+func (l *link) tooLong(length int) error {
+	head, err := l.in.Peek(4 + answerHead)
+	if err != nil {
+		return err
+	}
+	if xid := int32(binary.BigEndian.Uint32(head[4:])); xid == xidEvent {
+		return fmt.Errorf("%w: event of %d bytes", errProtocol, length)
+	}
+	if _, err := l.answer(head[4:], length); err != nil {
+		return err
+	}
+	code := int32(codeTooLong)
+	l.instead = binary.BigEndian.AppendUint32(nil, answerHead)
+	l.instead = append(l.instead, head[4:answerHead]...)
+	l.instead = binary.BigEndian.AppendUint32(l.instead, uint32(code))
+	l.skip = 4 + length
 	return nil
 }

@@ -53,7 +53,6 @@ func newPin(e *wireEvents) *pin {
 		answered: func(time.Time) { e.answered++ },
 		voted:    func(_ time.Time, epoch uint64) { e.epochs = append(e.epochs, epoch) },
 		expired:  func() { e.expired++ },
-		oversize: func() {},
 		acked:    make(chan struct{}),
 	}
 }
@@ -290,4 +289,29 @@ func FuzzWire(f *testing.F) {
 			t.Fatalf("%d answers to three requests", e.answered)
 		}
 	})
+}
+
+// An answer that is too long is handed on as an error, and the next one as it is, in whatever
+// pieces they come.
+func TestWireTooLong(t *testing.T) {
+	for chunk := range 60 {
+		var e wireEvents
+		p := newPin(&e)
+		p.maxAnswer = 100
+		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
+		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
+		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(4)), frame(int32(2), int32(4))))
+		require.NoError(t, err)
+		var got []byte
+		for buf := make([]byte, 1+chunk%7); ; {
+			n, err := l.Read(buf)
+			got = append(got, buf[:n]...)
+			if err != nil {
+				require.ErrorIs(t, err, io.EOF)
+				break
+			}
+		}
+		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, codeTooLong)), noZxid(short)), got)
+		assert.Equal(t, 2, e.answered)
+	}
 }

@@ -63,6 +63,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
+	addCobras(root)
 	at, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	switch {
@@ -94,6 +95,31 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
 	root.AddCommand(newCompare(), newMan())
 	return root
+}
+
+// addCobras adds Cobra's own commands, which would take any argument and show help. It takes
+// the root with its output.
+func addCobras(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			for _, shell := range c.Commands() {
+				shell.Args = noArgs
+			}
+			c.Args = noArgs
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				cmd, rest, err := root.Find(args)
+				if err != nil {
+					return usageError{err}
+				}
+				return noArgs(cmd, rest)
+			}
+		}
+	}
 }
 
 // plain leaves out what names functions of Go, of an error that names flag and value.

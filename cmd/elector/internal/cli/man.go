@@ -16,7 +16,7 @@ elector.1, elector-compare.1 and so on.
 EXIT STATUS
     0  written
     1  a page could not be written
-    2  wrong usage`
+    2  wrong usage, such as a directory that is missing`
 
 const manExamples = `    elector man /usr/local/share/man/man1
     elector man . && man ./elector-compare.1`
@@ -35,9 +35,9 @@ func newMan() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if info, err := os.Stat(args[0]); err != nil {
-				return fmt.Errorf("make the directory first: %w", err)
+				return usageError{fmt.Errorf("make the directory first: %w", err)}
 			} else if !info.IsDir() {
-				return fmt.Errorf("%s is not a directory", args[0])
+				return usageError{fmt.Errorf("%s is not a directory", args[0])}
 			}
 			root := cmd.Root()
 			headings(root)

@@ -1,0 +1,178 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// An odd answer is given once, to a request for keys or a lease, instead of what the server
+// says.
+type odd struct {
+	err   error
+	after bool // the server has done the request
+}
+
+type oddities struct{ next atomic.Pointer[odd] }
+
+func (o *oddities) intercept(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	switch req.(type) {
+	case *pb.RangeRequest, *pb.TxnRequest, *pb.PutRequest, *pb.LeaseGrantRequest:
+	default:
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	answer := o.next.Swap(nil)
+	if answer == nil {
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	if answer.after {
+		if err := invoke(ctx, method, req, reply, cc, opts...); err != nil {
+			return err
+		}
+	}
+	return answer.err
+}
+
+// One odd answer, whatever it is, is not the outcome of a call unless it must be.
+func TestOddAnswers(t *testing.T) {
+	var o oddities
+	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept))
+	}, sharedServer(t).Addr())
+	for _, err := range []error{
+		rpctypes.ErrGRPCNoLeader, rpctypes.ErrGRPCNotLeader, rpctypes.ErrGRPCLeaderChanged, rpctypes.ErrGRPCStopped, rpctypes.ErrGRPCTimeout,
+		rpctypes.ErrGRPCCorrupt, rpctypes.ErrGRPCUnhealthy, rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCNotSupportedForLearner,
+		rpctypes.ErrGRPCNotCapable, rpctypes.ErrGRPCInvalidAuthToken, rpctypes.ErrGRPCAuthOldRevision, rpctypes.ErrGRPCMemberNotFound,
+		status.Error(codes.Unknown, "raft proposal dropped"), status.Error(codes.Unknown, "never heard of"),
+		status.Error(codes.Internal, "a proxy's trouble"), status.Error(codes.Aborted, "never heard of"), status.Error(codes.ResourceExhausted, "slow down"),
+		status.Error(codes.DataLoss, "never heard of"), status.Error(99, "never heard of"),
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			refused := status.Code(err) == codes.Unauthenticated || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) ||
+				errors.Is(err, rpctypes.ErrGRPCNotSupportedForLearner) || errors.Is(err, rpctypes.ErrGRPCNotCapable) ||
+				errors.Is(err, rpctypes.ErrGRPCAuthOldRevision) || errors.Is(err, rpctypes.ErrGRPCNotLeader)
+			for _, after := range []bool{false, true} {
+				if after && refused {
+					continue // which says that nothing was done
+				}
+				o.next.Store(&odd{err, after})
+				_, why := f.s.Get(f.ctx, f.dir)
+				require.NoError(t, why)
+				o.next.Store(&odd{err, after})
+				made, why := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
+				require.NoError(t, why)
+				l, why := f.s.List(f.ctx, f.dir)
+				require.NoError(t, why)
+				assert.Equal(t, []string{made[0].Key}, l.Keys, "after %t", after)
+				require.NoError(t, f.s.Drop(f.ctx, made[0]))
+			}
+			assert.Equal(t, backend.Live, f.s.State())
+		})
+	}
+	// What waiting does not change is told.
+	o.next.Store(&odd{err: rpctypes.ErrGRPCPermissionDenied})
+	_, err := f.s.Get(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	o.next.Store(&odd{err: status.Error(codes.Unimplemented, "unknown service")})
+	_, err = f.s.Get(f.ctx, f.dir)
+	require.ErrorContains(t, err, "unknown service")
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
+	// And so is what takes an operator.
+	for range 2 { // the commit, and what looks for it
+		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
+		_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
+	}
+	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
+	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+}
+
+// Answers that stay odd are told after a session timeout, on a session that lives.
+func TestOddAnswersThatStay(t *testing.T) {
+	var stays atomic.Bool
+	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, ok := req.(*pb.TxnRequest); ok && stays.Load() {
+					return rpctypes.ErrGRPCRequestTooManyRequests
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+	}, sharedServer(t).Addr())
+	stays.Store(true)
+	_, err := f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	_, err = f.s.List(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
+	f.state(backend.Live)
+}
+
+// While there is no space candidates go on trying, say so, and one leads when there is.
+func TestNoSpaceForCandidates(t *testing.T) {
+	server := etcdtest.Single(t).Members[0]
+	op := etcdtest.Operator(t, server.Addr())
+	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
+		t.Run(strategy.Name(), func(t *testing.T) {
+			f := setUpWith(t, 6*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+			said := make(chan error, 1000)
+			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
+				e, err := elector.New(elector.Config{
+					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 6 * time.Second,
+					Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
+						select {
+						case said <- err:
+						default:
+						}
+					}},
+				})
+				require.NoError(t, err)
+				elected := make(chan *elector.Term, 1)
+				go func() {
+					term, err := e.Campaign(f.ctx)
+					if assert.NoError(t, err) {
+						elected <- term
+					}
+				}()
+				t.Cleanup(func() { _ = e.Close(context.Background()) })
+				return elected, e
+			}
+			leads, leader := campaign("leader", f.Backend)
+			<-leads
+			status, err := op.Status(f.ctx, server.Addr())
+			require.NoError(t, err)
+			_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
+				Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
+			})
+			require.NoError(t, err)
+			next, _ := campaign("next", etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend)
+			for range 3 {
+				err := <-said
+				assert.ErrorIs(t, err, rpctypes.ErrNoSpace)
+			}
+			require.NoError(t, leader.Close(f.ctx), "a leader can go")
+			_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
+			require.NoError(t, err)
+			require.NotNil(t, <-next)
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package zookeeper
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// keeperCodes are those of KeeperException.Code in ZooKeeper 3.9, and two that servers
+// before 3.5 had.
+var keeperCodes = []int32{
+	-1, -2, -3, -4, -5, -6, -7, -8, -12, -13, -14,
+	-100, -101, -102, -103, -108, -110, -111, -112, -113, -114, -115, -116, -117, -118, -119, -120, -121, -122, -123, -124, -125, -127,
+}
+
+// The table names each code of the servers, in whatever way the client library tells it.
+func TestTableNamesEveryCode(t *testing.T) {
+	told := make(map[int32]error)
+	for err, code := range libraryCodes {
+		told[code] = err
+	}
+	for _, code := range keeperCodes {
+		m, ok := codeAnswers[code]
+		if !ok {
+			t.Errorf("the table lacks %d", code)
+			continue
+		}
+		err := told[code]
+		if err == nil {
+			err = fmt.Errorf("unknown error: %v", zk.ErrCode(code)) // as the library makes it
+		}
+		for _, err := range []error{err, fmt.Errorf("list: %w", err)} {
+			if got, ok := codeOf(err); !ok || got != code {
+				t.Errorf("%v is code %d, %t; want %d", err, got, ok, code)
+			}
+			if mean(err) != m || transient(err) != (m.class == gone) {
+				t.Errorf("%v means %v, transient %t; want %v", err, mean(err), transient(err), m)
+			}
+			if why := readError(err); m.as != nil && !errors.Is(why, m.as) {
+				t.Errorf("%v is told as %v, want %v", err, why, m.as)
+			}
+		}
+	}
+	for _, c := range []struct {
+		err       error
+		want      meaning
+		transient bool
+	}{
+		{errors.New("unknown error: -999"), meaning{unknown, down, false}, false},
+		{zk.ErrNoAuth, meaning{final, backend.ErrDenied, true}, false},
+		{zk.ErrNoNode, meaning{final, nil, true}, false},
+		{errors.New("unknown error: -127"), meaning{notDone, down, false}, false},
+		{zk.ErrSessionMoved, meaning{gone, nil, true}, true},
+		{fmt.Errorf("%w: unknown error: -1", errUnclear), meaning{unknown, down, false}, true},
+		// What is no answer.
+		{zk.ErrInvalidPath, meaning{final, nil, true}, false},
+		{zk.ErrConnectionClosed, meaning{final, nil, true}, true},
+		{io.EOF, meaning{final, nil, true}, true},
+		{errors.New("never heard of"), meaning{final, nil, true}, false},
+	} {
+		if got := mean(c.err); got != c.want || transient(c.err) != c.transient {
+			t.Errorf("%v means %v, transient %t; want %v, %t", c.err, got, transient(c.err), c.want, c.transient)
+		}
+	}
+}

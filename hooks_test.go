@@ -1,0 +1,228 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// callsBack calls an elector from its hooks, with each call that might wait for them.
+type callsBack struct {
+	t *testing.T
+	e elector.Elector
+
+	mu      sync.Mutex
+	seen    map[string]bool
+	closing bool
+}
+
+func (c *callsBack) from(hook string) {
+	c.mu.Lock()
+	c.seen[hook] = true
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+	defer cancel()
+	if _, err := c.e.Campaign(ctx); !errors.Is(err, elector.ErrInHook) && !c.closed(err) {
+		c.t.Errorf("Campaign from %s: %v, want ErrInHook", hook, err)
+	}
+	if err := c.e.Close(ctx); !errors.Is(err, elector.ErrInHook) {
+		c.t.Errorf("Close from %s: %v, want ErrInHook", hook, err)
+	}
+	looks := map[string]func() error{
+		"Leader":     func() error { _, err := c.e.Leader(ctx); return err },
+		"Candidates": func() error { _, err := c.e.Candidates(ctx); return err },
+	}
+	if hook != "retry" { // which Observe may call in turn
+		looks["Observe"] = func() (last error) {
+			for _, last = range c.e.Observe(ctx) {
+				break
+			}
+			return last
+		}
+	}
+	for name, look := range looks {
+		switch err := look(); {
+		case c.closed(err):
+		case err == nil, errors.Is(err, elector.ErrNoLeader), errors.Is(err, elector.ErrSessionLost):
+		case !errors.Is(err, elector.ErrInHook):
+			c.t.Errorf("%s from %s: %v, want an answer or ErrInHook", name, hook, err)
+		case hook == "elected" || hook == "session live" || hook == "stage determine":
+			c.t.Errorf("%s from %s: %v, want an answer: there is a session", name, hook, err)
+		}
+	}
+}
+
+// closed tells whether err is right because the test closes the elector.
+func (c *callsBack) closed(err error) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing && errors.Is(err, elector.ErrClosed)
+}
+
+// A hook that calls back what would wait for it gets an error, and all goes on.
+func TestHooksThatCallBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		service := memory.New(memory.Options{})
+		client := service.Client("a")
+		c := &callsBack{t: t, seen: make(map[string]bool)}
+		e, err := elector.New(elector.Config{
+			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{
+				Elected: func(uint64) { c.from("elected") },
+				Ended:   func(uint64, error) { c.from("ended") },
+				Session: func(s backend.State) { c.from("session " + s.String()) },
+				Retry:   func(error, int, time.Duration) { c.from("retry") },
+				Stage:   func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.e = e
+		service.Stop()
+		time.AfterFunc(time.Second, service.Start)
+		term, err := e.Campaign(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait() // the hooks that tell of the session
+		client.Suspend()
+		time.Sleep(100 * time.Millisecond)
+		client.Resume()
+		synctest.Wait()
+		client.Expire()
+		<-term.Context().Done()
+		if term, err = e.Campaign(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := term.Resign(ctx); err != nil {
+			t.Error(err)
+		}
+		c.mu.Lock()
+		c.closing = true
+		c.mu.Unlock()
+		if err := e.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		for _, hook := range []string{
+			"elected", "ended", "retry", "session live", "session suspended", "session lost",
+			"stage start", "stage offer", "stage determine", "stage elected", "stage failed", "stage stop",
+		} {
+			if !c.seen[hook] {
+				t.Errorf("%s was not called", hook)
+			}
+		}
+	})
+}
+
+// Two electors whose hooks close each other do not wait for each other.
+func TestHooksThatCloseEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		client := memory.New(memory.Options{}).Client("a")
+		var pair [2]elector.Elector
+		for i, path := range []string{"/one", "/two"} {
+			var err error
+			pair[i], err = elector.New(elector.Config{
+				Backend: client, Strategy: fair.New(), Election: path, ID: "a",
+				Hooks: elector.Hooks{Ended: func(uint64, error) {
+					if err := pair[1-i].Close(ctx); err != nil && !errors.Is(err, elector.ErrInHook) {
+						t.Errorf("Close of the other than %s: %v", path, err)
+					}
+				}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range pair {
+			if _, err := e.Campaign(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		client.Expire()
+		for _, e := range pair {
+			if err := e.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A hook that panics is no hook that runs: what the caller defers may close.
+func TestCloseAfterAHookPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := elector.New(elector.Config{
+			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{Elected: func(uint64) { panic("boom") }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if p := recover(); p != "boom" {
+				t.Errorf("recovered %v, want the hook's panic", p)
+			}
+		}()
+		defer func() { // as the hook's panic passes by
+			if err := e.Close(context.Background()); err != nil {
+				t.Error(err)
+			}
+		}()
+		_, _ = e.Campaign(t.Context())
+		t.Error("Campaign returned")
+	})
+}
+
+// At info level the log tells of a suspension, and of its end.
+func TestSuspensionIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		client := memory.New(memory.Options{}).Client("a")
+		e, err := elector.New(elector.Config{
+			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		client.Suspend()
+		synctest.Wait()
+		client.Resume()
+		synctest.Wait()
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		var said []string
+		for line := range strings.Lines(log.String()) {
+			if _, text, ok := strings.Cut(line, `msg="session `); ok {
+				said = append(said, text[:strings.Index(text, `"`)])
+			}
+		}
+		if want := []string{"suspended", "live"}; !slices.Equal(said, want) {
+			t.Errorf("sessions that the log tells of are %q, want %q:\n%s", said, want, &log)
+		}
+	})
+}
