@@ -15,6 +15,8 @@ const (
 	opClose      = -11
 	opCreate     = 1
 	opDelete     = 2
+	opExists     = 3
+	opGetData    = 4
 	opSetData    = 5
 	opSetACL     = 7
 	opChildren   = 12 // getChildren2
@@ -57,9 +59,10 @@ type pin struct {
 	answered func(sent time.Time)
 	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
-	oversize func() // an answer was longer than maxAnswer
+	oversize func() // an answer was longer than buffers.maxAnswer
 
-	maxAnswer int // bytes, 0 = no limit but the protocol's
+	buffers buffers
+	watched watched
 
 	mu      sync.Mutex
 	session int64 // 0 until the first is granted
@@ -144,7 +147,8 @@ type link struct {
 	// The reader's.
 	in        *bufio.Reader
 	greeted   bool
-	frameLeft int // bytes of the current frame not yet handed on
+	receiving bool // frames after the connect response are being read
+	frameLeft int  // bytes of the current frame not yet handed on
 
 	// Set before the link is greeted.
 	opened bool // the session was made on it
@@ -197,7 +201,8 @@ func (l *link) Write(p []byte) (int, error) {
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
-	if _, err := l.Conn.Write(l.withZxid(p)); err != nil {
+	l.pin.buffers.grow()
+	if _, err := l.Conn.Write(l.amended(p)); err != nil {
 		// Told of it, the client library would answer the request now, and again when it
 		// clears away what is outstanding. With the answer as the session closes that is
 		// one too many: its loop would block for ever. It finds out by reading.
@@ -308,6 +313,10 @@ func (l *link) Read(p []byte) (int, error) {
 // crash the process on a frame that is too short, and allocate whatever length
 // the frame claims.
 func (l *link) nextFrame() error {
+	if l.greeted && !l.receiving {
+		l.receiving = true
+		l.pin.buffers.receiving()
+	}
 	head, err := l.in.Peek(4)
 	if err != nil {
 		return err
@@ -327,7 +336,7 @@ func (l *link) nextFrame() error {
 		l.greeted, l.frameLeft = true, 4+length
 		return nil
 	}
-	if l.pin.maxAnswer > 0 && length > l.pin.maxAnswer {
+	if most := l.pin.buffers.maxAnswer; most > 0 && length > most {
 		l.pin.oversize()
 		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
 	}
