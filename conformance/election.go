@@ -174,12 +174,14 @@ func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule,
 		return reason
 	}
 	if on.service.Virtual {
+		defer enter(false)()
 		defer watch(r.name, r.text, hangs(&on.service))()
 		synctest.Test(t, func(t *testing.T) { runElectionRule(t, cfg, r) })
 		return ""
 	}
 	join()
 	attempts := func(t *testing.T, r electionRule) (states []electionRule) {
+		defer enter(false)()
 		on.attempts(t, takesAway(r.need), void, func(t testing.TB) { states = runElectionRule(t, cfg, r) })
 		return states
 	}
