@@ -33,7 +33,23 @@ func soakRules() []rule {
 }
 
 // A keepsake tells whether something is still there, and does not keep it.
-type keepsake = weak.Pointer[byte]
+type keepsake func() bool
+
+func keep[T any](p *T) keepsake {
+	w := weak.Make(p)
+	return func() bool { return w.Value() != nil }
+}
+
+// kept has the garbage collector look, and tells how many are still there.
+func kept(all []keepsake) (n int) {
+	runtime.GC()
+	for _, there := range all {
+		if there() {
+			n++
+		}
+	}
+	return n
+}
 
 // soakMost is how many of those that are over may be kept: caches and stacks hold the last one.
 const soakMost = 3
@@ -42,18 +58,12 @@ const soakMost = 3
 func (r *run) letGo(what string, all []keepsake) {
 	r.t.Helper()
 	for try := 0; ; try++ {
-		runtime.GC()
-		kept := 0
-		for _, k := range all {
-			if k.Value() != nil {
-				kept++
-			}
-		}
+		left := kept(all)
 		switch {
-		case kept <= soakMost:
+		case left <= soakMost:
 			return
 		case r.ctx.Err() != nil, r.svc.Virtual && try == 100: // on a fake clock much time has passed by then
-			r.failf("%d of %d %s are still kept, at most %d may be", kept, len(all), what, soakMost)
+			r.failf("%d of %d %s are still kept, at most %d may be", left, len(all), what, soakMost)
 		}
 		time.Sleep(r.svc.TTL / 20)
 	}
@@ -91,7 +101,7 @@ func (r *run) visit(c *Client, dir string) keepsake {
 	if v.Kind() != reflect.Pointer {
 		r.failf("sessions are of type %v: they must be pointers", v.Type())
 	}
-	return weak.Make((*byte)(v.UnsafePointer()))
+	return keep((*byte)(v.UnsafePointer()))
 }
 
 func soakEntries(r *run) {
@@ -147,7 +157,7 @@ func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read kee
 		s.r.failf("await of an entry that did not change returned %+v", waiting.v)
 	}
 	remove(e)
-	return weak.Make(&value[0]), weak.Make(&e.Value[0])
+	return keep(&value[0]), keep(&e.Value[0])
 }
 
 const (

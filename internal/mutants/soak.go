@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
@@ -17,6 +18,18 @@ func (h *hoard[T]) keep(some ...T) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all = append(h.all, some...)
+}
+
+// A hoarder is an elector that keeps its terms.
+type hoarder struct {
+	elector.Elector
+	terms hoard[*elector.Term]
+}
+
+func (h *hoarder) Campaign(ctx context.Context) (*elector.Term, error) {
+	t, err := h.Elector.Campaign(ctx)
+	h.terms.keep(t)
+	return t, err
 }
 
 // soakMutants break rules about what is kept of what is over.
@@ -54,6 +67,12 @@ func soakMutants() []Mutant {
 					return s.Await(ctx, known...)
 				}
 			}),
+		},
+		{
+			Name:    "terms kept that are over",
+			Breaks:  "An elector keeps all its terms.",
+			Rules:   map[string][]string{"fair": {"soak/terms"}},
+			elector: func(_ elector.Config, e elector.Elector) elector.Elector { return &hoarder{Elector: e} },
 		},
 	}
 }
