@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,8 +23,9 @@ type Metered struct {
 	Backend
 	trace func(Call)
 
-	mu       sync.Mutex
-	sessions []*meteredSession // in the order in which they were opened
+	mu       sync.Mutex        // of its sessions, too
+	sessions []*meteredSession // those that are open, in the order in which they were opened
+	closed   Counts            // of those that are not any more
 }
 
 // Counts are numbers of calls, counted as they begin, and of what came of them. They do
@@ -125,7 +127,7 @@ func (m *Metered) Open(ctx context.Context, o OpenOptions) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &meteredSession{Session: s, trace: m.trace, entries: make(map[string]Entry), lists: make(map[string]uint64)}
+	n := &meteredSession{Session: s, of: m, entries: make(map[string]Entry), lists: make(map[string]uint64)}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.sessions = append(m.sessions, n)
@@ -134,33 +136,40 @@ func (m *Metered) Open(ctx context.Context, o OpenOptions) (Session, error) {
 
 // Counts returns the sum over all sessions so far, closed ones included.
 func (m *Metered) Counts() Counts {
-	var sum Counts
-	for _, s := range m.Sessions() {
-		sum = sum.Add(s.Counts)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sum := m.closed
+	for _, s := range m.sessions {
+		sum = sum.Add(s.counts)
 	}
 	return sum
 }
 
-// Sessions returns the counts of each session so far, in the order in which they were
-// opened, closed ones included.
+// Sessions returns the counts of each session that is not closed, in the order in which
+// they were opened. Take them before Close: of those that are closed only the sum is kept.
 func (m *Metered) Sessions() []SessionCounts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]SessionCounts, len(m.sessions))
 	for i, s := range m.sessions {
-		out[i] = SessionCounts{s.ID(), s.seen()}
+		out[i] = SessionCounts{s.ID(), s.counts}
 	}
 	return out
 }
 
+// maxMetered bounds the watches that are remembered of a session: some never tell anything,
+// since nobody waits for them any more.
+const maxMetered = 4096
+
+// All but Session and of is guarded by Metered.mu.
 type meteredSession struct {
 	Session
-	trace func(Call)
+	of *Metered
 
-	mu     sync.Mutex
+	closed bool
 	counts Counts
 	// Watches that have not told anything yet: what stood under the key when they were
-	// set, and the Rev of the directory's listing.
+	// set, without its value, and the Rev of the directory's listing.
 	entries map[string]Entry
 	lists   map[string]uint64
 }
@@ -169,15 +178,27 @@ type meteredSession struct {
 // take a Session.
 func (s *meteredSession) Unwrap() Session { return s.Session }
 
-func (s *meteredSession) seen() Counts {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts
+// Close implements Session. What is called from then on counts, but not as the session's.
+func (s *meteredSession) Close(ctx context.Context) error {
+	err := s.Session.Close(ctx)
+	m := s.of
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		m.closed = m.closed.Add(s.counts)
+		m.sessions = slices.DeleteFunc(m.sessions, func(o *meteredSession) bool { return o == s })
+	}
+	return err
 }
 
 func (s *meteredSession) count(f func(c *Counts)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.of.mu.Lock()
+	defer s.of.mu.Unlock()
+	if s.closed {
+		f(&s.of.closed)
+		return
+	}
 	f(&s.counts)
 }
 
@@ -201,9 +222,9 @@ func metered[T any](ctx context.Context, s *meteredSession, call Call, begun fun
 			c.WakeUps++
 		}
 	})
-	if s.trace != nil {
+	if s.of.trace != nil {
 		call.Session = s.ID()
-		s.trace(call)
+		s.of.trace(call)
 	}
 	return v, err
 }
@@ -252,7 +273,7 @@ func (s *meteredSession) AwaitList(ctx context.Context, known Listing) (Listing,
 			c.Waits++
 			c.Sent += len(known.Dir)
 			if rev, ok := s.lists[known.Dir]; !ok || rev != known.Rev {
-				s.lists[known.Dir] = known.Rev
+				remember(s.lists, known.Dir, known.Rev)
 				c.Watches++
 			}
 		},
@@ -276,7 +297,7 @@ func (s *meteredSession) Await(ctx context.Context, known ...Entry) ([]Entry, er
 			c.Waits++
 			for _, e := range known {
 				c.Sent += len(e.Key)
-				s.watch(e)
+				s.watch(c, e)
 			}
 		},
 		func() ([]Entry, error) { return s.Session.Await(ctx, known...) },
@@ -293,18 +314,25 @@ func (s *meteredSession) Await(ctx context.Context, known ...Entry) ([]Entry, er
 		})
 }
 
-// watch notes that an entry is to be watched. The caller holds s.mu.
-func (s *meteredSession) watch(e Entry) {
+// watch notes that an entry is to be watched. The caller holds Metered.mu, as for all below.
+func (s *meteredSession) watch(c *Counts, e Entry) {
 	before, watched := s.entries[e.Key]
 	if watched && (before.Same(e) || e.IsUnknown()) {
 		return
 	}
-	s.entries[e.Key] = e
-	s.counts.Watches++
+	remember(s.entries, e.Key, Entry{Key: e.Key, Rev: e.Rev, Version: e.Version})
+	c.Watches++
+}
+
+func remember[T any](all map[string]T, key string, v T) {
+	if len(all) >= maxMetered {
+		clear(all)
+	}
+	all[key] = v
 }
 
 // told notes what a wait for an entry has told of it. Another wait may have set the
-// watch anew by then. The caller holds s.mu.
+// watch anew by then.
 func (s *meteredSession) told(e, now Entry) {
 	switch watched := s.entries[e.Key]; {
 	case !watched.Same(e) || e.Same(now):
@@ -312,6 +340,13 @@ func (s *meteredSession) told(e, now Entry) {
 		s.entries[e.Key] = Entry{Key: e.Key, Rev: now.Rev, Version: now.Version} // its watch stands
 	default:
 		delete(s.entries, e.Key)
+	}
+}
+
+// removed notes that an incarnation is gone, and its watch with it.
+func (s *meteredSession) removed(key string, rev uint64) {
+	if s.entries[key].Rev == rev {
+		delete(s.entries, key)
 	}
 }
 
@@ -331,13 +366,21 @@ func (s *meteredSession) Commit(ctx context.Context, guards []Guard, ops ...Op) 
 			}
 		},
 		func() ([]Entry, error) { return s.Session.Commit(ctx, guards, ops...) },
-		func(c *Counts, made []Entry) bool { c.Received += size(made...); return false })
+		func(c *Counts, made []Entry) bool {
+			for _, op := range ops {
+				if op.Kind == OpDelete {
+					s.removed(op.Key, op.Rev)
+				}
+			}
+			c.Received += size(made...)
+			return false
+		})
 }
 
 func (s *meteredSession) Drop(ctx context.Context, e Entry) error {
 	_, err := metered(ctx, s, Call{Kind: CallDrop, Key: e.Key},
 		func(c *Counts) { c.Drops++; c.Sent += len(e.Key) },
 		func() (struct{}, error) { return struct{}{}, s.Session.Drop(ctx, e) },
-		func(*Counts, struct{}) bool { return false })
+		func(*Counts, struct{}) bool { s.removed(e.Key, e.Rev); return false })
 	return err
 }

@@ -85,7 +85,7 @@ func (b *Shared) join(opened Session) Session {
 		return nil
 	}
 	b.present.users++
-	h := &handle{Session: b.present.session, of: b.present, shared: b, made: make(map[string]Entry)}
+	h := &handle{Session: b.present.session, of: b.present, shared: b, made: make(map[string]Entry), doubted: make(map[string]Entry)}
 	h.ctx, h.close = context.WithCancel(context.Background())
 	return h
 }
@@ -114,8 +114,11 @@ type handle struct {
 
 	mu   sync.Mutex
 	left bool
-	last Session          // to be closed with this handle, as it was the last
-	made map[string]Entry // ephemeral entries made through this handle
+	last Session // to be closed with this handle, as it was the last
+	// made are the ephemeral entries made through this handle that may stand, without their
+	// values; doubted are those of them whose removal is not confirmed yet.
+	made    map[string]Entry
+	doubted map[string]Entry
 }
 
 // call runs one call of the session, and ends it with the handle, too.
@@ -155,7 +158,12 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (State, error) {
 }
 
 func (h *handle) Get(ctx context.Context, key string) (Entry, error) {
-	return call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Get(ctx, key) })
+	made := h.own(key) // before: what is made meanwhile may not be there yet
+	e, err := call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Get(ctx, key) })
+	if errors.Is(err, ErrNoEntry) || err == nil && e.Rev > made.Rev {
+		h.gone(made)
+	}
+	return e, err
 }
 
 func (h *handle) List(ctx context.Context, dir string) (Listing, error) {
@@ -167,11 +175,21 @@ func (h *handle) AwaitList(ctx context.Context, known Listing) (Listing, error) 
 }
 
 func (h *handle) Predecessor(ctx context.Context, e Entry) (Entry, error) {
-	return call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Predecessor(ctx, e) })
+	before, err := call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Predecessor(ctx, e) })
+	if errors.Is(err, ErrNoEntry) {
+		h.gone(e)
+	}
+	return before, err
 }
 
 func (h *handle) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
-	return call(ctx, h, func(ctx context.Context) ([]Entry, error) { return h.Session.Await(ctx, known...) })
+	now, err := call(ctx, h, func(ctx context.Context) ([]Entry, error) { return h.Session.Await(ctx, known...) })
+	for i, e := range now {
+		if e.Rev != known[i].Rev {
+			h.gone(known[i])
+		}
+	}
+	return now, err
 }
 
 func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error) {
@@ -185,6 +203,7 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 			switch op.Kind {
 			case OpCreate, OpEnqueue:
 				if e := made[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
+					e.Value = nil
 					h.made[e.Key] = e
 				}
 			case OpDelete:
@@ -203,14 +222,47 @@ func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry
 	})
 }
 
+// Drop asks again for what it could not remove before, once it can remove something: the
+// session may have done it since, in the background, and does not tell.
 func (h *handle) Drop(ctx context.Context, e Entry) error {
+	if err := h.drop(ctx, e); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	doubted := slices.Collect(maps.Values(h.doubted))
+	h.mu.Unlock()
+	for _, d := range doubted {
+		if h.drop(ctx, d) != nil {
+			break // e is gone, and that is what was asked for
+		}
+	}
+	return nil
+}
+
+func (h *handle) drop(ctx context.Context, e Entry) error {
 	err := h.Session.Drop(ctx, e)
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if err == nil || errors.Is(err, ErrSessionLost) {
-		h.mu.Lock()
 		h.forget(e.Key, e.Rev)
-		h.mu.Unlock()
+	} else if m := h.made[e.Key]; m.Rev == e.Rev {
+		h.doubted[e.Key] = m
 	}
 	return err
+}
+
+// own returns the entry under key that was made through the handle, if it may stand.
+func (h *handle) own(key string) Entry {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.made[key]
+}
+
+// gone notes that an incarnation has been seen to be gone, whoever has removed it.
+func (h *handle) gone(e Entry) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.forget(e.Key, e.Rev)
 }
 
 // forget is for entries that are known to be gone, or to go with the session. Any other
@@ -218,6 +270,9 @@ func (h *handle) Drop(ctx context.Context, e Entry) error {
 func (h *handle) forget(key string, rev uint64) {
 	if h.made[key].Rev == rev {
 		delete(h.made, key)
+	}
+	if h.doubted[key].Rev == rev {
+		delete(h.doubted, key)
 	}
 }
 
@@ -242,7 +297,7 @@ func (h *handle) dropAll(ctx context.Context) error {
 	h.mu.Unlock()
 	var errs []error
 	for _, e := range made {
-		if err := h.Drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
+		if err := h.drop(ctx, e); err != nil && !errors.Is(err, ErrSessionLost) {
 			errs = append(errs, err)
 		}
 	}

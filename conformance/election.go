@@ -146,7 +146,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 func electionRules() []electionRule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
 		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
-		fenceRules, epochRules)
+		fenceRules, epochRules, soakElectionRules)
 }
 
 // checkWhy finds reasons for what does not exist: a typing error there would
@@ -174,12 +174,14 @@ func tryElectionRule(t *testing.T, cfg ElectionConfig, on offer, r electionRule,
 		return reason
 	}
 	if on.service.Virtual {
+		defer enter(false)()
 		defer watch(r.name, r.text, hangs(&on.service))()
 		synctest.Test(t, func(t *testing.T) { runElectionRule(t, cfg, r) })
 		return ""
 	}
 	join()
 	attempts := func(t *testing.T, r electionRule) (states []electionRule) {
+		defer enter(false)()
 		on.attempts(t, takesAway(r.need), void, func(t testing.TB) { states = runElectionRule(t, cfg, r) })
 		return states
 	}

@@ -21,7 +21,9 @@ type rule struct {
 	name string
 	text string   // one sentence, printed when the rule is broken
 	need []string // fields of Service and Client without which it cannot be tried
-	run  func(r *run)
+	// apart says that the rule measures the process: no other of any suite is tried meanwhile.
+	apart bool
+	run   func(r *run)
 }
 
 // A run is one rule being tried on a service of its own. Its methods that fail the
@@ -46,7 +48,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 	on := tryOn(t, probe)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, takesAway(r.need), func(t *testing.T, join func(), void *voids) string {
+		trials = append(trials, trial{r.name, r.text, r.apart || takesAway(r.need), func(t *testing.T, join func(), void *voids) string {
 			return tryRule(t, newService, probe, on, r, join, void)
 		}})
 	}
@@ -57,6 +59,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Service, on trying, rule rule, join func(), void *voids) (reason string) {
 	if !probe.Virtual {
 		join()
+		defer enter(rule.apart)()
 		on.attempts(t, takesAway(rule.need), void, func(t testing.TB) {
 			defer watch(rule.name, rule.text, hangs(probe))()
 			// Goroutines bear the labels of the one that started them, which tells those
@@ -67,6 +70,7 @@ func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Servic
 		})
 		return reason
 	}
+	defer enter(rule.apart)()
 	defer watch(rule.name, rule.text, hangs(probe))()
 	// Subtests are forbidden in a bubble, so it goes inside of one.
 	synctest.Test(t, func(t *testing.T) {
@@ -89,8 +93,8 @@ func takesAway(need []string) bool {
 // A trial is a rule of either suite about to be tried.
 type trial struct {
 	name, text string
-	// alone says that the rule takes the service, or a member, away, so that no other
-	// can be tried beside it.
+	// alone says that the rule takes the service, or a member, away, or is measured, so that
+	// no other can be tried beside it.
 	alone bool
 	// try returns why the rule is not applicable, if so. It calls join, or not, to run
 	// side by side with the others from then on. It notes attempts that were void.
@@ -136,6 +140,21 @@ func runTrials(t *testing.T, report Report, trials []trial) Report {
 	slices.SortFunc(report.Results, func(x, y Result) int { return strings.Compare(x.Rule, y.Rule) })
 	t.Log(report)
 	return report
+}
+
+// beside is shared by all rules of all suites that are being tried in this process. One that
+// measures the process has it for itself.
+var beside sync.RWMutex
+
+// enter waits until a rule may be tried beside those that are. Nobody who holds it may wait
+// for a parallel subtest: those who wait for it have a place among the parallel ones already.
+func enter(apart bool) (leave func()) {
+	if apart {
+		beside.Lock()
+		return beside.Unlock
+	}
+	beside.RLock()
+	return beside.RUnlock
 }
 
 // limit is when a rule's context ends.

@@ -246,13 +246,26 @@ func (p *pin) newest() uint64 {
 	return uint64(p.zxid)
 }
 
-// withZxid returns a request that sets watches again with the zxid that the link
-// began with. The library writes each request whole.
-func (l *link) withZxid(p []byte) []byte {
-	if len(p) < requestHead+8 || int32(binary.BigEndian.Uint32(p[8:])) != opSetWatches {
+// amended returns a request as it goes out: one that sets watches again, which are some of
+// the user's own, with the zxid that the link began with; a read whose path is watched with
+// a watch. The library writes each request whole.
+func (l *link) amended(p []byte) []byte {
+	if len(p) < requestHead {
 		return p
 	}
-	p = slices.Clone(p)
-	binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
+	switch op, body := int32(binary.BigEndian.Uint32(p[8:])), p[requestHead:]; op {
+	case opSetWatches:
+		if len(body) >= 8 {
+			p = slices.Clone(p)
+			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
+		}
+	case opExists, opGetData, opChildren:
+		// The path's length, the path, and whether a watch is to be set.
+		const length, mark = 4, 1
+		if len(body) >= length+mark && l.pin.watched.has(watchedPath{op, string(body[length : len(body)-mark])}) {
+			p = slices.Clone(p)
+			p[len(p)-mark] = 1
+		}
+	}
 	return p
 }

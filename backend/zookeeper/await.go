@@ -273,7 +273,7 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 			t.pending++
 			began := reading{t: t, gen: r.gen, events: t.events}
 			r.mu.Unlock()
-			names, stat, _, err := s.conn.ChildrenW(key.path)
+			names, stat, err := s.childrenW(key.path)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if r.end(began, err) {

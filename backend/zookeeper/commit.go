@@ -154,6 +154,7 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 // request sends a multi, or the one request in it by itself: the server does that
 // in less time (a tenth of a handover).
 func (s *session) request(m *multi) ([]zk.MultiResponse, error) {
+	s.makeRoom(m.size())
 	if len(m.parts) == 1 {
 		switch r := m.parts[0].request.(type) {
 		case *zk.DeleteRequest:

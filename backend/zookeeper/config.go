@@ -98,15 +98,15 @@ type Config struct {
 
 	// MaxRequest is the largest request in bytes, by default DefaultMaxRequest. A
 	// commit that is over it is ErrTooLarge. It must not exceed the servers'
-	// jute.maxbuffer: they end the link at a longer request, which is
-	// ErrUnavailable after a session timeout. Each session has a buffer of this size, so that thousands of
-	// sessions in one process want a lower one.
+	// jute.maxbuffer: they end the link at a longer request, which is ErrUnavailable after
+	// a session timeout. Each session has a buffer as large as its largest request so far. A
+	// larger one costs one more round trip, if it is longer than some 4 KB.
 	MaxRequest int
 
 	// MaxResponse is the largest answer in bytes, by default without limit. A
 	// directory whose listing is longer cannot be listed, nor an entry be read or written
-	// whose value is: that is ErrTooLarge. A buffer of this size, and of
-	// 1.5 MB at most, is made per connection.
+	// whose value is: that is ErrTooLarge. Each connection has a buffer as large as its
+	// largest answer so far.
 	MaxResponse int
 }
 
@@ -207,6 +207,19 @@ func (c Config) withDefaults() Config {
 		c.MaxRequest = DefaultMaxRequest
 	}
 	return c
+}
+
+// firstBuffer is how large a session's buffer for requests begins, in bytes. Only commits have
+// it grow: all else fits in.
+func (c *Config) firstBuffer() int {
+	n := firstBuffer
+	for _, auth := range c.Auth {
+		n += len(auth.Scheme) + len(auth.Credentials)
+	}
+	for _, acl := range c.ACL { // of the chroot's nodes
+		n += 16 + len(acl.Scheme) + len(acl.ID)
+	}
+	return n
 }
 
 // margin is the default margin for a granted timeout.

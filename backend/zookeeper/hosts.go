@@ -149,6 +149,7 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 		timer.Stop()
 		return nil, context.Cause(s.dialing)
 	}
+	s.pin.buffers.dialing()
 	s.pin.mu.Lock()
 	refuse := s.pin.refuse
 	s.pin.mu.Unlock()

@@ -87,13 +87,13 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.pin = &pin{
-		granted:   s.granted,
-		answered:  s.answered,
-		voted:     s.voteAnswered,
-		expired:   func() { s.lose(errExpired) },
-		maxAnswer: cfg.MaxResponse,
-		acked:     make(chan struct{}),
+		granted:  s.granted,
+		answered: s.answered,
+		voted:    s.voteAnswered,
+		expired:  func() { s.lose(errExpired) },
+		acked:    make(chan struct{}),
 	}
+	s.pin.buffers.maxAnswer = cfg.MaxResponse
 	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
 		s.cfg.Logger.Warn("zookeeper: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})

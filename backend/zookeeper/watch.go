@@ -16,8 +16,10 @@ import (
 // fired costs nothing.
 //
 // The client library gives a channel per watch, which somebody would have to
-// receive from, and which cannot be given back. The registry ignores those
-// channels. It is told of every event by the library's event callback: on the
+// receive from, which cannot be given back, and of which it keeps another one each
+// time a path is watched on a new link. So the library knows of no watch: the reads
+// that set one have it put into the request on its way (see watched). The registry
+// is told of every event by the library's event callback: on the
 // goroutine that reads from the connection, synchronously, in the order in which
 // the server sent them.
 //
@@ -47,12 +49,12 @@ import (
 //
 // # Generations
 //
-// After a reconnect the library has the server compare its watches with what
-// changed meanwhile, in any order; if that fails it is only logged. So a new
-// generation makes all watches void, and all who wait read again. An answer is of
-// the generation in which its watch was noted, unless that has changed since: then
-// it is not used. The events of that comparison that come late find watches that
-// were set anew: they void them needlessly, but a deletion among them is true, as
+// A link's watches end with it. So a new generation makes all watches void, and all
+// who wait read again. An answer is of the generation in which its watch was noted,
+// unless that has changed since: then it is not used. Watches that the user has set by
+// Conn the library has the server compare, on the next link, with what changed
+// meanwhile. The events of that comparison may find watches of ours on the same
+// paths: they void them needlessly, but a deletion among them is true, as
 // the node was not there when the server compared, and a watch set on it
 // before has had its own deletion event by then.
 //
@@ -267,7 +269,7 @@ func (r *registry) end(began reading, err error) bool {
 func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bool, error) {
 	nothing := backend.Entry{Key: s.key(path)}
 	for refused := (bout{}); ; {
-		data, stat, _, err := s.conn.GetW(path)
+		data, stat, err := s.getW(path)
 		if err == nil {
 			return s.entry(path, node{data, stat}), true, nil
 		}
@@ -276,7 +278,7 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 				return nothing, false, nil
 			}
 			var exists bool
-			if exists, _, _, err = s.conn.ExistsW(path); err == nil && exists {
+			if exists, err = s.existsW(path); err == nil && exists {
 				continue // it was made in between
 			}
 			if err == nil {

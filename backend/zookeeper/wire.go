@@ -15,6 +15,8 @@ const (
 	opClose      = -11
 	opCreate     = 1
 	opDelete     = 2
+	opExists     = 3
+	opGetData    = 4
 	opSetData    = 5
 	opSetACL     = 7
 	opChildren   = 12 // getChildren2
@@ -59,7 +61,8 @@ type pin struct {
 	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
 
-	maxAnswer int // bytes, 0 = no limit but the protocol's
+	buffers buffers
+	watched watched
 
 	mu      sync.Mutex
 	session int64 // 0 until the first is granted
@@ -144,6 +147,7 @@ type link struct {
 	// The reader's.
 	in        *bufio.Reader
 	greeted   bool
+	receiving bool   // frames after the connect response are being read
 	frameLeft int    // bytes of the current frame not yet handed on
 	instead   []byte // what is handed on in the place of an answer
 	skip      int    // bytes of that answer, which nobody gets
@@ -199,7 +203,8 @@ func (l *link) Write(p []byte) (int, error) {
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
-	if _, err := l.Conn.Write(l.withZxid(p)); err != nil {
+	l.pin.buffers.grow()
+	if _, err := l.Conn.Write(l.amended(p)); err != nil {
 		// Told of it, the client library would answer the request now, and again when it
 		// clears away what is outstanding. With the answer as the session closes that is
 		// one too many: its loop would block for ever. It finds out by reading.
@@ -315,6 +320,10 @@ func (l *link) Read(p []byte) (int, error) {
 // crash the process on a frame that is too short, and allocate whatever length
 // the frame claims.
 func (l *link) nextFrame() error {
+	if l.greeted && !l.receiving {
+		l.receiving = true
+		l.pin.buffers.receiving()
+	}
 	skipped, err := l.in.Discard(l.skip)
 	l.skip -= skipped
 	if err != nil {
@@ -339,7 +348,7 @@ func (l *link) nextFrame() error {
 		l.greeted, l.frameLeft = true, 4+length
 		return nil
 	}
-	if l.pin.maxAnswer > 0 && length > l.pin.maxAnswer {
+	if most := l.pin.buffers.maxAnswer; most > 0 && length > most {
 		return l.tooLong(length)
 	}
 	if length < answerHead {

@@ -297,7 +297,7 @@ func TestWireTooLong(t *testing.T) {
 	for chunk := range 60 {
 		var e wireEvents
 		p := newPin(&e)
-		p.maxAnswer = 100
+		p.buffers.maxAnswer = 100
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
 		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
 		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(4)), frame(int32(2), int32(4))))

@@ -49,11 +49,17 @@ func (b *Backend) Limits() backend.Limits {
 // transactions of the user's own, or nil for other sessions. It is pinned: when
 // the session is over it does not go on in another one. Paths are the server's:
 // see Path. The caller must not Close it, and must not add credentials.
+//
+// The first call for a session has the connection's buffer grow to Config.MaxRequest, so that
+// requests of that size may be sent. It takes a round trip, and blocks while the session is
+// suspended.
 func Conn(s backend.Session) *zk.Conn {
-	if own := unwrap(s); own != nil {
-		return own.conn
+	own := unwrap(s)
+	if own == nil {
+		return nil
 	}
-	return nil
+	own.makeRoom(own.cfg.MaxRequest)
+	return own.conn
 }
 
 // Path returns the server's path of a key: the chroot and the key. It returns the
@@ -113,8 +119,7 @@ func (b *Backend) start(ttl time.Duration) (*session, error) {
 		zk.WithDialer(s.dial),
 		zk.WithEventCallback(s.event),
 		zk.WithLogger(chatter{b.cfg.Logger}),
-		zk.WithMaxConnBufferSize(b.cfg.MaxRequest+sendSlack),
-		zk.WithMaxBufferSize(b.cfg.MaxResponse),
+		s.pin.buffers.begin(b.cfg.firstBuffer()),
 	)
 	if err != nil {
 		return nil, err

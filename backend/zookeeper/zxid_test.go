@@ -39,3 +39,30 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	assert.Zero(t, binary.BigEndian.Uint64(setWatches[requestHead:]), "the caller's buffer is the caller's")
 	assert.EqualValues(t, 9, p.zxid)
 }
+
+// A read of a path that is to be watched goes out with a watch, and no other does.
+func TestWireSetsWatches(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	l, s := startLink(t, p, connectResponse(5, 4000), whole)
+	_, err := l.Write(connectRequest(0))
+	require.NoError(t, err)
+	read := func(op int32, path string) (sent byte) {
+		t.Helper()
+		request := frame(int32(1), op, int32(len(path)), []byte(path), byte(0))
+		_, err := l.Write(request)
+		require.NoError(t, err)
+		assert.Zero(t, request[len(request)-1], "the caller's buffer is the caller's")
+		return s.wrote[len(s.wrote)-1]
+	}
+	first := p.watched.mark(watchedPath{opGetData, "/a"})
+	second := p.watched.mark(watchedPath{opGetData, "/a"})
+	assert.EqualValues(t, 1, read(opGetData, "/a"))
+	assert.Zero(t, read(opGetData, "/ab"))
+	assert.Zero(t, read(opExists, "/a"))
+	first()
+	assert.EqualValues(t, 1, read(opGetData, "/a"), "another call goes on")
+	second()
+	assert.Zero(t, read(opGetData, "/a"))
+	assert.Empty(t, p.watched.reads)
+}

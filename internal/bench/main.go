@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/elector-go/elector/internal/program"
@@ -37,6 +38,7 @@ func parts() []part {
 		{"parentwatch", true, parentwatchPart},
 		{"writes", true, writesPart},
 		{"waiting", true, waitingPart},
+		{"resident", true, residentPart},
 		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
 		{"memory", false, memoryPart},
@@ -49,6 +51,9 @@ type section interface {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if told, ok := os.LookupEnv(residentEnv); ok {
+		return fill(ctx, told, stdout)
+	}
 	cfg, err := parse(args, stderr)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -14,6 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
+
+// TestMain has this program be the process that a part fills and measures, too.
+func TestMain(m *testing.M) {
+	if _, filled := os.LookupEnv(residentEnv); filled {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // A quick run of the part that needs no server, so that the program does not rot.
 func TestQuickMemory(t *testing.T) {
@@ -43,9 +53,9 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw,fair,unfair,kafka,parentwatch,writes,waiting,heartbeats,crash"
+			parts := "raw,fair,unfair,kafka,parentwatch,writes,waiting,resident,heartbeats,crash"
 			if k.name == "consul" {
-				parts = "raw,fair,unfair,kafka,parentwatch,writes,waiting,heartbeats"
+				parts = "raw,fair,unfair,kafka,parentwatch,writes,waiting,resident,heartbeats"
 			}
 			var out bytes.Buffer
 			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3"}
@@ -53,7 +63,7 @@ func TestQuickServers(t *testing.T) {
 			cfg, err := parse(args, io.Discard)
 			require.NoError(t, err)
 			title := k.make(cfg).facts().title
-			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "handover, parentwatch", "claims and fenced writes", "waiting candidates, fair", "many elections on one session"} {
+			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "handover, parentwatch", "claims and fenced writes", "waiting candidates, fair", "memory of processes", "many elections on one session"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")

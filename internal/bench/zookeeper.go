@@ -53,16 +53,14 @@ func (z *zooKeeper) start() (err error) {
 func (z *zooKeeper) close() error { return z.server.Close() }
 func (z *zooKeeper) addr() string { return z.server.Addr() }
 
-// The buffers of candidates and bare clients, of which there are thousands in one
-// process: they hold a listing of all candidates, but not what the server would allow.
-const maxRequest, maxResponse = 64 << 10, 1 << 20
+// bareBuffer is how large both buffers of a bare client are, of which there are thousands in
+// one process: as large as those with which a candidate begins.
+const bareBuffer = 4 << 10
 
-// open makes a backend for one candidate. It adds some bytes to the limit of requests,
-// which would take another page or two.
+// open makes a backend for one candidate.
 func (z *zooKeeper) open(addr string, ttl time.Duration) (seat, error) {
 	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{addr}, SessionTimeout: ttl, MaxRequest: maxRequest - 64, MaxResponse: maxResponse,
-		Dialer: z.pings.dial,
+		Servers: []string{addr}, SessionTimeout: ttl, Dialer: z.pings.dial,
 	})
 	return seat{backend: b}, err
 }
@@ -124,7 +122,7 @@ func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration)
 func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (bareZooKeeper, error) {
 	ready := make(chan struct{}, 1)
 	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.pings.dial),
-		zk.WithMaxConnBufferSize(maxRequest), zk.WithMaxBufferSize(maxResponse),
+		zk.WithMaxConnBufferSize(bareBuffer), zk.WithMaxBufferSize(bareBuffer),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
 				select {
@@ -144,6 +142,42 @@ func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (b
 	case <-ctx.Done():
 		conn.Close()
 		return bareZooKeeper{}, fmt.Errorf("no session with %s: %w", addr, ctx.Err())
+	}
+}
+
+// lock takes go-zookeeper's Lock.
+func (z *zooKeeper) lock(_ context.Context, addr, path string) error {
+	conn, _, err := zk.Connect([]string{addr}, z.cfg.ttl, zk.WithLogger(mute{}))
+	if err != nil {
+		return err
+	}
+	return zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock()
+}
+
+// await returns when the lock has an entry more, whose predecessor is about to be watched.
+func (z *zooKeeper) await(ctx context.Context, addr, path string) error {
+	conn, _, err := zk.Connect([]string{addr}, z.cfg.ttl, zk.WithLogger(mute{}))
+	if err != nil {
+		return err
+	}
+	before, _, err := conn.Children(path)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock() }()
+	for {
+		now, _, err := conn.Children(path)
+		if err != nil || len(now) > len(before) {
+			return err
+		}
+		select {
+		case err := <-failed:
+			return fmt.Errorf("a lock that is taken: %w", err)
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 }
 

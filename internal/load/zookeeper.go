@@ -17,8 +17,6 @@ import (
 const (
 	tick   = 200 * time.Millisecond // the server's: it expires sessions in steps of this
 	maxTTL = 10 * time.Minute
-	// A listing has some 52 bytes for each candidate.
-	perName, leastResponse = 64, 64 << 10
 	otherFiles             = 200
 )
 
@@ -42,11 +40,8 @@ func startZooKeeper(cfg config) (world, error) {
 
 func (z *zooKeeperWorld) open() (process, error) {
 	l := &link{conns: make(map[net.Conn]struct{})}
-	// The buffers of one among thousands: they hold a listing of all, but not what the
-	// server would allow.
 	b, err := zookeeper.New(zookeeper.Config{
 		Servers: []string{z.server.Addr()}, SessionTimeout: z.cfg.ttl, Dialer: l.dial,
-		MaxRequest: 64 << 10, MaxResponse: max(leastResponse, perName*z.cfg.candidates),
 	})
 	return process{backend: b, cut: l.cut, mend: l.mend, doomed: new(atomic.Bool)}, err
 }

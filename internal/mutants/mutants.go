@@ -57,7 +57,7 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 func All() []Mutant {
 	return slices.Concat(
 		orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
-		lostMutants(), readMutants(), awaitMutants(), serviceMutants(),
+		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
 		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }

@@ -1,0 +1,81 @@
+package zookeeper
+
+import (
+	"sync/atomic"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// firstBuffer is how large both buffers of a session begin, in bytes.
+const firstBuffer = 4 << 10
+
+// buffers are the client library's two: one in which it puts requests together, and one on each
+// link for answers. By itself it makes both for the largest that there may be, 1 MB and more
+// for each session, and what a link leaves behind has to be cleared for the next one. Here
+// they begin small and grow with what is sent.
+//
+// Both belong to goroutines of the library's, which may have them replaced only while they
+// call something of this package: its options, which do it, are no more than functions that
+// set a field.
+type buffers struct {
+	conn *zk.Conn // nil in tests of the wire
+	// maxAnswer is the longest answer that is taken, in bytes; 0 means any.
+	maxAnswer int
+
+	size atomic.Int64 // of the one for requests
+	want atomic.Int64 // what it has to grow to
+}
+
+// begin is the library's option that has a connection begin with a buffer of this size for
+// requests. It is called before the connection's goroutines are there.
+func (b *buffers) begin(first int) func(*zk.Conn) {
+	return func(c *zk.Conn) {
+		zk.WithMaxConnBufferSize(first)(c)
+		b.size.Store(int64(first))
+		b.conn = c
+	}
+}
+
+// dialing is called before each link, when the library neither sends nor receives.
+func (b *buffers) dialing() {
+	if b.conn == nil {
+		return
+	}
+	b.grow()
+	zk.WithMaxBufferSize(firstBuffer)(b.conn)
+}
+
+// receiving is called on the goroutine that receives, once that has made its buffer for the
+// link. It makes another for each answer that is longer, up to the limit that it has from now on.
+func (b *buffers) receiving() {
+	if b.conn != nil {
+		zk.WithMaxBufferSize(b.maxAnswer)(b.conn)
+	}
+}
+
+// grow is called on the goroutine that sends, when a request is in the link's hands. The next
+// one is put together in a buffer that is large enough.
+func (b *buffers) grow() {
+	if want := b.want.Load(); b.conn != nil && want > b.size.Load() {
+		zk.WithMaxConnBufferSize(int(want))(b.conn)
+		b.size.Store(want)
+	}
+}
+
+// makeRoom makes the buffer large enough for a request of so many bytes that is sent after
+// it has returned. If the buffer is not yet, it asks the server something small first: so
+// the goroutine that sends gets to replace it, or there is another link, which begins with
+// replacing it. It blocks until that is answered, or the session is over.
+func (s *session) makeRoom(request int) {
+	b, want := &s.pin.buffers, int64(request+sendSlack)
+	if want <= b.size.Load() {
+		return
+	}
+	for {
+		have := b.want.Load()
+		if have >= want || b.want.CompareAndSwap(have, want) {
+			break
+		}
+	}
+	_, _, _ = s.conn.Exists("/") // whatever comes of it: what follows says so itself
+}

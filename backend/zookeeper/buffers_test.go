@@ -1,0 +1,62 @@
+package zookeeper_test
+
+import (
+	"bytes"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+)
+
+// large is close to what a server takes and gives at once.
+var large = bytes.Repeat([]byte("x"), 900<<10)
+
+// A session's buffers grow with what is sent, on each of its links, and for what the user
+// sends by the native connection.
+func TestBuffersGrow(t *testing.T) {
+	f := setUp(t, nil)
+	key := f.dir + "/large"
+	reader, user := f.open(), f.open()
+	holds := func(s backend.Session) {
+		t.Helper()
+		got, err := s.Get(f.ctx, key)
+		require.NoError(t, err)
+		assert.True(t, bytes.Equal(large, got.Value), "%d bytes", len(got.Value))
+	}
+	e := f.commit(f.s, backend.Put(key, large, 0))[0]
+	holds(reader)
+	f.Suspend()
+	f.Resume()
+	f.commit(f.s, backend.Put(key, large, e.Version))
+	holds(reader)
+	stat, err := zookeeper.Conn(user).Set(zookeeper.Path(user, key), large, -1)
+	require.NoError(t, err)
+	assert.EqualValues(t, 2, stat.Version)
+	holds(reader)
+}
+
+// A session that has nothing large to send is small, and most of this is the proxy's that the
+// test has between. The client library's buffers alone would be 2.5 MB.
+func TestSessionsAreSmall(t *testing.T) {
+	f := setUp(t, nil)
+	const sessions, most = 20, 500 << 10
+	before := heap()
+	for range sessions {
+		f.commit(f.open(), backend.Enqueue(f.dir, nil))
+	}
+	each := (heap() - before) / sessions
+	assert.Less(t, each, int64(most), "bytes for each session")
+}
+
+func heap() int64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+	"time"
+	"weak"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func soakRules() []rule {
+	return []rule{
+		{
+			name: "soak/sessions",
+			text: "Nobody keeps a session that is closed.",
+			run:  soakSessions,
+		}, {
+			name: "soak/entries",
+			text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
+			run:  soakEntries,
+		}, {
+			name:  "soak/links",
+			text:  "What a session keeps does not grow with the links that it loses.",
+			need:  []string{"Suspend"},
+			apart: true,
+			run:   soakLinks,
+		},
+	}
+}
+
+// A keepsake tells whether something is still there, and does not keep it.
+type keepsake func() bool
+
+func keep[T any](p *T) keepsake {
+	w := weak.Make(p)
+	return func() bool { return w.Value() != nil }
+}
+
+// kept has the garbage collector look, and tells how many are still there.
+func kept(all []keepsake) (n int) {
+	runtime.GC()
+	for _, there := range all {
+		if there() {
+			n++
+		}
+	}
+	return n
+}
+
+// soakMost is how many of those that are over may be kept: caches and stacks hold the last one.
+const soakMost = 3
+
+// letGo waits until the garbage collector has found that all but soakMost are gone.
+func (r *run) letGo(what string, all []keepsake) {
+	r.t.Helper()
+	for try := 0; ; try++ {
+		left := kept(all)
+		switch {
+		case left <= soakMost:
+			return
+		case r.ctx.Err() != nil, r.svc.Virtual && try == 100: // on a fake clock much time has passed by then
+			r.failf("%d of %d %s are still kept, at most %d may be", left, len(all), what, soakMost)
+		}
+		time.Sleep(r.svc.TTL / 20)
+	}
+}
+
+func soakSessions(r *run) {
+	c := r.client()
+	dir := r.open(c).dir("d") // this one lives on: sessions may share what is below them
+	var all []keepsake
+	for range 12 {
+		all = append(all, r.visit(c, dir))
+	}
+	r.letGo("closed sessions", all)
+	runtime.KeepAlive(c) // or nobody would keep what it keeps
+}
+
+// visit opens a session and closes it. No other function may have a session in its frame
+// when it is asked whether they are gone.
+//
+//go:noinline
+func (r *run) visit(c *Client, dir string) keepsake {
+	r.t.Helper()
+	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.svc.TTL})
+	r.nothing("open", err)
+	s := sess{opened, r}
+	e := s.enqueue(dir, "x")
+	waiting := s.await(e)
+	waiting.blocked("nothing happened")
+	r.nothing("close", s.Close(r.ctx))
+	if _, err = waiting.result(); err != nil { // else it has seen the entry go
+		r.refused("await in a session that is closed", err, backend.ErrSessionLost)
+	}
+	waiting.stop()
+	v := reflect.ValueOf(opened)
+	if v.Kind() != reflect.Pointer {
+		r.failf("sessions are of type %v: they must be pointers", v.Type())
+	}
+	return keep((*byte)(v.UnsafePointer()))
+}
+
+func soakEntries(r *run) {
+	s, operator := r.session(), r.session()
+	dir := s.dir("d")
+	operator.sees(s.get(dir))
+	ended, cancel := context.WithCancel(r.ctx)
+	cancel()
+	var written, read []keepsake
+	for _, remove := range []func(e backend.Entry){
+		func(e backend.Entry) { r.nothing("drop", s.Drop(r.ctx, e)) },
+		func(e backend.Entry) { s.delete(e) },
+		func(e backend.Entry) {
+			waiting := s.await(e)
+			waiting.blocked("nothing happened")
+			operator.sees(e)
+			operator.delete(e)
+			if got := one(waiting); got.Exists() {
+				r.failf("await of an entry that an operator has deleted returned %+v", got)
+			}
+			waiting.stop()
+		},
+		func(e backend.Entry) {
+			if err := s.Drop(ended, e); err == nil {
+				return
+			}
+			s.misses(e.Key) // the session goes on with it
+		},
+	} {
+		for range 3 * soakMost {
+			w, g := s.briefly(dir, remove)
+			written, read = append(written, w), append(read, g)
+		}
+	}
+	// The last one goes as usual: what was not confirmed before can be by then.
+	s.briefly(dir, func(e backend.Entry) { r.nothing("drop", s.Drop(r.ctx, e)) })
+	r.letGo("values that were written to entries that are gone", written)
+	r.letGo("values of entries that are gone", read)
+}
+
+// briefly makes an entry, waits for it in vain, and has it removed. It returns the value that
+// it has written, and the one that the session has given it.
+//
+//go:noinline
+func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read keepsake) {
+	s.r.t.Helper()
+	value := make([]byte, 4<<10)
+	e := s.get(s.commit(backend.Enqueue(dir, value))[0].Key)
+	waiting := s.await(e)
+	waiting.blocked("nothing happened")
+	waiting.stop()
+	if _, err := waiting.result(); err == nil {
+		s.r.failf("await of an entry that did not change returned %+v", waiting.v)
+	}
+	remove(e)
+	return keep(&value[0]), keep(&e.Value[0])
+}
+
+const (
+	// soakKeys are looked at on each link, so many at once, of which there are soakLinkCount in each window.
+	soakKeys, soakAtOnce, soakLinkCount = 400, 50, 2
+	// soakBytes may be kept for each look, though nothing should be: the least that one
+	// could keep, a word in a list, is no more than noise.
+	soakBytes = 48
+	// soakWindows are measured at most. The first without growth will do: where something
+	// else in the process happens to grow, it does not do so in each of them.
+	soakWindows = 8
+)
+
+func soakLinks(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	var known []backend.Entry
+	var puts []backend.Op
+	for i := range soakKeys {
+		key := fmt.Sprintf("%s/seat%d", dir, i)
+		known, puts = append(known, backend.Unknown(key)), append(puts, backend.Put(key, nil, 0))
+	}
+	for some := range slices.Chunk(puts, soakAtOnce) {
+		s.commit(some...)
+	}
+	look := func() {
+		for some := range slices.Chunk(known, soakAtOnce) {
+			if _, err := s.Await(r.ctx, some...); err != nil {
+				r.failf("await of %s and others, which is a read: %v", some[0].Key, err)
+			}
+		}
+	}
+	links := func() {
+		for range soakLinkCount {
+			r.linkAgain(c, s)
+			look()
+		}
+	}
+	links() // which fills what is bounded
+	var grown []int64
+	for range soakWindows {
+		before := heapInUse()
+		links()
+		by := heapInUse() - before
+		if by < soakKeys*soakLinkCount*soakBytes {
+			return
+		}
+		grown = append(grown, by)
+	}
+	r.failf("with each %d links, on each of which it looked at %d entries, the heap has grown by this many bytes: %d", soakLinkCount, soakKeys, grown)
+}
+
+// linkAgain breaks the session's link and waits until it has another.
+func (r *run) linkAgain(c *Client, s sess) {
+	r.t.Helper()
+	c.Suspend()
+	_, err := s.AwaitState(r.ctx, backend.Live)
+	r.nothing("await the suspension", err)
+	c.Resume()
+	for state := s.State(); state != backend.Live; {
+		if state == backend.Lost {
+			r.failf("the session was lost with a link that was cut for a moment")
+		}
+		state, err = s.AwaitState(r.ctx, state)
+		r.nothing("await the end of the suspension", err)
+	}
+}
+
+// heapInUse is what is kept after some garbage collections: what pools hold needs a second
+// one, and what finalizers have ended a third.
+func heapInUse() int64 {
+	for range 4 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

@@ -1,0 +1,78 @@
+package mutants
+
+import (
+	"context"
+	"sync"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// A hoard keeps what it is given.
+type hoard[T any] struct {
+	mu  sync.Mutex
+	all []T
+}
+
+func (h *hoard[T]) keep(some ...T) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, some...)
+}
+
+// A hoarder is an elector that keeps its terms.
+type hoarder struct {
+	elector.Elector
+	terms hoard[*elector.Term]
+}
+
+func (h *hoarder) Campaign(ctx context.Context) (*elector.Term, error) {
+	t, err := h.Elector.Campaign(ctx)
+	h.terms.keep(t)
+	return t, err
+}
+
+// soakMutants break rules about what is kept of what is over.
+func soakMutants() []Mutant {
+	var sessions hoard[backend.Session]
+	return []Mutant{
+		{
+			Name:    "closed sessions kept",
+			Breaks:  "A process keeps each session that it has opened, closed ones included.",
+			Rules:   map[string][]string{Backend: {"soak/sessions"}},
+			session: calls(func(_ backend.Session, o *over) { sessions.keep(o) }),
+		},
+		{
+			Name:   "entries kept that are gone",
+			Breaks: "A session keeps each entry that it has made, whether or not it is gone.",
+			Rules:  map[string][]string{Backend: {"soak/entries"}},
+			session: calls(func(s backend.Session, o *over) {
+				var made hoard[backend.Op]
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made.keep(ops...)
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "watches kept for each link",
+			Breaks: "A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
+			Rules:  map[string][]string{Backend: {"soak/links"}},
+			session: calls(func(s backend.Session, o *over) {
+				var watches hoard[chan backend.Entry]
+				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					for range known {
+						watches.keep(make(chan backend.Entry, 1))
+					}
+					return s.Await(ctx, known...)
+				}
+			}),
+		},
+		{
+			Name:    "terms kept that are over",
+			Breaks:  "An elector keeps all its terms.",
+			Rules:   map[string][]string{"fair": {"soak/terms"}},
+			elector: func(_ elector.Config, e elector.Elector) elector.Elector { return &hoarder{Elector: e} },
+		},
+	}
+}
