@@ -176,3 +176,12 @@ func TestNoSpaceForCandidates(t *testing.T) {
 		})
 	}
 }
+
+// A client that somebody has closed is said to be so, and not waited for.
+func TestClientIsClosed(t *testing.T) {
+	p := etcdtest.NewProcess(t, []string{sharedServer(t).Addr()}, nil)
+	require.NoError(t, p.Client.Close())
+	_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorContains(t, err, "the client connection is closing")
+	assert.NotErrorIs(t, err, backend.ErrUnavailable)
+}
