@@ -129,6 +129,45 @@ func TestHooksThatCallBack(t *testing.T) {
 	})
 }
 
+// deep calls do with a stack of so many calls more.
+func deep(n int, do func()) {
+	if n == 0 {
+		do()
+		return
+	}
+	deep(n-1, do)
+}
+
+// A hook is known however far below it is.
+func TestHookThatCallsBackFromFarBelow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var e elector.Elector
+		var errs []error
+		e, err := elector.New(elector.Config{
+			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{Elected: func(uint64) {
+				for n := range 200 {
+					deep(n, func() { errs = append(errs, e.Close(context.Background())) })
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for n, err := range errs {
+			if !errors.Is(err, elector.ErrInHook) {
+				t.Errorf("Close %d calls below a hook: %v, want ErrInHook", n, err)
+			}
+		}
+		if err := e.Close(t.Context()); err != nil || len(errs) != 200 {
+			t.Errorf("Close: %v, after %d calls from the hook", err, len(errs))
+		}
+	})
+}
+
 // Two electors whose hooks close each other do not wait for each other.
 func TestHooksThatCloseEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

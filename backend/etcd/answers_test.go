@@ -135,6 +135,8 @@ func TestNoSpaceForCandidates(t *testing.T) {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f := setUpWith(t, 6*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 			said := make(chan error, 1000)
+			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
+			defer over()
 			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
 				e, err := elector.New(elector.Config{
 					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 6 * time.Second,
@@ -149,9 +151,10 @@ func TestNoSpaceForCandidates(t *testing.T) {
 				elected := make(chan *elector.Term, 1)
 				go func() {
 					term, err := e.Campaign(f.ctx)
-					if assert.NoError(t, err) {
-						elected <- term
+					if !assert.NoError(t, err) {
+						over()
 					}
+					elected <- term
 				}()
 				t.Cleanup(func() { _ = e.Close(context.Background()) })
 				return elected, e
@@ -166,8 +169,12 @@ func TestNoSpaceForCandidates(t *testing.T) {
 			require.NoError(t, err)
 			next, _ := campaign("next", etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend)
 			for range 3 {
-				err := <-said
-				assert.ErrorIs(t, err, rpctypes.ErrNoSpace)
+				select {
+				case err := <-said:
+					assert.ErrorIs(t, err, rpctypes.ErrNoSpace)
+				case <-ctx.Done():
+					t.Fatal("the campaign is over, or says nothing")
+				}
 			}
 			require.NoError(t, leader.Close(f.ctx), "a leader can go")
 			_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
@@ -175,4 +182,13 @@ func TestNoSpaceForCandidates(t *testing.T) {
 			require.NotNil(t, <-next)
 		})
 	}
+}
+
+// A client that somebody has closed is said to be so, and not waited for.
+func TestClientIsClosed(t *testing.T) {
+	p := etcdtest.NewProcess(t, []string{sharedServer(t).Addr()}, nil)
+	require.NoError(t, p.Client.Close())
+	_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorContains(t, err, "the client connection is closing")
+	assert.NotErrorIs(t, err, backend.ErrUnavailable)
 }
