@@ -145,6 +145,9 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 			// It has been answered: to look for it no later link is needed.
 			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
 		}
+		if f.err == nil {
+			s.hosts.works()
+		}
 		s.leave(gen, f.err)
 		close(f.done)
 	}()

@@ -88,6 +88,13 @@ func (h *hosts) serves() {
 	h.served = true
 }
 
+// works notes that a commit was done: however short they live, the links are of use.
+func (h *hosts) works() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tried = 0
+}
+
 // close ends the search.
 func (h *hosts) close() {
 	h.mu.Lock()
