@@ -303,3 +303,28 @@ func TestMeterTraceAndSessions(t *testing.T) {
 }
 
 func TestMeterInATest(t *testing.T) { testOneWakeUp(t) }
+
+// Of a session that is closed only its share of the sum is kept, and what it is still asked
+// for counts.
+func TestMeterLetsClosedSessionsGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := backend.Meter(memory.New(memory.Options{}), nil)
+		first, second := open(t, m), open(t, m)
+		create(t, first, "/a")
+		create(t, second, "/b")
+		for range 2 {
+			if err := first.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := first.Get(t.Context(), "/b"); !errors.Is(err, backend.ErrSessionLost) {
+			t.Errorf("get in a closed session: %v", err)
+		}
+		if each := m.Sessions(); len(each) != 1 || each[0].ID != second.ID() || each[0].Commits != 1 {
+			t.Errorf("sessions %+v, want the open one", each)
+		}
+		if sum := m.Counts(); sum.Commits != 2 || sum.Gets != 1 || sum.Errors != 1 {
+			t.Errorf("counted %+v", sum)
+		}
+	})
+}

@@ -9,13 +9,13 @@ import (
 
 var soakElectionRules = []electionRule{{
 	name: "soak/terms",
-	text: "Nobody keeps a term that is over, nor a campaign that has ended.",
+	text: "Nobody keeps a term that is over, nor a campaign or an observation that has ended.",
 	run:  soakTerms,
 }}
 
 func soakTerms(a *arena) {
 	c := a.stand()
-	var terms, campaigns []keepsake
+	var terms, campaigns, observations []keepsake
 	for range 3 * soakMost {
 		t, by := a.termOf(c)
 		terms, campaigns = append(terms, t), append(campaigns, by)
@@ -23,9 +23,11 @@ func soakTerms(a *arena) {
 	_, leading := a.lead()
 	for range 3 * soakMost {
 		campaigns = append(campaigns, a.inVain(c))
+		observations = append(observations, a.glance(c))
 	}
 	a.letGo("terms that are over", terms)
 	a.letGo("campaigns that have ended", campaigns)
+	a.letGo("observations that have ended", observations)
 	runtime.KeepAlive(c) // or nobody would keep what it keeps
 	a.holds(leading)
 }
@@ -59,6 +61,20 @@ func (a *arena) termOf(c *candidate) (term, campaign keepsake) {
 	a.resign(t)
 	a.ends(t, elector.ErrResigned)
 	return keep(t), campaign
+}
+
+// glance observes until it has seen somebody lead.
+//
+//go:noinline
+func (a *arena) glance(c *candidate) keepsake {
+	a.t.Helper()
+	ctx, cancel, observation := a.marked()
+	defer cancel()
+	for _, err := range c.e.Observe(ctx) {
+		a.must("Observe", err)
+		break
+	}
+	return observation
 }
 
 // inVain has a candidate campaign behind another one and give up.

@@ -10,6 +10,10 @@ import (
 // memoryLimit bounds each of memory's maps. What is forgotten is read again.
 const memoryLimit = 4096
 
+// goneLeast is how many entries that are gone are remembered, and some for each that waits:
+// those before it. Up to memoryLimit it would grow with the terms of a session.
+const goneLeast = 64
+
 // memory is what a session has learned and need not ask again. None of it is trusted
 // in a commit: the servers check what it says.
 type memory struct {
@@ -66,8 +70,11 @@ func (m *memory) note(entries ...backend.Entry) {
 			delete(m.entries, e.Key)
 			delete(m.standing, e.Key)
 			if isEnqueued(e.Key) {
-				put(m.gone, e.Key, struct{}{})
 				delete(m.before, e.Key)
+				if len(m.gone) >= goneLeast+remembered*len(m.before) {
+					clear(m.gone)
+				}
+				m.gone[e.Key] = struct{}{}
 			}
 			continue
 		}

@@ -67,10 +67,12 @@ func (b *buffers) grow() {
 // the goroutine that sends gets to replace it, or there is another link, which begins with
 // replacing it. It blocks until that is answered, or the session is over.
 func (s *session) makeRoom(request int) {
-	b, want := &s.pin.buffers, int64(request+sendSlack)
-	if want <= b.size.Load() {
+	b, most := &s.pin.buffers, int64(s.cfg.MaxRequest+sendSlack)
+	want, size := int64(request+sendSlack), b.size.Load()
+	if want <= size {
 		return
 	}
+	want = max(want, min(2*size, most)) // lest each value that is a little longer costs a round trip
 	for {
 		have := b.want.Load()
 		if have >= want || b.want.CompareAndSwap(have, want) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // large is close to what a server takes and gives at once.
@@ -37,6 +38,17 @@ func TestBuffersGrow(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 2, stat.Version)
 	holds(reader)
+}
+
+// The buffer for requests grows by more than it has to, as each time takes a round trip.
+func TestBuffersGrowSeldom(t *testing.T) {
+	f := setUp(t, pings)
+	e := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	requests := f.countRequests()
+	for size := range 4 {
+		e = f.commit(f.s, backend.Set(e, large[:(5+size)<<10-200]))[0]
+	}
+	assert.Equal(t, []int32{servertest.OpExists, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti}, requests.all())
 }
 
 // A session that has nothing large to send is small, and most of this is the proxy's that the

@@ -12,6 +12,10 @@ import (
 // the session that were written to, until their end is seen.
 const memoryLimit = 4096
 
+// goneLeast is how many entries that are gone are remembered, and some for each that waits:
+// those before it. Up to memoryLimit it would grow with the terms of a session.
+const goneLeast = 64
+
 // memory is what a session has learned and need not ask again. None of it is
 // trusted: what it says is checked by the server in each commit, or by a watch.
 type memory struct {
@@ -144,7 +148,7 @@ func (m *memory) bury(key string, rev uint64) {
 	m.forget(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.gone) >= memoryLimit {
+	if len(m.gone) >= goneLeast+remembered*len(m.before) {
 		clear(m.gone)
 	}
 	m.gone[key] = max(m.gone[key], rev)
