@@ -6,7 +6,7 @@
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
-#               an etcd server, a Consul server and the browser Chromium
+#               an etcd server, a Consul server, kazoo, etcdctl and the browser Chromium
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #

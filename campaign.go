@@ -36,7 +36,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 	}()
 
 	var retry backoff
-	for {
+	for stood := false; ; {
 		var entered time.Time
 		seat, err := e.attempt(ctx, &entered)
 		if err == nil {
@@ -44,7 +44,9 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			return seat.term, nil
 		}
 		e.hooks.begin(StageFailed)(err)
-		if ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
+		stood = stood || !entered.IsZero()
+		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
+		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, err) == nil {
 			continue
 		}
 		panicked = false
@@ -107,7 +109,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 	}
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
-		Session: aside{s}, Dir: dir, ID: e.id, Value: e.cfg.Value,
+		Session: aside{s, e.newLookout(s)}, Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
@@ -215,30 +217,43 @@ func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 }
 
 // find returns the election's directory, "" if it has not been founded, and the
-// entry at its path, which holds its record.
+// entry at its path, which holds its record. It fails where somebody else's candidates
+// stand.
 func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entry backend.Entry, err error) {
 	if e.foreign {
 		return e.cfg.Election, backend.Entry{}, nil
 	}
-	entry, err = s.Get(ctx, e.cfg.Election)
-	if errors.Is(err, backend.ErrNoEntry) {
-		return "", backend.Entry{Key: e.cfg.Election}, nil
+	entry, strangers, err := s.Survey(ctx, e.cfg.Election, e.known)
+	if err == nil {
+		dir, err = e.recorded(entry)
 	}
-	if err == nil && entry.Session != "" {
-		err = fmt.Errorf("%w: its path is somebody's ephemeral entry", ErrStrategyMismatch)
+	if err == nil {
+		err = occupied(strangers)
 	}
-	if err != nil || len(entry.Value) == 0 {
-		// An empty entry may be there as the parent of others.
+	if err != nil {
 		return "", entry, err
+	}
+	return dir, entry, nil
+}
+
+// recorded returns the directory that the entry at the election's path names, "" if it
+// has no record.
+func (e *elector) recorded(entry backend.Entry) (dir string, err error) {
+	if entry.Session != "" {
+		return "", fmt.Errorf("%w: its path is somebody's ephemeral entry", ErrStrategyMismatch)
+	}
+	if len(entry.Value) == 0 {
+		// An empty entry may be there as the parent of others.
+		return "", nil
 	}
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil {
-		return "", entry, fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
+		return "", fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
 	}
 	if name := e.cfg.Strategy.Name(); record.Strategy != name {
-		return "", entry, fmt.Errorf("%w: it was founded with %.100q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
+		return "", fmt.Errorf("%w: it was founded with %.100q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
 	}
-	return e.dir(record), entry, nil
+	return e.dir(record), nil
 }
 
 func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.Dir }

@@ -69,6 +69,11 @@ type Config struct {
 	// of a campaign; zero means 50 ms and 5 s.
 	RetryMin, RetryMax time.Duration
 
+	// SurveyEvery is how often a candidate that waits or leads looks whether somebody else's
+	// candidates have come to the election's path (ErrOccupied): a tenth of a second at
+	// least; zero means a minute, and less than that never. Each look is a request or two. Whoever enters looks in any case.
+	SurveyEvery time.Duration
+
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
 	// and end, and sessions that are suspended and live again. Warn: what is tried again.
 	Logger *slog.Logger
@@ -135,6 +140,9 @@ func (c Config) Validate() error {
 	}
 	if lo, hi := c.retry(); hi < lo {
 		bad("RetryMax %v is less than RetryMin %v", hi, lo)
+	}
+	if c.SurveyEvery > 0 && c.SurveyEvery < minSurveyEvery {
+		bad("SurveyEvery %v is too short: at least %v, or negative for never", c.SurveyEvery, minSurveyEvery)
 	}
 	return errors.Join(errs...)
 }

@@ -26,10 +26,10 @@ type Elector interface {
 	// reached, or the election's directory takes no more entries (backend.ErrUsedUp), and
 	// begins anew after a lost session. It returns an error when ctx
 	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
-	// backend.ErrTooLarge, ErrStrategyMismatch, what is no error of package backend's),
-	// with ErrBusy when this elector campaigns or leads already, with ErrClosed after
-	// Close, and with ErrInHook when a hook calls it. On an error no entry is left behind
-	// that could block the election.
+	// backend.ErrTooLarge, ErrStrategyMismatch, ErrOccupied, what is no error of package
+	// backend's), with ErrBusy when this elector campaigns or leads already, with
+	// ErrClosed after Close, and with ErrInHook when a hook calls it. On an error no
+	// entry is left behind that could block the election.
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as

@@ -37,6 +37,13 @@ var (
 	// leaders, so this is final: give the election another path, or delete it.
 	ErrStrategyMismatch = errors.New("election belongs to another strategy")
 
+	// ErrOccupied: somebody else's candidates stand directly under the election's path, such
+	// as those of kazoo's Lock, of `etcdctl elect` or of `consul lock`. The error names them.
+	// They and this library's candidates do not see each other, so that each side would
+	// have a leader. Give the election another path, or stop them, and delete what is left.
+	// It is final for a candidate that enters; one that has entered tries again.
+	ErrOccupied = errors.New("somebody else's candidates stand at the election's path")
+
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")

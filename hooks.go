@@ -45,6 +45,12 @@ type Hooks struct {
 	// attempt and wait 0 it waits for others: see backend.ErrUsedUp, which err is then.
 	Retry func(err error, attempt int, wait time.Duration)
 
+	// Occupied is called when a candidate that waits or leads finds somebody else's
+	// candidates at the election's path: see ErrOccupied, which err is, and
+	// Config.SurveyEvery. One that waits withdraws, and tries again (Retry follows); a
+	// leader goes on.
+	Occupied func(err error)
+
 	// Stage is called as the recipe's own states begin and complete.
 	Stage func(StageEvent)
 }
@@ -123,6 +129,12 @@ func (h *hooks) session(state backend.State) {
 func (h *hooks) retry(err error, attempt int, wait time.Duration) {
 	if h.Retry != nil {
 		runHook(h, func() { h.Retry(err, attempt, wait) })
+	}
+}
+
+func (h *hooks) occupied(err error) {
+	if h.Occupied != nil {
+		runHook(h, func() { h.Occupied(err) })
 	}
 }
 

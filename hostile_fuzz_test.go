@@ -274,7 +274,7 @@ func (s *siege) look(e elector.Elector) {
 
 // clear holds that an error says what is in the way.
 func (s *siege) clear(what string, err error) {
-	for _, known := range []error{elector.ErrStrategyMismatch, backend.ErrBadKey, elector.ErrClosed} {
+	for _, known := range []error{elector.ErrStrategyMismatch, elector.ErrOccupied, backend.ErrBadKey, elector.ErrClosed} {
 		if errors.Is(err, known) {
 			if why := unreadable(err); why != "" {
 				s.t.Errorf("the error of %s is %s: %.300q", what, why, err)

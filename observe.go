@@ -124,8 +124,15 @@ func (e *elector) follow(ctx context.Context, s backend.Session, dir string, tel
 // look finds the election without founding it. While no server can be reached it
 // fails.
 func (e *elector) look(ctx context.Context) (s backend.Session, dir string, record backend.Entry, err error) {
-	if s, err = e.session(ctx); err == nil {
-		dir, record, err = e.find(ctx, s)
+	if s, err = e.session(ctx); err != nil || e.foreign {
+		return s, e.cfg.Election, record, err
+	}
+	record, err = s.Get(ctx, e.cfg.Election)
+	if errors.Is(err, backend.ErrNoEntry) {
+		record, err = backend.Entry{Key: e.cfg.Election}, nil
+	}
+	if err == nil {
+		dir, err = e.recorded(record)
 	}
 	return s, dir, record, err
 }

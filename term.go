@@ -200,12 +200,23 @@ func (t *seat) valid() bool {
 
 // hold watches the seat's entry until the term ends, and then winds it up.
 func (t *seat) hold() {
-	var writes sync.WaitGroup
+	var writes sync.WaitGroup // and looks
 	if t.claim.Announce {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
+	lookout := t.e.newLookout(t.session)
+	look := func(ctx context.Context) error {
+		writes.Go(func() { // it must not keep hold from watching, either
+			if err := lookout.look(ctx); err != nil {
+				lookout.report(err)
+			}
+		})
+		return nil // the term goes on
+	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
-		now, err := t.session.Await(t.ctx, known)
+		now, err := watchful(t.ctx, lookout, look, func(ctx context.Context) ([]backend.Entry, error) {
+			return t.session.Await(ctx, known)
+		})
 		switch {
 		case err != nil && t.ctx.Err() == nil:
 			t.abandon(err)

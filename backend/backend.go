@@ -2,7 +2,7 @@
 // coordination service, written for the people who implement it.
 //
 // A [Backend] opens sessions. A [Session] is a leased identity plus a handful of
-// primitives: four reads ([Session.Get], [Session.List], [Session.Predecessor]
+// primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor]
 // and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
 // write ([Session.Commit]), and [Session.Drop], which removes an entry for good.
 // Every primitive must be native and cheap on the service; what all services
@@ -181,6 +181,15 @@ type Session interface {
 
 	// Get reads the entry under key; ErrNoEntry if there is none.
 	Get(ctx context.Context, key string) (Entry, error)
+
+	// Survey reads the entry under key as Get does, with a zero Rev if there is none, and
+	// finds the strangers directly under key: entries that a session holds, whoever made
+	// them, or that a lock of the service's own client has marked. It returns their keys.
+	// known, if not nil, is called with the entry, and returns the key of one directly
+	// under it that is no stranger, or "": a service may save a request by it. Of more than
+	// a hundred keys under key some may be left out, and so are those that this session may
+	// not read: neither is an error.
+	Survey(ctx context.Context, key string, known func(Entry) string) (Entry, []string, error)
 
 	// List reads the keys enqueued in dir, oldest first. A dir that does not exist
 	// is empty.

@@ -31,6 +31,7 @@ type Metered struct {
 // Counts are numbers of calls, counted as they begin, and of what came of them. They do
 // not tell what a call costs on the wire: that, the service's own figures do.
 type Counts struct {
+	// Gets are calls of Get and Survey.
 	Gets, Lists, Predecessors, Commits, Drops int
 
 	// Waits are calls of Await and AwaitList.
@@ -85,7 +86,7 @@ type SessionCounts struct {
 type CallKind string
 
 const (
-	CallGet         CallKind = "get"
+	CallGet         CallKind = "get" // Survey, too
 	CallList        CallKind = "list"
 	CallPredecessor CallKind = "predecessor"
 	CallAwait       CallKind = "await"
@@ -252,6 +253,17 @@ func (s *meteredSession) Get(ctx context.Context, key string) (Entry, error) {
 	return metered(ctx, s, Call{Kind: CallGet, Key: key},
 		func(c *Counts) { c.Gets++; c.Sent += len(key) },
 		func() (Entry, error) { return s.Session.Get(ctx, key) }, received)
+}
+
+func (s *meteredSession) Survey(ctx context.Context, key string, known func(Entry) string) (e Entry, strangers []string, err error) {
+	e, err = metered(ctx, s, Call{Kind: CallGet, Key: key},
+		func(c *Counts) { c.Gets++; c.Sent += len(key) },
+		func() (e Entry, err error) {
+			e, strangers, err = s.Session.Survey(ctx, key, known)
+			return e, err
+		},
+		func(c *Counts, e Entry) bool { c.Received += listed(Listing{Keys: strangers}); return received(c, e) })
+	return e, strangers, err
 }
 
 func (s *meteredSession) Predecessor(ctx context.Context, e Entry) (Entry, error) {

@@ -166,6 +166,14 @@ func (h *handle) Get(ctx context.Context, key string) (Entry, error) {
 	return e, err
 }
 
+func (h *handle) Survey(ctx context.Context, key string, known func(Entry) string) (e Entry, strangers []string, err error) {
+	e, err = call(ctx, h, func(ctx context.Context) (e Entry, err error) {
+		e, strangers, err = h.Session.Survey(ctx, key, known)
+		return e, err
+	})
+	return e, strangers, err
+}
+
 func (h *handle) List(ctx context.Context, dir string) (Listing, error) {
 	return call(ctx, h, func(ctx context.Context) (Listing, error) { return h.Session.List(ctx, dir) })
 }

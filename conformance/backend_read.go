@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,10 @@ func readRules() []rule {
 			name: "read/get",
 			text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
 			run:  readGet,
+		}, {
+			name: "read/survey",
+			text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
+			run:  readSurvey,
 		}, {
 			name: "read/list",
 			text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
@@ -56,6 +61,55 @@ func readGet(r *run) {
 			r.failf("get of what never was returned %+v", got)
 		}
 	}
+}
+
+func readSurvey(r *run) {
+	s, other := r.session(), r.session()
+	shows := func(key, known string, want ...backend.Entry) {
+		r.t.Helper()
+		have, err := s.Get(r.ctx, key)
+		if !errors.Is(err, backend.ErrNoEntry) {
+			r.nothing("get "+key, err)
+		}
+		asked := backend.Entry{}
+		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
+		r.nothing("survey "+key, err)
+		if e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value) {
+			r.failf("survey of %s read %+v, and get %+v", key, e, have)
+		}
+		if asked.Exists() && !asked.Same(e) {
+			r.failf("survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
+		}
+		slices.Sort(strangers)
+		if keys := keys(want); !slices.Equal(strangers, slices.Sorted(slices.Values(keys))) {
+			r.failf("strangers under %s are %q, want %q", key, strangers, keys)
+		}
+	}
+	shows(r.key("never"), "")
+	shows(r.key("never/there"), r.key("never/there/known"))
+	dir := s.dir("d")
+	shows(dir, "")
+	near := s.dir("d2") // its key begins with dir
+	s.enqueue(near, "x")
+	known := s.put(dir+"/known", "x", 0)
+	shows(dir, "")
+	shows(dir, known.Key)
+	s.enqueue(known.Key, "x") // directly under that
+	s.put(dir+"/notes", "x", 0)
+	shows(dir, known.Key)
+	shows(dir, "")
+	a, b := s.enqueue(dir, "x"), other.enqueue(dir, "x")
+	s.sees(b)
+	shows(dir, known.Key, a, b)
+	c := s.create(dir+"/seat", "x")
+	shows(dir, known.Key, a, b, c)
+	shows(dir, "", a, b, c)
+	s.delete(a)
+	s.delete(c)
+	shows(dir, known.Key, b)
+	other.delete(b)
+	s.misses(b.Key)
+	shows(dir, known.Key)
 }
 
 func readList(r *run) {

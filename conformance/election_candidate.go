@@ -44,6 +44,7 @@ const (
 	isEnded
 	isSession
 	isRetry
+	isOccupied
 	isStage
 )
 
@@ -73,6 +74,8 @@ func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 		TTL:      a.svc.TTL,
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.svc.TTL/4, 10*time.Millisecond),
+		// After a look a wait begins anew, which would mend a notice that was missed.
+		SurveyEvery: -1,
 	}
 	cfg.Value = []byte("value of " + cfg.ID)
 	for _, f := range set {
@@ -147,6 +150,12 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isRetry, err: err}, "attempt %d failed, next in %v: %v", attempt, wait, err)
 			if own.Retry != nil {
 				own.Retry(err, attempt, wait)
+			}
+		},
+		Occupied: func(err error) {
+			c.record(report{what: isOccupied, err: err}, "%v", err)
+			if own.Occupied != nil {
+				own.Occupied(err)
 			}
 		},
 		Stage: func(e elector.StageEvent) {

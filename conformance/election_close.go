@@ -289,6 +289,7 @@ func configAll(a *arena) {
 		{"a long TTL", func(c *elector.Config) { c.TTL = limits.MaxTTL + 1 }, "Config.TTL"},
 		{"an unknown policy", func(c *elector.Config) { c.OnSuspend = 99 }, "Config.OnSuspend"},
 		{"a negative pause", func(c *elector.Config) { c.RetryMin = -1 }, "Config.RetryMin"},
+		{"looks all the time", func(c *elector.Config) { c.SurveyEvery = 1 }, "Config.SurveyEvery"},
 		{"pauses upside down", func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, "Config.RetryMax"},
 	}
 	if isForeign(a.cfg.Strategy) { // which may use the server's topmost keys

@@ -83,6 +83,18 @@ var dataRules = []electionRule{
 		need: []string{"Put", "Delete", string(AbilityLayout)},
 		run:  dataForeignPath,
 	},
+	{
+		name: "data/occupied",
+		text: "Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter.",
+		need: []string{"Put", string(AbilityLayout)},
+		run:  dataOccupied,
+	},
+	{
+		name: "data/occupied-late",
+		text: "When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone.",
+		need: []string{string(AbilityLayout), string(AbilityHooks), string(AbilityBackend)},
+		run:  dataOccupiedLate,
+	},
 }
 
 func dataLeaderDeleted(a *arena) {

@@ -9,6 +9,8 @@ needs() {
 	"$1" "Java" java openjdk-17-jre-headless "ZooKeeper; 11 or later"
 	"$1" "ZooKeeper jars" zookeeper zookeeper "the ZooKeeper servers"
 	"$1" "Chromium" chromium chromium "the page of elector compare"
+	"$1" "kazoo" kazoo python3-kazoo "others' candidates on ZooKeeper"
+	"$1" "etcdctl" etcdctl etcd-client "others' candidates on etcd"
 	if own_networks; then
 		"$1" "ip, tc, ss" network_tools iproute2 "cutting servers off from each other"
 	fi
@@ -52,6 +54,18 @@ find_chromium() {
 	command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 version_chromium() { "$(find_chromium)" --version 2>/dev/null | grep -o '[0-9][0-9.]*' | head -n 1; }
+
+# As in internal/strangertest: a Python that has kazoo.
+find_kazoo() {
+	for python in python3 /usr/bin/python3; do
+		"$python" -c 'import kazoo' 2>/dev/null && command -v "$python" && return
+	done
+	return 1
+}
+version_kazoo() { "$(find_kazoo)" -c 'import kazoo.version; print(kazoo.version.__version__)'; }
+
+find_etcdctl() { command -v etcdctl; }
+version_etcdctl() { ETCDCTL_API=3 etcdctl version | sed -n 's/^etcdctl version: //p'; }
 
 # own_networks tells whether tests may have networks of their own: root on Linux.
 own_networks() { [ "$(uname -s)" = Linux ] && [ "$(id -u)" = 0 ]; }

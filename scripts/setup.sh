@@ -70,7 +70,8 @@ steps=$({ [ -z "$missing" ] || printf '%s\n' update install; printf '%s\n' $unbu
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		cat <<-EOT
-		The tests run on a real ZooKeeper server, and look at a page in a real browser.
+		The tests run on a real ZooKeeper server, beside other systems' candidates, and look
+		at a page in a real browser.
 		Missing here:$missing
 		(names of Debian packages). On Debian or Ubuntu:
 
@@ -78,7 +79,8 @@ if [ -n "$missing" ]; then
 
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. Have Chromium or
-		Chrome in PATH as chromium, chromium-browser or google-chrome.
+		Chrome in PATH as chromium, chromium-browser or google-chrome, etcdctl in PATH,
+		and a python3 with kazoo (pip install kazoo).
 		EOT
 		exit 1
 	fi

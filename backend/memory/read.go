@@ -26,6 +26,41 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, nil
 }
 
+// Survey implements backend.Session.
+func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) string) (backend.Entry, []string, error) {
+	if err := backend.CheckKey(key); err != nil {
+		return backend.Entry{}, nil, wrap("survey", "", err)
+	}
+	type answer struct {
+		entry     backend.Entry
+		strangers []string
+	}
+	a, err := ask(ctx, n, Step{Kind: StepGet, Key: key}, func() answer {
+		n.svc.stats.Gets++
+		return answer{n.svc.lookup(key), n.svc.strangers(key)}
+	})
+	if err != nil {
+		return backend.Entry{}, nil, wrap("survey", key, err)
+	}
+	return a.entry, a.strangers, nil
+}
+
+// strangers returns the keys of the ephemeral entries directly under key.
+func (s *Service) strangers(key string) (keys []string) {
+	at := s.nodes[key]
+	if at == nil || at.dir == nil {
+		return nil
+	}
+	for _, first := range []*node{at.dir.queue.first, at.dir.others.first} {
+		for child := first; child != nil; child = child.next {
+			if child.owner != nil {
+				keys = append(keys, child.entry.Key)
+			}
+		}
+	}
+	return keys
+}
+
 // List implements backend.Session.
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	if err := backend.CheckKey(dir); err != nil {

@@ -95,10 +95,16 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err != nil {
 		return backend.Entry{}, opError("get", key, readError(err))
 	}
+	e, err := s.transacted(key, n)
+	return e, opError("get", key, err)
+}
+
+// transacted is the entry of a node that a transaction has created: any other has no
+// revision.
+func (s *session) transacted(key string, n node) (backend.Entry, error) {
 	e := s.entry(s.path(key), n)
 	if !e.Exists() {
-		// No transaction has created it, so it has no revision.
-		return backend.Entry{}, opError("get", key, fmt.Errorf("%w: it is a node of the server's own", backend.ErrBadKey))
+		return backend.Entry{}, fmt.Errorf("%w: it is a node of the server's own", backend.ErrBadKey)
 	}
 	return e, nil
 }

@@ -82,7 +82,7 @@ func newCandidate(w *world, i int) (*candidate, error) {
 	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
 		// Any other wait would only let the explorer's time pass.
-		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond,
+		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond, SurveyEvery: -1,
 		Hooks: hooks,
 	})
 	if w.rec != nil && err == nil {

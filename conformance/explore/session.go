@@ -55,6 +55,15 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, err
 }
 
+func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+	c := s.call(callGet, "get "+key)
+	c.reads = []string{key} // no strangers come
+	s.by.world.park(ctx, c)
+	e, strangers, err := s.Session.Survey(ctx, key, known)
+	s.by.world.note(c, err, e)
+	return e, strangers, err
+}
+
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	c := s.call(callList, "list "+dir)
 	c.reads = []string{below(dir)}

@@ -127,8 +127,8 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 // isLook tells whether a request comes with a renewal, and only asks whether what is awaited
 // is as it was. It returns the request to send.
 func isLook(r *http.Request) (*http.Request, bool, error) {
-	if r.URL.Query().Has("keys") {
-		return r, true, nil
+	if query := r.URL.Query(); query.Has("keys") {
+		return r, !query.Has("separator"), nil // else it is a survey
 	}
 	if r.URL.Path != "/v1/txn" || !r.URL.Query().Has("consistent") {
 		return r, false, nil

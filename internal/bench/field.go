@@ -63,6 +63,7 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 		f.seats = append(f.seats, at)
 		e, err := elector.New(elector.Config{
 			Backend: at.backend, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
+			SurveyEvery: -1, // looks would be counted
 		})
 		if err != nil {
 			return nil, errors.Join(err, f.close())

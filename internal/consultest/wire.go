@@ -67,7 +67,7 @@ func Blocking(request *http.Request) bool {
 // may say so.
 func tells(request *http.Request, response *http.Response) bool {
 	query := request.URL.Query()
-	return query.Has("keys") || query.Has("consistent") && response.StatusCode == http.StatusConflict
+	return query.Has("keys") && !query.Has("separator") || query.Has("consistent") && response.StatusCode == http.StatusConflict
 }
 
 func (w *wire) send(request *http.Request) (*http.Response, error) {

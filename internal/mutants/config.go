@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -46,12 +47,59 @@ func configMutants() []Mutant {
 			Breaks: "A path that holds something that is no election's record is taken for an empty one.",
 			Rules:  map[string][]string{"fair": {"data/foreign-path"}},
 			trusted: calls(func(s backend.Session, o *over) {
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					e, err := s.Get(ctx, key)
-					if _, bad := layout.DecodeRecord(e.Value); err == nil && e.Session == "" && bad != nil {
+				empty := func(e backend.Entry) backend.Entry {
+					if _, bad := layout.DecodeRecord(e.Value); e.Session == "" && bad != nil {
 						e.Value = nil
 					}
-					return e, err
+					return e
+				}
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					e, err := s.Get(ctx, key)
+					return empty(e), err
+				}
+				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+					e, strangers, err := s.Survey(ctx, key, known)
+					return empty(e), strangers, err
+				}
+			}),
+		},
+		{
+			Name:   "strangers not seen",
+			Breaks: "Survey tells of no strangers.",
+			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+					e, _, err := s.Survey(ctx, key, known)
+					return e, nil, err
+				}
+			}),
+		},
+		{
+			Name:   "neighbours taken for strangers",
+			Breaks: "An election whose path has persistent keys of somebody beside its directory is refused.",
+			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+					e, strangers, err := s.Survey(ctx, key, known)
+					if _, none := s.Get(ctx, key+"/notes"); none == nil {
+						strangers = append(strangers, key+"/notes")
+					}
+					return e, strangers, err
+				}
+			}),
+		},
+		{
+			Name:   "strangers looked for once",
+			Breaks: "A candidate looks for strangers when it enters, and never again.",
+			Rules:  map[string][]string{"fair": {"data/occupied-late"}},
+			trusted: calls(func(s backend.Session, o *over) {
+				var entered atomic.Bool
+				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+					e, strangers, err := s.Survey(ctx, key, known)
+					if entered.Swap(err == nil && len(e.Value) > 0) {
+						strangers = nil
+					}
+					return e, strangers, err
 				}
 			}),
 		},

@@ -17,6 +17,10 @@ func (s *over) mapErrors(to func(error) error) {
 		e, err := at.Get(ctx, key)
 		return e, to(err)
 	}
+	s.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+		e, strangers, err := at.Survey(ctx, key, known)
+		return e, strangers, to(err)
+	}
 	s.list = func(ctx context.Context, dir string) (backend.Listing, error) {
 		l, err := at.List(ctx, dir)
 		return l, to(err)

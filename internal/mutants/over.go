@@ -17,6 +17,7 @@ type over struct {
 	state       func() backend.State
 	awaitState  func(context.Context, backend.State) (backend.State, error)
 	get         func(context.Context, string) (backend.Entry, error)
+	survey      func(context.Context, string, func(backend.Entry) string) (backend.Entry, []string, error)
 	list        func(context.Context, string) (backend.Listing, error)
 	awaitList   func(context.Context, backend.Listing) (backend.Listing, error)
 	predecessor func(context.Context, backend.Entry) (backend.Entry, error)
@@ -66,6 +67,13 @@ func (s *over) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return s.get(ctx, key)
 	}
 	return s.Session.Get(ctx, key)
+}
+
+func (s *over) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+	if s.survey != nil {
+		return s.survey(ctx, key, known)
+	}
+	return s.Session.Survey(ctx, key, known)
 }
 
 func (s *over) List(ctx context.Context, dir string) (backend.Listing, error) {

@@ -31,6 +31,11 @@ func swapRevisions(s backend.Session, o *over) {
 		e.Rev = swapped(e.Rev)
 		return e, err
 	}
+	o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+		e, strangers, err := s.Survey(ctx, key, known)
+		e.Rev = swapped(e.Rev)
+		return e, strangers, err
+	}
 	o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 		e.Rev = swapped(e.Rev)
 		p, err := s.Predecessor(ctx, e)

@@ -255,6 +255,9 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) ba
 			return current(ctx).AwaitState(ctx, prev)
 		},
 		get: func(ctx context.Context, key string) (backend.Entry, error) { return current(ctx).Get(ctx, key) },
+		survey: func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+			return current(ctx).Survey(ctx, key, known)
+		},
 		list: func(ctx context.Context, dir string) (backend.Listing, error) {
 			return current(ctx).List(ctx, dir)
 		},

@@ -45,6 +45,10 @@ var consulBinary = sync.OnceValues(func() (string, error) {
 	return buildServer("consul", "github.com/hashicorp/consul")
 })
 
+// ConsulCommand returns the executable, which is the server and the command line tool. Where it
+// was never built on this machine, it builds it first, which takes minutes.
+func ConsulCommand() (path string, err error) { return consulBinary() }
+
 // StartConsul starts a server of its own and blocks until it serves. Where it
 // was never built on this machine, it builds it first, which takes minutes. The
 // caller closes it.

@@ -57,6 +57,7 @@ func (r *run) candidate(number int) (*candidate, error) {
 	r.ids++
 	c.elector, err = elector.New(elector.Config{
 		Backend: c.meter, Strategy: r.strategy, Election: r.election, ID: strconv.Itoa(r.ids), TTL: r.ttl,
+		SurveyEvery: -1, // looks would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
 			Ended: func(uint64, error) { r.recorder.happened(number, report.Ended, time.Now()) },

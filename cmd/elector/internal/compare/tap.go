@@ -75,6 +75,14 @@ func (s *tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return travel(s.tap, func() (backend.Entry, error) { return s.Session.Get(ctx, key) })
 }
 
+func (s *tapped) Survey(ctx context.Context, key string, known func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {
+	e, err = travel(s.tap, func() (e backend.Entry, err error) {
+		e, strangers, err = s.Session.Survey(ctx, key, known)
+		return e, err
+	})
+	return e, strangers, err
+}
+
 func (s *tapped) List(ctx context.Context, dir string) (backend.Listing, error) {
 	return travel(s.tap, func() (backend.Listing, error) { return s.Session.List(ctx, dir) })
 }

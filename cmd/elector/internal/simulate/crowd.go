@@ -74,6 +74,7 @@ func (c *crowd) start(who *candidate) (err error) {
 	who.elector, err = elector.New(elector.Config{
 		Backend: who.meter, Strategy: c.cfg.Strategy, Election: "/simulated",
 		ID: strconv.Itoa(who.number), TTL: c.cfg.TTL,
+		SurveyEvery: -1, // nobody else stands there, and looks would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
 			Retry: func(err error, _ int, _ time.Duration) { c.fail(fmt.Errorf("a campaign had to begin anew: %w", err)) },

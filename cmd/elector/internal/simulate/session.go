@@ -98,6 +98,14 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return asked(n, read, func() (backend.Entry, error) { return n.Session.Get(ctx, key) })
 }
 
+func (n *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {
+	e, err = asked(n, read, func() (e backend.Entry, err error) {
+		e, strangers, err = n.Session.Survey(ctx, key, known)
+		return e, err
+	})
+	return e, strangers, err
+}
+
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	n.server.waitAtGate()
 	return asked(n, n.listing(ctx, dir), func() (backend.Listing, error) { return n.Session.List(ctx, dir) })

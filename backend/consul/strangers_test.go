@@ -1,0 +1,115 @@
+package consul_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/strangertest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+func TestStrangers(t *testing.T) {
+	f := setUp(t)
+	client := f.operator()
+	t.Run("api.Lock", func(t *testing.T) {
+		election := newRoot()
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			lock, err := client.LockKey(election[1:] + "/.lock")
+			require.NoError(t, err)
+			_, err = lock.Lock(f.ctx.Done())
+			require.NoError(t, err)
+			return func() {
+				require.NoError(t, lock.Unlock())
+				require.NoError(t, lock.Destroy())
+			}
+		})
+	})
+	t.Run("api.Lock between two holders", func(t *testing.T) {
+		election := newRoot()
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			lock, err := client.LockKey(election[1:] + "/lock")
+			require.NoError(t, err)
+			_, err = lock.Lock(f.ctx.Done())
+			require.NoError(t, err)
+			require.NoError(t, lock.Unlock())
+			return func() { require.NoError(t, lock.Destroy()) }
+		})
+	})
+	t.Run("api.Semaphore", func(t *testing.T) {
+		election := newRoot()
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			semaphore, err := client.SemaphorePrefix(election[1:], 1)
+			require.NoError(t, err)
+			_, err = semaphore.Acquire(f.ctx.Done())
+			require.NoError(t, err)
+			return func() {
+				require.NoError(t, semaphore.Release())
+				require.NoError(t, semaphore.Destroy())
+			}
+		})
+	})
+	t.Run("consul lock", func(t *testing.T) {
+		path, err := servertest.ConsulCommand()
+		require.NoError(t, err)
+		election := newRoot()
+		stands := func(number int) {
+			eventually(t, "the stranger stands, or has gone", func() bool {
+				_, strangers, err := f.s.Survey(f.ctx, election, nil)
+				require.NoError(t, err)
+				return len(strangers) == number
+			})
+		}
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "sleep 600"), os.Interrupt)
+			stands(1)
+			return func() {
+				stop()
+				stands(0)
+			}
+		})
+	})
+}
+
+// A lock of Consul's client on the election's path itself and the election keep each other
+// away: the one finds a key that is held, the other flags that are not its own.
+func TestLockOnTheElectionsPath(t *testing.T) {
+	f := setUp(t)
+	client := f.operator()
+	election := newRoot()
+	lock, err := client.LockKey(election[1:])
+	require.NoError(t, err)
+	_, err = lock.Lock(f.ctx.Done())
+	require.NoError(t, err)
+	e := f.stand(f.Backend, fair.New(), election)
+	_, err = e.Campaign(f.ctx)
+	require.ErrorIs(t, err, elector.ErrStrategyMismatch)
+	require.NoError(t, lock.Unlock())
+	term := f.campaign(e)
+	_, err = lock.Lock(f.ctx.Done())
+	require.ErrorIs(t, err, api.ErrLockConflict)
+	assert.True(t, term.Valid())
+}
+
+// A survey is two requests at the same time where there are no others than the known key,
+// and directories of others.
+func TestSurvey(t *testing.T) {
+	f := setUp(t)
+	known := f.dir + "/known"
+	for _, key := range []string{known, known + "/x", f.dir + "/nested", f.dir + "/nested/e/x"} {
+		_, err := f.operator().KV().Put(&api.KVPair{Key: key[1:]}, nil)
+		require.NoError(t, err)
+	}
+	txns := f.countTxns()
+	_, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })
+	require.NoError(t, err)
+	assert.Empty(t, strangers)
+	assert.Zero(t, txns.Load(), "transactions")
+}

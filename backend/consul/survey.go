@@ -1,0 +1,92 @@
+package consul
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// maxLooks is how many keys Survey looks at.
+const maxLooks = 100
+
+// Survey implements backend.Session. The entry and the names under it are two requests at
+// the same time. A third one follows if there are others than the known one. What has keys
+// below it, too, is a directory and not looked at.
+func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+	if err := checkKey(key); err != nil {
+		return backend.Entry{}, nil, opError("survey", key, err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		names []string
+		err   error
+	}
+	listed := make(chan answer, 1)
+	go func() {
+		names, err := s.names(ctx, key)
+		listed <- answer{names, err}
+	}()
+	e, err := s.get(ctx, key)
+	if err != nil {
+		cancel()
+		<-listed
+		return backend.Entry{}, nil, opError("survey", key, err)
+	}
+	own := ""
+	if known != nil {
+		own = known(e)
+	}
+	under := <-listed
+	strangers, err := s.strangers(ctx, under.names, own)
+	if err = errors.Join(under.err, err); err != nil && !errors.Is(err, backend.ErrDenied) {
+		return backend.Entry{}, nil, opError("survey", key, err)
+	}
+	return e, strangers, nil
+}
+
+// names returns Consul's names of what is directly under key; of directories with a "/" at
+// the end.
+func (s *session) names(ctx context.Context, key string) ([]string, error) {
+	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
+		names, _, err := s.b.client.KV().Keys(path(key)+"/", "/", consistent(ctx))
+		return names, err
+	})
+}
+
+// strangers returns the keys of those that a session holds, or that have the flags of
+// Consul's own locks: between two holders a lock's key has no session.
+func (s *session) strangers(ctx context.Context, names []string, own string) (keys []string, err error) {
+	dirs := make(map[string]bool)
+	for _, name := range names {
+		if dir, ok := strings.CutSuffix(name, "/"); ok {
+			dirs[dir] = true
+		}
+	}
+	var ops api.TxnOps
+	for _, name := range names {
+		if "/"+name != own && !strings.HasSuffix(name, "/") && !dirs[name] && len(ops) < maxLooks {
+			ops = append(ops, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: name}})
+		}
+	}
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	response, err := ride(ctx, s, func(ctx context.Context) (*api.TxnResponse, error) { return s.txnRead(ctx, ops) })
+	if err == nil {
+		err = firstError(response)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range response.Results {
+		if r.KV != nil && (r.KV.Session != "" || r.KV.Flags == api.LockFlagValue || r.KV.Flags == api.SemaphoreFlagValue) {
+			keys = append(keys, "/"+r.KV.Key)
+		}
+	}
+	return keys, nil
+}

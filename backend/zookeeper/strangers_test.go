@@ -1,0 +1,132 @@
+package zookeeper_test
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/strangertest"
+	"github.com/elector-go/elector/internal/zktest"
+)
+
+// kazoo stands in an election until its standard input ends.
+const kazoo = `
+import sys
+from kazoo.client import KazooClient
+client = KazooClient(hosts=sys.argv[1])
+client.start()
+client.Election(sys.argv[2], "kazoo").run(sys.stdin.readline)
+client.stop()
+`
+
+// prefixes are those of the names of others' candidates, which are sequential but for the
+// last. By the sources of Apache Curator (LeaderLatch; LeaderSelector and InterProcessMutex),
+// of LeaderElectionSupport in ZooKeeper's recipes, of Comcast/go-leaderelection, of
+// Shopify/zk, and of Apache Kafka.
+var prefixes = []string{
+	"_c_4ca8e74b-6350-7587-addf-a18084928f3c-latch-", "_c_4ca8e74b-6350-7587-addf-a18084928f3c-lock-",
+	"n_", "le_", "", "controller",
+}
+
+func TestStrangers(t *testing.T) {
+	f := setUp(t, nil)
+	admin := zktest.Operator(t, f.server.Addr())
+	stands := func(t *testing.T, election string, number int) {
+		t.Helper()
+		eventually(t, "the stranger stands, or has gone", func() bool {
+			_, strangers, err := f.s.Survey(f.ctx, election, nil)
+			require.NoError(t, err)
+			return len(strangers) == number
+		})
+	}
+	t.Run("go-zookeeper's Lock", func(t *testing.T) {
+		election := newRoot()
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			conn := zktest.Operator(t, f.server.Addr())
+			// Where the election's directory stands, too, it fails, as it cannot read its name,
+			// and leaves its node behind.
+			_ = zk.NewLock(conn, election, zk.WorldACL(zk.PermAll)).Lock()
+			stands(t, election, 1)
+			return func() {
+				conn.Close()
+				stands(t, election, 0)
+			}
+		})
+	})
+	t.Run("kazoo's Election, which is its Lock", func(t *testing.T) {
+		election := newRoot()
+		strangertest.Beside(t, f.Backend, election, func() func() {
+			stop := strangertest.Start(t, exec.Command(strangertest.Kazoo(t), "-c", kazoo, f.server.Addr(), election), nil)
+			stands(t, election, 1)
+			return func() {
+				stop()
+				stands(t, election, 0)
+			}
+		})
+	})
+	for _, prefix := range prefixes {
+		t.Run("named as "+prefix, func(t *testing.T) {
+			election := newRoot()
+			require.NoError(t, zktest.PutAll(admin, election, nil))
+			strangertest.Beside(t, f.Backend, election, func() func() {
+				flags := int32(zk.FlagEphemeral | zk.FlagSequence)
+				if prefix == "controller" {
+					flags = zk.FlagEphemeral
+				}
+				path, err := admin.Create(election+"/"+prefix, nil, flags, zk.WorldACL(zk.PermAll))
+				require.NoError(t, err)
+				return func() { require.NoError(t, admin.Delete(path, -1)) }
+			})
+		})
+	}
+}
+
+// Persistent nodes, containers and nodes with a time to live are no strangers, however many
+// there are. A survey takes one request where there is the known child only.
+func TestSurvey(t *testing.T) {
+	f := setUp(t, pings)
+	admin := zktest.Operator(t, f.server.Addr())
+	known := f.dir + "/known"
+	require.NoError(t, zktest.PutAll(admin, known, nil))
+	survey := func() []string {
+		t.Helper()
+		e, strangers, err := f.s.Survey(f.ctx, f.dir, func(backend.Entry) string { return known })
+		require.NoError(t, err)
+		require.Equal(t, f.dir, e.Key)
+		return strangers
+	}
+	sent := f.requests()
+	assert.Empty(t, survey())
+	assert.EqualValues(t, 1, sent.Load(), "requests")
+	_, err := admin.CreateContainer(f.dir+"/container", nil, zk.FlagContainer, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	for i := range 150 {
+		require.NoError(t, zktest.PutAll(admin, fmt.Sprintf("%s/notes-%d", f.dir, i), nil))
+	}
+	sent.Store(0)
+	assert.Empty(t, survey())
+	assert.EqualValues(t, 102, sent.Load(), "requests")
+	// Names as the recipes have them are looked at first.
+	stranger, err := admin.Create(f.dir+"/zzz-", nil, zk.FlagEphemeral|zk.FlagSequence, zk.WorldACL(zk.PermAll))
+	require.NoError(t, err)
+	assert.Equal(t, []string{stranger}, survey())
+}
+
+// Where a session may read the entry and not list what is below, it sees no strangers, and
+// is not refused for it.
+func TestSurveyWithoutRights(t *testing.T) {
+	f := setUp(t, nil)
+	admin := zktest.Operator(t, f.server.Addr())
+	require.NoError(t, zktest.PutAll(admin, f.dir+"/a", nil))
+	require.NoError(t, zktest.PutAll(admin, f.dir+"/b", nil))
+	_, err := admin.SetACL(f.dir+"/a", zk.WorldACL(0), -1)
+	require.NoError(t, err)
+	_, strangers, err := f.s.Survey(f.ctx, f.dir, nil)
+	require.NoError(t, err)
+	require.Empty(t, strangers)
+}

@@ -1,0 +1,103 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+const (
+	// maxChildren is how many names Survey asks for: a longer list may be more than the
+	// client takes. The server tells their number with the entry.
+	maxChildren = 1000
+	// maxLooks is how many of them it looks at.
+	maxLooks = 100
+)
+
+// Survey implements backend.Session. It is one request, as Get is, unless there are other
+// children than the known one. Then it is two, and one more for each of the others, all at
+// once: the list of children has names only.
+func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
+	if err := backend.CheckKey(key); err != nil {
+		return backend.Entry{}, nil, opError("survey", key, err)
+	}
+	n, err := s.get(ctx, s.path(key))
+	if errors.Is(err, zk.ErrNoNode) {
+		return backend.Entry{Key: key}, nil, nil // so it has no children
+	}
+	if err != nil {
+		return backend.Entry{}, nil, opError("survey", key, readError(err))
+	}
+	e, err := s.transacted(key, n)
+	if err != nil {
+		return backend.Entry{}, nil, opError("survey", key, err)
+	}
+	others, own := n.stat.NumChildren, ""
+	if known != nil {
+		own = known(e)
+	}
+	if own != "" {
+		others--
+	}
+	if others <= 0 || n.stat.NumChildren > maxChildren {
+		return e, nil, nil
+	}
+	strangers, err := s.strangers(ctx, key, own)
+	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
+		return backend.Entry{}, nil, opError("survey", key, readError(err))
+	}
+	return e, strangers, nil
+}
+
+// strangers returns the keys of dir's ephemeral children, of which own is none. The error
+// is the client library's.
+func (s *session) strangers(ctx context.Context, dir, own string) ([]string, error) {
+	names, _, err := s.list(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	// The recipes' candidates are sequential: they come first where there are many.
+	var likely, others []string
+	for _, name := range names {
+		switch {
+		case dir+"/"+name == own:
+		case isSequential(name):
+			likely = append(likely, name)
+		default:
+			others = append(others, name)
+		}
+	}
+	names = append(likely, others...)
+	names = names[:min(len(names), maxLooks)]
+	stats, errs := make([]*zk.Stat, len(names)), make([]error, len(names))
+	var looks sync.WaitGroup
+	for i, name := range names {
+		looks.Go(func() { stats[i], errs[i] = s.exists(ctx, s.path(dir+"/"+name)) })
+	}
+	looks.Wait()
+	var keys []string
+	for i, stat := range stats {
+		switch {
+		case errs[i] != nil:
+			return nil, errs[i]
+		case stat != nil && held(stat) && !isTimed(stat):
+			keys = append(keys, dir+"/"+names[i])
+		}
+	}
+	return keys, nil
+}
+
+// isSequential tells whether a name ends as the server ends those of sequential nodes.
+func isSequential(name string) bool {
+	const digits = 10
+	return len(name) >= digits && strings.Trim(name[len(name)-digits:], "0123456789") == ""
+}
+
+// isTimed tells whether a node is one with a time to live, which the server notes where
+// others have their session.
+func isTimed(stat *zk.Stat) bool { return uint64(stat.EphemeralOwner)>>56 == 0xff }

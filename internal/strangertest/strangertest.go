@@ -1,0 +1,127 @@
+// Package strangertest holds what candidates do beside those of another system, on a real
+// service.
+package strangertest
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// Beside has strangers stand at an election's path before it is founded, beside its leader,
+// and while it is vacant. stand makes a stranger, and returns when it stands there; leave
+// takes it away.
+func Beside(t *testing.T, b backend.Backend, election string, stand func() (leave func())) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	candidate := func(id string) elector.Elector {
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close(context.Background()) }) // the service may have gone
+		return e
+	}
+	refused := func(when string, e elector.Elector) {
+		t.Helper()
+		_, err := e.Campaign(ctx)
+		if !errors.Is(err, elector.ErrOccupied) || !strings.Contains(err.Error(), `"`+election+"/") {
+			t.Fatalf("%s: %v, want ErrOccupied with the stranger's key", when, err)
+		}
+		t.Logf("%s: %v", when, err)
+	}
+	wins := func(when string, e elector.Elector) *elector.Term {
+		t.Helper()
+		term, err := e.Campaign(ctx)
+		if err != nil {
+			t.Fatalf("%s: %v", when, err)
+		}
+		return term
+	}
+	first, second := candidate("first"), candidate("second")
+
+	leave := stand()
+	refused("it founds the election beside a stranger", first)
+	leave()
+	term := wins("the stranger has gone", first)
+
+	leave = stand()
+	refused("it enters an election beside a stranger", second)
+	if !term.Valid() {
+		t.Fatalf("a stranger has ended the term: %v", context.Cause(term.Context()))
+	}
+	if err := term.Resign(ctx); err != nil {
+		t.Fatal(err)
+	}
+	refused("it enters again", first)
+	leave()
+	wins("the stranger has gone again", second)
+}
+
+// Start starts a tool that stands in an election until stop is called. That closes its
+// standard input, sends it the signal, if there is one, and waits until it has ended.
+func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
+	t.Helper()
+	var output strings.Builder
+	tool.Stdout, tool.Stderr = &output, &output
+	input, err := tool.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tool.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- tool.Wait() }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		_ = input.Close()
+		if signal != nil {
+			_ = tool.Process.Signal(signal) // unless it has ended
+		}
+		select {
+		case <-ended: // however: by a signal, mostly
+		case <-time.After(20 * time.Second):
+			_ = tool.Process.Kill()
+			<-ended
+			t.Errorf("%v does not end: %s", tool.Args, output.String())
+		}
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// Kazoo returns a Python that has kazoo, the client of ZooKeeper for it.
+func Kazoo(t *testing.T) (python string) {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
+		if exec.Command(name, "-c", "import kazoo").Run() == nil {
+			return name
+		}
+	}
+	t.Fatal("no python3 with kazoo: 'make setup' gets it, or pip install kazoo")
+	return ""
+}
+
+// Etcdctl returns etcd's own command.
+func Etcdctl(t *testing.T) (path string) {
+	t.Helper()
+	path, err := exec.LookPath("etcdctl")
+	if err != nil {
+		t.Fatalf("no etcdctl in PATH: 'make setup' gets it: %v", err)
+	}
+	return path
+}

@@ -1,0 +1,116 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// occupied is the error of a candidate that finds strangers, if there are any.
+func occupied(strangers []string) error {
+	const most = 5
+	var named []string
+	for i, key := range strangers {
+		if i == most {
+			named = append(named, fmt.Sprintf("and %d more", len(strangers)-most))
+			break
+		}
+		named = append(named, fmt.Sprintf("%.200q", key)) // somebody else has chosen the name
+	}
+	if named == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
+}
+
+// known returns the directory that the entry at the election's path names, if it is one
+// that this candidate would enter. Nobody holds it, so that it needs no look.
+func (e *elector) known(entry backend.Entry) string {
+	dir, _ := e.recorded(entry) // whoever enters looks at the error
+	return dir
+}
+
+// minSurveyEvery leaves a wait the time to find out that there is no need to wait.
+const minSurveyEvery = 100 * time.Millisecond
+
+// A lookout looks for strangers from time to time, while a candidate waits for other things.
+// A change that it waits for takes no look and no request more.
+type lookout struct {
+	e     *elector
+	s     backend.Session
+	every time.Duration
+
+	mu   sync.Mutex
+	next time.Time
+}
+
+// newLookout returns nil where nobody is to look.
+func (e *elector) newLookout(s backend.Session) *lookout {
+	l := &lookout{e: e, s: s, every: e.cfg.SurveyEvery}
+	if l.every == 0 {
+		l.every = time.Minute
+	}
+	if l.every < 0 || e.foreign { // others may stand there
+		return nil
+	}
+	l.looked()
+	return l
+}
+
+// looked sets the time of the next look: a random one, so that a crowd that came at once
+// does not look at once.
+func (l *lookout) looked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.next = time.Now().Add(l.every - rand.N(l.every/4+1))
+}
+
+func (l *lookout) due() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next
+}
+
+// look returns ErrOccupied if there are strangers. Whatever else is wrong, the wait will
+// tell, which it must not keep from going on for long.
+func (l *lookout) look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	if _, _, err := l.e.find(ctx, l.s); errors.Is(err, ErrOccupied) {
+		return err
+	}
+	return nil
+}
+
+func (l *lookout) report(err error) {
+	l.e.log.Error("strangers found", "err", err)
+	l.e.hooks.occupied(err)
+}
+
+// watchful waits, and looks when it is time to. It returns the error of the look, if there
+// is one, and else what the wait returns.
+func watchful[T any](ctx context.Context, l *lookout, look func(context.Context) error, wait func(context.Context) (T, error)) (T, error) {
+	if l == nil {
+		return wait(ctx)
+	}
+	for {
+		until, cancel := context.WithDeadline(ctx, l.due())
+		v, err := wait(until)
+		isDue := until.Err() != nil && ctx.Err() == nil
+		cancel()
+		if err == nil || !isDue {
+			return v, err
+		}
+		err = look(ctx)
+		l.looked()
+		if err != nil {
+			return v, err
+		}
+	}
+}
