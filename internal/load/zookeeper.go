@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	tick   = 200 * time.Millisecond // the server's: it expires sessions in steps of this
-	maxTTL = 10 * time.Minute
-	otherFiles             = 200
+	tick       = 200 * time.Millisecond // the server's: it expires sessions in steps of this
+	maxTTL     = 10 * time.Minute
+	otherFiles = 200
 )
 
 type zooKeeperWorld struct {

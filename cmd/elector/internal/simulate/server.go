@@ -133,6 +133,9 @@ func (s *server) fire(by *session, key watchKey, gone bool) {
 	for _, w := range fired {
 		s.packets++
 		w.fired, w.gone = true, gone
+		if gone {
+			w.entry.Value = nil // nobody is to read it, and the watch stays
+		}
 		w.heard = s.queue(s.model.Notice).Add(back(s.model))
 		if s.heard.Before(w.heard) {
 			s.heard = w.heard

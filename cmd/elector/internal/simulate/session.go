@@ -199,15 +199,13 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 		return err
 	}
 	defer v.done(report.Wrote)
-	if err := n.Session.Drop(ctx, e); err != nil {
-		return err
-	}
+	err = n.Session.Drop(ctx, e) // memory goes on by itself where ctx has ended
 	n.server.mu.Lock()
 	defer n.server.mu.Unlock()
 	if n.disown(e.Key) {
 		n.server.disappeared(n, e.Key)
 	}
-	return nil
+	return err
 }
 
 // Close ends the session at the server, too, unless it is over there.
