@@ -11,12 +11,13 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
 var memoryService = memtest.Service(3 * time.Second)
 
 func TestElectionOnMemory(t *testing.T) {
-	for _, cfg := range strategies {
+	for _, cfg := range strategies.All() {
 		for name, newService := range map[string]func(testing.TB) *conformance.Service{
 			"own sessions":    memoryService,
 			"shared sessions": memtest.Shared(memoryService),
@@ -34,7 +35,7 @@ func TestElectionOnMemory(t *testing.T) {
 // are left must do without.
 func TestElectionOfAnotherMake(t *testing.T) {
 	const why = "another make"
-	for _, cfg := range strategies {
+	for _, cfg := range strategies.All() {
 		for _, commits := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, with Commit: %v", cfg.Strategy.Name(), commits), func(t *testing.T) {
 				cfg := cfg
