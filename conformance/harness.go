@@ -84,6 +84,11 @@ type Service struct {
 	// Watches counts the watches that the service has for all processes now.
 	Watches func() (int, error)
 
+	// Stored counts the keys that the service has now, for all clients and whether or not
+	// the backend shows them, and the bytes of keys and values. Those of the Controls are
+	// left out. Rules that need it are tried alone.
+	Stored func() (keys, bytes int, err error)
+
 	// Why maps the name of a rule, or of a field of Service or Client that is not set
 	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. The suite
 	// prints it.

@@ -116,6 +116,7 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			MaxOps:   maxOps,
 			MaxBytes: maxBytes,
 			Watches:  func() (int, error) { return int(s.waiting.Load()), nil },
+			Stored:   func() (keys, bytes int, err error) { return Stored(s.Members) },
 			Why:      why,
 		}
 		if len(s.Members) > 1 {

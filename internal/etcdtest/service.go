@@ -124,6 +124,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			MaxOps:   etcd.DefaultMaxOps,
 			MaxBytes: etcd.DefaultMaxRequest,
 			Watches:  s.Watches,
+			Stored:   func() (keys, bytes int, err error) { return Stored(s.Addrs()) },
 			Why:      why,
 		}
 		if len(s.Members) > 1 {
