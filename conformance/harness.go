@@ -133,6 +133,15 @@ type Client struct {
 	// fires once.
 	LoseRequest func(kind backend.OpKind)
 
+	// SlowReplies has all that the service sends to this process arrive that much later, from
+	// now on: requests go on as fast as before. Zero ends it.
+	SlowReplies func(d time.Duration)
+
+	// HoldRequests keeps what this process sends, while what the service sends goes on, until
+	// release is called: then it is delivered, late, whatever has become of the process's
+	// sessions. Connecting anew is kept, too.
+	HoldRequests func() (release func())
+
 	// HoldWakeups keeps notices of changes from this process, while requests and
 	// replies go on, until release is called.
 	HoldWakeups func() (release func())

@@ -225,6 +225,10 @@ func (r *run) has(field string) bool {
 		return r.first.CutReply != nil && r.first.Resume != nil
 	case "LoseRequest":
 		return r.first.LoseRequest != nil
+	case "SlowReplies":
+		return r.first.SlowReplies != nil
+	case "HoldRequests":
+		return r.first.HoldRequests != nil
 	case "HoldWakeups":
 		return r.first.HoldWakeups != nil
 	}

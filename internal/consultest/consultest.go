@@ -143,6 +143,11 @@ func client(p *Process) *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		HoldRequests: func() (release func()) {
+			p.Each((*servertest.Proxy).StallToServer)
+			return func() { p.Each((*servertest.Proxy).Unstall) }
+		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		HoldWakeups: p.HoldWakeups,
 		Close:       p.Close,
