@@ -31,7 +31,8 @@
 //     [ErrIndeterminate], never a plain failure.
 //  6. No ghost. An ephemeral entry whose creation Commit did not report is
 //     removed by the session in the background, and dies with it at the latest. So is
-//     one whose Drop has failed, for whatever reason.
+//     one whose Drop has failed, for whatever reason. What a session stores for itself
+//     does not grow with its commits, and goes with it.
 //  7. Incarnations. Guards, Set, Delete and Drop name an incarnation of an entry
 //     (Key and Rev). A late one never hits a successor under the same key.
 //  8. Foreign data. Keys, values and children that somebody else left in the

@@ -3,7 +3,9 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -31,6 +33,10 @@ func awaitRules() []rule {
 			name: "await/in-order",
 			text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
 			run:  awaitInOrder,
+		}, {
+			name: "await/snapshot",
+			text: "What Await shows of several entries has stood at one moment, however fast they change.",
+			run:  awaitSnapshot,
 		}, {
 			name: "await/nothing-missed",
 			text: "No change between a read and the Await that follows is missed.",
@@ -192,6 +198,124 @@ func awaitInOrder(r *run) {
 				r.failf("the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
 			}
 		}
+	}
+}
+
+// awaitSnapshot has entries change as fast as they can, each with a commit that makes a mark,
+// too: the marks' revisions tell in which order. What Await shows must have stood at once.
+func awaitSnapshot(r *run) {
+	s, other := r.session(), r.session()
+	dirs := []string{s.dir("a"), s.dir("b")}
+	other.sees(s.get(dirs[1]))
+	rounds := 5
+	if r.svc.Virtual {
+		rounds = 30
+	}
+	for i := range rounds {
+		// Two that are there and will be deleted, two that are not and will be made.
+		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.Put(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
+			backend.Entry{Key: fmt.Sprintf("%s/d%d", dirs[0], i)}, backend.Entry{Key: fmt.Sprintf("%s/e%d", dirs[1], i)})
+		s.sees(known[1])
+		var watching []*task[[][]backend.Entry]
+		for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
+			watching = append(watching, start(r, "await of entries that change", func(ctx context.Context) ([][]backend.Entry, error) {
+				return s.follow(ctx, known, order)
+			}))
+		}
+		if i%2 == 0 {
+			watching[0].blocked("nothing happened")
+		}
+		var writing []*task[life]
+		for k, e := range known {
+			writing = append(writing, start(r, "changes of an entry", func(ctx context.Context) (life, error) {
+				return other.live(ctx, e, fmt.Sprintf("%s/mark%d-%d-", dirs[0], i, k))
+			}))
+		}
+		var lives []life
+		for _, w := range writing {
+			lives = append(lives, w.value())
+		}
+		for _, w := range watching {
+			for _, seen := range w.value() {
+				r.stood(seen, lives)
+			}
+		}
+	}
+}
+
+// A life is what an entry was, one after the other, each with the revision of its beginning.
+type life []stage
+
+type stage struct {
+	entry backend.Entry
+	since uint64
+}
+
+// lastValue is that of an entry which changes no more.
+const lastValue = "last"
+
+// live has an entry change several times, and in the end go, if it was there.
+func (s sess) live(ctx context.Context, e backend.Entry, mark string) (life, error) {
+	const changes = 12
+	all := life{{entry: e}}
+	for i := range changes {
+		op := backend.Set(e, nil)
+		switch end := i == changes-1; {
+		case i == 0 && !e.Exists():
+			op = backend.Create(e.Key, nil)
+		case end && all[0].entry.Exists():
+			op = backend.Delete(e)
+		case end:
+			op.Value = []byte(lastValue)
+		}
+		made, err := s.Commit(ctx, nil, op, backend.Create(mark+fmt.Sprint(i), nil))
+		if err != nil {
+			return nil, err
+		}
+		e = made[0]
+		all = append(all, stage{e, made[1].Rev})
+	}
+	return all, nil
+}
+
+// follow awaits entries, which it asks for in this order, until they change no more. It returns
+// what there was each time.
+func (s sess) follow(ctx context.Context, known []backend.Entry, order []int) (seen [][]backend.Entry, err error) {
+	at := make([]backend.Entry, len(known))
+	for i, k := range order {
+		at[i] = known[k]
+	}
+	for over := false; !over; {
+		if at, err = s.Await(ctx, at...); err != nil {
+			return nil, err
+		}
+		over = true
+		now := make([]backend.Entry, len(known))
+		for i, k := range order {
+			now[k] = at[i]
+			over = over && (known[k].Exists() && !at[i].Exists() || string(at[i].Value) == lastValue)
+		}
+		seen = append(seen, now)
+	}
+	return seen, nil
+}
+
+// stood checks that there was a moment at which these entries were all that they are here.
+func (r *run) stood(seen []backend.Entry, lives []life) {
+	r.t.Helper()
+	from, until := uint64(0), uint64(math.MaxUint64)
+	for k, e := range seen {
+		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })
+		if at < 0 {
+			r.failf("await shows %+v, which has never been", e)
+		}
+		from = max(from, lives[k][at].since)
+		if at+1 < len(lives[k]) {
+			until = min(until, lives[k][at+1].since)
+		}
+	}
+	if from >= until {
+		r.failf("await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
 	}
 }
 

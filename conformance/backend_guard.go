@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -25,7 +26,7 @@ func guardRules() []rule {
 			run:  guardAlone,
 		}, {
 			name: "guard/race",
-			text: "Guards are checked at the instant of the write: of a delete of the guarded entry and a guarded write at the same time, the write is not done after the delete.",
+			text: "Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
 			run:  guardRace,
 		}, {
 			name: "guard/incarnations",
@@ -173,32 +174,71 @@ func guardAlone(r *run) {
 	}
 }
 
+// races are the ops that guard/race races. That something was made is told from a later
+// change by its revision. Of a change to an entry, with, that one has to be the guard.
+var races = []struct {
+	what string
+	op   func(dir, key string, with backend.Entry) backend.Op
+	ends bool // Held(with), or Unchanged(with) at least
+}{
+	{"create", func(_, key string, _ backend.Entry) backend.Op { return backend.Create(key, nil) }, false},
+	{"enqueue", func(dir, _ string, _ backend.Entry) backend.Op { return backend.Enqueue(dir, nil) }, false},
+	{"put of a new key", func(_, key string, _ backend.Entry) backend.Op { return backend.Put(key, nil, 0) }, false},
+	{"put", func(_, _ string, with backend.Entry) backend.Op { return backend.Put(with.Key, nil, with.Version) }, true},
+	{"set", func(_, _ string, with backend.Entry) backend.Op { return backend.Set(with, nil) }, true},
+	{"delete", func(_, _ string, with backend.Entry) backend.Op { return backend.Delete(with) }, true},
+}
+
 func guardRace(r *run) {
 	s, other := r.session(), r.session()
 	dir := s.dir("d")
-	for i := range 20 {
-		seat := s.create(fmt.Sprintf("%s/seat%d", dir, i), "x")
+	rounds := 6
+	if r.svc.Virtual {
+		rounds = 60
+	}
+	for i := range rounds * len(races) {
+		race, round := races[i%len(races)], i/len(races)
+		key := func(name string) string { return fmt.Sprintf("%s/%s%d", dir, name, i) }
+		began := time.Now()
+		made := s.commit([]backend.Op{
+			backend.Create(key("seat"), nil), backend.Enqueue(dir, nil), backend.Put(key("seat"), nil, 0),
+		}[(i+round)%3], backend.Put(key("with"), nil, 0))
+		trip := time.Since(began)
+		seat, with := made[0], made[1]
 		other.sees(seat)
-		// Each deletes what the other's commit is guarded by: one of them succeeds.
-		with := s.create(fmt.Sprintf("%s/with%d", dir, i), "x")
 		other.sees(with)
-		a := start(r, "guarded delete", func(ctx context.Context) ([]backend.Entry, error) {
-			return s.Commit(ctx, []backend.Guard{backend.Held(seat)}, backend.Delete(with))
+		guard, end := backend.Held(seat), backend.Delete(seat)
+		if round%2 == 1 {
+			guard, end = backend.Unchanged(seat), backend.Set(seat, []byte("y"))
+		}
+		var others []backend.Guard
+		if race.ends {
+			others = append(others, backend.Unchanged(with))
+		}
+		a := start(r, "guarded "+race.what, func(ctx context.Context) ([]backend.Entry, error) {
+			return s.Commit(ctx, []backend.Guard{guard}, race.op(dir, key("new"), with))
 		})
-		b := start(r, "guarded delete", func(ctx context.Context) ([]backend.Entry, error) {
-			return other.Commit(ctx, []backend.Guard{backend.Held(with)}, backend.Delete(seat))
+		b := start(r, end.Kind.String()+" of its guard", func(ctx context.Context) ([]backend.Entry, error) {
+			// What has two steps is met between them, in time, and where time stands still.
+			time.Sleep(trip * time.Duration(round) / time.Duration(rounds))
+			for range round {
+				runtime.Gosched()
+			}
+			return other.Commit(ctx, others, end, backend.Create(key("mark"), nil))
 		})
-		_, errA := a.result()
-		_, errB := b.result()
+		write, errA := a.result()
+		mark, errB := b.result()
 		switch {
-		case errA == nil && errB == nil:
-			r.failf("two commits succeeded that each delete what the other is guarded by")
+		case errA == nil && errB == nil && race.ends:
+			r.failf("a %s and a %s succeeded that each end what the other is guarded by", a.what, b.what)
+		case errA == nil && errB == nil && write[0].Rev >= mark[1].Rev:
+			r.failf("a %s made %+v after a %s, which made %+v", a.what, write[0], b.what, mark[1])
 		case errA != nil && errB != nil:
-			r.failf("of two commits that each delete what the other is guarded by, none succeeded: %v; %v", errA, errB)
+			r.failf("of a %s and a %s none succeeded: %v; %v", a.what, b.what, errA, errB)
 		case errA != nil:
-			r.refused("guarded delete", errA, backend.ErrGuard)
-		default:
-			r.refused("guarded delete", errB, backend.ErrGuard)
+			r.refused(a.what, errA, backend.ErrGuard)
+		case errB != nil:
+			r.refused(b.what, errB, backend.ErrGuard)
 		}
 	}
 }

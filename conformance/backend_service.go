@@ -31,6 +31,11 @@ func serviceRules() []rule {
 			need: []string{"PauseMember"},
 			run:  serviceMemberFrozen,
 		}, {
+			name: "service/nothing-left",
+			text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+			need: []string{"Stored"},
+			run:  serviceNothingLeft,
+		}, {
 			name: "errors/context",
 			text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
 			run:  errorsContext,
@@ -97,6 +102,60 @@ func serviceRestart(r *run) {
 	// Revisions go on rising.
 	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
 		r.failf("revision %d after the restart, %d before", g.Rev, f.Rev)
+	}
+}
+
+func serviceNothingLeft(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	s.comeAndGo(dir) // after which a session may keep what it uses again
+	before, err := stored(r.svc)
+	r.nothing("count what is stored", err)
+	const rounds, sessions = 20, 5
+	for range rounds {
+		s.comeAndGo(dir)
+	}
+	r.until(fmt.Sprintf("no more than %+v is stored after commits that removed what they had made", before), before.andNoMore(r.svc, rounds))
+	for range sessions {
+		s := r.open(c)
+		s.comeAndGo(dir)
+		r.nothing("close", s.Close(r.ctx))
+	}
+	r.until(fmt.Sprintf("no more than %+v is stored after sessions that have ended", before), before.andNoMore(r.svc, sessions))
+}
+
+// comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.
+func (s sess) comeAndGo(dir string) {
+	s.r.t.Helper()
+	entry, seat, record := s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)
+	guards := []backend.Guard{backend.Held(entry), backend.Unchanged(seat)}
+	made, err := s.Commit(s.r.ctx, guards, backend.Set(seat, []byte("y")), backend.Put(record.Key, []byte("y"), record.Version))
+	s.r.nothing("guarded commit", err)
+	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
+	s.r.refused("commit under a guard that does not hold", err, backend.ErrGuard)
+	_, err = s.Commit(s.r.ctx, nil, backend.Create(seat.Key, nil))
+	s.r.refused("create of what is there", err, backend.ErrExists)
+	_, err = s.Commit(s.r.ctx, guards[:1])
+	s.r.nothing("question", err)
+	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
+	s.r.nothing("drop", s.Drop(s.r.ctx, entry))
+}
+
+// A stock is how much a service stores.
+type stock struct{ keys, bytes int }
+
+func stored(svc *Service) (now stock, err error) {
+	now.keys, now.bytes, err = svc.Stored()
+	return now, err
+}
+
+// andNoMore tells whether no more is stored after so many rounds: no key, and fewer bytes
+// than a hundred for each, as numbers get longer.
+func (s stock) andNoMore(svc *Service, rounds int) func() bool {
+	return func() bool {
+		now, err := stored(svc)
+		return err == nil && now.keys <= s.keys && now.bytes < s.bytes+100*rounds
 	}
 }
 

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -29,6 +30,16 @@ func suspendRules() []rule {
 			text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
 			need: []string{"Suspend"},
 			run:  sessionSuspendedCalls,
+		}, {
+			name: "session/slow-replies",
+			text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+			need: []string{"SlowReplies"},
+			run:  sessionSlowReplies,
+		}, {
+			name: "session/late-requests",
+			text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+			need: []string{"HoldRequests"},
+			run:  sessionLateRequests,
 		}, {
 			name: "session/close-suspended",
 			text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
@@ -180,6 +191,72 @@ func sessionSuspendedCalls(r *run) {
 		r.nothing("commit after the link came back", err)
 	}
 	other.misses(r.key("later"))
+}
+
+func sessionSlowReplies(r *run) {
+	c := r.client()
+	s := r.open(c)
+	late := r.svc.TTL / 20
+	c.SlowReplies(late)
+	for i := range 3 {
+		before := s.Deadline()
+		r.until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
+		// It was sent before its answer was, for so long at least; but the first may have been
+		// answered before.
+		if window := time.Until(s.Deadline()); i > 0 && window > s.TTL()-late {
+			r.failf("the deadline is %v after a heartbeat's answer, which took %v at least, and the timeout is %v", window, late, s.TTL())
+		}
+	}
+	c.SlowReplies(0)
+	if got := s.State(); got != backend.Live {
+		r.failf("the session is %v, and its replies were slow only", got)
+	}
+}
+
+func sessionLateRequests(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
+	for _, e := range []backend.Entry{own, record} {
+		other.sees(e)
+	}
+	release := c.HoldRequests()
+	released := false
+	defer func() {
+		if !released {
+			release() // the rule is broken already
+		}
+	}()
+	for _, op := range []backend.Op{
+		backend.Create(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.Put(dir+"/new", nil, 0),
+		backend.Set(record, []byte("y")), backend.Delete(record),
+	} {
+		var guards []backend.Guard
+		if !op.Ephemeral() {
+			guards = append(guards, backend.Held(own))
+		}
+		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
+	}
+	r.until("the service drops the session", func() bool {
+		_, err := other.Get(r.ctx, own.Key)
+		return errors.Is(err, backend.ErrNoEntry)
+	})
+	if got := s.State(); got != backend.Lost {
+		r.failf("the service has dropped the entry, and the session is %v", got)
+	}
+	release()
+	released = true
+	time.Sleep(r.svc.TTL / 2) // for what was held to be done
+	other.lists(dir)
+	if now := other.get(record.Key); !now.Same(record) {
+		r.failf("%+v became %+v after the end of the session that was to write to it", record, now)
+	}
+	for _, name := range []string{"/seat", "/new"} {
+		if got, err := other.Get(r.ctx, dir+name); err == nil {
+			r.failf("%+v was made after the end of the session that was to make it", got)
+		}
+	}
 }
 
 func sessionCloseSuspended(r *run) {

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/strategies.md")
@@ -33,7 +34,7 @@ func TestCosts(t *testing.T) {
 	for _, n := range []int{4, 9} {
 		table := costHead
 		for _, change := range costlyChanges {
-			for _, cfg := range strategies {
+			for _, cfg := range strategies.All() {
 				synctest.Test(t, func(t *testing.T) {
 					table += costs(t, change, cfg.Strategy, n)
 				})

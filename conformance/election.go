@@ -107,8 +107,8 @@ type electionRule struct {
 	name string
 	text string // one sentence, printed when the rule is broken
 	need []string
-	// alone says that the rule takes the whole service away, so that no other can
-	// be tried beside it.
+	// alone says that the rule takes the whole service away, or counts all that is stored,
+	// so that no other can be tried beside it.
 	alone bool
 	run   func(a *arena)
 }
@@ -297,6 +297,8 @@ func (o offer) missing(need string) bool {
 		return o.service.StopMember == nil || o.service.StartMember == nil || o.service.ClientAt == nil
 	case "Watches":
 		return o.service.Watches == nil
+	case "Stored":
+		return o.service.Stored == nil
 	case "MaxOps":
 		return o.service.MaxOps == 0
 	case "MaxBytes":

@@ -83,8 +83,8 @@ var fenceRules = []electionRule{
 	},
 	{
 		name: "fence/race",
-		text: "Of many commits beside the end of their term, those that succeed come before the next term's first.",
-		need: []string{"Delete", string(AbilityCommit), string(AbilityBackend)},
+		text: "Of many commits beside the end of their term, those that succeed come before its end, and none after it.",
+		need: []string{string(AbilityCommit), string(AbilityBackend)},
 		run:  fenceRace,
 	},
 	{

@@ -34,6 +34,13 @@ var leaveRules = []electionRule{
 		need: []string{"Suspend"},
 		run:  leaveZombie,
 	},
+	{
+		name:  "leave/nothing",
+		text:  "After many terms and campaigns an election has no more in the service than after its first ones.",
+		need:  []string{"Stored", string(AbilityCommit)},
+		alone: true,
+		run:   leaveNothing,
+	},
 }
 
 func leaveResign(a *arena) {
@@ -194,6 +201,34 @@ func anyWins(a *arena, bids *[]*bid) *elector.Term {
 	}
 	*bids = slices.DeleteFunc(*bids, func(b *bid) bool { return b == winner })
 	return winner.wins()
+}
+
+func leaveNothing(a *arena) {
+	const turns = 6
+	c, t := a.lead()
+	turn := func() {
+		next := a.standIn(c.client)
+		b := next.campaign()
+		b.waits()
+		leaver := a.standIn(c.client).campaign()
+		leaver.waits()
+		leaver.cancel()
+		leaver.fails(context.Canceled)
+		a.close(leaver.c)
+		a.commit(t, elector.Put(a.own("progress"), newValue))
+		a.resign(t)
+		a.close(c)
+		c, t = next, b.wins()
+		a.speak(t)
+	}
+	turn()
+	turn() // from now on there is what stays
+	before, err := stored(a.svc)
+	a.must("count what is stored", err)
+	for range turns {
+		turn()
+	}
+	a.until(fmt.Sprintf("no more than %+v is stored after other terms", before), before.andNoMore(a.svc, turns))
 }
 
 func leaveZombie(a *arena) {

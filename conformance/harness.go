@@ -88,6 +88,11 @@ type Service struct {
 	// Watches counts the watches that the service has for all processes now.
 	Watches func() (int, error)
 
+	// Stored counts the keys that the service has now, for all clients and whether or not
+	// the backend shows them, and the bytes of keys and values. Those of the Controls are
+	// left out. Rules that need it are tried alone.
+	Stored func() (keys, bytes int, err error)
+
 	// Why maps the name of a rule, or of a field of Service or Client that is not set
 	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. The suite
 	// prints it.
@@ -131,6 +136,15 @@ type Client struct {
 	// gets to the service, and the link breaks; it can be made anew at once. It
 	// fires once.
 	LoseRequest func(kind backend.OpKind)
+
+	// SlowReplies has all that the service sends to this process arrive that much later, from
+	// now on: requests go on as fast as before. Zero ends it.
+	SlowReplies func(d time.Duration)
+
+	// HoldRequests keeps what this process sends, while what the service sends goes on, until
+	// release is called: then it is delivered, late, whatever has become of the process's
+	// sessions. Connecting anew is kept, too.
+	HoldRequests func() (release func())
 
 	// HoldWakeups keeps notices of changes from this process, while requests and
 	// replies go on, until release is called.

@@ -1,48 +1,21 @@
 package conformance_test
 
 import (
-	"context"
-	"errors"
 	"flag"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
 )
-
-// strategies are those of an election, with what they promise.
-var strategies = []conformance.ElectionConfig{
-	{Strategy: fair.New(), Ordered: true},
-	{Strategy: unfair.New(), Herd: true},
-	{
-		Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true,
-		ID: strconv.Itoa, Entries: controller,
-	},
-	{Strategy: parentwatch.New(), Ordered: true, Herd: true},
-}
-
-// controller reads the only entry that candidates have in Kafka's layout.
-func controller(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
-	e, err := s.Get(ctx, election+"/controller")
-	if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
-		return nil, nil
-	}
-	return []backend.Entry{e}, err
-}
 
 // notPromised are the rules about what a strategy does not promise.
 var notPromised = map[string][]string{
@@ -200,7 +173,7 @@ func tryAll(t *testing.T, places ...place) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			for _, cfg := range strategies {
+			for _, cfg := range strategies.All() {
 				t.Run(cfg.Strategy.Name(), func(t *testing.T) {
 					t.Parallel()
 					cfg := cfg

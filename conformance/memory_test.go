@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
 const memoryTTL = 3 * time.Second
@@ -18,7 +19,7 @@ const memoryTTL = 3 * time.Second
 var memoryService = memtest.Service(memoryTTL)
 
 func TestElectionOnMemory(t *testing.T) {
-	for _, cfg := range strategies {
+	for _, cfg := range strategies.All() {
 		for name, newService := range map[string]func(testing.TB) *conformance.Service{
 			"own sessions":    memoryService,
 			"shared sessions": memtest.Shared(memoryService),
@@ -37,7 +38,7 @@ func TestElectionOnMemory(t *testing.T) {
 // are left must do without.
 func TestElectionOfAnotherMake(t *testing.T) {
 	const why = "another make"
-	for _, cfg := range strategies {
+	for _, cfg := range strategies.All() {
 		for _, commits := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, with Commit: %v", cfg.Strategy.Name(), commits), func(t *testing.T) {
 				cfg := cfg

@@ -48,7 +48,7 @@ func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule
 	on := tryOn(t, probe)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, r.apart || takesAway(r.need), func(t *testing.T, join func(), void *voids) string {
+		trials = append(trials, trial{r.name, r.text, r.apart || takesAway(r.need) || slices.Contains(r.need, "Stored"), func(t *testing.T, join func(), void *voids) string {
 			return tryRule(t, newService, probe, on, r, join, void)
 		}})
 	}
@@ -93,8 +93,8 @@ func takesAway(need []string) bool {
 // A trial is a rule of either suite about to be tried.
 type trial struct {
 	name, text string
-	// alone says that the rule takes the service, or a member, away, or is measured, so that
-	// no other can be tried beside it.
+	// alone says that the rule takes the service, or a member, away, or is measured, or counts
+	// all that is stored, so that no other can be tried beside it.
 	alone bool
 	// try returns why the rule is not applicable, if so. It calls join, or not, to run
 	// side by side with the others from then on. It notes attempts that were void.
@@ -228,6 +228,8 @@ func (r *run) has(field string) bool {
 		return r.svc.Stop != nil && r.svc.Start != nil
 	case "PauseMember":
 		return r.svc.PauseMember != nil && r.svc.ResumeMember != nil && r.svc.ClientAt != nil
+	case "Stored":
+		return r.svc.Stored != nil
 	case "MaxOps":
 		return r.svc.MaxOps > 0
 	case "MaxBytes":
@@ -242,6 +244,10 @@ func (r *run) has(field string) bool {
 		return r.first.CutReply != nil && r.first.Resume != nil
 	case "LoseRequest":
 		return r.first.LoseRequest != nil
+	case "SlowReplies":
+		return r.first.SlowReplies != nil
+	case "HoldRequests":
+		return r.first.HoldRequests != nil
 	case "HoldWakeups":
 		return r.first.HoldWakeups != nil
 	}

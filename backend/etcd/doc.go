@@ -54,6 +54,9 @@
 //     was lost is ErrIndeterminate.
 //   - A Put or Set whose reply was lost is not told from another's of the same value over
 //     the same version, nor a Delete from another's: it counts as done then.
+//   - A commit that makes no ephemeral entry, and is guarded by none of its session's, is not
+//     bound to the session: a request that is late may be done after the session's end. What
+//     terms write is guarded.
 //   - A commit writes to each key once, and enqueues in each directory once.
 //   - A fence stays until its session ends, as an empty key beside the one that was to be
 //     written, with a zero byte in its name.

@@ -57,17 +57,16 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	other := f.another(6 * time.Second)
 	e := f.enqueue(f.s)
 	f.Each(func(x *servertest.Proxy) { x.Delay(delay, 0) })
-	first := f.s.Deadline()
-	eventually(t, "two heartbeats on the slow link", func() bool { return f.s.Deadline().Sub(first) > 3*time.Second })
+	for i := range 3 {
+		before := f.s.Deadline()
+		eventually(t, "a heartbeat on the slow link", func() bool { return f.s.Deadline().After(before) })
+		if i > 0 { // the first may have been sent before the link was slow
+			assert.LessOrEqual(t, time.Until(f.s.Deadline()), f.s.TTL()*7/8-2*delay, "it is reckoned from the answer")
+		}
+	}
 	f.Each((*servertest.Proxy).Stall)
-	lease := f.Leases()[0]
-	left, err := other.Client.TimeToLive(f.ctx, lease)
-	require.NoError(t, err)
-	// Whole seconds, rounded down. A deadline reckoned from the answer would be
-	// later than the server's by the way back.
-	assert.Less(t, time.Until(f.s.Deadline()), time.Duration(left.TTL+1)*time.Second)
 	f.lostAtDeadline()
-	_, err = other.s.Get(f.ctx, e.Key)
+	_, err := other.s.Get(f.ctx, e.Key)
 	require.NoError(t, err, "the server let it expire before the client knew")
 	_, err = other.s.Await(f.ctx, e)
 	require.NoError(t, err)

@@ -16,10 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
 const (
@@ -62,10 +59,6 @@ type candidateOptions struct {
 	Seed     uint64
 	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
 	Broken   string // how it is to misbehave, so that it has to be found out
-}
-
-func strategies() map[string]elector.Strategy {
-	return map[string]elector.Strategy{"fair": fair.New(), "unfair": unfair.New(), "kafka": kafka.New(), "parentwatch": parentwatch.New()}
 }
 
 // beCandidate is the candidate's process: it campaigns and leads until it is told to
@@ -115,6 +108,7 @@ type candidate struct {
 
 func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
 	c := &candidate{options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
+	strategy, _ := strategies.Named(o.Strategy) // New refuses one that there is not
 	var err error
 	if c.clock, err = history.Machine(); err != nil {
 		return nil, err
@@ -132,7 +126,7 @@ func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
 		return nil, err
 	}
 	c.elector, err = elector.New(elector.Config{
-		Backend: c.backend, Strategy: strategies()[o.Strategy], Election: election, ID: o.ID,
+		Backend: c.backend, Strategy: strategy.Strategy, Election: election, ID: o.ID,
 		RetryMax: retryMax,
 		Hooks:    c.history.Hooks(o.ID, elector.Hooks{}),
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
 // A result is what came of a campaign.
@@ -49,11 +50,12 @@ func judge(t trial, e *evidence) *result {
 		r.outages++
 		r.away = max(r.away, time.Duration(m.end-m.begin))
 	}
-	r.checkHistory(e)
+	promised, _ := strategies.Named(t.strategy)
+	r.checkHistory(e, promised.Ordered)
 	r.checkLate(e)
 	r.checkLinear(e)
 	r.checkLines(e)
-	if t.strategy == "kafka" {
+	if promised.Dense {
 		r.checkDense(e)
 	}
 	for _, g := range gaps(e) {
@@ -75,8 +77,8 @@ func (r *result) violate(check, format string, args ...any) {
 }
 
 // checkHistory has the history checked, and counts what is in it.
-func (r *result) checkHistory(e *evidence) {
-	for _, v := range e.history.Check(history.Options{Fair: r.trial.strategy == "fair"}) {
+func (r *result) checkHistory(e *evidence, ordered bool) {
+	for _, v := range e.history.Check(history.Options{Fair: ordered}) {
 		switch v.Check {
 		case history.CheckOverlap:
 			r.overlaps++

@@ -65,6 +65,12 @@ func (e *evidence) fault(name string, begin, end int64) {
 	}
 }
 
+// outOfTurn has two enrol before one, who leads first.
+func outOfTurn(e *evidence) {
+	e.add(history.Event{Kind: history.Enter, Process: "1.1", Candidate: "1", Call: 180 * ms, Return: 190 * ms, Outcome: history.OK})
+	e.add(history.Event{Kind: history.Enter, Process: "2.1", Candidate: "2", Call: 160 * ms, Return: 170 * ms, Outcome: history.OK})
+}
+
 // TestJudge holds that a sound history passes, and that each thing that can be wrong with
 // one is found.
 func TestJudge(t *testing.T) {
@@ -142,10 +148,9 @@ func TestJudge(t *testing.T) {
 			e.fault("SIGKILL", 900*ms, 1000*ms)
 		}},
 		{name: "others leave tokens out", doctor: func(e *evidence) { e.event(2).Token = 3 }},
-		{name: "fair, and the first to come leads last", strategy: "fair", finds: "order: ", doctor: func(e *evidence) {
-			e.add(history.Event{Kind: history.Enter, Process: "1.1", Candidate: "1", Call: 180 * ms, Return: 190 * ms, Outcome: history.OK})
-			e.add(history.Event{Kind: history.Enter, Process: "2.1", Candidate: "2", Call: 160 * ms, Return: 170 * ms, Outcome: history.OK})
-		}},
+		{name: "fair, and the first to come leads last", strategy: "fair", finds: "order: ", doctor: outOfTurn},
+		{name: "parentwatch, and the first to come leads last", strategy: "parentwatch", finds: "order: ", doctor: outOfTurn},
+		{name: "unfair, and the first to come leads last", strategy: "unfair", doctor: outOfTurn},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := sound()

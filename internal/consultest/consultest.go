@@ -116,6 +116,7 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			MaxOps:   maxOps,
 			MaxBytes: maxBytes,
 			Watches:  func() (int, error) { return int(s.waiting.Load()), nil },
+			Stored:   func() (keys, bytes int, err error) { return Stored(s.Members) },
 			Why:      why,
 		}
 		if len(s.Members) > 1 {
@@ -142,6 +143,11 @@ func client(p *Process) *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		HoldRequests: func() (release func()) {
+			p.Each((*servertest.Proxy).StallToServer)
+			return func() { p.Each((*servertest.Proxy).Unstall) }
+		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		HoldWakeups: p.HoldWakeups,
 		Close:       p.Close,

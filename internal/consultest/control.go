@@ -15,6 +15,9 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
+// controlDir is where controls write.
+const controlDir = "elector-control/"
+
 // Controls keep sessions of the bare client library, one at each member, as
 // conformance.Service.Controls says: with a health check where cfg has the backend's sessions
 // have one.
@@ -74,7 +77,7 @@ func keep(ctx context.Context, agent *servertest.Consul, ttl time.Duration, chec
 		}
 		// A write, as rules do them: the leader and a quorum have a part in it. The key goes with
 		// the session.
-		_, _, written := client.KV().Acquire(&api.KVPair{Key: "elector-control/" + id, Session: id}, new(api.WriteOptions).WithContext(ctx))
+		_, _, written := client.KV().Acquire(&api.KVPair{Key: controlDir + id, Session: id}, new(api.WriteOptions).WithContext(ctx))
 		session, _, err := client.Session().Info(id, query)
 		if err == nil && session == nil {
 			return fmt.Errorf("%w: Consul has invalidated session %s", attempt.ErrLost, id)

@@ -15,6 +15,9 @@ import (
 	"github.com/elector-go/elector/internal/etcdclient"
 )
 
+// controlDir is where controls write.
+const controlDir = "elector-control/"
+
 // Controls keep leases of the bare client library, one at each member, as
 // conformance.Service.Controls says.
 func (s *Servers) Controls(ttl time.Duration) (controls []attempt.Control) {
@@ -57,7 +60,7 @@ func Control(addr string, ttl time.Duration) attempt.Control {
 			ctx, cancel := context.WithTimeout(ctx, ttl)
 			defer cancel()
 			// A write, as rules do them: the leader and a quorum have a part in it.
-			_, err := client.Put(ctx, fmt.Sprintf("elector-control/%x", lease.ID), "", clientv3.WithLease(lease.ID))
+			_, err := client.Put(ctx, fmt.Sprintf("%s%x", controlDir, lease.ID), "", clientv3.WithLease(lease.ID))
 			if errors.Is(err, rpctypes.ErrLeaseNotFound) {
 				return fmt.Errorf("%w: etcd does not know lease %x any more", attempt.ErrLost, lease.ID)
 			}

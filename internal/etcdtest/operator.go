@@ -3,6 +3,7 @@ package etcdtest
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,24 @@ func RevokeAll(servers []string) error {
 		}
 		return nil
 	})
+}
+
+// Stored counts all keys but those of controls, and the bytes of keys and values.
+func Stored(servers []string) (keys, bytes int, err error) {
+	err = operate(servers, func(ctx context.Context, client *clientv3.Client) error {
+		all, err := client.Get(ctx, "\x00", clientv3.WithFromKey())
+		if err != nil {
+			return err
+		}
+		keys, bytes = 0, 0
+		for _, kv := range all.Kvs {
+			if !strings.HasPrefix(string(kv.Key), controlDir) {
+				keys, bytes = keys+1, bytes+len(kv.Key)+len(kv.Value)
+			}
+		}
+		return nil
+	})
+	return keys, bytes, err
 }
 
 // DeleteAll removes key and all below it.

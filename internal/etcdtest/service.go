@@ -124,6 +124,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			MaxOps:   etcd.DefaultMaxOps,
 			MaxBytes: etcd.DefaultMaxRequest,
 			Watches:  s.Watches,
+			Stored:   func() (keys, bytes int, err error) { return Stored(s.Addrs()) },
 			Why:      why,
 		}
 		if len(s.Members) > 1 {
@@ -154,6 +155,11 @@ func (p *Process) Conformance() *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		HoldRequests: func() (release func()) {
+			p.Each((*servertest.Proxy).StallToServer)
+			return func() { p.Each((*servertest.Proxy).Unstall) }
+		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		HoldWakeups: p.HoldWakeups,
 		Close:       p.close,

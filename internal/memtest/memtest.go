@@ -66,17 +66,34 @@ func newService(ttl time.Duration, opts memory.Options) *conformance.Service {
 			clients++
 			return client(svc.Client(fmt.Sprintf("process %d", clients)))
 		},
-		Delete:  func(key string) error { svc.Delete(key); return nil },
-		Put:     svc.Put,
-		UseUp:   func(dir string, left int) error { svc.UseUp(dir, left); return nil },
-		Stop:    func() error { svc.Stop(); return nil },
-		Start:   func() error { svc.Start(); return nil },
-		Why:     map[string]string{"StopMember": "the service is one", "PauseMember": "the service is one"},
+		Delete: func(key string) error { svc.Delete(key); return nil },
+		Put:    svc.Put,
+		UseUp:  func(dir string, left int) error { svc.UseUp(dir, left); return nil },
+		Stop:   func() error { svc.Stop(); return nil },
+		Start:  func() error { svc.Start(); return nil },
+		Why: map[string]string{
+			"StopMember": "the service is one", "PauseMember": "the service is one",
+			"SlowReplies": "heartbeats take no time", "HoldRequests": "requests take no time",
+		},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
+		Stored: func() (keys, bytes int, err error) {
+			keys, bytes = stored(svc, "/")
+			return keys, bytes, nil
+		},
 
 		MaxOps:   MaxOps,
 		MaxBytes: MaxBytes,
 	}
+}
+
+// stored counts what is below dir.
+func stored(svc *memory.Service, dir string) (keys, bytes int) {
+	for _, e := range svc.Entries(dir) {
+		below, size := stored(svc, e.Key)
+		keys += 1 + below
+		bytes += len(e.Key) + len(e.Value) + size
+	}
+	return keys, bytes
 }
 
 func client(c *memory.Client) *conformance.Client {

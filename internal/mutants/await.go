@@ -85,7 +85,7 @@ func awaitMutants() []Mutant {
 		{
 			Name:   "entries read one by one",
 			Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
-			Rules:  map[string][]string{Backend: {"await/in-order"}},
+			Rules:  map[string][]string{Backend: {"await/in-order", "await/snapshot"}},
 			session: awaits(func(s backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					var read []backend.Entry
@@ -101,6 +101,36 @@ func awaitMutants() []Mutant {
 						return read, nil
 					}
 					return s.Await(ctx, known...)
+				}
+			}),
+		},
+		{
+			Name:   "entries awaited apart",
+			Breaks: "Await waits for each entry by itself, and shows the others as they were when it began.",
+			Rules:  map[string][]string{Backend: {"await/snapshot"}},
+			session: awaits(func(s backend.Session) awaiting {
+				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					ctx, cancel := context.WithCancel(ctx)
+					defer cancel()
+					type change struct {
+						at  int
+						now []backend.Entry
+						err error
+					}
+					changes := make(chan change, len(known))
+					for i, e := range known {
+						go func() {
+							now, err := s.Await(ctx, e)
+							changes <- change{i, now, err}
+						}()
+					}
+					first := <-changes
+					if first.err != nil {
+						return nil, first.err
+					}
+					seen := slices.Clone(known)
+					seen[first.at] = first.now[0]
+					return seen, nil
 				}
 			}),
 		},

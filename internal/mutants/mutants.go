@@ -56,7 +56,7 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 // All returns every mutant.
 func All() []Mutant {
 	return slices.Concat(
-		orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
+		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
 		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)

@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/elector-go/elector/backend"
@@ -27,23 +28,6 @@ func orderMutants() []Mutant {
 						return nil, err
 					}
 					return s.Await(ctx, read...)
-				}
-			}),
-		},
-		{
-			Name:   "guard checked before the write",
-			Breaks: "Commit asks whether the guards hold, and writes then, in two steps.",
-			Rules:  map[string][]string{Backend: {"guard/race"}},
-			session: calls(func(s backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-					if len(guards) == 0 || len(ops) == 0 {
-						return s.Commit(ctx, guards, ops...)
-					}
-					if _, err := s.Commit(ctx, guards); err != nil {
-						return nil, err
-					}
-					gap()
-					return s.Commit(ctx, nil, ops...)
 				}
 			}),
 		},
@@ -154,6 +138,38 @@ func orderMutants() []Mutant {
 			}),
 		},
 	}
+}
+
+// checkThenWrite has a mutant for each kind of op, as a backend may do some in one step and
+// others in two.
+func checkThenWrite() []Mutant {
+	var all []Mutant
+	for kind := backend.OpCreate; kind <= backend.OpDelete; kind++ {
+		rules := map[string][]string{Backend: {"guard/race"}}
+		if kind == backend.OpPut || kind == backend.OpDelete { // of which the commits of a term are made
+			for _, strategy := range []string{"fair", "unfair", "kafka", "parentwatch"} {
+				rules[strategy] = []string{"fence/race"}
+			}
+		}
+		all = append(all, Mutant{
+			Name:   fmt.Sprintf("guard checked before %v", kind),
+			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
+			Rules:  rules,
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					if !slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == kind }) {
+						return s.Commit(ctx, guards, ops...)
+					}
+					if _, err := s.Commit(ctx, guards); err != nil {
+						return nil, err
+					}
+					gap()
+					return s.Commit(ctx, nil, ops...)
+				}
+			}),
+		})
+	}
+	return all
 }
 
 // differ tells whether any entry is not the known one.

@@ -2,7 +2,9 @@ package mutants
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -83,6 +85,35 @@ func serviceMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "key left behind by each commit",
+			Breaks: "Each commit leaves a key of a kilobyte that nobody asked for.",
+			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
+			session: notes(func(ctx context.Context, s backend.Session) {
+				_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+rand.Text(), make([]byte, 1024), 0))
+			}),
+		},
+		{
+			Name:   "commits noted down",
+			Breaks: "Each commit makes one key longer that nobody asked for.",
+			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "kafka": {"leave/nothing"}},
+			session: notes(func(ctx context.Context, s backend.Session) {
+				if e, err := s.Get(ctx, "/notes"); err == nil || isNoEntry(err) {
+					_, _ = s.Commit(ctx, nil, backend.Put("/notes", append(slices.Clone(e.Value), make([]byte, 100)...), e.Version))
+				}
+			}),
+		},
+		{
+			Name:   "key left behind by each session",
+			Breaks: "Close leaves a key in the service that tells of the session.",
+			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.close = func(ctx context.Context) error {
+					_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+s.ID(), nil, 0))
+					return s.Close(ctx)
+				}
+			}),
+		},
+		{
 			Name:   "watch left behind",
 			Breaks: "A wait that has ended leaves a watch in the service until the session ends.",
 			Rules:  map[string][]string{"fair": {"recipe/two-watches"}},
@@ -97,6 +128,19 @@ func serviceMutants() []Mutant {
 			}),
 		},
 	}
+}
+
+// notes has a session do something beside each commit that was done.
+func notes(note func(ctx context.Context, s backend.Session)) *opener {
+	return calls(func(s backend.Session, o *over) {
+		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+			made, err := s.Commit(ctx, guards, ops...)
+			if err == nil {
+				note(ctx, s)
+			}
+			return made, err
+		}
+	})
 }
 
 // lingering is longer than a rule of a backend is patient. It ends, so that a bubble can

@@ -1,12 +1,8 @@
 package mutants
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,31 +12,11 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/memtest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/internal/strategies"
 )
 
-// strategies are those that mutants are made of, with what they promise.
-var strategies = []conformance.ElectionConfig{
-	{Strategy: fair.New(), Ordered: true},
-	{Strategy: unfair.New(), Herd: true},
-	{Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true, ID: strconv.Itoa, Entries: controller},
-	{Strategy: parentwatch.New(), Ordered: true, Herd: true},
-}
-
-// suites are their names, and that of the backends' suite.
+// suites are the names of the strategies that mutants are made of, and that of the backends' suite.
 var suites = []string{Backend, "fair", "unfair", "kafka", "parentwatch"}
-
-// controller reads the only entry that candidates have in Kafka's layout.
-func controller(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
-	e, err := s.Get(ctx, election+"/controller")
-	if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
-		return nil, nil
-	}
-	return []backend.Entry{e}, err
-}
 
 // service makes a memory service as the mutant has it. The rules that are named are
 // left out.
@@ -77,8 +53,10 @@ func (m Mutant) try(t *testing.T, suite string, without []string) conformance.Re
 	if suite == Backend {
 		return conformance.TestBackend(t, m.service(without, 2*lingering))
 	}
-	i := slices.IndexFunc(strategies, func(c conformance.ElectionConfig) bool { return c.Strategy.Name() == suite })
-	cfg := strategies[i]
+	cfg, ok := strategies.Named(suite)
+	if !ok {
+		t.Fatalf("there is no strategy %q", suite)
+	}
 	cfg.Service = m.service(without, 2*time.Minute)
 	cfg.Strategy = m.Strategy(cfg.Strategy)
 	cfg.New = func(_ *conformance.Client, c elector.Config) (elector.Elector, error) { return m.New(c) }

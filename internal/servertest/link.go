@@ -127,10 +127,10 @@ func (l *Link) run() {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		l.pump(client, server, l.session.fromClient, &l.proxy.toServer, &l.toServer)
+		l.pump(client, server, false, l.session.fromClient, &l.proxy.toServer, &l.toServer)
 	})
 	wg.Go(func() {
-		l.pump(server, client, l.session.fromServer, &l.proxy.toClient, &l.toClient)
+		l.pump(server, client, true, l.session.fromServer, &l.proxy.toClient, &l.toClient)
 	})
 	wg.Wait()
 	l.finish()
@@ -168,12 +168,12 @@ func (l *Link) dial() (net.Conn, error) {
 
 // pump moves one direction until its end or the link's. split turns the bytes
 // that have arrived into items.
-func (l *Link) pump(from, to net.Conn, split func(chunk []byte, eof bool) []item, gates ...*gate) {
+func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte, eof bool) []item, gates ...*gate) {
 	queue := make(chan item, queueItems)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(queue)
-		l.receive(from, split, queue)
+		l.receive(from, toClient, split, queue)
 	})
 	l.deliver(to, queue, gates)
 	// The receiver may be waiting for bytes that deliver no longer wants; then
@@ -182,11 +182,11 @@ func (l *Link) pump(from, to net.Conn, split func(chunk []byte, eof bool) []item
 }
 
 // receive reads until the stream's or the link's end.
-func (l *Link) receive(from net.Conn, split func(chunk []byte, eof bool) []item, queue chan<- item) {
+func (l *Link) receive(from net.Conn, toClient bool, split func(chunk []byte, eof bool) []item, queue chan<- item) {
 	buf := make([]byte, chunkSize)
 	for {
 		n, err := from.Read(buf)
-		due := time.Now().Add(l.proxy.latency())
+		due := time.Now().Add(l.proxy.latency(toClient))
 		items := split(buf[:n], err != nil)
 		switch {
 		case errors.Is(err, io.EOF):

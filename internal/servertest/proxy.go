@@ -39,6 +39,7 @@ type Proxy struct {
 	target        string
 	refuse        bool
 	delay, jitter time.Duration
+	behind        time.Duration // more than that, towards clients
 	links         map[*Link]struct{}
 	closed        bool
 }
@@ -140,11 +141,21 @@ func (p *Proxy) Delay(d, jitter time.Duration) {
 	p.delay, p.jitter = d, jitter
 }
 
+// DelayToClient is Delay for what the server sends only, and comes on top of it.
+func (p *Proxy) DelayToClient(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.behind = d
+}
+
 // latency draws the delay of one chunk.
-func (p *Proxy) latency() time.Duration {
+func (p *Proxy) latency(toClient bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d := p.delay
+	if toClient {
+		d += p.behind
+	}
 	if p.jitter > 0 {
 		d += rand.N(p.jitter)
 	}

@@ -206,6 +206,14 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 	p.Delay(0, 0)
 	send(t, conn, "e")
 	receive(t, conn, "e")
+
+	p.DelayToClient(60 * time.Millisecond)
+	begin = time.Now()
+	send(t, conn, "f")
+	receive(t, conn, "f")
+	if took := time.Since(begin); took < 60*time.Millisecond {
+		t.Fatalf("only %v back", took)
+	}
 }
 
 func TestProxySetTargetAndDeadTarget(t *testing.T) {

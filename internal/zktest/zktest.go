@@ -96,6 +96,19 @@ func (s *Servers) watches() (int, error) {
 	return sum, nil
 }
 
+// stored counts nodes and bytes at the member that has most: others may be behind it.
+func (s *Servers) stored() (keys, bytes int, err error) {
+	for _, m := range s.Members {
+		metrics, err := m.Metrics()
+		if err != nil {
+			return 0, 0, err
+		}
+		keys = max(keys, int(metrics["znode_count"]))
+		bytes = max(bytes, int(metrics["approximate_data_size"]))
+	}
+	return keys, bytes, nil
+}
+
 // Root returns a key that nobody used before.
 func (s *Servers) Root() string {
 	return fmt.Sprintf("/conformance/r%d-%d", time.Now().UnixNano(), s.roots.Add(1))
@@ -120,6 +133,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Start:    s.Start,
 			MaxBytes: zookeeper.DefaultMaxRequest,
 			Watches:  s.watches,
+			Stored:   s.stored,
 			Why:      why,
 		}
 		if len(s.Members) == 1 {
@@ -155,6 +169,11 @@ func client(p *Process) *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		HoldRequests: func() (release func()) {
+			p.Each((*servertest.Proxy).StallToServer)
+			return func() { p.Each((*servertest.Proxy).Unstall) }
+		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 	}
 }
