@@ -81,16 +81,12 @@ func (c *commit) check() (label string, err error) {
 		if i == 0 {
 			label = op.Key
 		}
-		if err := backend.CheckKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return op.Key, err
 		}
 		c.keys[i] = op.Key
-		switch op.Kind {
-		case backend.OpEnqueue:
+		if op.Kind == backend.OpEnqueue {
 			c.keys[i] = aloneKey(op.Key, c.s.id, newNonce())
-		case backend.OpCreate, backend.OpPut, backend.OpSet, backend.OpDelete:
-		default:
-			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
 	}
 	return label, nil

@@ -85,7 +85,7 @@ func (c *commit) check() (label string, err error) {
 		if i == 0 {
 			label = op.Key
 		}
-		if err := backend.CheckKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return op.Key, err
 		}
 		if leavesTrace(op) {
@@ -98,9 +98,6 @@ func (c *commit) check() (label string, err error) {
 			if op.Kind == backend.OpSet || op.Version > 0 {
 				note(&c.raised, c.s.path(op.Key), true)
 			}
-		case backend.OpEnqueue, backend.OpDelete:
-		default:
-			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
 	}
 	return label, nil

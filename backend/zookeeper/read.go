@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/go-zookeeper/zk"
@@ -95,12 +94,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err != nil {
 		return backend.Entry{}, opError("get", key, readError(err))
 	}
-	e := s.entry(s.path(key), n)
-	if !e.Exists() {
-		// No transaction has created it, so it has no revision.
-		return backend.Entry{}, opError("get", key, fmt.Errorf("%w: it is a node of the server's own", backend.ErrBadKey))
-	}
-	return e, nil
+	return s.entry(s.path(key), n), nil
 }
 
 // List implements backend.Session.
