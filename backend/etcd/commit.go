@@ -113,13 +113,14 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	}
 	fence := ""
 	if len(c.ops) > 0 {
-		fence = c.newFence()
+		fence = c.fenceKey()
 	}
+	c.began = s.newest.Load()
 	p, err := c.compile(fence)
 	if err != nil {
 		return nil, false, err
 	}
-	c.began, c.fence, c.answered = s.newest.Load(), fence, false
+	c.fence, c.answered = fence, false
 	c.patience = max(s.patience(), s.longer(c.patience))
 	if c.late {
 		s.shift(ctx)
