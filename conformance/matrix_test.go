@@ -56,7 +56,7 @@ var notPromised = map[string][]string{
 var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
 
 // noOrder are the rules about an order of succession.
-var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "term/order"}
+var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
 
 // calm are the rules about those whom a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
