@@ -37,6 +37,10 @@ var (
 	// leaders, so this is final: give the election another path, or delete it.
 	ErrStrategyMismatch = errors.New("election belongs to another strategy")
 
+	// ErrInUse: somebody stands in an election that is to be removed, or something else is
+	// in its directory. It goes on.
+	ErrInUse = errors.New("election is in use")
+
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")

@@ -48,7 +48,7 @@ func controller(ctx context.Context, s backend.Session, election string) ([]back
 var notPromised = map[string][]string{
 	"fair":        append([]string{"data/foreign-seat", "recipe/herd"}, noEpoch...),
 	"unfair":      slices.Concat(noEpoch, noOrder, calm),
-	"kafka":       slices.Concat([]string{"data/foreign-path", "data/mismatch"}, noOrder, calm),
+	"kafka":       slices.Concat([]string{"data/foreign-path", "data/mismatch", "remove/any-time", "remove/in-use", "remove/leaves-nothing"}, noOrder, calm),
 	"parentwatch": slices.Concat([]string{"data/foreign-seat", "recipe/joining-wakes-nobody"}, noEpoch, calm),
 }
 

@@ -278,6 +278,45 @@ func writeMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "removed with all in it",
+			Breaks: "Delete of a directory first deletes what stands in it.",
+			Rules:  map[string][]string{"fair": {"remove/in-use", "remove/any-time"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, guards, ops...)
+					if !errors.Is(err, backend.ErrConflict) || len(ops) != 1 || ops[0].Kind != backend.OpDelete {
+						return made, err
+					}
+					l, listed := s.List(ctx, ops[0].Key)
+					for _, key := range l.Keys {
+						if e, got := s.Get(ctx, key); got == nil {
+							_, listed = s.Commit(ctx, nil, backend.Delete(e))
+						}
+					}
+					if listed != nil {
+						return made, err
+					}
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "emptied and not deleted",
+			Breaks: "Delete of a persistent entry only takes its value away.",
+			Rules:  map[string][]string{"fair": {"remove/leaves-nothing"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					ops = slices.Clone(ops)
+					for i, op := range ops {
+						if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
+							ops[i] = backend.Set(e, nil)
+						}
+					}
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
 			Name:    "revisions that do not rise",
 			Breaks:  "Every other entry has a lower revision than the one before.",
 			Rules:   map[string][]string{Backend: {"write/revisions"}, "fair": {"term/order"}},
