@@ -117,7 +117,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 		if errors.Is(err, backend.ErrNoParent) {
 			// The election, or only its directory, was deleted. A new directory
 			// needs a new name, lest old guards hit entries in it.
-			err = errors.Join(err, e.refound(ctx, s, dir))
+			err = errors.Join(err, e.refound(ctx, s, dir, err))
 		}
 		if errors.Is(err, backend.ErrUsedUp) {
 			err = errors.Join(err, e.moveOn(ctx, s, dir, err))
@@ -272,21 +272,6 @@ func (e *elector) found(ctx context.Context, s backend.Session, entry backend.En
 		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
 		backend.Put(e.dir(record), nil, 0))
 	return e.dir(record), err
-}
-
-// refound gives an election whose directory is gone a new one.
-func (e *elector) refound(ctx context.Context, s backend.Session, gone string) error {
-	if e.foreign {
-		return nil // the strategy makes what it needs
-	}
-	dir, entry, err := e.find(ctx, s)
-	if err != nil || dir != gone {
-		return err
-	}
-	if _, err = e.found(ctx, s, entry); overtaken(err) {
-		return nil
-	}
-	return err
 }
 
 // overtaken tells whether another candidate was faster to found the election.

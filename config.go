@@ -19,6 +19,9 @@ const (
 	// MaxElection is the longest election path in bytes. It leaves room for the
 	// entries below it.
 	MaxElection = backend.MaxKey - 128
+	// MaxElectionSegments is how many segments an election's path has at most, for the
+	// same reason.
+	MaxElectionSegments = backend.MaxSegments - 4
 	// MaxValue is the largest candidate value in bytes.
 	MaxValue = 256 << 10
 )
@@ -117,6 +120,8 @@ func (c Config) Validate() error {
 		bad("Election: %w", err)
 	} else if len(c.Election) > MaxElection {
 		bad("Election of %d bytes is too long: at most %d", len(c.Election), MaxElection)
+	} else if n := strings.Count(c.Election, "/"); n > MaxElectionSegments {
+		bad("Election has %d segments: at most %d", n, MaxElectionSegments)
 	}
 	if r, ok := backend.CheckText(c.ID); c.ID == "" {
 		bad(`ID "" is empty: name the candidate, for example by its host name`)

@@ -42,6 +42,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(uint8(i), "/", "7", []byte(nil))
 		f.Add(uint8(i), "jobs", "", []byte{0, 0xff})
 		f.Add(uint8(i), "/"+strings.Repeat("x", elector.MaxElection-1), strings.Repeat("é", elector.MaxID/2), []byte("\u2028<>&\"\\"))
+		f.Add(uint8(i), strings.Repeat("/x", elector.MaxElectionSegments), "a", []byte(nil))
 		f.Add(uint8(i), "/a\n", "a\x00b", []byte("{}"))
 		f.Add(uint8(i), "/controller", "\xff", bytes.Repeat([]byte{'"'}, 1000))
 		f.Add(uint8(i), strings.Repeat("/..", 5000), strings.Repeat("\x7f", 50_000), make([]byte, elector.MaxValue+1))

@@ -31,6 +31,8 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"relative election":  {func(c *elector.Config) { c.Election = "jobs/x" }, []string{"Config.Election", `"jobs/x"`, "relative"}},
 		"election with dots": {func(c *elector.Config) { c.Election = "/a/../b" }, []string{"Config.Election", `".."`}},
 		"long election":      {func(c *elector.Config) { c.Election = "/" + strings.Repeat("x", 384) }, []string{"Config.Election", "385", "384"}},
+		"deep election":      {func(c *elector.Config) { c.Election = strings.Repeat("/x", 61) }, []string{"Config.Election", "61", "60"}},
+		"reserved election":  {func(c *elector.Config) { c.Election = "/zookeeper" }, []string{"Config.Election", "/zookeeper"}},
 		"empty ID":           {func(c *elector.Config) { c.ID = "" }, []string{"Config.ID", "empty"}},
 		"blank ID":           {func(c *elector.Config) { c.ID = "  " }, []string{"Config.ID", "blank"}},
 		"long ID":            {func(c *elector.Config) { c.ID = strings.Repeat("x", 257) }, []string{"Config.ID", "257", "256"}},

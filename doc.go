@@ -38,6 +38,7 @@
 //	})
 //
 // [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads.
+// [Remove] removes what an election leaves when its candidates have gone.
 //
 // Strategies are in strategy/…, coordination services in backend/…, and the suites
 // that prove each combination in conformance.

@@ -44,6 +44,10 @@ var (
 	// It is final for a candidate that enters; one that has entered tries again.
 	ErrOccupied = errors.New("somebody else's candidates stand at the election's path")
 
+	// ErrInUse: somebody stands in an election that is to be removed, or something else is
+	// in its directory. It goes on.
+	ErrInUse = errors.New("election is in use")
+
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")

@@ -36,15 +36,14 @@ func (e *elector) moveOn(ctx context.Context, s backend.Session, dir string, why
 	if e.foreign {
 		return nil // the directory is not this library's
 	}
-	e.log.Warn("waiting for the last candidate in the election's directory: it takes no more", "dir", dir, "err", why)
-	e.hooks.retry(why, 0, 0)
+	e.awaits(dir, why)
 	for {
 		last, err := youngest(ctx, s, dir)
 		if err != nil {
 			return err
 		}
 		if !last.Exists() {
-			return e.refound(ctx, s, dir)
+			return e.refound(ctx, s, dir, why)
 		}
 		if _, err := s.Await(ctx, last); err != nil {
 			return err
@@ -70,4 +69,59 @@ func youngest(ctx context.Context, s backend.Session, dir string) (backend.Entry
 		}
 	}
 	return backend.Entry{}, nil
+}
+
+// awaits tells that the campaign waits until nobody stands in a directory that takes no
+// more.
+func (e *elector) awaits(dir string, why error) {
+	e.log.Warn("waiting for the last candidate in the election's directory: it takes no more", "dir", dir, "err", why)
+	e.hooks.retry(why, 0, 0)
+}
+
+// refound has an election founded anew when its directory, old, is gone or takes no more:
+// why says which. Whoever leads there is waited for: on Consul somebody may have entered at
+// the moment at which Remove has deleted the directory. That nobody leads there is final,
+// since nobody enters any more.
+//
+// The record is deleted, so that the next attempt finds none. To overwrite it would not do:
+// ZooKeeper compares versions and not incarnations, and by now the election may have been
+// removed and founded anew. Such a record is not deleted, because its directory is below
+// it.
+func (e *elector) refound(ctx context.Context, s backend.Session, old string, why error) error {
+	if e.foreign {
+		return nil // the strategy makes what it needs
+	}
+	dir, record, err := e.find(ctx, s)
+	if err != nil || dir != old {
+		return err
+	}
+	if err := e.vacated(ctx, s, old, why); err != nil {
+		return err
+	}
+	_, err = s.Commit(ctx, []backend.Guard{backend.Unchanged(record)}, backend.Delete(record))
+	if errors.Is(err, backend.ErrConflict) {
+		// The old directory, which takes no more, is below it, or other keys are.
+		if dir, record, err = e.find(ctx, s); err == nil && dir == old {
+			_, err = e.found(ctx, s, record)
+		}
+	}
+	if overtaken(err) || errors.Is(err, backend.ErrNoEntry) {
+		return nil
+	}
+	return err
+}
+
+// vacated blocks until nobody leads in a directory.
+func (e *elector) vacated(ctx context.Context, s backend.Session, dir string, why error) error {
+	told := false
+	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
+		if err != nil || leader.Vacant() {
+			return err
+		}
+		if !told {
+			told = true
+			e.awaits(dir, why)
+		}
+	}
+	return errStopped
 }

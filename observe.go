@@ -118,8 +118,10 @@ func (e *elector) follow(ctx context.Context, s backend.Session, dir string, tel
 			return false, nil
 		}
 	}
-	return true, errors.New("strategy stopped observing without an error")
+	return true, errStopped
 }
+
+var errStopped = errors.New("strategy stopped observing without an error")
 
 // look finds the election without founding it. While no server can be reached it
 // fails.

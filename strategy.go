@@ -23,7 +23,9 @@ type Strategy interface {
 	// an error it has withdrawn every entry it made (Candidacy.Withdraw). It may
 	// return any error of the backend: the elector tries again where that is of use. On
 	// backend.ErrUsedUp it goes on in a new directory when none of the entries enqueued in
-	// the old one stands: in a directory where one enqueues only such an entry may lead.
+	// the old one stands: in a directory where one enqueues only such an entry may lead. On
+	// backend.ErrNoParent it does so when Observe tells that nobody leads in the old one:
+	// where the directory is gone, nobody may come to lead after that.
 	Campaign(ctx context.Context, c *Candidacy) (Claim, error)
 
 	// Observe yields who leads in the election's directory now (the zero Leader:

@@ -8,7 +8,7 @@
 // Every primitive must be native and cheap on the service; what all services
 // share (trust-window arithmetic, sharing a session, checking keys, turns of
 // commits, removing what they left) is written once, beside the interface:
-// [Window], [Share], [CheckKey], [Turns], [Reaper], [Indeterminate].
+// [Window], [Share], [CheckKey], [Op.Check], [Turns], [Reaper], [Indeterminate].
 //
 // # Rules for implementers
 //

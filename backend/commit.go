@@ -1,6 +1,9 @@
 package backend
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Guard is a condition that must hold at the instant of a Commit.
 type Guard struct {
@@ -58,6 +61,25 @@ type Op struct {
 
 // Ephemeral tells whether the op makes an entry that dies with the session.
 func (o Op) Ephemeral() bool { return o.Kind == OpCreate || o.Kind == OpEnqueue }
+
+// Check reports why no service can do the op, or nil: its kind, its key (CheckKey) or,
+// for Enqueue, a directory of more than MaxDir bytes or with MaxSegments segments, in which
+// no key has room. The error is ErrBadKey, but for an unknown kind.
+func (o Op) Check() error {
+	if o.Kind < OpCreate || o.Kind > OpDelete {
+		return fmt.Errorf("unknown operation %v: make it with Create, Enqueue, Put, Set or Delete", o.Kind)
+	}
+	if err := CheckKey(o.Key); err != nil || o.Kind != OpEnqueue {
+		return err
+	}
+	if len(o.Key) > MaxDir {
+		return fmt.Errorf("directory of %d bytes is too long to enqueue in: at most %d: %w", len(o.Key), MaxDir, ErrBadKey)
+	}
+	if strings.Count(o.Key, "/") == MaxSegments {
+		return fmt.Errorf("directory %q has %d segments: at most %d to enqueue in: %w", o.Key, MaxSegments, MaxSegments-1, ErrBadKey)
+	}
+	return nil
+}
 
 // Create makes an ephemeral entry under key, unless there is one (ErrExists). The
 // parent of key must exist (ErrNoParent).

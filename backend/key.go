@@ -3,18 +3,29 @@ package backend
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
-// MaxKey is the longest key in bytes that CheckKey accepts. It leaves room for
-// what backends append.
-const MaxKey = 512
+// Limits of keys, the same on every backend.
+const (
+	// MaxKey is the longest key in bytes.
+	MaxKey = 512
+	// MaxDir is the longest directory in bytes that entries can be enqueued in. It leaves
+	// room for the names that backends choose.
+	MaxDir = MaxKey - 64
+	// MaxSegments is how many segments a key has at most. A key is made in one commit with
+	// all that is missing above it, and etcd and Consul take 128 operations in one.
+	MaxSegments = 64
+)
 
 // CheckKey reports why key cannot be one on every service, or nil. A key is an
 // absolute path such as "/jobs/reindex": segments separated by single slashes,
-// none of them "." or "..", printable valid UTF-8, at most MaxKey bytes. The rule
-// is the same for all backends, so that a name that is good on one is good on
-// another; nothing is ever rewritten silently. The error is ErrBadKey.
+// none of them "." or "..", printable valid UTF-8 (see CheckText), at most MaxKey bytes
+// and MaxSegments segments. Keys at "/zookeeper" and "/.elector", and below, belong to
+// services: to ZooKeeper's servers, and to sessions on Consul. The rule is the same for
+// all backends, so that a name that is good on one is good on another; nothing is ever
+// rewritten silently. The error is ErrBadKey.
 func CheckKey(key string) error {
 	bad := func(rule string) error { return fmt.Errorf("key %q %s: %w", key, rule, ErrBadKey) }
 	switch {
@@ -29,7 +40,14 @@ func CheckKey(key string) error {
 	case !utf8.ValidString(key):
 		return bad("is not valid UTF-8")
 	}
-	for _, segment := range strings.Split(key[1:], "/") {
+	segments := strings.Split(key[1:], "/")
+	if n := len(segments); n > MaxSegments {
+		return bad(fmt.Sprintf("has %d segments: at most %d", n, MaxSegments))
+	}
+	if first := segments[0]; first == "zookeeper" || first == ".elector" {
+		return bad(fmt.Sprintf("begins with %q, which a service keeps for itself", "/"+first))
+	}
+	for _, segment := range segments {
 		switch segment {
 		case "":
 			return bad(`has an empty segment: no "//" and no "/" at the end`)
@@ -44,12 +62,13 @@ func CheckKey(key string) error {
 }
 
 // CheckText reports the first character of s that not every service can store in
-// a name: controls, and what ZooKeeper refuses: private use, specials, and all
-// beyond U+FFFF, such as emoji, because it looks at UTF-16 surrogates one by one.
+// a name: what cannot be printed, which Consul refuses in paths (controls, all spaces but
+// U+0020, such as U+00A0, and what has no width, such as U+200B); and what ZooKeeper
+// refuses: private use, specials, and all beyond U+FFFF, such as emoji, because it looks
+// at UTF-16 surrogates one by one.
 func CheckText(s string) (rune, bool) {
 	for _, r := range s {
-		switch {
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
+		if !unicode.IsPrint(r) || r >= 0xfff0 {
 			return r, false
 		}
 	}

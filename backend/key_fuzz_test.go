@@ -33,11 +33,13 @@ func storable(key string) bool {
 		return false
 	}
 	for _, unit := range utf16.Encode([]rune(key)) {
-		if unicode.Is(unicode.Cc, rune(unit)) || unit >= 0xd800 && unit <= 0xf8ff || unit >= 0xfff0 {
+		seen := unicode.In(rune(unit), unicode.L, unicode.M, unicode.N, unicode.P, unicode.S) || unit == ' '
+		if !seen || unit >= 0xd800 && unit <= 0xf8ff || unit >= 0xfff0 {
 			return false
 		}
 	}
-	return true
+	at := strings.Split(key, "/")
+	return at[1] != "zookeeper" && at[1] != ".elector" && len(at) <= 1+backend.MaxSegments
 }
 
 // FuzzCheckKey holds that a key is accepted if it can be stored everywhere, that its
@@ -46,6 +48,8 @@ func FuzzCheckKey(f *testing.F) {
 	for _, key := range []string{
 		"", "/", "/a", "a", "/a/", "//a", "/a//b", "/a/./b", "/a/..", "/...", "/jobs/reindex", "/ä/日本", "/a\x00", "/a\u0085",
 		"/a\ue000", "/a\ufff0", "/a\U0001F986", "/a\xff", "/" + strings.Repeat("x", backend.MaxKey-1), "/" + strings.Repeat("é", 256),
+		strings.Repeat("/x", backend.MaxSegments), strings.Repeat("/x", backend.MaxSegments+1), "/a\u00a0b", "/a\u200bb", "/a\u3000", "/e\u0301",
+		"/zookeeper", "/zookeeper/quota", "/zookeepers", "/a/zookeeper", "/.elector/x", "/.electors",
 		strings.Repeat("x", 20000), strings.Repeat("/", 20000), "\n" + strings.Repeat("\x00", 600),
 	} {
 		f.Add(key)

@@ -9,7 +9,8 @@ import (
 )
 
 func TestCheckKey(t *testing.T) {
-	for _, key := range []string{"/a", "/jobs/reindex", "/ä/日本", "/a.b/..c", "/" + strings.Repeat("x", backend.MaxKey-1)} {
+	for _, key := range []string{"/a", "/jobs/reindex", "/ä/日本", "/a.b/..c", "/" + strings.Repeat("x", backend.MaxKey-1),
+		strings.Repeat("/x", backend.MaxSegments), "/zookeepers", "/a/zookeeper", "/a/.elector", "/e\u0301"} {
 		if err := backend.CheckKey(key); err != nil {
 			t.Errorf("CheckKey(%q): %v, want nil", key, err)
 		}
@@ -30,12 +31,34 @@ func TestCheckKey(t *testing.T) {
 		"/a\U0001F986b": "U+1F986",
 		"/a\ufffd":      "U+FFFD",
 		"/a\xffb":       "UTF-8",
-		"/" + strings.Repeat("x", backend.MaxKey): "too long",
+		"/a\u00a0b":     "U+00A0",
+		"/a\u200bb":     "U+200B",
+		"/zookeeper":    "zookeeper",
+		"/.elector/x":   ".elector",
+		strings.Repeat("/x", backend.MaxSegments+1): "65 segments: at most 64",
+		"/" + strings.Repeat("x", backend.MaxKey):   "too long",
 	} {
 		err := backend.CheckKey(key)
 		if !errors.Is(err, backend.ErrBadKey) || !strings.Contains(err.Error(), rule) {
 			t.Errorf("CheckKey(%q): %v, want ErrBadKey that names %s", key, err, rule)
 		}
+	}
+}
+
+func TestOpCheck(t *testing.T) {
+	long, deep := "/"+strings.Repeat("x", backend.MaxDir-1), strings.Repeat("/x", backend.MaxSegments-1)
+	for _, op := range []backend.Op{backend.Enqueue(long, nil), backend.Enqueue(deep, nil), backend.Put(long+"x", nil, 0), backend.Create(deep+"/x", nil)} {
+		if err := op.Check(); err != nil {
+			t.Errorf("%v: %v, want nil", op.Kind, err)
+		}
+	}
+	for _, op := range []backend.Op{backend.Enqueue(long+"x", nil), backend.Enqueue(deep+"/x", nil), backend.Delete(backend.Entry{Key: "a"})} {
+		if err := op.Check(); !errors.Is(err, backend.ErrBadKey) {
+			t.Errorf("%v: %v, want ErrBadKey", op.Kind, err)
+		}
+	}
+	if err := (backend.Op{Key: "/a"}).Check(); err == nil || errors.Is(err, backend.ErrBadKey) {
+		t.Errorf("an op of no kind: %v", err)
 	}
 }
 

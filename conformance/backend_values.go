@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -19,6 +21,10 @@ func valueRules() []rule {
 			name: "write/keys",
 			text: "Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
 			run:  writeKeys,
+		}, {
+			name: "write/key-limits",
+			text: "The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
+			run:  writeKeyLimits,
 		},
 	}
 }
@@ -47,7 +53,8 @@ func writeKeys(r *run) {
 	dir := s.dir("d")
 	e := s.enqueue(dir, "x")
 	for _, key := range []string{"", "/", "relative", r.key("a//b"), r.key("a/"), r.key("a/./b"), r.key(".."),
-		r.key("a\x00b"), r.key("a\tb"), r.key("\xff"), r.key("\ue000"), r.key("🦆"), r.key(strings.Repeat("x", backend.MaxKey))} {
+		r.key("a\x00b"), r.key("a\tb"), r.key("a\u00a0b"), r.key("a\u200bb"), r.key(strings.Repeat("d/", backend.MaxSegments) + "d"), "/zookeeper/x", "/.elector/x",
+		r.key("\xff"), r.key("\ue000"), r.key("🦆"), r.key(strings.Repeat("x", backend.MaxKey))} {
 		bad := backend.Entry{Key: key, Rev: e.Rev, Version: e.Version}
 		calls := map[string]func() error{
 			"get":         func() error { _, err := s.Get(r.ctx, key); return err },
@@ -69,6 +76,10 @@ func writeKeys(r *run) {
 			r.refused(fmt.Sprintf("%s %.40q", name, key), call(), backend.ErrBadKey)
 		}
 	}
+	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
+		_, err := s.Commit(r.ctx, nil, backend.Enqueue(long, nil))
+		r.refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), err, backend.ErrBadKey)
+	}
 	s.lists(dir, e)
 
 	for _, name := range []string{"ünï", "日本", "a b", "%2F", "a%", "~", "*", "?x=1&y#z", "-", "_c_", "...", "a\\b", `"`,
@@ -85,4 +96,66 @@ func writeKeys(r *run) {
 		}
 	}
 	s.lists(dir, e)
+}
+
+func writeKeyLimits(r *run) {
+	s, other := r.session(), r.session()
+	root := strings.Count(r.svc.Root, "/")
+	for name, key := range map[string]string{
+		"longest": r.key(strings.Repeat("l", backend.MaxKey-len(r.key("")))),
+		"deepest": r.key(strings.Repeat("d/", backend.MaxSegments-root-1) + "x"),
+		"longest of the deepest": r.key(strings.Repeat("b/", backend.MaxSegments-root-1) +
+			strings.Repeat("x", backend.MaxKey-len(r.key(""))-2*(backend.MaxSegments-root-1))),
+	} {
+		made := s.put(key, "x", 0) // with all that is missing above it
+		other.sees(made)
+		waiting := other.await(made)
+		changed := s.put(key, "y", made.Version)
+		if now := one(waiting); !now.Same(changed) {
+			r.failf("the %s key's entry became %+v, and await returned %+v", name, changed, now)
+		}
+		s.delete(changed)
+		held := s.create(key, "z")
+		r.nothing("drop of the "+name+" key", s.Drop(r.ctx, held))
+	}
+	for name, dir := range map[string]string{
+		"longest": r.key("e/" + strings.Repeat("q", backend.MaxDir-len(r.key("e/")))),
+		"deepest": r.key(strings.Repeat("q/", backend.MaxSegments-root-2) + "q"),
+	} {
+		s.commit(backend.Put(backend.Parent(dir), nil, 0), backend.Put(dir, nil, 0)) // as an election is founded
+		a := s.enqueue(dir, "a")
+		b := other.enqueue(dir, "b")
+		if before := other.predecessor(b); !before.Same(a) {
+			r.failf("in the %s directory the predecessor of %s is %+v, want %+v", name, b.Key, before, a)
+		}
+		waiting := other.await(b, a)
+		r.nothing("drop in the "+name+" directory", s.Drop(r.ctx, a))
+		if now := waiting.value(); now[1].Exists() {
+			r.failf("in the %s directory await of a dropped entry returned %+v", name, now)
+		}
+		other.lists(dir, b)
+	}
+	for _, key := range everyCharacter(r.key("")) {
+		made := s.put(key, key, 0)
+		if got := s.get(key); !got.Same(made) || string(got.Value) != key {
+			r.failf("put of %q made %+v", key, got)
+		}
+		s.delete(made)
+	}
+}
+
+// everyCharacter returns keys that have, together, all characters that CheckText accepts.
+func everyCharacter(prefix string) []string {
+	var all []string
+	key := prefix
+	for c := rune(0); c <= unicode.MaxRune; c++ {
+		if _, ok := backend.CheckText(string(c)); !ok || c == '/' {
+			continue
+		}
+		if len(key)+utf8.RuneLen(c) > backend.MaxKey {
+			all, key = append(all, key), prefix
+		}
+		key += string(c)
+	}
+	return append(all, key)
 }

@@ -146,7 +146,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 func electionRules() []electionRule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
 		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
-		fenceRules, epochRules, soakElectionRules)
+		fenceRules, epochRules, removeRules, soakElectionRules)
 }
 
 // checkWhy finds reasons for what does not exist: a typing error there would

@@ -34,6 +34,12 @@ var recipeRules = []electionRule{
 		run:  recipeJoining,
 	},
 	{
+		name: "recipe/observing",
+		text: "Who observes lists the directory once for many handovers, and not for what a leader publishes.",
+		need: []string{needOrdered, string(AbilityBackend)},
+		run:  recipeObserving,
+	},
+	{
 		name: "recipe/two-watches",
 		text: "A candidate that waits has at most two live watches: one on its own entry and one on its predecessor, or one on the directory.",
 		need: []string{"Watches"},
@@ -196,6 +202,31 @@ func recipeJoining(a *arena) {
 		}
 	}
 	a.holds(t)
+}
+
+func recipeObserving(a *arena) {
+	ctx, cancel := a.within()
+	defer cancel()
+	c, t := a.lead()
+	var waiting []*candidate
+	var bids []*bid
+	for range 6 {
+		d, b := a.queue()
+		waiting, bids = append(waiting, d), append(bids, b)
+	}
+	viewer := a.stand()
+	o := a.observe(viewer)
+	for i, b := range bids {
+		o.leads(c, t, "value of "+c.id, true)
+		a.must("Proclaim", t.Proclaim(ctx, []byte("new")))
+		o.leads(c, t, "new", true)
+		a.resign(t)
+		c, t = waiting[i], b.wins()
+	}
+	o.leads(c, t, "value of "+c.id, true)
+	if n := viewer.tap.Counts().Lists; n > 1 {
+		a.failf("an observer of %d terms, with a value published in each, listed the directory %d times", len(bids), n)
+	}
 }
 
 func recipeTwoWatches(a *arena) {

@@ -96,6 +96,11 @@ func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.En
 	return now, err
 }
 
+func (s tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
+	s.t.stalls.pass(passing{read: key})
+	return s.Session.Get(ctx, key)
+}
+
 func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	s.t.stalls.pass(passing{ops: ops})
 	out, err := s.Session.Commit(ctx, guards, ops...)
@@ -137,11 +142,12 @@ func (t *tap) oversleep() {
 }
 
 // A passing is a commit on its way from the elector to its backend, or its answer on
-// the way back, or an Await on its way there.
+// the way back, or an Await or a Get on its way there.
 type passing struct {
 	ops    []backend.Op
 	answer bool
-	await  bool // for something known
+	await  bool   // for something known
+	read   string // the key of a Get
 }
 
 // stall holds the next commit that has an op of this kind until release.
@@ -153,6 +159,11 @@ func (t *tap) stallAnswer(kind backend.OpKind) *stop[passing] { return t.stallAt
 // stallAwait holds the next Await for something known until release.
 func (t *tap) stallAwait() *stop[passing] {
 	return t.stalls.add(func(p passing) bool { return p.await })
+}
+
+// stallGet holds the next Get of this key until release.
+func (t *tap) stallGet(key string) *stop[passing] {
+	return t.stalls.add(func(p passing) bool { return p.read == key })
 }
 
 func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {

@@ -44,6 +44,12 @@ var viewRules = []electionRule{
 		run:  viewObserveLost,
 	},
 	{
+		name: "view/no-vacancy",
+		text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
+		need: []string{needOrdered, string(AbilityBackend)},
+		run:  viewNoVacancy,
+	},
+	{
 		name: "view/observe-ends",
 		text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
 		run:  viewObserveEnds,
@@ -338,6 +344,67 @@ func viewObserveEnds(a *arena) {
 	for _, err := range c.e.Observe(ctx) {
 		if !errors.Is(err, elector.ErrClosed) {
 			a.failf("Observe on a closed elector: %s", text(err))
+		}
+	}
+}
+
+func viewNoVacancy(a *arena) {
+	c, t := a.lead()
+	handOver := func() {
+		a.t.Helper()
+		d, b := a.queue()
+		a.resign(t)
+		c, t = d, b.wins()
+	}
+	ctx, cancel := a.within()
+	defer cancel()
+	viewer := a.stand()
+	asks := map[string]func() (vacant bool, err error){
+		"Leader": func() (bool, error) {
+			l, err := viewer.e.Leader(ctx)
+			return l.Vacant(), err
+		},
+		"Candidates": func() (bool, error) {
+			all, err := viewer.e.Candidates(ctx)
+			return len(all) == 0, err
+		},
+		"Observe": func() (bool, error) {
+			for l, err := range viewer.e.Observe(ctx) {
+				return l.Vacant(), err
+			}
+			return false, errors.New("it yielded nothing")
+		},
+	}
+	for name, ask := range asks {
+		looks := viewer.tap.stallGet(a.seat().Key)
+		viewer.atEnd(looks.release)
+		answered := make(chan struct{})
+		var vacant bool
+		var err error
+		go func() {
+			defer close(answered)
+			vacant, err = ask()
+		}()
+		arrives(a, name+" reads the leader's entry", looks.reached)
+		handOver() // to one that was not there when the viewer has listed the candidates
+		looks.release()
+		arrives(a, name+" answers", answered)
+		if err != nil || vacant {
+			a.failf("%s says that nobody leads, error %s; somebody did all the time", name, text(err))
+		}
+	}
+	o := a.observe(viewer)
+	o.leads(c, t, "value of "+c.id, true)
+	for range 3 {
+		handOver()
+		for {
+			l := o.next(c.id)
+			if l.Vacant() {
+				a.failf("Observe yielded a vacancy between two leaders of which the second waited for the first")
+			}
+			if l.ID == c.id && l.Token == t.Token() {
+				break
+			}
 		}
 	}
 }

@@ -19,9 +19,11 @@ import (
 
 // notPromised are the rules about what a strategy does not promise.
 var notPromised = map[string][]string{
-	"fair":        append([]string{"data/foreign-seat", "recipe/herd"}, noEpoch...),
-	"unfair":      slices.Concat(noEpoch, noOrder, calm),
-	"kafka":       slices.Concat([]string{"data/foreign-path", "data/mismatch", "data/occupied", "data/occupied-late"}, noOrder, calm),
+	"fair":   append([]string{"data/foreign-seat", "recipe/herd"}, noEpoch...),
+	"unfair": slices.Concat(noEpoch, noOrder, calm),
+	"kafka": slices.Concat([]string{
+		"data/foreign-path", "data/mismatch", "data/occupied", "data/occupied-late", "remove/any-time", "remove/in-use", "remove/leaves-nothing",
+	}, noOrder, calm),
 	"parentwatch": slices.Concat([]string{"data/foreign-seat", "recipe/joining-wakes-nobody"}, noEpoch, calm),
 }
 
@@ -29,7 +31,7 @@ var notPromised = map[string][]string{
 var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
 
 // noOrder are the rules about an order of succession.
-var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "term/order"}
+var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
 
 // calm are the rules about those whom a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}

@@ -15,7 +15,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	label := ""
 	for _, e := range known {
 		label = e.Key
-		if err := checkKey(e.Key); err != nil {
+		if err := backend.CheckKey(e.Key); err != nil {
 			return nil, opError("await", label, err)
 		}
 	}
@@ -167,7 +167,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 
 // AwaitList implements backend.Session.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if err := checkKey(known.Dir); err != nil {
+	if err := backend.CheckKey(known.Dir); err != nil {
 		return backend.Listing{}, opError("await list", known.Dir, err)
 	}
 	l, err := s.awaitList(ctx, known)

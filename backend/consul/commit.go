@@ -52,7 +52,7 @@ func (c *commit) check() (label string, err error) {
 		if label == "" {
 			label = g.Entry.Key
 		}
-		if err := checkKey(g.Entry.Key); err != nil {
+		if err := backend.CheckKey(g.Entry.Key); err != nil {
 			return g.Entry.Key, err
 		}
 	}
@@ -60,11 +60,8 @@ func (c *commit) check() (label string, err error) {
 		if i == 0 {
 			label = op.Key
 		}
-		if err := checkKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return op.Key, err
-		}
-		if op.Kind < backend.OpCreate || op.Kind > backend.OpDelete {
-			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
 	}
 	return label, nil
@@ -267,7 +264,7 @@ func keysOf(entries []backend.Entry) []string {
 
 // Drop implements backend.Session.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := checkKey(e.Key); err != nil {
+	if err := backend.CheckKey(e.Key); err != nil {
 		return opError("drop", e.Key, err)
 	}
 	if s.ctx.Err() != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/hashicorp/consul/api"
 
@@ -77,20 +76,6 @@ func newNonce() uint64 {
 			return n
 		}
 	}
-}
-
-// checkKey is backend.CheckKey and what Consul adds: its HTTP interface refuses paths
-// with characters that are not printable.
-func checkKey(key string) error {
-	if err := backend.CheckKey(key); err != nil {
-		return err
-	}
-	for _, r := range key {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("key %q has the character %U, which Consul does not take: %w", key, r, backend.ErrBadKey)
-		}
-	}
-	return nil
 }
 
 // path is Consul's name of a key.

@@ -24,13 +24,6 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-func TestCheckKey(t *testing.T) {
-	require.NoError(t, checkKey("/jobs/ünï 日本"))
-	for _, key := range []string{"/a\u00a0b", "/a\u200bb", "jobs", "/a//b"} {
-		require.ErrorIs(t, checkKey(key), backend.ErrBadKey, "%q", key)
-	}
-}
-
 func TestEnqueued(t *testing.T) {
 	pair := func(key, session string, created uint64) *api.KVPair {
 		return &api.KVPair{Key: key, Session: session, CreateIndex: created, ModifyIndex: created + 4}

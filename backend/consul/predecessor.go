@@ -21,7 +21,7 @@ const (
 // one request, or none where an Await has just shown that e stands and all of them are
 // gone, at one moment.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	err := checkKey(e.Key)
+	err := backend.CheckKey(e.Key)
 	if err == nil && !isEnqueued(e.Key) {
 		err = fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}

@@ -18,7 +18,7 @@ func consistent(ctx context.Context) *api.QueryOptions {
 
 // Get implements backend.Session.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if err := checkKey(key); err != nil {
+	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, opError("get", key, err)
 	}
 	e, err := s.get(ctx, key)
@@ -118,7 +118,7 @@ func refusal(e *api.TxnError) error {
 // List implements backend.Session. The values of all that is below the directory come
 // with it.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if err := checkKey(dir); err != nil {
+	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, opError("list", dir, err)
 	}
 	_, l, err := s.list(ctx, dir)

@@ -17,7 +17,7 @@ const maxLooks = 100
 // the same time. A third one follows if there are others than the known one. What has keys
 // below it, too, is a directory and not looked at.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	if err := checkKey(key); err != nil {
+	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, nil, opError("survey", key, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -83,16 +83,12 @@ func (c *commit) check() (label string, err error) {
 		if i == 0 {
 			label = op.Key
 		}
-		if err := backend.CheckKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return op.Key, err
 		}
 		c.keys[i] = op.Key
-		switch op.Kind {
-		case backend.OpEnqueue:
+		if op.Kind == backend.OpEnqueue {
 			c.keys[i] = aloneKey(op.Key, c.s.id, newNonce())
-		case backend.OpCreate, backend.OpPut, backend.OpSet, backend.OpDelete:
-		default:
-			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
 	}
 	return label, nil
@@ -116,13 +112,14 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	}
 	fence := ""
 	if len(c.ops) > 0 {
-		fence = c.newFence()
+		fence = c.fenceKey()
 	}
+	c.began = s.newest.Load()
 	p, err := c.compile(fence)
 	if err != nil {
 		return nil, false, err
 	}
-	c.began, c.fence, c.answered = s.newest.Load(), fence, false
+	c.fence, c.answered = fence, false
 	c.patience = max(s.patience(), s.longer(c.patience))
 	if c.late {
 		s.shift(ctx)

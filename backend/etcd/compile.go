@@ -71,8 +71,8 @@ func (c *commit) compile(fence string) (*plan, error) {
 			return nil, err
 		}
 	}
-	if len(c.ops) > 0 {
-		p.need(clientv3.Compare(clientv3.CreateRevision(fence), "=", 0))
+	if fence != "" {
+		p.need(clientv3.Compare(clientv3.ModRevision(fence), "<", c.began+1))
 	}
 	return p, p.fits()
 }
@@ -177,7 +177,7 @@ func (p *plan) put(i, state int, key, value string, opts ...clientv3.OpOption) {
 // need adds a condition, once.
 func (p *plan) need(cmp clientv3.Cmp) {
 	c := cmp.GetCompare()
-	id := condition{c.Target, c.Result, string(c.Key), string(c.RangeEnd), c.GetVersion() + c.GetCreateRevision() + c.GetLease()}
+	id := condition{c.Target, c.Result, string(c.Key), string(c.RangeEnd), c.GetVersion() + c.GetCreateRevision() + c.GetModRevision() + c.GetLease()}
 	if p.pinned[id] {
 		return
 	}

@@ -27,8 +27,9 @@
 //
 // # Lost replies
 //
-// A transaction whose reply was lost may be applied late. So each has the condition that a
-// key of its own, the fence, is absent. To find out, the session puts the fence, after
+// A transaction whose reply was lost may be applied late. So each has the condition that
+// another key, the fence, was not put since the last revision that the session had seen.
+// To find out, the session puts the fence, after
 // which nothing of the transaction can come any more, and reads the history of its keys,
 // which etcd keeps: what was done is known exactly, whatever others have written or deleted
 // since, and what was not done is done then.
@@ -58,8 +59,10 @@
 //     bound to the session: a request that is late may be done after the session's end. What
 //     terms write is guarded.
 //   - A commit writes to each key once, and enqueues in each directory once.
-//   - A fence stays until its session ends, as an empty key beside the one that was to be
-//     written, with a zero byte in its name.
+//   - A fence stays until its session ends, as an empty key with a zero byte in its name:
+//     beside a key that was to be written, or, for all that is enqueued in a directory
+//     together, in that. A session has put as many at most as there are keys and
+//     directories of which it has lost replies.
 //   - A client hears of a link that is dead, but not closed, only with DialKeepAliveTime
 //     set. Until then new sessions cannot be opened on it.
 //

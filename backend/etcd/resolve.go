@@ -16,17 +16,28 @@ import (
 
 // A transaction whose answer was lost may still be on its way, for as long as any
 // server or link holds it back. So every attempt of a commit has the condition that its
-// fence is absent, a key of its own, and before anything is decided the fence is
-// put, with the session's lease. What was not applied by then never will be.
+// fence was not put after the last revision that the session had seen, and before anything
+// is decided the fence is put, with the session's lease. What was not applied by then never
+// will be.
 //
-// A fence is the key of what the commit writes, a zero byte and a nonce: who may write the
-// range from the one may write the other, CheckKey has no such keys, no listing shows them, and
-// childless does not count them.
+// A fence is the key of what the commit writes, a zero byte and the session: who may write
+// the range from the one may write the other, CheckKey has no such keys, no listing shows
+// them, and childless does not count them. What is enqueued in a directory, under ever
+// new keys, has one fence together, after the queue: so there are no more of them than keys
+// and directories, however many answers are lost. Where others in the session have attempts
+// under way with the same fence, those are refused, too, and made again.
 
 const fenceMark = "\x00"
 
-// newFence is a fence for the next attempt, beside the key of the most telling op.
-func (c *commit) newFence() string { return c.keys[c.witness()] + fenceMark + newNonce() }
+// fenceKey is the fence of the commit's attempts, beside the key of the most telling op.
+func (c *commit) fenceKey() string {
+	key := c.keys[c.witness()]
+	if _, ok := parseName(key); ok {
+		dir, _ := cutLast(key)
+		_, key = queueRange(dir)
+	}
+	return key + fenceMark + c.s.id
+}
 
 func isFence(key string) bool { return strings.Contains(key, fenceMark) }
 
@@ -135,7 +146,8 @@ func (c *commit) history(ctx context.Context) ([]int64, error) {
 
 func (c *commit) past(ctx context.Context) (revs []int64, err error) {
 	i := c.witness()
-	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(c.keys[i]+transitSuffix+"\x00"), clientv3.WithRev(c.began+1))
+	last := max(c.keys[i]+transitSuffix, c.fence)
+	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(last+"\x00"), clientv3.WithRev(c.began+1))
 	defer func() { end(err) }()
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {

@@ -28,7 +28,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	}
 	key := ""
 	for _, op := range ops {
-		if err := backend.CheckKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return nil, wrap("commit", "", err)
 		}
 	}

@@ -87,7 +87,7 @@ func (c *commit) check() (label string, err error) {
 		if i == 0 {
 			label = op.Key
 		}
-		if err := backend.CheckKey(op.Key); err != nil {
+		if err := op.Check(); err != nil {
 			return op.Key, err
 		}
 		if most := c.s.cfg.MaxResponse; most > 0 && len(op.Value)+statSize > most {
@@ -104,9 +104,6 @@ func (c *commit) check() (label string, err error) {
 			if op.Kind == backend.OpSet || op.Version > 0 {
 				note(&c.raised, c.s.path(op.Key), true)
 			}
-		case backend.OpEnqueue, backend.OpDelete:
-		default:
-			return op.Key, fmt.Errorf("unknown operation %v", op.Kind)
 		}
 	}
 	return label, nil

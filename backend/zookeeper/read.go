@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/go-zookeeper/zk"
@@ -95,18 +94,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err != nil {
 		return backend.Entry{}, opError("get", key, readError(err))
 	}
-	e, err := s.transacted(key, n)
-	return e, opError("get", key, err)
-}
-
-// transacted is the entry of a node that a transaction has created: any other has no
-// revision.
-func (s *session) transacted(key string, n node) (backend.Entry, error) {
-	e := s.entry(s.path(key), n)
-	if !e.Exists() {
-		return backend.Entry{}, fmt.Errorf("%w: it is a node of the server's own", backend.ErrBadKey)
-	}
-	return e, nil
+	return s.entry(s.path(key), n), nil
 }
 
 // List implements backend.Session.

@@ -33,10 +33,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	if err != nil {
 		return backend.Entry{}, nil, opError("survey", key, readError(err))
 	}
-	e, err := s.transacted(key, n)
-	if err != nil {
-		return backend.Entry{}, nil, opError("survey", key, err)
-	}
+	e := s.entry(s.path(key), n)
 	others, own := n.stat.NumChildren, ""
 	if known != nil {
 		own = known(e)

@@ -70,7 +70,7 @@ func (p *Process) lose(f *fault) error {
 
 // MatchKind matches commits that have an op of the kind. A commit can be told from
 // the second step of an Enqueue and from what cleans up: it asks for its fence, a key
-// with a zero byte, to be absent.
+// with a zero byte, not to be put since.
 func MatchKind(kind backend.OpKind) Match {
 	return func(txn *etcdserverpb.TxnRequest) bool {
 		fenced := func(c *etcdserverpb.Compare) bool { return bytes.ContainsRune(c.Key, 0) }

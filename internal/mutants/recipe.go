@@ -58,6 +58,20 @@ func recipeMutants() []Mutant {
 			},
 		},
 		{
+			Name:   "list read at each news",
+			Breaks: "Who observes lists the directory whenever the leader's entry has changed.",
+			Rules:  map[string][]string{"fair": {"recipe/observing"}},
+			trusted: calls(func(s backend.Session, o *over) {
+				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					if err == nil {
+						_, err = s.List(ctx, backend.Parent(known[0].Key))
+					}
+					return now, err
+				}
+			}),
+		},
+		{
 			Name:   "one step back at each wake-up",
 			Breaks: "Every second candidate enrols again when it is woken, at the end of the line.",
 			Rules:  map[string][]string{"fair": {"term/order", "run/failing-candidates"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 // viewMutants break rules about what others see.
@@ -21,6 +22,41 @@ func viewMutants() []Mutant {
 					if (err != nil || !l.Vacant()) && !yield(l, err) {
 						return
 					}
+				}
+			}),
+		},
+		{
+			Name:   "vacancy at each handover",
+			Breaks: "Observe tells that nobody leads between one leader and the next, who has waited for it.",
+			Rules:  map[string][]string{"fair": {"view/no-vacancy"}},
+			elector: observing(func(seq iter.Seq2[elector.Leader, error], yield func(elector.Leader, error) bool) {
+				var last uint64
+				for l, err := range seq {
+					if err == nil && last != 0 && l.Token > last && !yield(elector.Leader{}, nil) {
+						return
+					}
+					last = l.Token
+					if !yield(l, err) {
+						return
+					}
+				}
+			}),
+		},
+		{
+			Name:   "empty by an old listing",
+			Breaks: "Leader tells that nobody leads when all those are gone that it has listed.",
+			Rules:  map[string][]string{"fair": {"view/no-vacancy"}},
+			trusted: calls(func(s backend.Session, o *over) {
+				var was backend.Listing // of the one directory that is looked at
+				o.list = func(ctx context.Context, dir string) (backend.Listing, error) {
+					if !slices.ContainsFunc(was.Keys, func(key string) bool { _, err := s.Get(ctx, key); return err == nil }) && was.Dir == dir {
+						gone := backend.Listing{Dir: dir, Rev: was.Rev}
+						was = backend.Listing{}
+						return gone, nil
+					}
+					var err error
+					was, err = s.List(ctx, dir)
+					return was, err
 				}
 			}),
 		},

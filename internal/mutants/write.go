@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -245,6 +246,73 @@ func writeMutants() []Mutant {
 			session: calls(func(s backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					return s.Get(ctx, path.Join("/", key))
+				}
+			}),
+		},
+		{
+			Name:   "no more than 32 segments",
+			Breaks: "A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
+			Rules:  map[string][]string{Backend: {"write/key-limits"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					for _, op := range ops {
+						if op.Kind == backend.OpPut && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
+							return nil, fmt.Errorf("%.40q: %w", op.Key, backend.ErrTooLarge)
+						}
+					}
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "a character refused",
+			Breaks: "Get does not take one of the characters that CheckKey accepts.",
+			Rules:  map[string][]string{Backend: {"write/key-limits"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					if strings.ContainsRune(key, '\u2800') {
+						return backend.Entry{}, backend.ErrBadKey
+					}
+					return s.Get(ctx, key)
+				}
+			}),
+		},
+		{
+			Name:   "removed with all in it",
+			Breaks: "Delete of a directory first deletes what stands in it.",
+			Rules:  map[string][]string{"fair": {"remove/in-use", "remove/any-time"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, guards, ops...)
+					if !errors.Is(err, backend.ErrConflict) || len(ops) != 1 || ops[0].Kind != backend.OpDelete {
+						return made, err
+					}
+					l, listed := s.List(ctx, ops[0].Key)
+					for _, key := range l.Keys {
+						if e, got := s.Get(ctx, key); got == nil {
+							_, listed = s.Commit(ctx, nil, backend.Delete(e))
+						}
+					}
+					if listed != nil {
+						return made, err
+					}
+					return s.Commit(ctx, guards, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "emptied and not deleted",
+			Breaks: "Delete of a persistent entry only takes its value away.",
+			Rules:  map[string][]string{"fair": {"remove/leaves-nothing"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					ops = slices.Clone(ops)
+					for i, op := range ops {
+						if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
+							ops[i] = backend.Set(e, nil)
+						}
+					}
+					return s.Commit(ctx, guards, ops...)
 				}
 			}),
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -47,66 +48,102 @@ func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 	return made[0], nil
 }
 
-// Observe follows the oldest entry.
+// Observe follows the oldest entry. It reads what that has become, and lists the directory
+// when all those are gone that it remembers to be next.
 func (Queue) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
-		for {
-			listing, oldest, err := first(ctx, s, dir)
-			if !yield(Leader(oldest), err) || err != nil {
-				return
+		q := line{session: s, dir: dir, most: remembered}
+		oldest, err := q.oldest(ctx)
+		for yield(Leader(oldest), err) && err == nil {
+			if !oldest.Exists() {
+				oldest, err = q.next(ctx)
+				continue
 			}
-			if oldest.Exists() {
-				_, err = s.Await(ctx, oldest)
-			} else {
-				_, err = s.AwaitList(ctx, listing)
-			}
-			if err != nil {
-				yield(elector.Leader{}, err)
-				return
+			var now []backend.Entry
+			if now, err = s.Await(ctx, oldest); err != nil {
+				oldest = backend.Entry{}
+			} else if oldest = now[0]; oldest.Session == "" {
+				oldest, err = q.oldest(ctx)
 			}
 		}
 	}
-}
-
-// first returns the directory's listing and its oldest entry, if there is one.
-func first(ctx context.Context, s backend.Session, dir string) (backend.Listing, backend.Entry, error) {
-	listing, err := s.List(ctx, dir)
-	if err != nil {
-		return listing, backend.Entry{}, err
-	}
-	for e, err := range standing(ctx, s, listing) {
-		return listing, e, err
-	}
-	return listing, backend.Entry{}, nil
 }
 
 // Candidates lists the entries, the oldest first.
 func (Queue) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
-	listing, err := s.List(ctx, dir)
-	if err != nil {
+	q := line{session: s, dir: dir}
+	oldest, err := q.oldest(ctx)
+	if err != nil || !oldest.Exists() {
 		return nil, err
 	}
-	var all []elector.Candidate
-	for e, err := range standing(ctx, s, listing) {
-		if err != nil {
+	all := []elector.Candidate{Candidate(oldest, true)}
+	for _, key := range q.keys {
+		switch e, err := s.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "": // gone since, or no candidate's
+		case err != nil:
 			return nil, err
+		default:
+			all = append(all, Candidate(e, false))
 		}
-		all = append(all, Candidate(e, len(all) == 0))
 	}
 	return all, nil
 }
 
-// standing reads the candidates' entries of a listing, one after the other.
-func standing(ctx context.Context, s backend.Session, listing backend.Listing) iter.Seq2[backend.Entry, error] {
-	return func(yield func(backend.Entry, error) bool) {
-		for _, key := range listing.Keys {
-			e, err := s.Get(ctx, key)
-			if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
-				continue // gone since, or no candidate's
-			}
-			if !yield(e, err) || err != nil {
-				return
+// A line is what an outsider knows of the candidates in a directory.
+type line struct {
+	session backend.Session
+	dir     string
+	// keys are those that come next, the oldest first. They stay that: whoever comes later
+	// is younger.
+	keys []string
+	// most is how many of those that a listing has are kept, if it is set.
+	most int
+	// listing is what keys are all of, if its Dir is set.
+	listing backend.Listing
+}
+
+// remembered is how many keys an observer keeps. If all N candidates observe, a handover
+// takes N²/64 names, and they keep 64·N.
+const remembered = 64
+
+// oldest returns the oldest entry, or none if nobody stands. While those that are known go,
+// others may have come: so nobody stands only if nobody did at the moment of a listing.
+func (q *line) oldest(ctx context.Context) (backend.Entry, error) {
+	for {
+		gone := false
+		for i, key := range q.keys {
+			e, err := q.session.Get(ctx, key)
+			switch {
+			case errors.Is(err, backend.ErrNoEntry):
+				gone = true
+			case err != nil:
+				return backend.Entry{}, err
+			case e.Session != "": // a candidate's
+				q.keys = q.keys[i+1:]
+				if q.most > 0 && q.listing.Dir != "" {
+					q.keys = slices.Clone(q.keys[:min(q.most, len(q.keys))])
+				}
+				q.listing = backend.Listing{}
+				return e, nil
 			}
 		}
+		if q.listing.Dir != "" && !gone {
+			return backend.Entry{}, nil
+		}
+		listing, err := q.session.List(ctx, q.dir)
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		q.keys, q.listing = listing.Keys, listing
 	}
+}
+
+// next is oldest after nobody stood: it blocks until the directory has changed.
+func (q *line) next(ctx context.Context) (backend.Entry, error) {
+	listing, err := q.session.AwaitList(ctx, q.listing)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	q.keys, q.listing = listing.Keys, listing
+	return q.oldest(ctx)
 }

@@ -1,0 +1,116 @@
+package etcd_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// fences returns the fences below a key.
+func (f *fixture) fences(below string) (found []string) {
+	f.t.Helper()
+	all, err := f.operator().Get(f.ctx, below+"/", clientv3.WithRange(below+"0"), clientv3.WithKeysOnly())
+	require.NoError(f.t, err)
+	for _, kv := range all.Kvs {
+		if strings.Contains(string(kv.Key), "\x00") {
+			found = append(found, string(kv.Key))
+		}
+	}
+	return found
+}
+
+// A session puts one fence for all that it enqueues in a directory, and for what it writes
+// to those entries, and one for each other key, however many replies are lost.
+func TestFencesOfLostReplies(t *testing.T) {
+	f := setUp(t, 60*time.Second)
+	other := f.enqueue(f.another(60 * time.Second).s)
+	for range 10 {
+		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+		e := f.enqueue(f.s)
+		f.LoseReply(etcdtest.MatchKind(backend.OpSet))
+		e = f.commit(f.s, backend.Set(e, []byte("w")))[0]
+		before, err := f.s.Predecessor(f.ctx, e)
+		require.NoError(t, err)
+		assert.True(t, before.Same(other))
+		f.LoseReply(etcdtest.MatchKind(backend.OpCreate))
+		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+		require.NoError(t, f.s.Drop(f.ctx, seat))
+		require.NoError(t, f.s.Drop(f.ctx, e))
+	}
+	assert.Len(t, f.fences(f.dir), 2)
+}
+
+// Nor does it matter how many campaigns are cancelled.
+func TestFencesOfCancelledCampaigns(t *testing.T) {
+	f := setUp(t, 60*time.Second)
+	election := f.dir + "/e"
+	_, err := f.elector(fair.New(), election, "leader").Campaign(f.ctx)
+	require.NoError(t, err)
+	e := f.elector(fair.New(), election, "waiting")
+	for range 200 {
+		ctx, cancel := context.WithTimeout(f.ctx, rand.N(4*time.Millisecond))
+		_, err := e.Campaign(ctx)
+		cancel()
+		require.True(t, errors.Is(err, context.DeadlineExceeded), "%v", err)
+	}
+	assert.LessOrEqual(t, len(f.fences(election)), 1)
+	require.NoError(t, e.Close(f.ctx))
+}
+
+// An operator who deletes a fence stops nothing.
+func TestFenceDeletedByAnOperator(t *testing.T) {
+	f := setUp(t, 60*time.Second)
+	for range 3 {
+		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+		e := f.enqueue(f.s)
+		fences := f.fences(f.dir)
+		require.Len(t, fences, 1)
+		_, err := f.operator().Delete(f.ctx, fences[0])
+		require.NoError(t, err)
+		f.enqueue(f.s)
+		require.NoError(t, f.s.Drop(f.ctx, e))
+	}
+}
+
+// Commits under way at once share the fence: the one that is put for one of them refuses
+// others, and each of them is done once all the same.
+func TestFenceOfCommitsAtOnce(t *testing.T) {
+	f := setUp(t, 60*time.Second)
+	var workers []<-chan result[[]backend.Entry]
+	for range 8 {
+		workers = append(workers, later(func() (all []backend.Entry, err error) {
+			for range 5 {
+				f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, made...)
+			}
+			return all, nil
+		}))
+	}
+	var want []string
+	for _, w := range workers {
+		made, err := receive(f, w)
+		require.NoError(t, err)
+		for _, e := range made {
+			want = append(want, e.Key)
+		}
+	}
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.ElementsMatch(t, want, l.Keys)
+	assert.Len(t, f.fences(f.dir), 1)
+}

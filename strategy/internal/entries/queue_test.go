@@ -1,0 +1,72 @@
+package entries_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/internal/entries"
+)
+
+// An observer of a long queue follows each handover, those past what it remembers
+// included, and lists the directory once for every 64 of them.
+func TestObserverOfALongQueue(t *testing.T) {
+	const candidates = 200
+	synctest.Test(t, func(t *testing.T) {
+		meter := backend.Meter(memory.New(memory.Options{}), nil)
+		open := func() backend.Session {
+			s, err := meter.Open(t.Context(), backend.OpenOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close(t.Context()) })
+			return s
+		}
+		s, viewer := open(), open()
+		if _, err := s.Commit(t.Context(), nil, backend.Put("/e", nil, 0)); err != nil {
+			t.Fatal(err)
+		}
+		var queue []backend.Entry
+		enqueue := func() {
+			me := layout.Candidate{ID: fmt.Sprint(len(queue))}
+			made, err := s.Commit(t.Context(), nil, backend.Enqueue("/e", me.Encode()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			queue = append(queue, made...)
+		}
+		for range candidates {
+			enqueue()
+		}
+		seen := make(chan elector.Leader, 1)
+		go func() {
+			for l, err := range (entries.Queue{}).Observe(t.Context(), viewer, "/e") {
+				if err != nil {
+					return
+				}
+				seen <- l
+			}
+		}()
+		for i := range candidates {
+			if l := <-seen; l.ID != fmt.Sprint(i) || l.Token != queue[i].Rev {
+				t.Fatalf("leader %d is %+v, want token %d", i, l, queue[i].Rev)
+			}
+			enqueue() // at the end, where the one that goes comes back
+			if err := s.Drop(t.Context(), queue[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		<-seen
+		synctest.Wait()
+		if lists := meter.Sessions()[1].Lists; lists > 1+candidates/64 {
+			t.Errorf("the directory was listed %d times", lists)
+		}
+		if err := viewer.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
