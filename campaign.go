@@ -236,6 +236,18 @@ func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entr
 	return dir, entry, nil
 }
 
+// read is find without a look for strangers, who do not keep anybody from removing the election.
+func (e *elector) read(ctx context.Context, s backend.Session) (dir string, entry backend.Entry, err error) {
+	entry, err = s.Get(ctx, e.cfg.Election)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return "", backend.Entry{Key: e.cfg.Election}, nil
+	}
+	if err == nil {
+		dir, err = e.recorded(entry)
+	}
+	return dir, entry, err
+}
+
 // recorded returns the directory that the entry at the election's path names, "" if it
 // has no record.
 func (e *elector) recorded(entry backend.Entry) (dir string, err error) {

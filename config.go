@@ -73,8 +73,10 @@ type Config struct {
 	RetryMin, RetryMax time.Duration
 
 	// SurveyEvery is how often a candidate that waits or leads looks whether somebody else's
-	// candidates have come to the election's path (ErrOccupied): a tenth of a second at
-	// least; zero means a minute, and less than that never. Each look is a request or two. Whoever enters looks in any case.
+	// candidates have come to the election's path (ErrOccupied): a second at least; zero
+	// means a minute, and less than that never. Each look is a request or two; on ZooKeeper
+	// it is one more for each other key directly under the path, up to a hundred. Whoever
+	// enters looks in any case.
 	SurveyEvery time.Duration
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin

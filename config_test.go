@@ -43,7 +43,7 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"TTL negative":       {func(c *elector.Config) { c.TTL = -time.Second }, []string{"Config.TTL", "-1s"}},
 		"policy":             {func(c *elector.Config) { c.OnSuspend = 7 }, []string{"Config.OnSuspend", "7"}},
 		"negative backoff":   {func(c *elector.Config) { c.RetryMin = -1 }, []string{"Config.RetryMin", "-1ns"}},
-		"looks all the time": {func(c *elector.Config) { c.SurveyEvery = 1 }, []string{"Config.SurveyEvery", "1ns", "100ms"}},
+		"looks all the time": {func(c *elector.Config) { c.SurveyEvery = 1 }, []string{"Config.SurveyEvery", "1ns", "1s"}},
 		"backoff bounds":     {func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, []string{"Config.RetryMax", "1ns", "2ns"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -23,8 +23,9 @@ type Elector interface {
 	// bounds the campaign only; the term lives until it ends (Term.Context).
 	//
 	// It waits, and says so by Hooks.Retry and in the log, while no server can be
-	// reached, or the election's directory takes no more entries (backend.ErrUsedUp), and
-	// begins anew after a lost session. It returns an error when ctx
+	// reached, or somebody stands in the election's directory that takes no more entries
+	// (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove), and begins anew
+	// after a lost session. It returns an error when ctx
 	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
 	// backend.ErrTooLarge, ErrStrategyMismatch, ErrOccupied, what is no error of package
 	// backend's), with ErrBusy when this elector campaigns or leads already, with

@@ -42,7 +42,8 @@ type Hooks struct {
 
 	// Retry is called when a campaign or an Observe cannot go on for now, for
 	// example because no server can be reached, and will try again after wait. With
-	// attempt and wait 0 it waits for others: see backend.ErrUsedUp, which err is then.
+	// attempt and wait 0 it waits for others: see backend.ErrUsedUp and
+	// backend.ErrNoParent, one of which err is then: the directory is used up, or gone.
 	Retry func(err error, attempt int, wait time.Duration)
 
 	// Occupied is called when a candidate that waits or leads finds somebody else's

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -36,8 +37,9 @@ func (e *elector) known(entry backend.Entry) string {
 	return dir
 }
 
-// minSurveyEvery leaves a wait the time to find out that there is no need to wait.
-const minSurveyEvery = 100 * time.Millisecond
+// minSurveyEvery leaves a wait the time to find out that there is no need to wait: its first
+// read begins again after each look.
+const minSurveyEvery = time.Second
 
 // A lookout looks for strangers from time to time, while a candidate waits for other things.
 // A change that it waits for takes no look and no request more.
@@ -46,8 +48,9 @@ type lookout struct {
 	s     backend.Session
 	every time.Duration
 
-	mu   sync.Mutex
-	next time.Time
+	mu    sync.Mutex
+	next  time.Time
+	under atomic.Bool // a look is under way
 }
 
 // newLookout returns nil where nobody is to look.

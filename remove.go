@@ -45,7 +45,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 		_ = s.Close(done) // it has no entries that somebody would wait for
 	}()
 	for {
-		dir, record, err := e.find(ctx, s)
+		dir, record, err := e.read(ctx, s)
 		if err == nil && dir != "" {
 			err = e.remove(ctx, s, dir, record)
 		}

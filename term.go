@@ -206,7 +206,11 @@ func (t *seat) hold() {
 	}
 	lookout := t.e.newLookout(t.session)
 	look := func(ctx context.Context) error {
+		if !lookout.under.CompareAndSwap(false, true) {
+			return nil // the one before takes long
+		}
 		writes.Go(func() { // it must not keep hold from watching, either
+			defer lookout.under.Store(false)
 			if err := lookout.look(ctx); err != nil {
 				lookout.report(err)
 			}

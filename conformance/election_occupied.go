@@ -98,7 +98,7 @@ func dataOccupied(a *arena) {
 }
 
 func dataOccupiedLate(a *arena) {
-	every := max(a.svc.TTL/4, 100*time.Millisecond)
+	every := max(a.svc.TTL/4, time.Second)
 	looks := 2 * every
 	watchful := func(cfg *elector.Config) { cfg.SurveyEvery = every }
 	c, t := a.lead(watchful)

@@ -145,8 +145,11 @@ func removeAnyTime(a *arena) {
 			}
 		}
 	}()
-	ctx, cancel := a.within()
-	defer cancel()
+	proclaim := func(t *elector.Term) error {
+		ctx, cancel := a.within()
+		defer cancel()
+		return t.Proclaim(ctx, []byte("here"))
+	}
 	for range rounds {
 		var bids []*bid
 		for _, c := range candidates {
@@ -161,7 +164,7 @@ func removeAnyTime(a *arena) {
 			})
 			t := bids[i].wins()
 			bids = slices.Delete(bids, i, i+1)
-			if err := t.Proclaim(ctx, []byte("here")); err != nil {
+			if err := proclaim(t); err != nil {
 				a.failf("Proclaim of a leader whose election is being removed: %v (cause: %v)", err, context.Cause(t.Context()))
 			}
 			a.resign(t)

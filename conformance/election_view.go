@@ -386,12 +386,14 @@ func viewNoVacancy(a *arena) {
 			vacant, err = ask()
 		}()
 		arrives(a, name+" reads the leader's entry", looks.reached)
+		old := a.seat().Key
 		handOver() // to one that was not there when the viewer has listed the candidates
 		looks.release()
 		arrives(a, name+" answers", answered)
 		if err != nil || vacant {
 			a.failf("%s says that nobody leads, error %s; somebody did all the time", name, text(err))
 		}
+		a.seesGone(viewer, old) // or the next one reads that entry first
 	}
 	o := a.observe(viewer)
 	o.leads(c, t, "value of "+c.id, true)

@@ -109,7 +109,7 @@ func TestOddAnswers(t *testing.T) {
 // Answers that stay odd are told after a session timeout, on a session that lives.
 func TestOddAnswersThatStay(t *testing.T) {
 	var stays atomic.Bool
-	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				if _, ok := req.(*pb.TxnRequest); ok && stays.Load() {

@@ -85,7 +85,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 		case seen != nil:
 			return seen, nil
 		case look:
-			if err := s.refresh(ctx, t); err != nil {
+			if err := s.refresh(ctx, t); err != nil && !s.ridesOut(known, err) {
 				return nil, err
 			}
 			continue
@@ -95,6 +95,17 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 		}
 		t = s.watches.join(w, keys)
 	}
+}
+
+// ridesOut tells whether a wait goes on though its reads have been refused for a session timeout:
+// heartbeats are not, and somebody may hold a seat, or a place, by it. Who waits for an unknown
+// entry reads.
+func (s *session) ridesOut(known []backend.Entry, err error) bool {
+	if !errors.Is(err, backend.ErrUnavailable) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+		return false
+	}
+	s.cfg.Logger.Warn("etcd: what is awaited cannot be read; trying again", "session", s.id, "error", err)
+	return true
 }
 
 // told waits until a waiter is told of a change. The watch may have been dropped right
@@ -147,6 +158,9 @@ func (s *session) awaitApart(ctx context.Context, known []backend.Entry, groups 
 	for {
 		now, rev, err := s.read(ctx, slices.Concat(groups...))
 		if err != nil {
+			if s.ridesOut(known, err) {
+				continue
+			}
 			return nil, err
 		}
 		if seen, differs := compare(known, now); differs {

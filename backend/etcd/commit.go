@@ -174,7 +174,9 @@ func (c *commit) again(ctx context.Context, err error) error {
 	if !passing(err) || c.refused.over(c.s, err) {
 		return answerError(err)
 	}
-	c.pause.wait(ctx)
+	bound, cancel := c.s.bind(ctx)
+	defer cancel()
+	c.pause.wait(bound)
 	return nil
 }
 

@@ -83,6 +83,25 @@ func TestFenceDeletedByAnOperator(t *testing.T) {
 	}
 }
 
+// What was applied after an operator has deleted the fence is found, though the session has seen
+// nothing of that: history does not end there.
+func TestFenceDeletedUnseen(t *testing.T) {
+	f := setUp(t, 60*time.Second)
+	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+	made := []string{f.enqueue(f.s).Key}
+	for range 3 {
+		fences := f.fences(f.dir)
+		require.Len(t, fences, 1)
+		_, err := f.operator().Delete(f.ctx, fences[0])
+		require.NoError(t, err)
+		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+		made = append(made, f.enqueue(f.s).Key)
+	}
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, made, l.Keys, "each was done once")
+}
+
 // Commits under way at once share the fence: the one that is put for one of them refuses
 // others, and each of them is done once all the same.
 func TestFenceOfCommitsAtOnce(t *testing.T) {

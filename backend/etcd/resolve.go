@@ -75,11 +75,12 @@ func weight(op backend.Op) int {
 // applied and never will be: it is tried anew. Where the history is compacted
 // away, the outcome is unknown.
 func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backend.Entry, applied bool, err error) {
-	if _, err := c.seal(ctx); err != nil {
+	sealed, err := c.seal(ctx)
+	if err != nil {
 		return nil, false, err
 	}
 	c.late = errors.Is(lost, context.DeadlineExceeded)
-	revs, err := c.history(ctx)
+	revs, err := c.history(ctx, sealed)
 	if err != nil {
 		return nil, false, err
 	}
@@ -124,13 +125,13 @@ func (c *commit) sealed(ctx context.Context) (int64, error) {
 	return seen + 1, err
 }
 
-// history returns the revisions, since before the attempt and up to the fence, at which
-// something was done to the witness' key that the attempt would have done.
-func (c *commit) history(ctx context.Context) ([]int64, error) {
+// history returns the revisions, since before the attempt and up to the fence's that is
+// given, at which something was done to the witness' key that the attempt would have done.
+func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 	bound, cancel := c.s.bind(ctx)
 	defer cancel()
 	for p := newPause(); ; {
-		revs, err := c.past(bound)
+		revs, err := c.past(bound, sealed)
 		switch over := c.s.over(ctx); {
 		case err == nil:
 			return revs, nil
@@ -144,7 +145,7 @@ func (c *commit) history(ctx context.Context) ([]int64, error) {
 	}
 }
 
-func (c *commit) past(ctx context.Context) (revs []int64, err error) {
+func (c *commit) past(ctx context.Context, sealed int64) (revs []int64, err error) {
 	i := c.witness()
 	last := max(c.keys[i]+transitSuffix, c.fence)
 	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(last+"\x00"), clientv3.WithRev(c.began+1))
@@ -156,7 +157,9 @@ func (c *commit) past(ctx context.Context) (revs []int64, err error) {
 		for _, event := range answer.Events {
 			switch string(event.Kv.Key) {
 			case c.fence:
-				return revs, nil
+				if event.Kv.ModRevision >= sealed { // else it is another's, or an operator has deleted it
+					return revs, nil
+				}
 			case c.keys[i], c.keys[i] + transitSuffix:
 				if event.Type == mvccpb.DELETE && c.ops[i].Kind == backend.OpDelete || c.would(i, event.Kv) {
 					revs = append(revs, event.Kv.ModRevision)

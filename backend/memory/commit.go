@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -60,6 +61,10 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		}
 		n.svc.stats.Commits++
 		f := n.client.fault(ops)
+		if n.delays != nil || f.kind == delayRequest {
+			// It may arrive when the caller has long gone on.
+			guards, ops = slices.Clone(guards), cloned(ops)
+		}
 		answer := n.send(f.underWay(), func() bool { return n.serve(&req, f, guards, ops) })
 		n.svc.mu.Unlock()
 		if answer.comes(ctx, n.lost) {
@@ -78,6 +83,14 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		return nil, wrap("commit", req.key, req.err)
 	}
 	return req.out, nil
+}
+
+func cloned(ops []backend.Op) []backend.Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		ops[i].Value = slices.Clone(ops[i].Value)
+	}
+	return ops
 }
 
 // fits checks the limits of one commit.

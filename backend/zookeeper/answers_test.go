@@ -68,7 +68,7 @@ func TestOddAnswers(t *testing.T) {
 // Answers that stay odd are told after a session timeout, on a session that lives.
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
 	f.Proxies[0].RefuseReply(servertest.MatchOp(servertest.OpChildren2), throttled, 4096)
 	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -84,7 +84,7 @@ func TestServersTakeLess(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, SystemProperties: map[string]string{"jute.maxbuffer": fmt.Sprint(100 << 10)},
 	})
-	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var said error
@@ -112,7 +112,9 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	f := setUp(t, nil)
 	long := f.commit(f.s, backend.Enqueue(f.dir, make([]byte, 100<<10)))[0]
 	other := f.enqueue(f.s)
-	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) { cfg.MaxResponse = 64 << 10 })
+	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) {
+		cfg.SessionTimeout, cfg.MaxResponse = 30*time.Second, 64<<10
+	})
 	s, err := small.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(f.ctx)

@@ -45,8 +45,8 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		return e, nil, nil
 	}
 	strangers, err := s.strangers(ctx, key, own)
-	if err != nil && !errors.Is(err, zk.ErrNoAuth) {
-		return backend.Entry{}, nil, opError("survey", key, readError(err))
+	if err = readError(err); err != nil && !errors.Is(err, backend.ErrDenied) && !errors.Is(err, backend.ErrTooLarge) {
+		return backend.Entry{}, nil, opError("survey", key, err)
 	}
 	return e, strangers, nil
 }
@@ -63,6 +63,7 @@ func (s *session) strangers(ctx context.Context, dir, own string) ([]string, err
 	for _, name := range names {
 		switch {
 		case dir+"/"+name == own:
+		case len(dir)+1+len(name) > backend.MaxKey: // somebody's data: no recipe has such names, nor would it fit into a small buffer
 		case isSequential(name):
 			likely = append(likely, name)
 		default:
