@@ -68,7 +68,7 @@ func TestStrangers(t *testing.T) {
 			})
 		}
 		strangertest.Beside(t, f.Backend, election, func() func() {
-			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "sleep 600"), os.Interrupt)
+			stop := strangertest.Start(t, exec.Command(path, "lock", "-http-addr", f.Servers[0].Addr(), election, "exec sleep 600"), os.Interrupt) // or dash waits for sleep
 			stands(1)
 			return func() {
 				stop()

@@ -73,6 +73,7 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	t.Helper()
 	var output strings.Builder
 	tool.Stdout, tool.Stderr = &output, &output
+	tool.WaitDelay = time.Second // a process of the tool's own may still have them
 	input, err := tool.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
