@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -218,14 +217,8 @@ func (n *session) deliver(ctx context.Context) error {
 	delay := n.client.delay
 	n.svc.mu.Unlock()
 	if delay > 0 {
-		t := time.NewTimer(delay)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-n.lost:
-			return backend.ErrSessionLost
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := n.sleep(ctx, delay); err != nil {
+			return err
 		}
 	}
 	for {

@@ -195,7 +195,7 @@ func (b *bout) again(ctx context.Context, s *session, err error) bool {
 		return false
 	}
 	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.id, "error", err)
-	wait := min(firstPause<<min(b.n, 10), lastPause)
+	wait := pauseAfter(b.n)
 	b.n++
 	timer := time.NewTimer(wait/2 + rand.N(wait/2))
 	defer timer.Stop()

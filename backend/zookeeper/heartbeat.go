@@ -138,7 +138,7 @@ func (s *session) beat(r round, refused int) {
 		next, wait = round{gen: next.gen}, 0 // this link is done for
 	default:
 		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.id, "error", err)
-		next, wait = r, min(firstPause<<min(refused, 10), lastPause, wait)
+		next, wait = r, min(pauseAfter(refused), wait)
 		refused++
 	}
 	s.later(wait, func() { s.beat(next, refused) })

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The pause after all servers have been tried in vain: it doubles from the first
-// to the last.
+// The pause after all servers have been tried in vain, or after an answer that may pass: it
+// doubles from the first to the last.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
@@ -143,8 +143,11 @@ func (h *hosts) longest() time.Duration {
 	if rounds == 0 {
 		return 0
 	}
-	return min(firstPause<<min(rounds-1, 10), lastPause)
+	return pauseAfter(rounds - 1)
 }
+
+// pauseAfter is the longest pause after so many that were in vain.
+func pauseAfter(n int) time.Duration { return min(firstPause<<min(n, 10), lastPause) }
 
 // dial implements zk.Dialer for one session. The library gives one second;
 // Config.ConnectTimeout counts instead, for the whole handshake.
