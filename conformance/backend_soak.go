@@ -171,8 +171,8 @@ const (
 	// soakBytes may be kept for each look, though nothing should be: the least that one
 	// could keep, a word in a list, is no more than noise.
 	soakBytes = 48
-	// soakLinkCount links are measured at most. The first without growth will do: where something
-	// else in the process happens to grow, it does not do so with each of them.
+	// soakLinkCount links are measured at most. The first without growth will do: the more
+	// there are, the less does it matter what else in the process grows and shrinks.
 	soakLinkCount = 16
 )
 
@@ -202,18 +202,31 @@ func soakLinks(r *run) {
 	}
 	look()
 	again() // which fills what is bounded
-	var grown []int64
+	heap := []int64{heapInUse()}
 	for range soakLinkCount {
-		before := heapInUse()
 		again()
-		by := heapInUse() - before
+		heap = append(heap, heapInUse())
 		// Much less tells nothing either: what a link has left behind may go with the next one.
-		if max(by, -by) < soakKeys*soakBytes {
+		if by := slope(heap); max(by, -by) < soakKeys*soakBytes {
 			return
 		}
-		grown = append(grown, by)
 	}
-	r.failf("with each link, on which it looked at %d entries, the heap has changed by this many bytes: %d", soakKeys, grown)
+	if by := slope(heap); by > 0 {
+		r.failf("with each link, on which it looked at %d entries, the heap has grown by %d bytes: %d", soakKeys, by, heap)
+	}
+}
+
+// slope is by how much y grows with each step: the median of the slopes between every two, on
+// which a few that are far off have no say (the estimator of Theil and Sen).
+func slope(y []int64) int64 {
+	var all []int64
+	for i := range y {
+		for j := range i {
+			all = append(all, (y[i]-y[j])/int64(i-j))
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
 }
 
 // linkAgain breaks the session's link and waits until it has another.
