@@ -219,18 +219,26 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 func (s sess) sees(e backend.Entry) {
 	s.r.t.Helper()
 	s.r.until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
-		have, err := s.Get(s.r.ctx, e.Key)
-		return err == nil && have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
+		have := s.peek(e.Key)
+		return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
 	})
 }
 
 // misses waits until this session sees nothing under key.
 func (s sess) misses(key string) {
 	s.r.t.Helper()
-	s.r.until(key+" is gone for another session", func() bool {
-		_, err := s.Get(s.r.ctx, key)
-		return errors.Is(err, backend.ErrNoEntry)
-	})
+	s.r.until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
+}
+
+// peek returns what is under key, if anything is.
+func (s sess) peek(key string) backend.Entry {
+	s.r.t.Helper()
+	e, err := s.Get(s.r.ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{}
+	}
+	s.r.nothing("get "+key, err)
+	return e
 }
 
 // lists waits until this session lists exactly these entries in dir, in this order.
