@@ -216,7 +216,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
 	}
-	elect(restTier, stage{name: "elections on clusters, the others", args: []string{many}, combinations: later})
+	elect(restTier, stage{name: "elections on clusters, the others", args: []string{most}, combinations: later})
 	return stages
 }
 
