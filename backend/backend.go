@@ -238,6 +238,7 @@ type Session interface {
 	// can be reached, or when the session times out. The session is Lost from the
 	// start of the call, and blocked calls return. Close blocks until the
 	// session's goroutines are gone or ctx ends; the error says that the service
-	// did not confirm. It may be called several times.
+	// did not confirm. Backends over a network try for some seconds: a link that has
+	// just broken may be back. It may be called several times.
 	Close(ctx context.Context) error
 }

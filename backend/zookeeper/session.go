@@ -58,6 +58,7 @@ type session struct {
 	mu      sync.Mutex
 	state   backend.State
 	gen     uint64        // counts links on which the session was live
+	hasLink bool          // it has one now
 	changed chan struct{} // closed and replaced at each change of state or gen
 	cause   error         // why it was lost
 	abort   chan struct{} // closed when it does not wait any more
@@ -146,9 +147,10 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 	s.mu.Lock()
 	first := s.window == nil
 	if s.state == backend.Lost {
+		closing := s.cause == errClosed
 		s.mu.Unlock()
-		if first {
-			return nil // Open was given up: so that it can be closed, see shutdown
+		if first || closing {
+			return nil // so that it can be closed, see shutdown
 		}
 		return errClosed
 	}
@@ -218,7 +220,9 @@ func (s *session) isOpen() bool {
 
 func (s *session) live() {
 	s.mu.Lock()
+	s.hasLink = true
 	if s.state == backend.Lost {
+		s.broadcast()
 		s.mu.Unlock()
 		return
 	}
@@ -235,6 +239,7 @@ func (s *session) live() {
 
 func (s *session) suspend() {
 	s.mu.Lock()
+	s.hasLink = false
 	if s.state == backend.Live {
 		s.state = backend.Suspended
 		s.broadcast()
@@ -258,6 +263,10 @@ func (s *session) lose(cause error) {
 
 func (s *session) loseLocked(cause error) {
 	if s.state == backend.Lost {
+		if cause == errExpired && !s.confirms { // as whoever closes it is told on a new link
+			s.confirms = true
+			s.broadcast()
+		}
 		return
 	}
 	s.state = backend.Lost
@@ -319,6 +328,10 @@ func (s *session) shutdown(cause error) {
 		s.pin.stop(errClosed)
 		s.stopDialing(errClosed)
 	}
+	grace := time.NewTimer(closeGrace)
+	if cause == errClosed && s.isOpen() {
+		s.awaitLink(grace.C)
+	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.
 	closed := make(chan struct{})
@@ -326,7 +339,6 @@ func (s *session) shutdown(cause error) {
 		s.conn.Close() // bounded: three seconds at most
 		close(closed)
 	}()
-	grace := time.NewTimer(closeGrace)
 	select {
 	case <-s.pin.acked:
 		s.mu.Lock()
@@ -346,6 +358,26 @@ func (s *session) shutdown(cause error) {
 	}
 	s.calls.Wait()
 	close(s.done)
+}
+
+// awaitLink waits for a link on which the session can be closed: the client library makes no
+// other once it has been told to close.
+func (s *session) awaitLink(limit <-chan time.Time) {
+	for {
+		s.mu.Lock()
+		ready, changed := s.hasLink || s.confirms, s.changed
+		s.mu.Unlock()
+		if ready {
+			return
+		}
+		select {
+		case <-changed:
+		case <-s.abort:
+			return
+		case <-limit:
+			return
+		}
+	}
 }
 
 // Close implements backend.Session. The client library closes a session in three
