@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -31,6 +32,11 @@ func suspendRules() []rule {
 			need: []string{"Suspend"},
 			run:  sessionSuspendedCalls,
 		}, {
+			name: "session/throttled",
+			text: "What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
+			need: []string{"Throttle"},
+			run:  sessionThrottled,
+		}, {
 			name: "session/slow-replies",
 			text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
 			need: []string{"SlowReplies"},
@@ -41,11 +47,81 @@ func suspendRules() []rule {
 			need: []string{"HoldRequests"},
 			run:  sessionLateRequests,
 		}, {
+			name: "session/close-cut",
+			text: "Close of a session whose link was cut goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+			need: []string{"Suspend"},
+			run:  sessionCloseCut,
+		}, {
 			name: "session/close-suspended",
 			text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
 			need: []string{"Suspend"},
 			run:  sessionCloseSuspended,
 		},
+	}
+}
+
+// throttledMost is how often one call and the heartbeats may ask in an eighth of the timeout.
+const throttledMost = 50
+
+func sessionThrottled(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	held, gone := s.enqueue(dir, "held"), s.enqueue(dir, "gone")
+	record := s.put(r.key("record"), "0", 0)
+	waiting := s.await(held)
+	waiting.blocked("nothing happened")
+	commit := func(guards []backend.Guard, ops ...backend.Op) func(context.Context) error {
+		return func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err }
+	}
+	for _, do := range []struct {
+		what string
+		call func(context.Context) error
+	}{
+		{"create", commit(nil, backend.Create(dir+"/seat", nil))},
+		{"enqueue", commit(nil, backend.Enqueue(dir, []byte("new")))},
+		{"put", commit(nil, backend.Put(r.key("new"), nil, 0))},
+		{"set", commit(nil, backend.Set(held, []byte("set")))},
+		{"delete", commit(nil, backend.Delete(gone))},
+		{"a commit of several ops", commit([]backend.Guard{backend.Held(held)}, backend.Put(record.Key, []byte("1"), record.Version), backend.Enqueue(dir, []byte("last")))},
+		{"a guard", commit([]backend.Guard{backend.Held(held)})},
+		{"get", func(ctx context.Context) error { _, err := s.Get(ctx, held.Key); return err }},
+		{"survey", func(ctx context.Context) error {
+			_, _, err := s.Survey(ctx, dir, func(backend.Entry) string { return "" })
+			return err
+		}},
+		{"list", func(ctx context.Context) error { _, err := s.List(ctx, dir); return err }},
+		{"predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, held); return err }},
+		{"await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(record.Key)); return err }},
+		{"await list", func(ctx context.Context) error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err }},
+		{"drop", func(ctx context.Context) error { return s.Drop(ctx, held) }},
+	} {
+		release := c.Throttle()
+		call := start(r, do.what+" while throttled", func(ctx context.Context) (struct{}, error) { return struct{}{}, do.call(ctx) })
+		call.blocked("all is turned away")
+		release()
+		call.value()
+	}
+	waiting.value()
+	var values []string
+	for _, key := range other.list(dir).Keys {
+		values = append(values, string(other.get(key).Value))
+	}
+	if want := []string{"new", "last"}; !slices.Equal(values, want) {
+		r.failf("what stands there has the values %q, want %q", values, want)
+	}
+	release := c.Throttle()
+	call := start(r, "get while throttled", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, record.Key) })
+	time.Sleep(r.svc.TTL / 8)
+	if asked := release(); asked > throttledMost {
+		r.failf("%d requests in %v, all of which were turned away, are more than %d", asked, r.svc.TTL/8, throttledMost)
+	}
+	call.value()
+	r.until("the session is live", func() bool { return s.State() == backend.Live })
+	time.Sleep(r.svc.TTL)
+	other.sees(s.get(r.key("new")))
+	if state := s.State(); state == backend.Lost {
+		r.failf("the session is %v", state)
 	}
 }
 
@@ -200,7 +276,12 @@ func sessionSlowReplies(r *run) {
 	c.SlowReplies(late)
 	for i := range 3 {
 		before := s.Deadline()
-		r.until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
+		r.until("there is a heartbeat", func() bool {
+			if s.State() == backend.Lost {
+				r.failf("the session is lost, and its replies were slow only")
+			}
+			return s.Deadline().After(before)
+		})
 		// It was sent before its answer was, for so long at least; but the first may have been
 		// answered before.
 		if window := time.Until(s.Deadline()); i > 0 && window > s.TTL()-late {
@@ -257,6 +338,25 @@ func sessionLateRequests(r *run) {
 			r.failf("%+v was made after the end of the session that was to make it", got)
 		}
 	}
+}
+
+func sessionCloseCut(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	c.Suspend()
+	if got := s.awaitState(backend.Live).value(); got != backend.Suspended {
+		r.failf("after the link was cut the session is %v", got)
+	}
+	closing := start(r, "close while the link is cut", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) })
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
+		r.failf("it is closed, and its state is %v", got)
+	}
+	time.Sleep(r.svc.TTL / 20)
+	c.Resume()
+	closing.value()
+	other.misses(e.Key)
 }
 
 func sessionCloseSuspended(r *run) {

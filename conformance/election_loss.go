@@ -60,6 +60,12 @@ var lossRules = []electionRule{
 		run:  lossDeadline,
 	},
 	{
+		name: "loss/throttled",
+		text: "A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
+		need: []string{"Throttle"},
+		run:  lossThrottled,
+	},
+	{
 		name: "loss/at-win",
 		text: "A seat that was won in a session that is lost by then is not announced as a term.",
 		need: []string{"Expire", string(AbilityBackend), string(AbilityStages)},
@@ -225,6 +231,33 @@ func lossShortCutHeld(a *arena) {
 	a.must("Proclaim", t.Proclaim(ctx, []byte("still here")))
 	a.resign(t)
 	b.wins()
+}
+
+func lossThrottled(a *arena) {
+	leader, t := a.lead()
+	next, b := a.queue()
+	releaseLeader, releaseNext := leader.client.Throttle(), next.client.Throttle()
+	ctx, cancel := a.within()
+	defer cancel()
+	proclaimed := make(chan error, 1)
+	go func() { proclaimed <- t.Proclaim(ctx, []byte("still here")) }()
+	time.Sleep(a.svc.TTL / 8)
+	a.holds(t)
+	releaseLeader()
+	a.must("Proclaim", <-proclaimed)
+	a.holds(t)
+	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
+	time.Sleep(a.svc.TTL / 20)
+	releaseNext()
+	after := b.wins()
+	joins := a.stand()
+	release := joins.client.Throttle()
+	b = joins.campaign()
+	time.Sleep(a.svc.TTL / 20)
+	release()
+	b.waits()
+	a.resign(after)
+	a.holds(b.wins())
 }
 
 func lossStepsDown(a *arena) {

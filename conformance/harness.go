@@ -146,6 +146,11 @@ type Client struct {
 	// sessions. Connecting anew is kept, too.
 	HoldRequests func() (release func())
 
+	// Throttle has the service turn away all that this process asks from now on, and do none of
+	// it, with the answer that it gives to one who asks for too much. What waits for changes may
+	// go on. release ends it, and returns how many requests there were.
+	Throttle func() (release func() int)
+
 	// HoldWakeups keeps notices of changes from this process, while requests and
 	// replies go on, until release is called.
 	HoldWakeups func() (release func())

@@ -141,6 +141,21 @@ func (c *Client) HoldWakeups() (release func()) {
 	}
 }
 
+// Throttle has the service turn away what the process asks, from now on: calls ask again after
+// pauses of a hundredth of the session timeout, until release is called. Heartbeats and wake-ups
+// go on. release returns how many requests there were.
+func (c *Client) Throttle() (release func() int) {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.throttled, c.turned = true, 0
+	return func() int {
+		c.svc.mu.Lock()
+		defer c.svc.mu.Unlock()
+		c.throttled = false
+		return c.turned
+	}
+}
+
 // Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become
 // Suspended as soon as the process notices (Options.Detect), and Lost when their windows pass;
 // a margin later the service drops them.

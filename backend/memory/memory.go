@@ -153,6 +153,9 @@ type Client struct {
 	faults []fault
 	delay  time.Duration
 	held   []chan struct{} // gates of HoldWakeups, closed by release
+	// throttled says that its requests are turned away, and turned counts them.
+	throttled bool
+	turned    int
 }
 
 // Limits implements backend.Backend.

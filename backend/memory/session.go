@@ -198,7 +198,11 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		}
 		n.svc.mu.Lock()
 		lost, inTouch := n.now() == backend.Lost, n.inTouch()
-		if inTouch && !intercept {
+		turnedAway := inTouch && !intercept && n.client.throttled && step.Kind != StepWake
+		if turnedAway {
+			n.client.turned++
+		}
+		if inTouch && !intercept && !turnedAway {
 			return nil
 		}
 		moved := n.onMove()
@@ -206,6 +210,9 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		switch {
 		case lost:
 			return backend.ErrSessionLost
+		case turnedAway:
+			_ = n.sleep(ctx, n.ttl/100) // what ended it is seen above
+			continue
 		case inTouch:
 			step.Client, step.Session = n.client.name, n.id
 			n.svc.step(step)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -194,6 +195,17 @@ func (p *Process) lose(send Send, broken func()) (*http.Response, error) {
 	_ = response.Body.Close()
 	broken()
 	return nil, errReset
+}
+
+// Throttle has the servers turn all requests of the process away until release is called, as
+// limits.request_limits has them do. It returns how many there were.
+func (p *Process) Throttle() (release func() int) {
+	var n atomic.Int64
+	remove := p.Intercept(func(*http.Request, []byte, Send) (*http.Response, error) {
+		n.Add(1)
+		return Answer(http.StatusTooManyRequests, "rate limit exceeded, try again later or against a different server"), nil
+	})
+	return func() int { remove(); return int(n.Load()) }
 }
 
 // LoseRequest has the next request that matches lost.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -66,6 +67,22 @@ func (p *Process) lose(f *fault) error {
 	p.mu.Unlock()
 	p.Cut()
 	return status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
+}
+
+// Throttle has the servers turn all requests of the process away until release is called; its
+// watches that stand go on. It returns how many there were.
+func (p *Process) Throttle() (release func() int) {
+	p.turned.Store(0)
+	p.throttled.Store(true)
+	return func() int { p.throttled.Store(false); return int(p.turned.Load()) }
+}
+
+func (p *Process) turnAway() error {
+	if !p.throttled.Load() {
+		return nil
+	}
+	p.turned.Add(1)
+	return rpctypes.ErrGRPCRequestTooManyRequests
 }
 
 // MatchKind matches commits that have an op of the kind. A commit can be told from

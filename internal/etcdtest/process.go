@@ -39,6 +39,9 @@ type Process struct {
 	leases  []clientv3.LeaseID // granted, oldest first
 	faults  []*fault           // armed, in this order
 
+	throttled atomic.Bool
+	turned    atomic.Int64 // away, while throttled
+
 	wakeups gate
 	watches atomic.Int64 // made
 }
@@ -156,6 +159,9 @@ func (p *Process) Expire() {
 
 // unary sees every single call, each attempt of the client.
 func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if err := p.turnAway(); err != nil {
+		return err
+	}
 	f := p.meets(req)
 	if f != nil && f.before {
 		return p.lose(f)
@@ -174,6 +180,9 @@ func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *
 
 // stream sees every stream when it is opened.
 func (p *Process) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if err := p.turnAway(); err != nil {
+		return nil, err
+	}
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil || method != etcdserverpb.Watch_Watch_FullMethodName {
 		return s, err

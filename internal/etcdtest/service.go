@@ -155,6 +155,7 @@ func (p *Process) Conformance() *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
+		Throttle:    p.Throttle,
 		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
 			p.Each((*servertest.Proxy).StallToServer)

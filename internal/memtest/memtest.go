@@ -73,7 +73,8 @@ func newService(ttl time.Duration, opts memory.Options) *conformance.Service {
 		Start:  func() error { svc.Start(); return nil },
 		Why: map[string]string{
 			"StopMember": "the service is one", "PauseMember": "the service is one",
-			"SlowReplies": "heartbeats take no time", "HoldRequests": "requests take no time",
+			"session/close-cut": "Close does not wait for a link",
+			"SlowReplies":       "heartbeats take no time", "HoldRequests": "requests take no time",
 		},
 		Watches: func() (int, error) { return svc.Stats().Watches, nil },
 		Stored: func() (keys, bytes int, err error) {
@@ -105,6 +106,7 @@ func client(c *memory.Client) *conformance.Client {
 		LoseReply:   func(kind backend.OpKind) { c.LoseReply(memory.Kind(kind)) },
 		CutReply:    func(kind backend.OpKind) { c.CutReply(memory.Kind(kind)) },
 		LoseRequest: func(kind backend.OpKind) { c.LoseRequest(memory.Kind(kind)) },
+		Throttle:    c.Throttle,
 		HoldWakeups: c.HoldWakeups,
 	}
 }

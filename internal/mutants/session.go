@@ -191,6 +191,38 @@ func sessionMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "session given up where it is turned away",
+			Breaks: "A session ends when the service turns a commit away for now.",
+			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, turnedAway, err := promptly(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
+						return s.Commit(ctx, guards, ops...)
+					})
+					if turnedAway {
+						_ = s.Close(ctx)
+						return nil, backend.ErrSessionLost
+					}
+					return made, err
+				}
+			}),
+		},
+		{
+			Name:   "no pause where all is turned away",
+			Breaks: "A read that the service turns away for now is asked again at once.",
+			Rules:  map[string][]string{Backend: {"session/throttled"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					for {
+						e, turnedAway, err := promptly(ctx, s, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
+						if !turnedAway {
+							return e, err
+						}
+					}
+				}
+			}),
+		},
+		{
 			Name:   "close tells the service nothing",
 			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
 			Rules:  map[string][]string{Backend: {"session/close"}},
@@ -333,4 +365,19 @@ func (b *together) Open(ctx context.Context, o backend.OpenOptions) (backend.Ses
 		}
 		return err
 	}}, nil
+}
+
+// promptly calls, and does not wait for long where the service has turned the call away.
+func promptly[T any](ctx context.Context, s backend.Session, call func(context.Context) (T, error)) (v T, turnedAway bool, err error) {
+	soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+	defer cancel()
+	v, err = call(soon)
+	switch {
+	case soon.Err() == nil || ctx.Err() != nil:
+		return v, false, err
+	case s.State() == backend.Live:
+		return v, true, err
+	}
+	v, err = call(ctx)
+	return v, false, err
 }

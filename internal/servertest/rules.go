@@ -1,6 +1,9 @@
 package servertest
 
-import "sync"
+import (
+	"math"
+	"sync"
+)
 
 // Request is one request that a ZooKeeper client sent through a Proxy. A
 // connection's first message, the ConnectRequest, is one with OpConnect.
@@ -26,6 +29,7 @@ const (
 	dropReply
 	dropRequest
 	refuseReply
+	turnAway
 	holdReply
 	holdRequest
 )
@@ -101,6 +105,20 @@ func (p *Proxy) RefuseReply(match func(opcode int32, payload []byte) bool, code 
 	r := &rule{kind: refuseReply, match: matchOrAny(match), reports: make(chan Request, n), left: n, due: n, code: code}
 	p.rules.add(r)
 	return r.reports
+}
+
+// TurnAway has all requests that match answered with an error code, from now on, and keeps them
+// from the server, as a server does that throttles its clients. release ends it, and returns how
+// many there were. match is as for DropReply.
+func (p *Proxy) TurnAway(match func(opcode int32, payload []byte) bool, code int32) (release func() int) {
+	r := &rule{kind: turnAway, match: matchOrAny(match), code: code, left: math.MaxInt, due: math.MaxInt}
+	p.rules.add(r)
+	return func() int {
+		p.rules.remove(r)
+		p.rules.mu.Lock()
+		defer p.rules.mu.Unlock()
+		return math.MaxInt - r.left
+	}
 }
 
 // HoldReply holds back the replies to all requests that match, with everything

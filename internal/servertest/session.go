@@ -183,6 +183,9 @@ func (s *session) request(frame []byte) *item {
 	case holdRequest:
 		s.rules.report(r, req)
 		return &item{data: bytes.Clone(frame), hold: r.hold}
+	case turnAway:
+		s.pending = append(s.pending, exchange{r, req})
+		return &item{data: inPlaceOf(frame)}
 	default:
 		s.pending = append(s.pending, exchange{r, req})
 		return nil
@@ -220,7 +223,7 @@ func (s *session) reply(frame []byte) *item {
 	case holdReply:
 		s.rules.report(e.rule, e.req)
 		return &item{data: bytes.Clone(frame), hold: e.rule.hold}
-	case refuseReply:
+	case refuseReply, turnAway:
 		s.rules.report(e.rule, e.req)
 		return &item{data: refusal(frame, e.rule.code)}
 	}
@@ -240,6 +243,16 @@ func (s *session) abandon() {
 		s.rules.giveBack(e.rule)
 	}
 	s.lost, s.pending = nil, nil
+}
+
+// inPlaceOf is a request without an effect, whose reply comes when that of the other would.
+func inPlaceOf(request []byte) []byte {
+	const path, noWatch = "/", 0
+	frame := binary.BigEndian.AppendUint32(nil, 4+4+4+1+1)
+	frame = append(frame, request[4:8]...) // xid
+	frame = binary.BigEndian.AppendUint32(frame, uint32(OpExists))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(path)))
+	return append(append(frame, path...), noWatch)
 }
 
 // refusal is a reply without a body that says that the request was refused.

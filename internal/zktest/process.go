@@ -323,6 +323,23 @@ func (p *Process) CutReply(match func(int32, []byte) bool) {
 	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
 }
 
+// Throttle has the servers turn all requests of the process away, but those that they never do,
+// until release is called. It returns how many there were.
+func (p *Process) Throttle() (release func() int) {
+	const throttledOp = -127
+	match := func(opcode int32, _ []byte) bool {
+		return opcode != servertest.OpPing && opcode != servertest.OpConnect && opcode != servertest.OpClose
+	}
+	var each []func() int
+	p.Each(func(x *servertest.Proxy) { each = append(each, x.TurnAway(match, throttledOp)) })
+	return func() (n int) {
+		for _, release := range each {
+			n += release()
+		}
+		return n
+	}
+}
+
 // LoseRequest has the next request that matches lost.
 func (p *Process) LoseRequest(match func(int32, []byte) bool) {
 	once := p.once(match, nil)

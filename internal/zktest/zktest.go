@@ -174,6 +174,7 @@ func client(p *Process) *conformance.Client {
 			p.Each((*servertest.Proxy).StallToServer)
 			return func() { p.Each((*servertest.Proxy).Unstall) }
 		},
+		Throttle:    p.Throttle,
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 	}
 }
