@@ -44,16 +44,20 @@ func (h Heartbeat) String() string {
 const minPatience = 250 * time.Millisecond
 
 // patience is how long to wait for a server: at most, and no longer than a third of what is
-// left of the window, so that there is time to try others. It is no less than minPatience.
+// left of the window, so that there is time to try others. It is no less than minPatience, and
+// twice what answers have taken lately: others are as slow then, and a new link takes three answers.
 func (s *session) patience(most time.Duration) time.Duration {
-	return max(min(most, time.Until(s.window.Deadline())/3), minPatience)
+	left := time.Until(s.window.Deadline())
+	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left), minPatience)
 }
 
 // A round is where the heartbeats of one link have got to.
 type round struct {
 	gen  uint64
 	link *link
-	base time.Time // when the request was sent that the next heartbeat can confirm
+	// base is when the request was sent that the next heartbeat can confirm: the first one of
+	// the heartbeat before. due is half a tick after it was answered, or later.
+	base, due time.Time
 }
 
 // beat moves the trust window by what the leader and a quorum have confirmed, until
@@ -93,9 +97,10 @@ type round struct {
 // Nor is it proof of a quorum that zxids rise: acknowledgements that were on their way
 // for long may commit what was proposed long before.
 //
-// second is the vote, if there has been none since base, and it is the next round's
-// base. So the window is moved every quarter of the timeout to where it was a quarter
-// ago. A link begins with its handshake, for which the follower asks the leader, who
+// second is the vote, if there has been none since base. first is the next round's base: that
+// begins a quarter of the timeout after first was answered, not second, so that answers which
+// are slow cost the window less. So it is moved every quarter of the timeout to where it was
+// a quarter ago. A link begins with its handshake, for which the follower asks the leader, who
 // notes the session then. A sync follows on the same way: once it is answered, the leader
 // has noted the session, and the handshake needs no first and second, but a vote. The
 // first link's handshake makes the session, which is a vote. (A local session is made
@@ -129,7 +134,7 @@ func (s *session) beat(r round, refused int) {
 	wait := s.ttl / 4
 	switch {
 	case err == nil:
-		refused = 0
+		refused, wait = 0, time.Until(next.due)
 	case s.ctx.Err() != nil:
 		return
 	case errors.Is(err, errNewLink):
@@ -150,18 +155,25 @@ func (s *session) round(r round) (next round, err error) {
 		return s.greet(r.gen)
 	}
 	next = r
-	if _, err = s.beatOnce(r.gen, s.askLeader); err != nil {
-		return next, err
+	if err = s.askFirst(&next); err != nil {
+		return r, err
 	}
 	ask := s.vote
 	if s.voted(r.link, r.base) {
 		ask = s.askLeader
 	}
-	if next.base, err = s.beatOnce(r.gen, ask); err != nil {
-		return next, err
+	if _, err = s.beatOnce(r.gen, ask); err != nil {
+		return r, err
 	}
 	s.window.Extend(r.base)
 	return next, nil
+}
+
+// askFirst has the leader answer, which the next heartbeat can confirm.
+func (s *session) askFirst(r *round) (err error) {
+	r.base, err = s.beatOnce(r.gen, s.askLeader)
+	r.due = time.Now().Add(s.ttl / 4)
+	return err
 }
 
 // greet waits for a link later than the one given, confirms its handshake, and returns
@@ -171,11 +183,11 @@ func (s *session) greet(after uint64) (r round, err error) {
 		return r, err
 	}
 	link := s.pin.current()
-	if r.base, err = s.beatOnce(r.gen, s.askLeader); err != nil {
+	if err = s.askFirst(&r); err != nil {
 		return r, err
 	}
 	if !link.opened && !s.voted(link, link.askedAt) {
-		if r.base, err = s.beatOnce(r.gen, s.vote); err != nil {
+		if _, err = s.beatOnce(r.gen, s.vote); err != nil {
 			return r, err
 		}
 	}
@@ -232,6 +244,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	if now, _ := s.linked(); now != gen {
 		return time.Time{}, errNewLink // it may have been answered on the new one
 	}
+	s.took.Store(max(int64(time.Since(sent)), s.took.Load()/2))
 	return sent, nil
 }
 

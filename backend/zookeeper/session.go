@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -54,6 +55,8 @@ type session struct {
 	id     string
 	ttl    time.Duration
 	window *backend.Window
+
+	took atomic.Int64 // by the slowest of the latest heartbeats, in nanoseconds
 
 	mu      sync.Mutex
 	state   backend.State
