@@ -16,7 +16,9 @@
 //
 //  1. Pinned. Everything a Session does, it does in the service's session it was
 //     opened with. Once that is over the Session is Lost for good: it never
-//     carries on in a new one, and it never revives.
+//     carries on in a new one, and it never revives. A commit that makes an ephemeral
+//     entry, or is guarded by one of the session's, is not done after the session's end,
+//     however late its request arrives. Others may be, on some services.
 //  2. Trust window. [Session.Deadline] is the instant at which the last
 //     acknowledged heartbeat was SENT, plus the timeout the server GRANTED, minus
 //     a margin, on the monotonic clock. At that instant the session becomes Lost

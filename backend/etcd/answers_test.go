@@ -106,13 +106,19 @@ func TestOddAnswers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
-// Answers that stay odd are told after a session timeout, on a session that lives.
+// Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
+// leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
-	var stays atomic.Bool
+	var stays, hangs atomic.Bool
 	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-				if _, ok := req.(*pb.TxnRequest); ok && stays.Load() {
+				_, ok := req.(*pb.TxnRequest)
+				switch {
+				case ok && hangs.Load():
+					<-ctx.Done()
+					return status.FromContextError(ctx.Err()).Err()
+				case ok && stays.Load():
 					return rpctypes.ErrGRPCRequestTooManyRequests
 				}
 				return invoke(ctx, method, req, reply, cc, opts...)
@@ -124,6 +130,12 @@ func TestOddAnswersThatStay(t *testing.T) {
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
+	f.state(backend.Live)
+	hangs.Store(true)
+	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	_, err = f.s.List(f.ctx, f.dir)
+	require.ErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
 }
 

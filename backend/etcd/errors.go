@@ -45,7 +45,7 @@ type meaning struct {
 	class class
 	as    error // nil: none of the contract's
 	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers (see bout): while heartbeats succeed nobody else would tell.
+	// timeout of such answers, or of none (see bout): while heartbeats succeed nobody else would tell.
 	stop bool
 }
 
@@ -224,7 +224,7 @@ func answerError(err error) error {
 	return err
 }
 
-// A bout is a series of requests that were answered, and not with what was asked for.
+// A bout is a series of requests that were not answered with what was asked for.
 type bout struct {
 	began time.Time
 	n     int
@@ -236,8 +236,8 @@ const fewest = 5
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
 // without heartbeats.
 func (b *bout) over(s *session, err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false // no answer: if there is none to heartbeats either, the session is lost
+	if errors.Is(err, context.Canceled) {
+		return false // by ctx, or by the end of the session
 	}
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
