@@ -75,6 +75,23 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
+// A leader whose disk stalls answers heartbeats, and no write. That is told after a session timeout.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Txn(request, body) != nil {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		}
+		return send()
+	})
+	_, err := f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.NoError(t, f.ctx.Err())
+	assert.NotEqual(t, backend.Lost, f.s.State())
+}
+
 // An agent that takes no more connections says so with 429, for which the error has
 // the remedy.
 func TestTooManyConnections(t *testing.T) {

@@ -85,7 +85,7 @@ func final(status int) bool {
 // says that there are too many requests is in touch, and wants no more of them.
 func speechless(err error) bool { return transient(err) && code(err) != http.StatusTooManyRequests }
 
-// A bout is a series of requests that were answered, and not with what was asked for.
+// A bout is a series of requests that were not answered with what was asked for.
 // While heartbeats succeed nobody else would tell the caller that it gets no further.
 type bout struct {
 	began time.Time // zero: none that counts
@@ -109,14 +109,11 @@ func (b *bout) tell(s *session) {
 }
 
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
-// without heartbeats. Where nobody answers the session's window is what ends it.
+// without heartbeats.
 //
 // Where it is connections that are short, it is over at once: what waits has them, so that
 // waiting does not help, and each further try may take the one that heartbeats need.
 func (b *bout) over(s *session, err error) bool {
-	if code(err) == 0 {
-		return false
-	}
 	b.note(err)
 	if b.began.IsZero() {
 		b.began = time.Now()
@@ -160,7 +157,7 @@ func answerError(err error) error {
 	case http.StatusBadRequest:
 		return as(backend.ErrBadKey, err)
 	}
-	if code(err) != 0 && transient(err) {
+	if transient(err) {
 		return as(backend.ErrUnavailable, err)
 	}
 	return err
