@@ -170,6 +170,7 @@ func TestStandsStill(t *testing.T) {
 		return
 	}
 	t.Run("process", func(t *testing.T) {
+		t.Parallel() // it mostly waits
 		report, said := reportOf(t, "process", "^list$/^await$")
 		if len(report.Results) != 1 || report.Count(conformance.Failed) != 1 || report.Void() != attempt.Most {
 			t.Errorf("%v", report)
@@ -181,6 +182,7 @@ func TestStandsStill(t *testing.T) {
 		}
 	})
 	t.Run("server", func(t *testing.T) {
+		t.Parallel()
 		report, said := reportOf(t, "server", "^(list|await)$")
 		if report.Count(conformance.Failed) > 0 || report.Void() == 0 {
 			t.Errorf("%v\n%s", report, said)

@@ -135,6 +135,7 @@ const (
 // processors, and most where they run without the race detector.
 const (
 	many = "-parallel=12"
+	more = "-parallel=18"
 	most = "-parallel=24"
 )
 
@@ -210,7 +211,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
-	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})
+	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{more}, combinations: raced(service, turn)})
 	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=4"}, run: clusters})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3"}, run: crowds})
 	if service == "" {
