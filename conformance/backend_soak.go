@@ -171,9 +171,9 @@ const (
 	// soakBytes may be kept for each look, though nothing should be: the least that one
 	// could keep, a word in a list, is no more than noise.
 	soakBytes = 48
-	// soakLinkCount links are measured at most. The first without growth will do: the more
-	// there are, the less does it matter what else in the process grows and shrinks.
-	soakLinkCount = 16
+	// soakLinkCount links are measured at most, and soakLinkLeast in any case. The more there
+	// are, the less does it matter what else in the process grows and shrinks.
+	soakLinkCount, soakLinkLeast = 16, 3
 )
 
 func soakLinks(r *run) {
@@ -203,11 +203,11 @@ func soakLinks(r *run) {
 	look()
 	again() // which fills what is bounded
 	heap := []int64{heapInUse()}
-	for range soakLinkCount {
+	for n := range soakLinkCount {
 		again()
 		heap = append(heap, heapInUse())
 		// Much less tells nothing either: what a link has left behind may go with the next one.
-		if by := slope(heap); max(by, -by) < soakKeys*soakBytes {
+		if by := slope(heap); n+1 >= soakLinkLeast && max(by, -by) < soakKeys*soakBytes {
 			return
 		}
 	}
