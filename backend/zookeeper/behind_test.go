@@ -15,7 +15,7 @@ import (
 // A server that is behind does not have a directory that was just made by way of another
 // server. A commit is decided by the leader, and finds it.
 func TestCreateInANewDirectory(t *testing.T) {
-	svc := zktest.Ensemble(t).Service(ensembleTTL)(t)
+	svc := zktest.Ensemble(t).Service(ttl)(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var sessions []backend.Session

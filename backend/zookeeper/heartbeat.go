@@ -48,7 +48,7 @@ const minPatience = 250 * time.Millisecond
 // twice what answers have taken lately: others are as slow then, and a new link takes three answers.
 func (s *session) patience(most time.Duration) time.Duration {
 	left := time.Until(s.window.Deadline())
-	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left), minPatience)
+	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left/2), minPatience)
 }
 
 // A round is where the heartbeats of one link have got to.
@@ -233,6 +233,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	case err == nil:
 	case ctx.Err() != nil && s.ctx.Err() == nil:
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.id)
+		s.took.Store(0) // of a server that may be frozen
 		s.pin.cut()
 		return time.Time{}, err
 	case transient(err):

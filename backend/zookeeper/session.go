@@ -60,11 +60,12 @@ type session struct {
 
 	mu      sync.Mutex
 	state   backend.State
-	gen     uint64        // counts links on which the session was live
-	hasLink bool          // it has one now
-	changed chan struct{} // closed and replaced at each change of state or gen
-	cause   error         // why it was lost
-	abort   chan struct{} // closed when it does not wait any more
+	gen     uint64          // counts links on which the session was live
+	hasLink bool            // it has one now
+	changed chan struct{}   // closed and replaced at each change of state or gen
+	cause   error           // why it was lost
+	abort   context.Context // ends when it does not wait any more
+	stop    context.CancelFunc
 	calls   sync.WaitGroup
 	timer   *time.Timer // of the next heartbeat, or nil
 
@@ -85,11 +86,11 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		opened:  make(chan struct{}),
 		done:    make(chan struct{}),
 		changed: make(chan struct{}),
-		abort:   make(chan struct{}),
 		state:   backend.Suspended,
 	}
 	s.dialing, s.stopDialing = context.WithCancelCause(context.Background())
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.abort, s.stop = context.WithCancel(context.Background())
 	s.pin = &pin{
 		granted:  s.granted,
 		answered: s.answered,
@@ -331,73 +332,71 @@ func (s *session) shutdown(cause error) {
 		s.pin.stop(errClosed)
 		s.stopDialing(errClosed)
 	}
-	grace := time.NewTimer(closeGrace)
+	patience := closeGrace
+	if cause != errClosed {
+		patience = time.Second // it is only for the entries to go somewhat sooner
+	}
+	limit, cancel := context.WithTimeout(s.abort, patience)
 	if cause == errClosed && s.isOpen() {
-		s.awaitLink(grace.C)
+		s.pin.leave()
+		if s.awaitLink(limit) {
+			cancel() // there is nothing to close any more
+		}
 	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.
-	closed := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
-		s.conn.Close() // bounded: three seconds at most
-		close(closed)
+		defer close(ended)
+		s.conn.Close() // two seconds at most
+		for range s.events {
+			// The client library closes it when its loop has ended.
+		}
 	}()
 	select {
 	case <-s.pin.acked:
 		s.mu.Lock()
 		s.confirms = true
 		s.mu.Unlock()
-	case <-closed:
-	case <-s.abort:
-	case <-grace.C:
+	case <-ended:
+	case <-limit.Done():
 	}
-	grace.Stop()
+	cancel()
 	s.hosts.close()
 	s.stopDialing(errClosed)
 	s.pin.kill(errClosed)
-	<-closed
-	for range s.events {
-		// The client library closes it when its loop has ended.
-	}
+	<-ended
 	s.calls.Wait()
+	s.stop()
 	close(s.done)
 }
 
 // awaitLink waits for a link on which the session can be closed: the client library makes no
-// other once it has been told to close.
-func (s *session) awaitLink(limit <-chan time.Time) {
+// other once it has been told to close. It tells whether the session has been found to be over.
+func (s *session) awaitLink(ctx context.Context) (over bool) {
 	for {
 		s.mu.Lock()
-		ready, changed := s.hasLink || s.confirms, s.changed
+		found, ready, changed := s.confirms, s.hasLink, s.changed
 		s.mu.Unlock()
-		if ready {
-			return
+		if found || ready || ctx.Err() != nil {
+			return found
 		}
 		select {
 		case <-changed:
-		case <-s.abort:
-			return
-		case <-limit:
-			return
+		case <-ctx.Done():
 		}
 	}
 }
 
-// Close implements backend.Session. The client library closes a session in three
-// seconds at most; where the server cannot be reached, the entries live on until
+// Close implements backend.Session. It tries for three seconds, and takes two more at
+// most; where no server can be reached, the entries live on until
 // the session times out, and the error says so.
 func (s *session) Close(ctx context.Context) error {
 	s.lose(errClosed)
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		s.mu.Lock()
-		select {
-		case <-s.abort:
-		default:
-			close(s.abort)
-		}
-		s.mu.Unlock()
+		s.stop()
 		// What is left ends by itself: nothing of it waits for the network now.
 		return fmt.Errorf("zookeeper: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}

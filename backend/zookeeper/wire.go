@@ -21,6 +21,7 @@ const (
 	opSetACL     = 7
 	opChildren   = 12 // getChildren2
 	opMulti      = 14
+	opPing       = 11
 	opAuth       = 100
 	opSetWatches = 101
 	xidEvent     = -1
@@ -68,6 +69,7 @@ type pin struct {
 	session int64 // 0 until the first is granted
 	zxid    int64 // the newest that was answered
 	refuse  error // set once no link may be made any more
+	leaving bool  // new links are only for closing the session
 	links   map[*link]struct{}
 	link    *link         // the last one that was greeted
 	acked   chan struct{} // closed when the server has answered a close request
@@ -80,6 +82,13 @@ func (p *pin) stop(err error) {
 	if p.refuse == nil {
 		p.refuse = err
 	}
+}
+
+// leave has all links that are made from now on be for closing the session only.
+func (p *pin) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
 }
 
 // kill closes all links, and refuses new ones.
@@ -127,6 +136,7 @@ func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 		p.links = make(map[*link]struct{})
 	}
 	p.links[l] = struct{}{}
+	l.leaving = p.leaving
 	return l, nil
 }
 
@@ -136,6 +146,7 @@ type link struct {
 	net.Conn
 	pin     *pin
 	greetBy time.Time // until then the session has to be granted
+	leaving bool      // nothing passes but what it takes to close the session
 
 	// The writer's.
 	asked    bool              // the connect request has passed
@@ -200,6 +211,9 @@ func (l *link) Write(p []byte) (int, error) {
 	if !l.asked {
 		return l.writeConnect(p, now)
 	}
+	if l.leaving && l.late(p) {
+		return len(p), nil // and the client library answers it when it ends
+	}
 	if err := l.track(p, now); err != nil {
 		return 0, err
 	}
@@ -211,6 +225,19 @@ func (l *link) Write(p []byte) (int, error) {
 		_ = l.Conn.Close()
 	}
 	return len(p), nil
+}
+
+// late tells whether p is a request that was still queued when the session was closed. The client
+// library writes each at once.
+func (l *link) late(p []byte) bool {
+	if l.headLen > 0 || l.bodyLeft > 0 || len(p) < requestHead || int(binary.BigEndian.Uint32(p)) != len(p)-4 {
+		return false
+	}
+	switch int32(binary.BigEndian.Uint32(p[8:])) {
+	case opClose, opAuth, opPing, opSetWatches:
+		return false
+	}
+	return true
 }
 
 // track notes the requests that begin in a part of the stream.
