@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -41,13 +42,20 @@ func (b spoilt) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessio
 // trySpoilt runs the backends' suite on a real server, as a child; its rules fail.
 func trySpoilt(t *testing.T, path string, opened func(servers *etcdtest.Servers, p *etcdtest.Process)) {
 	servers := etcdtest.Single(t)
+	tryOn(t, path, servers, func(p *etcdtest.Process) backend.Backend {
+		return spoilt{p.Backend, func() { opened(servers, p) }}
+	})
+}
+
+// tryOn runs the backends' suite with the backend that worsen makes of each process's.
+func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *etcdtest.Process) backend.Backend) {
 	newService := servers.Service(etcdTTL)
 	report := conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
 		svc := newService(t)
 		svc.Client = func(t testing.TB) *conformance.Client {
 			p := etcdtest.NewProcess(t, servers.Addrs(), nil)
 			c := p.Conformance()
-			c.Backend = spoilt{p.Backend, func() { opened(servers, p) }}
+			c.Backend = worsen(p)
 			return c
 		}
 		return svc
@@ -188,4 +196,58 @@ func TestStandsStill(t *testing.T) {
 			t.Errorf("%v\n%s", report, said)
 		}
 	})
+}
+
+// A wrong session is one of a real server with a window that counts from the answers, and of whose
+// commits some are done after its end.
+type wrongSession struct {
+	backend.Session
+	first time.Time       // its deadline when it was opened
+	after backend.Session // does what this one has not
+}
+
+func (s wrongSession) Deadline() time.Time {
+	d := s.Session.Deadline()
+	if d.After(s.first) {
+		d = d.Add(etcdTTL / 8)
+	}
+	return d
+}
+
+func (s wrongSession) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	made, err := s.Session.Commit(ctx, guards, ops...)
+	// Only where the rule sees it at once, and does not wait for it to pass.
+	if errors.Is(err, backend.ErrSessionLost) && ops[0].Kind == backend.OpSet {
+		return s.after.Commit(ctx, nil, ops...)
+	}
+	return made, err
+}
+
+type wrongBackend struct {
+	backend.Backend
+	other backend.Backend // with links of its own
+}
+
+func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	after, err := b.other.Open(ctx, o)
+	return wrongSession{s, s.Deadline(), after}, err
+}
+
+// What no mutant on memory breaks, as its messages do not linger, a backend on a server does.
+func TestLateMessagesAreFound(t *testing.T) {
+	if path, child := os.LookupEnv(envReport); child {
+		servers := etcdtest.Single(t)
+		tryOn(t, path, servers, func(p *etcdtest.Process) backend.Backend {
+			return wrongBackend{p.Backend, etcdtest.NewProcess(t, servers.Addrs(), nil).Backend}
+		})
+		return
+	}
+	report, said := reportOf(t, "", "^session$/^(slow-replies|late-requests)$")
+	if len(report.Results) != 2 || report.Count(conformance.Failed) != 2 || report.Void() > 0 {
+		t.Errorf("%v\n%s", report, said)
+	}
 }
