@@ -105,6 +105,7 @@ func (s *session) awaitLive(ctx context.Context) error {
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
 	var refused bout
 	for pause := newPause(); ; {
+		refused.pauses(s)
 		if err := s.awaitLive(ctx); err != nil {
 			var zero T
 			return zero, err

@@ -121,6 +121,11 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 			refusal(response.Errors[0]), slotDir)
 	case err != nil && unsent(err):
 		c.s.giveSlot(t)
+		given := c.bout.over(c.s, err)
+		c.bout.tell(c.s)
+		if given {
+			return nil, false, answerError(err)
+		}
 		return nil, false, nil
 	case err != nil && code(err) != 0 && !transient(err):
 		c.s.giveSlot(t)
@@ -293,6 +298,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
 	for pause := newPause(); ; {
+		c.bout.pauses(s)
 		err := s.awaitLive(ctx)
 		var p *plan
 		if err == nil {
@@ -307,11 +313,9 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 				return nil
 			case err == nil:
 				err = c.refused(p, response.Errors)
-			case code(err) != 0 && (!transient(err) || c.bout.over(s, err)):
+			case !transient(err) || c.bout.over(s, err):
 				c.bout.tell(s)
 				return answerError(err)
-			case !transient(err):
-				return err
 			default:
 				c.bout.tell(s)
 				err = nil

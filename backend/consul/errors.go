@@ -88,7 +88,8 @@ func speechless(err error) bool { return transient(err) && code(err) != http.Sta
 // A bout is a series of requests that were not answered with what was asked for.
 // While heartbeats succeed nobody else would tell the caller that it gets no further.
 type bout struct {
-	began time.Time // zero: none that counts
+	began time.Time
+	n     int
 	said  bool
 	news  error // its first refusal, until it is told
 }
@@ -115,11 +116,22 @@ func (b *bout) tell(s *session) {
 // waiting does not help, and each further try may take the one that heartbeats need.
 func (b *bout) over(s *session, err error) bool {
 	b.note(err)
-	if b.began.IsZero() {
+	if b.n++; b.n == 1 {
 		b.began = time.Now()
 	}
-	return crowded(err) || time.Since(b.began) > s.lease.timeout
+	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout
 }
+
+// pauses is for a session that is out of touch: then its window is what ends it, and nothing
+// counts that was before.
+func (b *bout) pauses(s *session) {
+	if s.State() != backend.Live {
+		b.n = 0
+	}
+}
+
+// fewest is how many requests make a bout: a few links that broke are none.
+const fewest = 5
 
 // crowded tells whether the agent takes no more connections from this address.
 func crowded(err error) bool {

@@ -104,6 +104,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 	fence := newNonce()
 	var refused bout
 	for pause := newPause(); ; {
+		refused.pauses(s)
 		p, err := s.pair(ctx, t.key)
 		switch {
 		case err != nil:

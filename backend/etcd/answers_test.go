@@ -109,13 +109,15 @@ func TestOddAnswers(t *testing.T) {
 // Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var stays, hangs atomic.Bool
 	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				_, ok := req.(*pb.TxnRequest)
+				_, put := req.(*pb.PutRequest) // which looks what became of a commit
 				switch {
-				case ok && hangs.Load():
+				case (ok || put) && hangs.Load():
 					<-ctx.Done()
 					return status.FromContextError(ctx.Err()).Err()
 				case ok && stays.Load():
@@ -133,9 +135,12 @@ func TestOddAnswersThatStay(t *testing.T) {
 	f.state(backend.Live)
 	hangs.Store(true)
 	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.NotErrorIs(t, err, backend.ErrUnavailable) // which says that nothing was written
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	f.state(backend.Live)
 }
 

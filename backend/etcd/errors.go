@@ -215,8 +215,11 @@ func is(err, target error) bool {
 
 // answerError is the error of a call that gives up on an answer.
 func answerError(err error) error {
-	if err == nil {
+	switch {
+	case err == nil:
 		return nil
+	case errors.Is(err, context.DeadlineExceeded): // the request's own
+		return fmt.Errorf("%w: no answer in time (%v)", down, err)
 	}
 	if m := mean(err); m.as != nil {
 		return as(m.as, err)
