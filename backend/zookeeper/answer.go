@@ -38,7 +38,7 @@ func (l *link) connected(frame []byte) error {
 		p.expired()
 		return errUnpinned
 	}
-	l.opened = p.session == 0
+	l.opened, l.leaving = p.session == 0, p.leaving
 	p.session, p.link = id, l
 	p.mu.Unlock()
 	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {

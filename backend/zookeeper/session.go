@@ -275,6 +275,7 @@ func (s *session) loseLocked(cause error) {
 	}
 	s.state = backend.Lost
 	s.cause = cause
+	s.pin.leave()
 	if s.window != nil {
 		s.window.Stop()
 	}
@@ -338,7 +339,6 @@ func (s *session) shutdown(cause error) {
 	}
 	limit, cancel := context.WithTimeout(s.abort, patience)
 	if cause == errClosed && s.isOpen() {
-		s.pin.leave()
 		if s.awaitLink(limit) {
 			cancel() // there is nothing to close any more
 		}

@@ -84,7 +84,7 @@ func (p *pin) stop(err error) {
 	}
 }
 
-// leave has all links that are made from now on be for closing the session only.
+// leave has all links that are greeted from now on be for closing the session only.
 func (p *pin) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,7 +136,6 @@ func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 		p.links = make(map[*link]struct{})
 	}
 	p.links[l] = struct{}{}
-	l.leaving = p.leaving
 	return l, nil
 }
 
@@ -146,7 +145,6 @@ type link struct {
 	net.Conn
 	pin     *pin
 	greetBy time.Time // until then the session has to be granted
-	leaving bool      // nothing passes but what it takes to close the session
 
 	// The writer's.
 	asked    bool              // the connect request has passed
@@ -164,7 +162,8 @@ type link struct {
 	skip      int    // bytes of that answer, which nobody gets
 
 	// Set before the link is greeted.
-	opened bool // the session was made on it
+	opened  bool // the session was made on it
+	leaving bool // nothing passes but what it takes to close the session
 
 	mu          sync.Mutex // guards the rest
 	askedAt     time.Time  // set before the link is greeted
