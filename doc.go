@@ -39,6 +39,8 @@
 //
 // [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads.
 // [Remove] removes what an election leaves when its candidates have gone.
+// docs/candidate.svg draws the states of a candidate, with the hooks and the errors on
+// the way.
 //
 // Strategies are in strategy/…, coordination services in backend/…, and the suites
 // that prove each combination in conformance.
