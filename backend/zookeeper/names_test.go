@@ -75,6 +75,8 @@ func TestPitfall12ForeignNames(t *testing.T) {
 	assert.Equal(t, good, names[0].text)
 }
 
+// FuzzParseName holds that a name is taken for an entry's only if, written anew, it is the same to
+// the byte.
 func FuzzParseName(f *testing.F) {
 	f.Add(entryName(1, 5))
 	f.Add(entryName(1, math.MinInt32))

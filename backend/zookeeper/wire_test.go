@@ -275,6 +275,8 @@ func TestWireVotes(t *testing.T) {
 	assert.Equal(t, e.epochs[0], epoch)
 }
 
+// FuzzWire holds that answers of any bytes, in whatever pieces, do not crash the process, and that no
+// more answers are counted than requests were sent.
 func FuzzWire(f *testing.F) {
 	f.Add(join(connectResponse(5, 4000), answerTo(1, 0), answerTo(-2, 0), answerTo(3, 0, 0, 0, 0, 5, 0)), uint8(3))
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {

@@ -200,6 +200,8 @@ func TestText(t *testing.T) {
 	}
 }
 
+// FuzzLoad holds that a file of any bytes is refused, or read to a history that can be checked, and
+// saved and loaded again as it was.
 func FuzzLoad(f *testing.F) {
 	var all bytes.Buffer
 	for _, c := range cases {

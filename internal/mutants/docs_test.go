@@ -10,22 +10,22 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs/proof.md")
+var update = flag.Bool("update", false, "write the tables of README.md")
 
 const (
-	doc       = "../../docs/proof.md"
-	unbrokens = "| rule without a mutant | why |\n|---|---|\n"
-	mutants   = "\n| mutant | what it does wrong | the rules that have to find it |\n|---|---|---|\n"
+	readme = "README.md"
+	proof  = "../../docs/proof.md" // gives the counts only
+	marker = "<!-- TestDocs writes the rest of this page. -->\n"
 )
 
-// tables are those of docs/proof.md.
+// tables are all of README.md that stands behind the marker.
 func tables() string {
 	var b strings.Builder
-	b.WriteString(unbrokens)
+	b.WriteString("\n## Rules that no mutant breaks\n\n| rule | why |\n|---|---|\n")
 	for _, rule := range slices.Sorted(maps.Keys(unbroken)) {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", rule, unbroken[rule])
 	}
-	b.WriteString(mutants)
+	fmt.Fprintf(&b, "\n## The %d mutants\n\n| mutant | what it does wrong | the rules that have to find it |\n|---|---|---|\n", len(All()))
 	for _, m := range All() {
 		var found []string
 		for _, suite := range suites {
@@ -38,28 +38,35 @@ func tables() string {
 	return b.String()
 }
 
-// TestDocs checks that docs/proof.md tells of all mutants as they are.
+// TestDocs checks that README.md tells of all mutants as they are, and docs/proof.md of their
+// number.
 func TestDocs(t *testing.T) {
-	text, err := os.ReadFile(doc)
+	text, err := os.ReadFile(readme)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(text), unbrokens)
+	before, _, ok := strings.Cut(string(text), marker)
 	if !ok {
-		t.Fatalf("%s has no table that begins with %q", doc, unbrokens)
+		t.Fatalf("%s has no line %q", readme, marker)
 	}
-	after := "" // the tables end where the next section begins
-	if i := strings.Index(rest, "\n## "); i >= 0 {
-		after = rest[i:]
-	}
-	want := before + tables() + after
+	want := before + marker + tables()
 	switch {
 	case want == string(text):
 	case *update:
-		if err := os.WriteFile(doc, []byte(want), 0o644); err != nil {
+		if err := os.WriteFile(readme, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("%s does not tell of the mutants as they are: go test ./internal/mutants -run TestDocs -args -update", doc)
+		t.Errorf("%s does not tell of the mutants as they are: go test ./internal/mutants -run TestDocs -args -update", readme)
+	}
+
+	text, err = os.ReadFile(proof)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, count := range []string{fmt.Sprintf("There are %d mutants.", len(All())), fmt.Sprintf("%d rules have no mutant", len(unbroken))} {
+		if !strings.Contains(string(text), count) {
+			t.Errorf("%s does not say %q", proof, count)
+		}
 	}
 }

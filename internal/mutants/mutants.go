@@ -4,7 +4,7 @@
 //
 // A mutant is a wrapper: it makes its fault from outside, over any backend or
 // strategy that is right. The tests of this package run the suites on every mutant,
-// and check that the rules that it breaks fail.
+// and check that the rules that it breaks fail. README.md lists them.
 package mutants
 
 import (
