@@ -37,6 +37,8 @@
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})
 //
+// docs/start.md is a tutorial: from nothing to a job that runs once, with its test.
+//
 // [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads.
 // [Remove] removes what an election leaves when its candidates have gone.
 // docs/candidate.svg draws the states of a candidate, with the hooks and the errors on

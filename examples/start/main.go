@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+func main() {
+	if err := run(); err != nil {
+		slog.Error("failed", "err", err)
+		os.Exit(1)
+	}
+}
+
+func run() (err error) {
+	host, _ := os.Hostname() // without one, the process id has to do
+	url := flag.String("backend", "mem://", dial.Usage)
+	election := flag.String("election", "/jobs/report", "path of the election: one per job")
+	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	b, err := dial.Open(ctx, *url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }() // after the elector
+	return stand(ctx, b, *election, *id, work)
+}
+
+// stand is one candidate, until ctx ends. While it leads, it does the job.
+func stand(ctx context.Context, b backend.Backend, election, id string, job func(context.Context, *elector.Term) error) error {
+	e, err := elector.New(elector.Config{
+		Backend: b, Strategy: fair.New(), Election: election, ID: id, Logger: slog.Default(),
+	})
+	if err != nil {
+		return err
+	}
+	err = elector.Run(ctx, e, job)
+	slog.Info("shutting down", "why", err)
+	if errors.Is(err, context.Canceled) {
+		err = nil // a signal: Run has returned after the job had stopped
+	}
+	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
+	defer cancel()
+	return errors.Join(err, e.Close(closing))
+}
+
+// work is what only the leader may do: here a line per second.
+func work(ctx context.Context, t *elector.Term) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+		if !t.Valid() {
+			continue // it was frozen for too long; ctx ends in a moment
+		}
+		slog.Info("report written", "token", t.Token())
+	}
+}
