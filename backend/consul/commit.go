@@ -121,9 +121,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 			refusal(response.Errors[0]), slotDir)
 	case err != nil && unsent(err):
 		c.s.giveSlot(t)
-		given := c.bout.over(c.s, err)
-		c.bout.tell(c.s)
-		if given {
+		if c.bout.ends(c.s, err) {
 			return nil, false, answerError(err)
 		}
 		return nil, false, nil
@@ -173,9 +171,7 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 	}
 	if index == 0 { // not done, and never will be
 		s.giveSlot(t)
-		given := why != nil && c.bout.over(s, why)
-		c.bout.tell(s)
-		if given {
+		if why != nil && c.bout.ends(s, why) {
 			return nil, false, answerError(why)
 		}
 		return nil, false, nil // once more
@@ -313,11 +309,9 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 				return nil
 			case err == nil:
 				err = c.refused(p, response.Errors)
-			case !transient(err) || c.bout.over(s, err):
-				c.bout.tell(s)
+			case !transient(err) || c.bout.ends(s, err):
 				return answerError(err)
 			default:
-				c.bout.tell(s)
 				err = nil
 			}
 		}

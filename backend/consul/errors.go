@@ -122,6 +122,13 @@ func (b *bout) over(s *session, err error) bool {
 	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout
 }
 
+// ends is over, and logs. Caller holds no lock.
+func (b *bout) ends(s *session, err error) bool {
+	given := b.over(s, err)
+	b.tell(s)
+	return given
+}
+
 // pauses is for a session that is out of touch: then its window is what ends it, and nothing
 // counts that was before.
 func (b *bout) pauses(s *session) {
