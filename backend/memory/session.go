@@ -198,11 +198,12 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		}
 		n.svc.mu.Lock()
 		lost, inTouch := n.now() == backend.Lost, n.inTouch()
-		turnedAway := inTouch && !intercept && n.client.throttled && step.Kind != StepWake
-		if turnedAway {
+		arrives := inTouch && !intercept
+		turnedAway := arrives && n.client.throttled && step.Kind != StepWake
+		switch {
+		case turnedAway:
 			n.client.turned++
-		}
-		if inTouch && !intercept && !turnedAway {
+		case arrives:
 			return nil
 		}
 		moved := n.onMove()
