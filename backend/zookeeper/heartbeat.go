@@ -44,8 +44,9 @@ func (h Heartbeat) String() string {
 const minPatience = 250 * time.Millisecond
 
 // patience is how long to wait for a server: at most, and no longer than a third of what is
-// left of the window, so that there is time to try others. It is no less than minPatience, and
-// twice what answers have taken lately: others are as slow then, and a new link takes three answers.
+// left of the window, so that there is time to try others; or twice what answers have taken
+// lately, up to half of what is left: others are as slow then, and a new link takes three
+// answers. It is no less than minPatience.
 func (s *session) patience(most time.Duration) time.Duration {
 	left := time.Until(s.window.Deadline())
 	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left/2), minPatience)

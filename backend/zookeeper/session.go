@@ -338,10 +338,8 @@ func (s *session) shutdown(cause error) {
 		patience = time.Second // it is only for the entries to go somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(s.abort, patience)
-	if cause == errClosed && s.isOpen() {
-		if s.awaitLink(limit) {
-			cancel() // there is nothing to close any more
-		}
+	if cause == errClosed && s.isOpen() && s.awaitLink(limit) {
+		cancel() // there is nothing to close any more
 	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.
