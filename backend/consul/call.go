@@ -114,9 +114,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 		if err == nil && s.ctx.Err() != nil {
 			return v, s.lostError()
 		}
-		given := !transient(err) || refused.over(s, err)
-		refused.tell(s)
-		if given {
+		if !transient(err) || refused.ends(s, err) {
 			if err != nil {
 				err = answerError(err)
 			}
