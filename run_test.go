@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,4 +207,68 @@ func TestNotFounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A process that was frozen may look at its term before the term's timer runs.
+func TestATermThatIsNotValidHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &overdue{Backend: memory.New(memory.Options{}).Client("")}
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), ID: "anna", Election: "/election"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = e.Close(t.Context()) }()
+		looks := []struct {
+			name string
+			look func(*elector.Term)
+		}{
+			{"Valid", func(term *elector.Term) {
+				if term.Valid() {
+					t.Error("valid after the deadline")
+				}
+			}},
+			{"Resign", func(term *elector.Term) { _ = term.Resign(t.Context()) }},
+		}
+		for _, l := range looks {
+			term, err := e.Campaign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !term.Valid() {
+				t.Fatal("not valid at its beginning")
+			}
+			b.passed.Store(true)
+			l.look(term)
+			if cause := context.Cause(term.Context()); !errors.Is(cause, elector.ErrSessionLost) {
+				t.Errorf("%s after the deadline: the term's end has the cause %v, want ErrSessionLost", l.name, cause)
+			}
+			b.passed.Store(false)
+			if err := term.Resign(t.Context()); err != nil { // the session lives in truth
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// overdue opens sessions whose deadline can be moved into the past, as a freeze does.
+type overdue struct {
+	backend.Backend
+	passed atomic.Bool
+}
+
+func (o *overdue) Open(ctx context.Context, opts backend.OpenOptions) (backend.Session, error) {
+	s, err := o.Backend.Open(ctx, opts)
+	return overdueSession{s, o}, err
+}
+
+type overdueSession struct {
+	backend.Session
+	o *overdue
+}
+
+func (s overdueSession) Deadline() time.Time {
+	if s.o.passed.Load() {
+		return time.Now()
+	}
+	return s.Session.Deadline()
 }

@@ -195,7 +195,10 @@ func (t *seat) follow() {
 }
 
 func (t *seat) valid() bool {
-	return t.ctx.Err() == nil && t.session.State() != backend.Lost && time.Now().Before(t.session.Deadline())
+	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
+		t.cancel(ErrSessionLost) // before the timer: its caller shall find the cause
+	}
+	return t.ctx.Err() == nil
 }
 
 // hold watches the seat's entry until the term ends, and then winds it up.
@@ -286,7 +289,9 @@ func (t *seat) abandon(why error) {
 
 // vacate ends the term for the given cause and releases the seat.
 func (t *seat) vacate(ctx context.Context, cause error) error {
-	t.cancel(cause)
+	if t.valid() { // otherwise it has ended for a cause of its own
+		t.cancel(cause)
+	}
 	var err error
 	switch {
 	case t.gone.Load():

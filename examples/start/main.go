@@ -68,7 +68,7 @@ func work(ctx context.Context, t *elector.Term) error {
 		case <-time.After(time.Second):
 		}
 		if !t.Valid() {
-			continue // it was frozen for too long; ctx ends in a moment
+			return context.Cause(ctx) // it was frozen for too long
 		}
 		slog.Info("report written", "token", t.Token())
 	}
