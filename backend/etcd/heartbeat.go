@@ -156,11 +156,12 @@ func (s *session) poke() {
 type keeper struct {
 	s      *session
 	lines  *lines
-	line   *line     // nil before the first heartbeat
-	failed bool      // the line has
-	young  []*line   // that have failed once, and are kept until a heartbeat is confirmed
-	slow   bool      // the last heartbeat was not confirmed in time
-	last   time.Time // when the last one that was confirmed, or the grant, was sent
+	line   *line         // nil before the first heartbeat
+	failed bool          // the line has
+	young  []*line       // that have failed once, and are kept until a heartbeat is confirmed
+	slow   bool          // the last heartbeat was not confirmed in time
+	last   time.Time     // when the last one that was confirmed, or the grant, was sent
+	took   time.Duration // how long the slower step of the last one that was confirmed took
 	stream pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
@@ -223,13 +224,15 @@ func (k *keeper) leaveYoung() {
 
 // patience is how long a step of a heartbeat may take. The first member that does not answer
 // may be frozen, so it is left soon. If another one does not either, they may only be slow;
-// but half of what is left is for the others.
+// but half of what is left is for the others. On a link whose answers take long none is left
+// before one can be there, by a new connection, too.
 func (k *keeper) patience() time.Duration {
 	interval := k.s.interval()
+	p := interval / 2
 	if k.slow {
-		return min(interval, max(interval/8, time.Until(k.s.window.Deadline())/2))
+		p = max(interval/8, time.Until(k.s.window.Deadline())/2)
 	}
-	return interval / 2
+	return min(interval, max(p, 3*k.took))
 }
 
 // round is one heartbeat, tried again for a while, at the next member, until it is confirmed.
@@ -261,13 +264,16 @@ func (k *keeper) exchange(patience time.Duration) error {
 		return err
 	}
 	k.failed = false
+	began := time.Now()
 	member, err := k.confirmed(patience)
 	if err != nil {
 		return err
 	}
+	read := time.Now()
 	if err := k.renew(patience, member); err != nil {
 		return err
 	}
+	k.took = max(read.Sub(began), time.Since(read))
 	k.line.answered.Store(true)
 	k.leaveYoung()
 	return nil

@@ -3,6 +3,8 @@ package etcd
 import (
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // A new leader may count from a checkpoint that was made right before a renewal, with what was
@@ -22,6 +24,27 @@ func TestWindowWithCheckpoints(t *testing.T) {
 		}
 		if full := behind(ttl, interval); full != 0 {
 			t.Errorf("timeout %v: %v of the window are left out though nothing is late", ttl, full)
+		}
+	}
+}
+
+// A step that is given up before its answer can be there is of no use to anybody.
+func TestPatienceOnSlowLinks(t *testing.T) {
+	for _, tt := range []struct {
+		took time.Duration
+		slow bool // with no time left
+		want time.Duration
+	}{
+		{0, false, 500 * time.Millisecond},
+		{0, true, 125 * time.Millisecond},
+		{300 * time.Millisecond, false, 900 * time.Millisecond},
+		{300 * time.Millisecond, true, 900 * time.Millisecond},
+		{time.Second, false, time.Second},
+	} {
+		over := backend.NewWindow(time.Now(), 0, 0, func() {})
+		k := keeper{s: &session{ttl: 4 * time.Second, window: over}, took: tt.took, slow: tt.slow}
+		if got := k.patience(); got != tt.want {
+			t.Errorf("answers took %v, slow: %t: patience of %v, want %v", tt.took, tt.slow, got, tt.want)
 		}
 	}
 }

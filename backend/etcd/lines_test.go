@@ -123,8 +123,8 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// On slow links a connection and a heartbeat by it take longer than a heartbeat may, and what
-// follows does not.
+// On slow links a new connection and the answer by it take longer than half of the time between
+// two heartbeats, after which a member without an answer is left as a rule.
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
