@@ -31,11 +31,15 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 	require.NoError(f.t, err)
 }
 
-// requests counts what is sent from now on.
+// requests counts what is sent from now on, pings aside.
 func (f *fixture) requests() *atomic.Int64 {
 	var sent atomic.Int64
 	f.Each(func(p *servertest.Proxy) {
-		f.t.Cleanup(p.OnRequest(func(int32, []byte) { sent.Add(1) }))
+		f.t.Cleanup(p.OnRequest(func(opcode int32, _ []byte) {
+			if opcode != servertest.OpPing {
+				sent.Add(1)
+			}
+		}))
 	})
 	return &sent
 }
