@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -46,4 +47,32 @@ func TestListing(t *testing.T) {
 		svc.Delete("/dir")
 		same("gone")
 	})
+}
+
+// An entry is enqueued beside what somebody else has put under the name that it would have.
+func TestEnqueueBesideATakenName(t *testing.T) {
+	svc, ctx := memory.New(memory.Options{}), t.Context()
+	s, err := svc.Open(ctx, backend.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := s.Commit(ctx, nil, backend.Put("/dir", nil, 0), backend.Enqueue("/dir", nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := strings.TrimSuffix(first[1].Key, "1") + "2"
+	if err := svc.Put(taken, []byte("theirs")); err != nil {
+		t.Fatal(err)
+	}
+	second, err := s.Commit(ctx, nil, backend.Enqueue("/dir", nil))
+	if err != nil || second[0].Key == taken {
+		t.Errorf("enqueued %v (%v), beside a foreign %s", second, err, taken)
+	}
+	if got := svc.Entry(taken); string(got.Value) != "theirs" {
+		t.Errorf("the foreign entry is %+v", got)
+	}
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	svc.Delete("/dir")
 }

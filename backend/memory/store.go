@@ -105,6 +105,16 @@ func (s *Service) forget(n *node) {
 	delete(s.nodes, n.entry.Key)
 }
 
+// nextKey is the key of the next entry that a session enqueues. Names are not used twice, nor are
+// those that somebody else has taken.
+func (s *Service) nextKey(dir string, from *session) (key string) {
+	for key == "" || s.nodes[key] != nil {
+		s.queued++
+		key = fmt.Sprintf("%s/%s-%010d", dir, from.id, s.queued)
+	}
+	return key
+}
+
 // insert makes an entry at the revision of the commit under way. Its parent exists
 // and its key is free.
 func (s *Service) insert(key string, value []byte, owner *session, queued bool) *node {
@@ -338,8 +348,7 @@ func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op
 			if d := s.node(op.Key).asDir(); d.numbered {
 				d.left--
 			}
-			s.queued++
-			key := fmt.Sprintf("%s/%s-%010d", op.Key, from.id, s.queued)
+			key := s.nextKey(op.Key, from)
 			out[i] = s.insert(key, op.Value, from, true).entry
 		case backend.OpPut:
 			out[i] = s.persist(op.Key, op.Value).entry
