@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -40,5 +41,22 @@ func TestToldAndDropped(t *testing.T) {
 		if err != nil || !seen[0].Same(e) {
 			t.Fatal(seen, err)
 		}
+	}
+}
+
+// A session remembers directories, and not without end.
+func TestRememberedListingsAreBounded(t *testing.T) {
+	var m memory
+	for i := range 3 * mostListed {
+		l := backend.Listing{Dir: fmt.Sprint("/d", i), Keys: []string{"/k"}}
+		if rev := m.listed(l, 7); rev != 7 {
+			t.Fatalf("revision %d, want 7", rev)
+		}
+		if rev := m.listed(l, 8); rev != 7 {
+			t.Fatalf("the same listing again: revision %d, want 7", rev)
+		}
+	}
+	if n := len(m.lists); n > mostListed {
+		t.Errorf("%d directories are remembered, want at most %d", n, mostListed)
 	}
 }

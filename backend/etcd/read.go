@@ -202,6 +202,9 @@ type memory struct {
 	stood standing
 }
 
+// mostListed is how many directories a session remembers.
+const mostListed = 4096
+
 // listed is the last listing of a directory. etcd does not tell when a key was
 // deleted last; so a listing bears the revision at which it was first read as it is.
 type listed struct{ rev, sum uint64 }
@@ -221,7 +224,8 @@ func (m *memory) listed(l backend.Listing, rev uint64) uint64 {
 	if known && last.sum == h.Sum64() {
 		return last.rev
 	}
-	if m.lists == nil {
+	if m.lists == nil || len(m.lists) == mostListed {
+		// A listing that is forgotten gets a later revision, as if it had changed.
 		m.lists = make(map[string]listed)
 	}
 	if !known || rev > last.rev {
