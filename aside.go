@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -62,11 +63,16 @@ func (s aside) look(ctx context.Context) error {
 	return err
 }
 
+// errGoexit is the outcome of a call that has none: a zero result without an error would be
+// taken for an answer.
+var errGoexit = errors.New("the call has ended its goroutine (runtime.Goexit, or FailNow of a test in a trace)")
+
 // apart runs a call on a goroutine of its own, and waits for it.
 func apart[T any](do func() (T, error)) (v T, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		err = errGoexit
 		v, err = do()
 	}()
 	<-done

@@ -195,12 +195,7 @@ func (e *elector) Close(ctx context.Context) error {
 	e.mu.Lock()
 	seat, sess := e.seat, e.sess
 	e.mu.Unlock()
-	if seat != nil {
-		errs = append(errs, seat.vacate(ctx, ErrClosed))
-	}
-	if sess != nil {
-		errs = append(errs, sess.Close(ctx))
-	}
+	errs = append(errs, end(ctx, seat, sess)...)
 	errs = append(errs, e.clear(ctx))
 	done := make(chan struct{})
 	go func() { e.wg.Wait(); close(done) }()
@@ -213,6 +208,18 @@ func (e *elector) Close(ctx context.Context) error {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, err)
 	}
 	return nil
+}
+
+// end ends a term and a session, so far as there are. The session ends though a hook that is told
+// of the term's end panics, which goes on to the caller.
+func end(ctx context.Context, t *seat, s backend.Session) (errs []error) {
+	if s != nil {
+		defer func() { errs = append(errs, s.Close(ctx)) }()
+	}
+	if t != nil {
+		errs = append(errs, t.vacate(ctx, ErrClosed))
+	}
+	return errs
 }
 
 // electors are the process's open ones. It exists for one purpose: New can tell

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -262,6 +263,87 @@ func TestSuspensionIsLogged(t *testing.T) {
 		}
 		if want := []string{"suspended", "live"}; !slices.Equal(said, want) {
 			t.Errorf("sessions that the log tells of are %q, want %q:\n%s", said, want, &log)
+		}
+	})
+}
+
+// A hook that panics as a term ends costs the term, and leaves nothing behind.
+func TestStageHookPanicsAtTheEnd(t *testing.T) {
+	for name, end := range map[string]func(context.Context, elector.Elector) error{
+		"Run": func(ctx context.Context, e elector.Elector) error {
+			return elector.Run(ctx, e, func(context.Context, *elector.Term) error { return nil })
+		},
+		"Close": func(ctx context.Context, e elector.Elector) error {
+			if _, err := e.Campaign(ctx); err != nil {
+				return err
+			}
+			return e.Close(ctx)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				service := memory.New(memory.Options{})
+				e, err := elector.New(elector.Config{
+					Backend: service.Client("a"), Strategy: fair.New(), Election: "/election", ID: "a",
+					Hooks: elector.Hooks{Stage: func(s elector.StageEvent) {
+						if s.Stage == elector.StageStop && !s.Completed {
+							panic("a hook")
+						}
+					}},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				func() {
+					defer func() {
+						if v := recover(); v != "a hook" {
+							t.Errorf("recovered %v, want the hook's panic", v)
+						}
+					}()
+					t.Errorf("%s returned %v", name, end(t.Context(), e))
+				}()
+				other, err := elector.New(elector.Config{Backend: service.Client("b"), Strategy: fair.New(), Election: "/election", ID: "b"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				if _, err := other.Campaign(ctx); err != nil {
+					t.Errorf("the next candidate: %v", err)
+				}
+				if err := errors.Join(other.Close(t.Context()), e.Close(t.Context())); err != nil {
+					t.Error(err)
+				}
+				if n := service.Stats().Sessions; n != 0 {
+					t.Errorf("%d sessions are left", n)
+				}
+			})
+		})
+	}
+}
+
+// A call that ends its goroutine has no answer, and is not taken for one that says "nobody".
+func TestTraceThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for i, b := range []backend.Backend{
+			service.Client("a"),
+			backend.Meter(service.Client("b"), func(c backend.Call) {
+				if c.Kind == backend.CallPredecessor {
+					runtime.Goexit()
+				}
+			}),
+		} {
+			e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/election", ID: "a"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = e.Close(context.Background()) }()
+			if _, err := e.Campaign(ctx); (err == nil) != (i == 0) {
+				t.Errorf("campaign %d: %v", i, err)
+			}
 		}
 	})
 }

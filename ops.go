@@ -48,8 +48,9 @@ func Put(key string, value []byte) Op {
 }
 
 // CompareAndSet writes a key that must be at this version (ErrConflict): the one of
-// backend.Entry.Version, which an earlier Commit has returned or a read. Where several
-// may write the same value over the same version, one whose reply was lost may take
+// backend.Entry.Version, which an earlier Commit has returned or a read. A key that was
+// deleted and made again has its first versions again: change a key by writing to it. Where
+// several may write the same value over the same version, one whose reply was lost may take
 // another's write for its own: make values that are not, by a random part for example.
 func CompareAndSet(key string, value []byte, version uint64) Op {
 	return Op{kind: OpCompareAndSet, key: key, value: value, version: version}

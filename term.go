@@ -148,8 +148,8 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 	e.mu.Unlock()
 	t.watchWindow()
 
+	defer close(t.told) // even if the logger or the hook panics
 	e.log.Info("elected", "token", c.Token)
-	defer close(t.told) // even if the hook panics
 	e.hooks.elected(c.Token)
 	return t, nil
 }
@@ -300,13 +300,21 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 		// does: one that others share may live on.
 		err = t.e.drop(ctx, t.session, t.claim.Entry)
 	default:
-		stopped := t.e.hooks.begin(StageStop)
-		err = t.release(ctx)
-		stopped(err)
+		err = t.stop(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)
 	}
+	return nil
+}
+
+// stop releases the seat as a stage of the recipe. The seat is released though the hook that is
+// told of it panics, which goes on to the caller.
+func (t *seat) stop(ctx context.Context) (err error) {
+	completed := func(error) {}
+	defer func() { completed(err) }()
+	defer func() { err = t.release(ctx) }()
+	completed = t.e.hooks.begin(StageStop)
 	return nil
 }
 
