@@ -206,6 +206,6 @@ func TestClientIsClosed(t *testing.T) {
 	p := etcdtest.NewProcess(t, []string{sharedServer(t).Addr()}, nil)
 	require.NoError(t, p.Client.Close())
 	_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
-	require.ErrorContains(t, err, "the client connection is closing")
+	require.ErrorContains(t, err, "the client is closed")
 	assert.NotErrorIs(t, err, backend.ErrUnavailable)
 }

@@ -133,6 +133,9 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
 	}
+	if b.client.Ctx().Err() != nil {
+		return nil, errors.New("etcd: open: the client is closed") // it would try a hundred times by itself
+	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
 	for p := newPause(); ; {
