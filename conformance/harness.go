@@ -41,7 +41,7 @@ type Service struct {
 	// Virtual service has none.
 	//
 	// A rule that fails while the answers to a control were late by more than a quarter of TTL,
-	// or by more than half of it in all within one TTL, is void: it is tried again when the
+	// at once or in all within half a TTL, is void: it is tried again when the
 	// servers are well, up to three times in all. So is one that fails while this process itself
 	// stood still for so long. A control's session that is lost while all answers come in time
 	// excuses nothing: what is tested may have ended it. Rules that take the service or a member

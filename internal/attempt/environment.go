@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// What is late by more than a quarter of the session timeout has starved a session. It is
-// compared with what backends leave as slack between two heartbeats. The shortest is that of
-// backend/zookeeper: its window, of seven eighths of the timeout, is moved to an instant up to
-// half a timeout ago, so a standstill of three eighths may cost the session. The control asks
-// every tenth, so it notices any standstill of seven twentieths, which is less. A smaller share
-// would excuse more failures than the environment can have caused.
+// What is late by more than a quarter of the session timeout, at once or in all within half of
+// one, has starved a session. It is compared with what backends leave as slack between two
+// heartbeats. The shortest is that of backend/zookeeper: its window, of seven eighths of the
+// timeout, is moved to an instant up to half a timeout ago, by two requests one after the other.
+// So three eighths spent on waiting for their answers may cost the session. The control asks
+// every tenth: of that it misses a tenth at most, and notices more than a quarter. A smaller
+// share would excuse more failures than the environment can have caused.
 const (
 	mostShare  = 4  // of the timeout, late
-	sumShare   = 2  // of a stretch as long as the timeout, late in all
+	spanShare  = 2  // of the timeout, within which it is added up
 	tickShare  = 50 // of the timeout, between two ticks of the clock
 	askShare   = 10 // of the timeout, between two requests of the control
 	pauseShare = 20 // of the timeout, before a control that lost its session opens another
@@ -226,13 +227,14 @@ func (p *pulse) beat(due time.Time) {
 		p.say(fmt.Sprintf("the bare client's session was ended, though the servers answered in time, which is no fault of theirs: %s", line(p.lost)))
 	}
 	p.idle, p.last, p.lost = false, now, nil
-	p.waits = slices.DeleteFunc(append(p.waits, wait{now, max(0, now.Sub(due))}), func(w wait) bool { return now.Sub(w.over) > p.timeout })
+	span := p.timeout / spanShare
+	p.waits = slices.DeleteFunc(append(p.waits, wait{now, max(0, now.Sub(due))}), func(w wait) bool { return now.Sub(w.over) > span })
 	var sum time.Duration
 	for _, w := range p.waits {
 		sum += w.took
 	}
-	if sum > p.timeout/sumShare {
-		p.note(now.Add(-p.timeout), now, fmt.Sprintf("%s late by %v in all within a session timeout, %v", p.late, sum.Round(time.Millisecond), p.timeout))
+	if sum > p.timeout/mostShare {
+		p.note(now.Add(-span), now, fmt.Sprintf("%s late by %v in all within half a session timeout, %v", p.late, sum.Round(time.Millisecond), span))
 	}
 }
 
