@@ -106,6 +106,74 @@ func TestOddAnswers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
+// A transaction arrives twice: the client sends one again by itself that was answered so, as some
+// proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
+func TestOneAttemptArrivesTwice(t *testing.T) {
+	var o oddities
+	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept)) // inside the client's own
+	}, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
+	f.commit(f.s, backend.Put(queue, nil, 0), backend.Put(crowd, nil, 0))
+	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
+	for name, ops := range map[string]func() []backend.Op{
+		"create":          func() []backend.Op { return []backend.Op{backend.Create(seat, []byte("x"))} },
+		"enqueue":         func() []backend.Op { return []backend.Op{backend.Enqueue(queue, []byte("x"))} },
+		"enqueue, behind": func() []backend.Op { return []backend.Op{backend.Enqueue(crowd, []byte("x"))} },
+		"create and put": func() []backend.Op {
+			return []backend.Op{backend.Create(seat, nil), backend.Put(note, []byte("x"), 0)}
+		},
+		"enqueue and delete": func() []backend.Op {
+			gone := f.commit(f.s, backend.Put(note, nil, 0))[0]
+			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
+		},
+	} {
+		for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded} {
+			t.Run(name+", "+code.String(), func(t *testing.T) {
+				ops := ops()
+				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
+				made, err := f.s.Commit(f.ctx, nil, ops...)
+				require.NoError(t, err)
+				got, err := other.s.Get(f.ctx, made[0].Key)
+				require.NoError(t, err)
+				assert.True(t, got.Same(made[0]), "%+v, want %+v", got, made[0])
+				if dir := ops[0].Key; ops[0].Kind == backend.OpEnqueue {
+					want, first := []string{got.Key}, backend.Entry{}
+					if dir == crowd {
+						want, first = []string{leader.Key, got.Key}, leader
+					}
+					before, err := f.s.Predecessor(f.ctx, got)
+					require.NoError(t, err)
+					assert.True(t, before.Same(first), "%+v", before)
+					l, err := other.s.List(f.ctx, dir)
+					require.NoError(t, err)
+					assert.Equal(t, want, l.Keys)
+				}
+				for _, e := range made {
+					if e.Exists() {
+						f.commit(f.s, backend.Delete(e))
+					}
+				}
+			})
+		}
+	}
+}
+
+// Of a Put nothing tells whose it is. So one that is refused, as another has put the same value
+// over the same version, is not taken for the second copy of one that was done: two who raise
+// a counter at once would both succeed.
+func TestSameValueOfAnother(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	other := f.another(20 * time.Second)
+	counter := f.commit(f.s, backend.Put(f.dir+"/counter", []byte("5"), 0))[0]
+	raise := backend.Put(counter.Key, []byte("6"), counter.Version)
+	f.commit(other.s, raise)
+	_, err := f.s.Commit(f.ctx, nil, raise)
+	require.ErrorIs(t, err, backend.ErrConflict)
+	require.NotErrorIs(t, err, backend.ErrIndeterminate)
+}
+
 // Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
