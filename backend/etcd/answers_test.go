@@ -212,6 +212,33 @@ func TestOddAnswersThatStay(t *testing.T) {
 	f.state(backend.Live)
 }
 
+// Where history cannot be read, as no watch is made, a commit whose reply was lost is told to be
+// indeterminate, on a session that lives.
+func TestHistoryIsNotToBeHad(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unimplemented} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			var o oddities
+			f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept), grpc.WithChainStreamInterceptor(
+					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+						if method == pb.Watch_Watch_FullMethodName {
+							return nil, status.Error(code, "no watches here")
+						}
+						return streamer(ctx, desc, cc, method, opts...)
+					}))
+			}, sharedServer(t).Addr())
+			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
+			_, err := receiveWithin(f, later(func() ([]backend.Entry, error) {
+				return f.s.Commit(f.ctx, nil, backend.Create(f.dir+"/seat", nil))
+			}), 30*time.Second)
+			require.ErrorIs(t, err, backend.ErrIndeterminate)
+			f.state(backend.Live)
+		})
+	}
+}
+
 // While there is no space candidates go on trying, say so, and one leads when there is.
 func TestNoSpaceForCandidates(t *testing.T) {
 	server := etcdtest.Single(t).Members[0]
