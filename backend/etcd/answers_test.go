@@ -239,6 +239,37 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 	}
 }
 
+// What a commit has left cannot be removed, as there is no space: the next one for that key does not
+// wait for it in silence.
+func TestTurnThatIsNotGivenBack(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var o oddities
+	var full atomic.Bool
+	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept,
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
+					return rpctypes.ErrGRPCNoSpace
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+	}, sharedServer(t).Addr())
+	full.Store(true)
+	seat := backend.Create(f.dir+"/seat", nil)
+	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
+	_, err := f.s.Commit(f.ctx, nil, seat)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	_, err = receiveWithin(f, later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, seat) }), 30*time.Second)
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	f.state(backend.Live)
+	full.Store(false)
+	eventually(t, "what was left is removed", func() bool {
+		_, err := f.s.Get(f.ctx, f.dir+"/seat")
+		return errors.Is(err, backend.ErrNoEntry)
+	})
+	f.commit(f.s, seat)
+}
+
 // While there is no space candidates go on trying, say so, and one leads when there is.
 func TestNoSpaceForCandidates(t *testing.T) {
 	server := etcdtest.Single(t).Members[0]

@@ -51,7 +51,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err != nil || len(guards)+len(ops) == 0 {
 		return nil, opError("commit", label, err)
 	}
-	c.give, err = s.turns.Take(ctx, s.ctx.Done(), ops)
+	c.give, err = s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
