@@ -63,6 +63,7 @@ func TestOddAnswers(t *testing.T) {
 		status.Error(codes.Unknown, "raft proposal dropped"), status.Error(codes.Unknown, "never heard of"),
 		status.Error(codes.Internal, "a proxy's trouble"), status.Error(codes.Aborted, "never heard of"), status.Error(codes.ResourceExhausted, "slow down"),
 		status.Error(codes.DataLoss, "never heard of"), status.Error(99, "never heard of"),
+		status.Error(codes.Canceled, "a proxy's trouble"), status.Error(codes.DeadlineExceeded, "a proxy's trouble"),
 	} {
 		t.Run(err.Error(), func(t *testing.T) {
 			refused := status.Code(err) == codes.Unauthenticated || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) ||
