@@ -74,7 +74,8 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 //   - backend.ErrTooLarge: nothing was sent, because the service does not take as
 //     many ops or bytes at once. The error names the limit.
 //   - backend.ErrUnavailable: nothing was written, because the service has refused to do
-//     anything for a session timeout, or has no space. The term goes on.
+//     anything for a session timeout, or has said nothing for up to three, or has no space.
+//     The term goes on.
 //   - ErrIndeterminate: the reply was lost, and what became of the write could not be
 //     found out before ctx, the session or the term ended. Read before you go on.
 //

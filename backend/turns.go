@@ -2,8 +2,10 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Turns has the commits of a session that create or put the same entry go one after
@@ -19,14 +21,16 @@ type Turns struct {
 
 // Take blocks until the ops have all keys that they create or put to themselves. give
 // gives them back, and may be called several times. The error is ErrSessionLost when
-// lost is closed, and ctx's when that ends: then there is nothing to give back.
-func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, ops []Op) (give func(), err error) {
+// lost is closed, ctx's when that ends, and ErrUnavailable when one who has a key keeps it
+// for longer than patience, which is the session's timeout: what that one has left cannot be
+// removed, for example. Then there is nothing to give back, and nothing was sent.
+func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) (give func(), err error) {
 	keys := exclusive(ops)
 	if len(keys) == 0 {
 		return func() {}, nil
 	}
 	for i, key := range keys { // in their order, so that nobody waits in a circle
-		if err := t.takeOne(ctx, lost, key); err != nil {
+		if err := t.takeOne(ctx, lost, patience, key); err != nil {
 			t.give(keys[:i])
 			return nil, err
 		}
@@ -34,7 +38,7 @@ func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, ops []Op) (give 
 	return sync.OnceFunc(func() { t.give(keys) }), nil
 }
 
-func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, key string) error {
+func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time.Duration, key string) error {
 	for {
 		t.mu.Lock()
 		given, taken := t.taken[key]
@@ -49,6 +53,8 @@ func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, key string) e
 		t.mu.Unlock()
 		select {
 		case <-given:
+		case <-time.After(patience):
+			return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", ErrUnavailable, key, patience)
 		case <-lost:
 			return ErrSessionLost
 		case <-ctx.Done():

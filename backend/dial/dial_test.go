@@ -3,11 +3,18 @@ package dial_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
@@ -210,4 +217,29 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("%q: %v", url, err)
 		}
 	})
+}
+
+// leases is as much of an etcd server as Open needs.
+type leases struct {
+	etcdserverpb.UnimplementedLeaseServer
+	asked atomic.Int64
+}
+
+func (l *leases) LeaseGrant(context.Context, *etcdserverpb.LeaseGrantRequest) (*etcdserverpb.LeaseGrantResponse, error) {
+	l.asked.Add(1)
+	return nil, status.Error(codes.Canceled, "a proxy's trouble")
+}
+
+// The client sends nothing again by itself that may have been done.
+func TestEtcdRequestsAreSentOnce(t *testing.T) {
+	var l leases
+	server := grpc.NewServer()
+	etcdserverpb.RegisterLeaseServer(server, &l)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go func() { _ = server.Serve(listener) }() // until it is stopped
+	t.Cleanup(server.Stop)
+	_, err = open(t, "etcd://"+listener.Addr().String()).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	assert.EqualValues(t, 1, l.asked.Load())
 }

@@ -46,7 +46,8 @@ func openEtcd(t *target, o options) (*Backend, error) {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: endpoints, TLS: config, Logger: zap.New(zapCore{o.log}),
 		DialKeepAliveTime: pingAfter, DialKeepAliveTimeout: max(timeout/3, time.Second),
-		DialOptions: dialing,
+		DialOptions:     dialing,
+		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
 	})
 	if err != nil {
 		return nil, err

@@ -63,6 +63,7 @@ func TestOddAnswers(t *testing.T) {
 		status.Error(codes.Unknown, "raft proposal dropped"), status.Error(codes.Unknown, "never heard of"),
 		status.Error(codes.Internal, "a proxy's trouble"), status.Error(codes.Aborted, "never heard of"), status.Error(codes.ResourceExhausted, "slow down"),
 		status.Error(codes.DataLoss, "never heard of"), status.Error(99, "never heard of"),
+		status.Error(codes.Canceled, "a proxy's trouble"), status.Error(codes.DeadlineExceeded, "a proxy's trouble"),
 	} {
 		t.Run(err.Error(), func(t *testing.T) {
 			refused := status.Code(err) == codes.Unauthenticated || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) ||
@@ -106,6 +107,74 @@ func TestOddAnswers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
 
+// A transaction arrives twice: the client sends one again by itself that was answered so, as some
+// proxies do, and the answer to the second copy is a refusal. What stands is the session's own.
+func TestOneAttemptArrivesTwice(t *testing.T) {
+	var o oddities
+	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept)) // inside the client's own
+	}, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
+	f.commit(f.s, backend.Put(queue, nil, 0), backend.Put(crowd, nil, 0))
+	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
+	for name, ops := range map[string]func() []backend.Op{
+		"create":          func() []backend.Op { return []backend.Op{backend.Create(seat, []byte("x"))} },
+		"enqueue":         func() []backend.Op { return []backend.Op{backend.Enqueue(queue, []byte("x"))} },
+		"enqueue, behind": func() []backend.Op { return []backend.Op{backend.Enqueue(crowd, []byte("x"))} },
+		"create and put": func() []backend.Op {
+			return []backend.Op{backend.Create(seat, nil), backend.Put(note, []byte("x"), 0)}
+		},
+		"enqueue and delete": func() []backend.Op {
+			gone := f.commit(f.s, backend.Put(note, nil, 0))[0]
+			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
+		},
+	} {
+		for _, code := range []codes.Code{codes.Canceled, codes.DeadlineExceeded} {
+			t.Run(name+", "+code.String(), func(t *testing.T) {
+				ops := ops()
+				o.next.Store(&odd{status.Error(code, "stream terminated by RST_STREAM"), true})
+				made, err := f.s.Commit(f.ctx, nil, ops...)
+				require.NoError(t, err)
+				got, err := other.s.Get(f.ctx, made[0].Key)
+				require.NoError(t, err)
+				assert.True(t, got.Same(made[0]), "%+v, want %+v", got, made[0])
+				if dir := ops[0].Key; ops[0].Kind == backend.OpEnqueue {
+					want, first := []string{got.Key}, backend.Entry{}
+					if dir == crowd {
+						want, first = []string{leader.Key, got.Key}, leader
+					}
+					before, err := f.s.Predecessor(f.ctx, got)
+					require.NoError(t, err)
+					assert.True(t, before.Same(first), "%+v", before)
+					l, err := other.s.List(f.ctx, dir)
+					require.NoError(t, err)
+					assert.Equal(t, want, l.Keys)
+				}
+				for _, e := range made {
+					if e.Exists() {
+						f.commit(f.s, backend.Delete(e))
+					}
+				}
+			})
+		}
+	}
+}
+
+// Of a Put nothing tells whose it is. So one that is refused, as another has put the same value
+// over the same version, is not taken for the second copy of one that was done: two who raise
+// a counter at once would both succeed.
+func TestSameValueOfAnother(t *testing.T) {
+	f := setUp(t, 20*time.Second)
+	other := f.another(20 * time.Second)
+	counter := f.commit(f.s, backend.Put(f.dir+"/counter", []byte("5"), 0))[0]
+	raise := backend.Put(counter.Key, []byte("6"), counter.Version)
+	f.commit(other.s, raise)
+	_, err := f.s.Commit(f.ctx, nil, raise)
+	require.ErrorIs(t, err, backend.ErrConflict)
+	require.NotErrorIs(t, err, backend.ErrIndeterminate)
+}
+
 // Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
@@ -142,6 +211,64 @@ func TestOddAnswersThatStay(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	f.state(backend.Live)
+}
+
+// Where history cannot be read, as no watch is made, a commit whose reply was lost is told to be
+// indeterminate, on a session that lives.
+func TestHistoryIsNotToBeHad(t *testing.T) {
+	t.Parallel() // it mostly waits
+	for _, code := range []codes.Code{codes.Unavailable, codes.Unimplemented} {
+		t.Run(code.String(), func(t *testing.T) {
+			t.Parallel()
+			var o oddities
+			f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept), grpc.WithChainStreamInterceptor(
+					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+						if method == pb.Watch_Watch_FullMethodName {
+							return nil, status.Error(code, "no watches here")
+						}
+						return streamer(ctx, desc, cc, method, opts...)
+					}))
+			}, sharedServer(t).Addr())
+			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
+			_, err := receiveWithin(f, later(func() ([]backend.Entry, error) {
+				return f.s.Commit(f.ctx, nil, backend.Create(f.dir+"/seat", nil))
+			}), 30*time.Second)
+			require.ErrorIs(t, err, backend.ErrIndeterminate)
+			f.state(backend.Live)
+		})
+	}
+}
+
+// What a commit has left cannot be removed, as there is no space: the next one for that key does not
+// wait for it in silence.
+func TestTurnThatIsNotGivenBack(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var o oddities
+	var full atomic.Bool
+	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept,
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
+					return rpctypes.ErrGRPCNoSpace
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+	}, sharedServer(t).Addr())
+	full.Store(true)
+	seat := backend.Create(f.dir+"/seat", nil)
+	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
+	_, err := f.s.Commit(f.ctx, nil, seat)
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	_, err = receiveWithin(f, later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, seat) }), 30*time.Second)
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	f.state(backend.Live)
+	full.Store(false)
+	eventually(t, "what was left is removed", func() bool {
+		_, err := f.s.Get(f.ctx, f.dir+"/seat")
+		return errors.Is(err, backend.ErrNoEntry)
+	})
+	f.commit(f.s, seat)
 }
 
 // While there is no space candidates go on trying, say so, and one leads when there is.

@@ -51,7 +51,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err != nil || len(guards)+len(ops) == 0 {
 		return nil, opError("commit", label, err)
 	}
-	c.give, err = s.turns.Take(ctx, s.ctx.Done(), ops)
+	c.give, err = s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
@@ -132,10 +132,15 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		made, err = c.finish(ctx, p.made(answer))
 		return made, err == nil, err
 	case err == nil:
-		c.fence = ""
 		s.saw(answer.Header.Revision)
 		s.shows(answer.Header.Revision)
 		c.view = p.seen(answer)
+		if c.arrivedTwice() {
+			if made, done, err = c.resolve(ctx, p, nil); done || err != nil {
+				return made, done, err
+			}
+		}
+		c.fence = ""
 		_, err = c.compile("") // says what does not hold; if nothing, try again
 		if errors.Is(err, backend.ErrGuard) && c.guardsOwn() {
 			if gone := s.checkLease(ctx); errors.Is(gone, backend.ErrSessionLost) {
@@ -164,6 +169,24 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		}
 	}
 	return nil, false, c.again(ctx, err)
+}
+
+// arrivedTwice tells whether the view shows what nobody but this attempt can have made: an
+// entry of this session that is younger. So the refusal was for a second copy of it: the
+// client sends a request again by itself that was answered with Canceled or DeadlineExceeded,
+// and so do some proxies. The fence keeps out copies of earlier attempts only.
+func (c *commit) arrivedTwice() bool {
+	for i, op := range c.ops {
+		if !op.Ephemeral() {
+			continue
+		}
+		for _, key := range []string{c.keys[i], c.keys[i] + transitSuffix} {
+			if kv := c.view.entries[key]; kv.GetLease() == int64(c.s.lease) && kv.GetCreateRevision() > c.began {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // again is nil, after a pause, if a commit that was not done is to be tried again.

@@ -55,6 +55,11 @@
 //     was lost is ErrIndeterminate.
 //   - A Put or Set whose reply was lost is not told from another's of the same value over
 //     the same version, nor a Delete from another's: it counts as done then.
+//   - A transaction that arrives twice, because a proxy or the client has sent it again by
+//     itself, is told by the entry that it has created or enqueued. One that does neither may
+//     be reported as refused though its first copy was done. A copy that arrives when its
+//     commit has returned, or somebody has already brought what it enqueued into order, is
+//     done as well. See MaxUnaryRetries at New, and have no proxy send requests again.
 //   - A commit that makes no ephemeral entry, and is guarded by none of its session's, is not
 //     bound to the session: a request that is late may be done after the session's end. What
 //     terms write is guarded.

@@ -45,7 +45,8 @@ type meaning struct {
 	class class
 	as    error // nil: none of the contract's
 	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers, or of none (see bout): while heartbeats succeed nobody else would tell.
+	// timeout of such answers, or five requests that got none (see bout): while heartbeats
+	// succeed nobody else would tell.
 	stop bool
 }
 

@@ -94,11 +94,14 @@ type Backend struct {
 // namespace. The caller closes the client, after the sessions. New does not
 // connect.
 //
-// Two settings of the client matter to sessions. It notices by itself that a link is dead
+// Three settings of the client matter to sessions. It notices by itself that a link is dead
 // only with DialKeepAliveTime and DialKeepAliveTimeout: set them to a fraction of the
 // session timeout. And it waits longer and longer between attempts to connect, up to two
 // minutes: grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the
-// session timeout, has a session that was cut off come back in time.
+// session timeout, has a session that was cut off come back in time. And it sends a
+// transaction again by itself that was answered with Canceled or DeadlineExceeded, as proxies
+// do, and may have been done: MaxUnaryRetries: 1 has it send each once. (One with a password
+// needs more when authentication is switched on while it is there.)
 //
 // A client with several endpoints dials one of them once more, for the heartbeats of all
 // sessions of this Backend. That connection is closed with the last session, or the client.

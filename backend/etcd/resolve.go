@@ -73,7 +73,7 @@ func weight(op backend.Op) int {
 // transaction bear its revision, so what looks like the witness' is told by the other
 // keys as they were at that revision. If nothing is found, the commit was not
 // applied and never will be: it is tried anew. Where the history is compacted
-// away, the outcome is unknown.
+// away, or is not to be had for a session timeout, the outcome is unknown.
 func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backend.Entry, applied bool, err error) {
 	sealed, err := c.seal(ctx)
 	if err != nil {
@@ -130,6 +130,7 @@ func (c *commit) sealed(ctx context.Context) (int64, error) {
 func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 	bound, cancel := c.s.bind(ctx)
 	defer cancel()
+	var refused bout
 	for p := newPause(); ; {
 		revs, err := c.past(bound, sealed)
 		switch over := c.s.over(ctx); {
@@ -137,7 +138,7 @@ func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 			return revs, nil
 		case over != nil:
 			return nil, over
-		case errors.Is(err, rpctypes.ErrCompacted), isDenied(err):
+		case !passing(err) || refused.over(c.s, err): // compacted or denied, for example
 			return nil, fmt.Errorf("the history that would tell is not to be had: %w", err)
 		}
 		c.s.poke()

@@ -52,7 +52,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if len(guards)+len(ops) == 0 {
 		return nil, nil
 	}
-	c.give, err = s.turns.Take(ctx, s.ctx.Done(), ops)
+	c.give, err = s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
