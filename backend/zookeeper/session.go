@@ -262,10 +262,6 @@ func (s *session) broadcast() {
 func (s *session) lose(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loseLocked(cause)
-}
-
-func (s *session) loseLocked(cause error) {
 	if s.state == backend.Lost {
 		if cause == errExpired && !s.confirms { // as whoever closes it is told on a new link
 			s.confirms = true
@@ -284,7 +280,6 @@ func (s *session) loseLocked(cause error) {
 	}
 	s.broadcast()
 	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
-	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
 	go s.shutdown(cause) // Close waits for it by done
 }
 
@@ -322,6 +317,7 @@ func (s *session) run(do func()) bool {
 // shutdown closes the session at the server where that is of use, and ends all
 // goroutines. It is the last goroutine of the session.
 func (s *session) shutdown(cause error) {
+	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
 	<-s.started
 	if cause == errExpired {
 		s.pin.kill(errExpired) // nothing is left at the server
