@@ -73,6 +73,9 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 		// The server answers it without noting that the session lives.
 		return opAuth, nil
 	case request.op == opClose:
+		if code != 0 {
+			return opClose, nil // refused, such as by a server that throttles
+		}
 		l.pin.mu.Lock()
 		defer l.pin.mu.Unlock()
 		select {

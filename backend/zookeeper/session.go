@@ -334,8 +334,11 @@ func (s *session) shutdown(cause error) {
 		patience = time.Second // it is only for the entries to go somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(s.abort, patience)
-	if cause == errClosed && s.isOpen() && s.awaitLink(limit) {
-		cancel() // there is nothing to close any more
+	if cause == errClosed && s.isOpen() {
+		if s.awaitLink(limit) {
+			cancel() // there is nothing to close any more
+		}
+		s.present(limit)
 	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.
@@ -382,9 +385,28 @@ func (s *session) awaitLink(ctx context.Context) (over bool) {
 	}
 }
 
+// present waits until the server of a new link has the credentials: one that enforces them takes
+// no closing request before. The client library sends a request only once it has presented them
+// all, and presents none once it has been told to close.
+func (s *session) present(ctx context.Context) {
+	if len(s.cfg.Auth) == 0 {
+		return
+	}
+	presented := make(chan struct{})
+	s.calls.Go(func() {
+		defer close(presented)
+		_ = s.conn.AddAuth(s.cfg.Auth[0].Scheme, s.cfg.Auth[0].Credentials) // Close fails then, too
+	})
+	select {
+	case <-presented:
+	case <-ctx.Done():
+	}
+}
+
 // Close implements backend.Session. It tries for three seconds, and takes two more at
-// most; where no server can be reached, the entries live on until
-// the session times out, and the error says so.
+// most. It waits for a link, and asks one server once, as the client library makes no other link
+// after that. Where no server can be reached, or that one does not answer, the entries live on
+// until the session times out, and the error says so.
 func (s *session) Close(ctx context.Context) error {
 	s.lose(errClosed)
 	select {
