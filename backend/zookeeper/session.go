@@ -159,7 +159,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		return errClosed
 	}
 	if first {
-		margin := s.cfg.Margin
+		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
