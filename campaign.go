@@ -339,6 +339,7 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 			return nil, ctx.Err()
 		}
 	}
+	quiet := e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo)
 	s, err := e.openSession(ctx)
 	if err != nil {
 		return nil, err
@@ -353,7 +354,7 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 		}
 		followed := make(chan struct{})
 		e.followed = followed
-		if e.hooks.Session == nil && !e.log.Enabled(ctx, slog.LevelInfo) {
+		if quiet {
 			close(followed) // a goroutine would wait for the sake of nobody
 		} else {
 			e.wg.Go(func() { defer close(followed); e.monitor(s) })

@@ -241,6 +241,7 @@ type Session interface {
 	// start of the call, and blocked calls return. Close blocks until the
 	// session's goroutines are gone or ctx ends; the error says that the service
 	// did not confirm. Backends over a network try for some seconds: a link that has
-	// just broken may be back. It may be called several times.
+	// just broken may be back. What is lost once it was sent they may leave at that
+	// (ZooKeeper). It may be called several times.
 	Close(ctx context.Context) error
 }

@@ -50,7 +50,7 @@ func suspendRules() []rule {
 			run:  sessionLateRequests,
 		}, {
 			name: "session/close-cut",
-			text: "Close of a session whose link was cut goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+			text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
 			need: []string{"Suspend"},
 			run:  sessionCloseCut,
 		}, {

@@ -146,8 +146,7 @@ func (s *session) lose(cause error) {
 	s.state, s.cause = backend.Lost, cause
 	s.broadcast()
 	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
-	s.b.cfg.Logger.Debug("consul: session over", "session", s.id, "cause", cause)
-	go s.shutdown() // Close waits for it by done
+	go s.shutdown(cause) // Close waits for it by done
 }
 
 // lostError is what every call returns once the session is lost.
@@ -179,7 +178,8 @@ func (s *session) run(do func()) bool {
 
 // shutdown ends the session at the servers, so that its entries go at once, and all
 // its goroutines. It is the last of them.
-func (s *session) shutdown() {
+func (s *session) shutdown(cause error) {
+	s.b.cfg.Logger.Debug("consul: session over", "session", s.id, "cause", cause)
 	s.window.Stop()
 	s.watches.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

@@ -56,6 +56,7 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 	xid := int32(binary.BigEndian.Uint32(head))
 	code := int32(binary.BigEndian.Uint32(head[12:]))
 	if xid == xidEvent {
+		l.pin.show(int64(binary.BigEndian.Uint64(head[4:])))
 		return 0, nil
 	}
 	zxid := l.keepZxid(xid, head[4:12])
@@ -73,6 +74,9 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 		// The server answers it without noting that the session lives.
 		return opAuth, nil
 	case request.op == opClose:
+		if code != 0 {
+			return opClose, nil // refused, such as by a server that throttles
+		}
 		l.pin.mu.Lock()
 		defer l.pin.mu.Unlock()
 		select {
@@ -198,6 +202,15 @@ func (l *link) keepZxid(xid int32, field []byte) int64 {
 	l.pin.zxid = max(l.pin.zxid, zxid)
 	l.pin.mu.Unlock()
 	return zxid
+}
+
+// show takes the zxid of an event, which servers tell from 3.9 on: what has been shown the server
+// of the next link has to have. Watches are set as of the last answer all the same, as there may
+// be more events of that zxid.
+func (p *pin) show(zxid int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = max(p.shown, zxid)
 }
 
 // note takes what an answer without an error tells of the leader: its epoch, which is

@@ -86,9 +86,14 @@ func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 // leave gives up a link that still stands although the server has said that it does not serve
 // the session on it. Nothing else would tell it from one on which an answer is yet to come.
 func (s *session) leave(gen uint64, err error) {
-	if err == nil || mean(err).class != gone {
-		return
+	if err != nil && mean(err).class == gone {
+		s.cut(gen)
 	}
+}
+
+// cut ends a link, if it is still the one that the session is in touch on: the client library
+// makes the next one then. One that is being made is left alone.
+func (s *session) cut(gen uint64) {
 	if now, live := s.linked(); live && now == gen {
 		s.pin.cut()
 	}

@@ -65,8 +65,8 @@ type Config struct {
 
 	// Margin is taken off the trust window; by default an eighth of the granted
 	// timeout with HeartbeatLeader, and a quarter with HeartbeatPing. See the
-	// package comment for what it has to cover. It must be shorter than
-	// SessionTimeout, and with HeartbeatLeader than a quarter of it.
+	// package comment for what it has to cover. It must be at most a quarter of the
+	// timeout, the one asked for and the one granted, and with HeartbeatPing half of it.
 	Margin time.Duration
 
 	// ConnectTimeout bounds the attempt at one server: connecting, TLS, and the
@@ -145,16 +145,13 @@ func (c *Config) Validate() error {
 	switch {
 	case c.Margin < 0:
 		bad("Margin", c.Margin, "must not be negative")
-	case c.Margin >= timeout:
-		bad("Margin", c.Margin, fmt.Sprintf("must be shorter than SessionTimeout (%v): there would be no trust window", timeout))
+	case c.Margin > c.longestMargin(timeout):
+		bad("Margin", c.Margin, fmt.Sprintf("must be at most a quarter of SessionTimeout (%v) with HeartbeatLeader, and half of it with HeartbeatPing", timeout))
 	}
 	switch c.Heartbeat {
 	case 0, HeartbeatLeader, HeartbeatPing:
 	default:
 		bad("Heartbeat", c.Heartbeat, "must be HeartbeatLeader or HeartbeatPing")
-	}
-	if c.Heartbeat != HeartbeatPing && c.Margin > timeout/4 && c.Margin < timeout {
-		bad("Margin", c.Margin, fmt.Sprintf("must be at most a quarter of SessionTimeout (%v) with HeartbeatLeader", timeout))
 	}
 	if c.ConnectTimeout < 0 {
 		bad("ConnectTimeout", c.ConnectTimeout, "must not be negative")
@@ -228,6 +225,15 @@ func (c *Config) margin(granted time.Duration) time.Duration {
 		return granted / 4
 	}
 	return granted / 8
+}
+
+// longestMargin leaves a window that the next heartbeat can move in time: pings come every third
+// of the timeout, and the leader's answers move the window to where it was a quarter ago.
+func (c *Config) longestMargin(timeout time.Duration) time.Duration {
+	if c.Heartbeat == HeartbeatPing {
+		return timeout / 2
+	}
+	return timeout / 4
 }
 
 func (c *Config) connectTimeout(ttl time.Duration) time.Duration {

@@ -32,7 +32,7 @@ func TestConfigFaults(t *testing.T) {
 		`Servers[4] is "h:http": the port`,
 		`Servers[5] is "a:1": is given twice`,
 		`SessionTimeout is 1ms: must be between 100ms and 24h0m0s`,
-		`Margin is 1s: must be shorter than SessionTimeout (1ms)`,
+		`Margin is 1s: must be at most a quarter of SessionTimeout (1ms) with HeartbeatLeader`,
 		`ConnectTimeout is -1ns: must not be negative`,
 		`Chroot is "relative": must be an absolute path`,
 		`Auth[0].Scheme is empty`,
@@ -42,6 +42,9 @@ func TestConfigFaults(t *testing.T) {
 	} {
 		assert.ErrorContains(t, err, "zookeeper: Config."+want)
 	}
+
+	_, err = New(Config{Servers: []string{"a:1"}, Heartbeat: HeartbeatPing, SessionTimeout: 10 * time.Second, Margin: 6 * time.Second})
+	require.ErrorContains(t, err, "Config.Margin is 6s: must be at most a quarter of SessionTimeout (10s) with HeartbeatLeader, and half of it with HeartbeatPing")
 }
 
 func TestConfigDefaults(t *testing.T) {

@@ -66,6 +66,8 @@
 //   - Persistent entries are told from successors under the same key by their version
 //     only, and by their revision where a read comes first: for Held, Set and Delete it
 //     does, at most one round trip before.
+//   - A read on a new link may be older than what a notice has shown right before the old one
+//     broke, with servers before 3.9, which do not tell the notice's zxid.
 //   - A value that somebody gives to a directory of exclusive entries after this session
 //     has found it without one is lost with the next Create.
 //   - When a Delete's reply is lost and the entry is gone, it counts as done, even if

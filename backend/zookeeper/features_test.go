@@ -114,3 +114,16 @@ func TestServersOwnNodes(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrBadKey)
 	}
 }
+
+// Where the server grants less than was asked for, Config.Margin may leave heartbeats no time to
+// move the window.
+func TestMarginForWhatIsGranted(t *testing.T) {
+	server := servertest.SharedZooKeeper(t)
+	for heartbeat, margin := range map[zookeeper.Heartbeat]time.Duration{zookeeper.HeartbeatLeader: 20 * time.Second, zookeeper.HeartbeatPing: 40 * time.Second} {
+		b, err := zookeeper.New(zookeeper.Config{Servers: []string{server.Addr()}, Heartbeat: heartbeat, Margin: margin, SessionTimeout: 2 * time.Minute})
+		require.NoError(t, err)
+		_, err = b.Open(t.Context(), backend.OpenOptions{})
+		require.ErrorContains(t, err, "granted")
+		require.ErrorContains(t, err, margin.String())
+	}
+}

@@ -235,7 +235,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	case ctx.Err() != nil && s.ctx.Err() == nil:
 		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.id)
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others quicker
-		s.pin.cut()
+		s.cut(gen)
 		return time.Time{}, err
 	case transient(err):
 		s.leave(gen, err)

@@ -159,7 +159,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		return errClosed
 	}
 	if first {
-		margin := s.cfg.Margin
+		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
@@ -262,10 +262,6 @@ func (s *session) broadcast() {
 func (s *session) lose(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.loseLocked(cause)
-}
-
-func (s *session) loseLocked(cause error) {
 	if s.state == backend.Lost {
 		if cause == errExpired && !s.confirms { // as whoever closes it is told on a new link
 			s.confirms = true
@@ -284,7 +280,6 @@ func (s *session) loseLocked(cause error) {
 	}
 	s.broadcast()
 	s.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
-	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
 	go s.shutdown(cause) // Close waits for it by done
 }
 
@@ -322,6 +317,7 @@ func (s *session) run(do func()) bool {
 // shutdown closes the session at the server where that is of use, and ends all
 // goroutines. It is the last goroutine of the session.
 func (s *session) shutdown(cause error) {
+	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
 	<-s.started
 	if cause == errExpired {
 		s.pin.kill(errExpired) // nothing is left at the server
@@ -338,8 +334,11 @@ func (s *session) shutdown(cause error) {
 		patience = time.Second // it is only for the entries to go somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(s.abort, patience)
-	if cause == errClosed && s.isOpen() && s.awaitLink(limit) {
-		cancel() // there is nothing to close any more
+	if cause == errClosed && s.isOpen() {
+		if s.awaitLink(limit) {
+			cancel() // there is nothing to close any more
+		}
+		s.present(limit)
 	}
 	// While the client library can still reach the server, it closes the session
 	// there, so that the entries go at once. Whatever else was queued fails now.
@@ -386,9 +385,28 @@ func (s *session) awaitLink(ctx context.Context) (over bool) {
 	}
 }
 
+// present waits until the server of a new link has the credentials: one that enforces them takes
+// no closing request before. The client library sends a request only once it has presented them
+// all, and presents none once it has been told to close.
+func (s *session) present(ctx context.Context) {
+	if len(s.cfg.Auth) == 0 {
+		return
+	}
+	presented := make(chan struct{})
+	s.calls.Go(func() {
+		defer close(presented)
+		_ = s.conn.AddAuth(s.cfg.Auth[0].Scheme, s.cfg.Auth[0].Credentials) // Close fails then, too
+	})
+	select {
+	case <-presented:
+	case <-ctx.Done():
+	}
+}
+
 // Close implements backend.Session. It tries for three seconds, and takes two more at
-// most; where no server can be reached, the entries live on until
-// the session times out, and the error says so.
+// most. It waits for a link, and asks one server once, as the client library makes no other link
+// after that. Where no server can be reached, or that one does not answer, the entries live on
+// until the session times out, and the error says so.
 func (s *session) Close(ctx context.Context) error {
 	s.lose(errClosed)
 	select {

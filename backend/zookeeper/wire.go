@@ -68,6 +68,7 @@ type pin struct {
 	mu      sync.Mutex
 	session int64 // 0 until the first is granted
 	zxid    int64 // the newest that was answered
+	shown   int64 // the newest of an event
 	refuse  error // set once no link may be made any more
 	leaving bool  // new links are only for closing the session
 	links   map[*link]struct{}
@@ -280,6 +281,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 		refuse = errUnpinned
 	}
 	l.began = l.pin.zxid
+	seen := max(l.pin.zxid, l.pin.shown)
 	l.pin.mu.Unlock()
 	if refuse != nil {
 		if refuse == errUnpinned {
@@ -295,7 +297,7 @@ func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
 	}
 	l.bodyLeft = int(length) + 4 - connectHead
 	greeting := l.head // track uses l.head for the next frame
-	binary.BigEndian.PutUint64(greeting[8:], uint64(l.began))
+	binary.BigEndian.PutUint64(greeting[8:], uint64(seen))
 	l.mu.Lock()
 	l.askedAt = now
 	l.mu.Unlock()

@@ -94,8 +94,8 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
 		return nil, fmt.Errorf("zookeeper: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
 	}
-	if b.cfg.Margin >= ttl || b.cfg.Heartbeat == HeartbeatLeader && b.cfg.Margin > ttl/4 {
-		return nil, fmt.Errorf("zookeeper: open: TTL of %v leaves no trust window with Config.Margin of %v", ttl, b.cfg.Margin)
+	if most := b.cfg.longestMargin(ttl); b.cfg.Margin > most {
+		return nil, fmt.Errorf("zookeeper: open: Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
 	}
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("zookeeper: open: %w", backend.ContextError(ctx))
@@ -133,8 +133,8 @@ func (b *Backend) start(ttl time.Duration) (*session, error) {
 func (s *session) establish(ctx context.Context) error {
 	select {
 	case <-s.opened:
-		if s.cfg.Margin >= s.ttl {
-			return fmt.Errorf("the server granted %v only, which leaves no trust window with Config.Margin of %v", s.ttl, s.cfg.Margin)
+		if most := s.cfg.longestMargin(s.ttl); s.cfg.Margin > most {
+			return fmt.Errorf("Config.Margin of %v is too long for the %v that the server granted: make it %v at most, or raise the servers' maxSessionTimeout", s.cfg.Margin, s.ttl, most)
 		}
 		if s.cfg.Heartbeat == HeartbeatLeader {
 			s.run(func() { s.beat(round{}, 0) })

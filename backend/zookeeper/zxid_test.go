@@ -40,6 +40,27 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	assert.EqualValues(t, 9, p.zxid)
 }
 
+// What an event has shown the next server has to have, too. But there may have been more events
+// of the same transaction, so watches are set as of the last answer.
+func TestWireKeepsTheZxidOfEvents(t *testing.T) {
+	var e wireEvents
+	p := newPin(&e)
+	first, _ := startLink(t, p, join(connectResponse(5, 4000), answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), whole)
+	_, err := first.Write(join(connectRequest(0), frame(int32(1), int32(4))))
+	require.NoError(t, err)
+	_, err = io.ReadAll(first)
+	require.NoError(t, err)
+
+	second, s := startLink(t, p, nil, whole)
+	_, err = second.Write(connectRequest(5))
+	require.NoError(t, err)
+	before := len(s.wrote)
+	_, err = second.Write(frame(int32(3), int32(opSetWatches), int64(0), make([]byte, 12)))
+	require.NoError(t, err)
+	assert.EqualValues(t, 8, binary.BigEndian.Uint64(s.wrote[8:]), "connect request")
+	assert.EqualValues(t, 7, binary.BigEndian.Uint64(s.wrote[before+requestHead:]), "setting of watches")
+}
+
 // A read of a path that is to be watched goes out with a watch, and no other does.
 func TestWireSetsWatches(t *testing.T) {
 	var e wireEvents

@@ -1,0 +1,45 @@
+package zookeeper_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A server that turns the closing request away has closed nothing.
+func TestRefusedCloseIsNotConfirmed(t *testing.T) {
+	f := setUp(t, nil)
+	f.Proxies[0].TurnAway(servertest.MatchOp(servertest.OpClose), throttled)
+	require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
+}
+
+// A server that enforces credentials takes no closing request on a new link before it has
+// them.
+func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
+	t.Parallel()
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{
+		"enforce.auth.enabled=true", "enforce.auth.schemes=digest",
+	}})
+	f := setUpOn(t, server, func(cfg *zookeeper.Config) { cfg.Auth = []zookeeper.Auth{zookeeper.Digest("u", "p")} })
+	for range 5 {
+		s := f.open()
+		f.Suspend()
+		for state := s.State(); state != backend.Suspended; {
+			var err error
+			state, err = s.AwaitState(f.ctx, state)
+			require.NoError(t, err)
+		}
+		closing := later(func() (struct{}, error) { return struct{}{}, s.Close(f.ctx) })
+		_, err := s.AwaitState(f.ctx, backend.Suspended)
+		require.NoError(t, err)
+		f.Resume()
+		_, err = receive(f, closing)
+		require.NoError(t, err)
+		assert.Equal(t, 1, sessionsOf(t, server))
+	}
+}
