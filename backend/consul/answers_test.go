@@ -60,6 +60,7 @@ func TestOpenErrors(t *testing.T) {
 		{http.StatusInternalServerError, "No cluster leader", backend.ErrUnavailable},
 		{http.StatusServiceUnavailable, "", backend.ErrUnavailable},
 		{http.StatusTooManyRequests, "", backend.ErrUnavailable},
+		{http.StatusNotFound, "404 page not found", backend.ErrUnavailable},
 		{http.StatusRequestTimeout, "", backend.ErrUnavailable},
 		{http.StatusTeapot, "an unknown status", backend.ErrUnavailable},
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},

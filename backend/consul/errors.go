@@ -31,13 +31,13 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //
 //	answer                     of whom, and why                               class
 //	200                        the outcome                                    answer
-//	404 to a query of a key    there is none                                  answer
+//	404 to a query of a key    there is none, if Consul's index is with it    answer
 //	404 to a renewal           session not found; see session.renew           session over, once a consistent read says so
 //	404 to a pass of the check the agent does not know the check              unknown; see session.beat
 //	409 to a transaction       rolled back: a condition did not hold          answer; "invalid session" in it: session over
 //	400                        the request is not one to the agent            final, ErrBadKey
 //	401, 403                   the token, or what it may do                   final, ErrDenied
-//	404, 405, 501 elsewhere    no agent is behind this address                final
+//	405, 501                   no agent is behind this address                final
 //	413                        the request, or a value, is too large          final, ErrTooLarge
 //	414, 431                   the key, or the token, is too long             final
 //	429                        too many connections (http_max_conns_per_      unknown, ErrUnavailable when given up
@@ -46,9 +46,12 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	                           any error of the servers' that has no code
 //	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
 //	502, 503, 504              what stands between: no agent, or no answer    unknown
+//	404 elsewhere              what stands between has no route to an agent   unknown
+//	409 without errors in it   what stands between                            unknown
 //	any other                  408 and 425 among them: ask again              unknown
 //	no answer                  refused, reset, cut off, time out              unknown; not sent, if it was the dial
-//	answer that is no JSON     a page of what stands between                  unknown
+//	answer that is no JSON,    a page of what stands between                  unknown
+//	  or has null for an item
 //
 // Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
 // slot) and then made again. It never ends a session by itself: heartbeats go on, and the
@@ -73,9 +76,9 @@ func transient(err error) bool {
 // final tells whether a status is an answer that waiting does not change.
 func final(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
-		http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
+		http.StatusNotImplemented:
 		return true
 	}
 	return false

@@ -80,7 +80,7 @@ func (r *registry) look(ctx context.Context) error {
 		}
 	}
 	for _, q := range lists {
-		names, meta, err := r.s.b.client.KV().Keys(path(q.watch.key)+"/", "", consistent(ctx))
+		names, index, err := r.s.b.kvKeys(path(q.watch.key)+"/", "", consistent(ctx))
 		if err != nil {
 			if err = r.unseen(silent(ctx, err)); err != nil {
 				return err
@@ -89,7 +89,7 @@ func (r *registry) look(ctx context.Context) error {
 		}
 		// Where nothing is there the index is that of all data.
 		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
-		if max(meta.LastIndex, 1) != q.since && !nothing {
+		if max(index, 1) != q.since && !nothing {
 			stale = append(stale, q)
 		}
 	}

@@ -84,7 +84,10 @@ func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnRespons
 		if code(err) == http.StatusConflict {
 			return rolledBack(err)
 		}
-		return &response, err
+		if err != nil {
+			return nil, err
+		}
+		return whole(&response)
 	})
 }
 

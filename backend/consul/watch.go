@@ -328,18 +328,16 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o = o.WithContext(ctx)
-	kv := r.s.b.client.KV()
 	var a answer
-	var meta *api.QueryMeta
 	var err error
 	if t.list {
 		var pairs api.KVPairs
-		if pairs, meta, err = kv.List(path(t.key)+"/", o); err == nil {
-			a.listing = listing(t.key, enqueued(t.key, pairs), meta.LastIndex)
+		if pairs, a.index, err = r.s.b.kvList(path(t.key)+"/", o); err == nil {
+			a.listing = listing(t.key, enqueued(t.key, pairs), a.index)
 		}
 	} else {
 		var p *api.KVPair
-		if p, meta, err = kv.Get(path(t.key), o); err == nil {
+		if p, a.index, err = r.s.b.kvGet(path(t.key), o); err == nil {
 			a.entry = entryAt(t.key, p)
 		}
 	}
@@ -349,6 +347,6 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		}
 		return a, silent(ctx, err)
 	}
-	a.index, a.late = max(meta.LastIndex, 1), time.Since(began) >= longPoll
+	a.index, a.late = max(a.index, 1), time.Since(began) >= longPoll
 	return a, nil
 }
