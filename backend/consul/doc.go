@@ -24,9 +24,10 @@
 //
 // A blocking query may hang at a server that is frozen, while renewals get through. So with
 // each renewal, about every third of the TTL, one consistent read compares all that is
-// awaited with what is there. A session is [backend.Live] only with that, and so hears of a
-// change in less than its TTL: see registry.look. With a Check renewals are a quarter of the
-// SessionTimeout apart, so that there are looks in between, and it is twice the TTL.
+// awaited with what is there; where nothing is, it reads one key. A session is [backend.Live]
+// only with that, and so hears of a change in less than its TTL: see registry.look. With a
+// Check renewals are a quarter of the SessionTimeout apart, so that there are looks in
+// between, and it is twice the TTL.
 //
 // # What it does not guarantee
 //
@@ -65,8 +66,8 @@
 // for one again. Whatever else is refused and may be answered later, as by a limit on
 // requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
 //
-// A session that waits, for however many entries, sends two requests each third of its TTL,
-// the renewal and the look at what it waits for, and one a minute for each entry. Where it
+// A session sends two requests each third of its TTL, the renewal and the look at what it waits
+// for, however many entries that is, and one a minute for each of them. Where it
 // waits for a directory the names of all keys in it come back each time.
 //
 // The token needs, with ACLs:

@@ -39,7 +39,8 @@ import (
 // values: the servers compare the indexes of their last writes. Only of a directory the
 // names come back.
 //
-// The window moves with a look only: see beat. What only refuses to look, for want of
+// The window moves with a look only: see beat. So where there is nothing to compare, as nothing
+// is awaited or it is still to be read, a consistent read of a slot is the look. What only refuses to look, for want of
 // rights or as there are too many requests, is an answer, and no reason to suspend a session:
 // the queries are at work.
 func (r *registry) look(ctx context.Context) error {
@@ -65,6 +66,9 @@ func (r *registry) look(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
+	if len(ops)+len(lists) == 0 {
+		ops = append(ops, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.id, 0)}})
+	}
 	for first := 0; first < len(ops); first += maxOps {
 		response, err := r.s.txnRead(ctx, ops[first:min(first+maxOps, len(ops))])
 		if err != nil {

@@ -48,9 +48,13 @@ func (s *session) takeSlot() *slot {
 		p.free = p.free[:n-1]
 		return t
 	}
-	t := &slot{key: fmt.Sprintf("%s%s/%d", slotDir, s.id, p.made)}
+	t := &slot{key: slotKey(s.id, p.made)}
 	p.made++
 	return t
+}
+
+func slotKey(session string, number int) string {
+	return fmt.Sprintf("%s%s/%d", slotDir, session, number)
 }
 
 func (s *session) giveSlot(t *slot) {

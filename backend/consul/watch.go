@@ -308,10 +308,11 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 		// A wait more than there are connections for: it would take the heartbeats'. One that
 		// has had its connection is not to lose its place.
 		return false
-	case since != 0, code(err) == 0:
+	case since != 0:
 		t.refused.note(err)
-		return true // there is nothing to read, and looks make sure of that; or nobody answers, see look
+		return true // there is nothing to read, and looks make sure of that
 	}
+	t.refused.pauses(s)
 	return !t.refused.over(s, err)
 }
 
