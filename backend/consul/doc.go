@@ -53,6 +53,8 @@
 //   - A session of another tool that holds a key may leave a lock-delay on it, 15 s by
 //     default, in which nobody can take it: a Create blocks until it is over. Sessions of
 //     this package have none, as it is the trust window that keeps two leaders apart.
+//   - A write that what stands in front of the agents sends twice may be told as ErrSessionLost
+//     although it was done, if the session ends between the one time and the other.
 //   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
 //     indexes: tokens may come twice. Sessions that are live go on with what was restored.
 //   - Namespaces and partitions of Consul Enterprise have not been tried.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -137,6 +138,52 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 			next, err := receive(o, waiting)
 			require.NoError(t, err)
 			assert.Greater(t, next.Token(), term.Token())
+		})
+	}
+}
+
+// A write of which nothing that is known says that it was not done is not told as such, though
+// the session has ended by when it is looked for.
+func TestWriteWithoutAWord(t *testing.T) {
+	for name, answer := range map[string]func(send consultest.Send) (*http.Response, error){
+		"an answer that says nothing": func(send consultest.Send) (*http.Response, error) {
+			response, err := send()
+			if err == nil {
+				_ = response.Body.Close()
+				response = consultest.Answer(http.StatusOK, "null")
+			}
+			return response, err
+		},
+		"sent twice": func(send consultest.Send) (*http.Response, error) {
+			response, err := send()
+			if err == nil {
+				_ = response.Body.Close()
+				response = consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":0,"What":"key \".elector/x/0\" exists"}]}`)
+			}
+			return response, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := processOn(t, consultest.Options{}, sharedServer(t))
+			f.s = f.open()
+			key := newRoot()
+			_, err := f.operator().KV().Put(&api.KVPair{Key: backend.Parent(key)[1:]}, nil)
+			require.NoError(t, err)
+			f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+				if !verbs(api.KVCAS)(request, body) {
+					return send()
+				}
+				response, err := answer(send)
+				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+				return response, err
+			})
+			_, err = f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) // its first: the slot is made
+			require.ErrorIs(t, err, backend.ErrSessionLost)
+			require.ErrorIs(t, err, backend.ErrIndeterminate)
+			written, _, err := f.operator().KV().Get(key[1:], nil)
+			require.NoError(t, err)
+			assert.NotNil(t, written)
 		})
 	}
 }

@@ -154,8 +154,12 @@ func (s *session) txnRead(ctx context.Context, ops api.TxnOps) (*api.TxnResponse
 	return whole(response)
 }
 
-// errNull is an answer in which something is null that never is. It says nothing.
-var errNull = errors.New("an answer with null in it")
+// Answers that say nothing: one in which something is null that never is, and one to a write
+// by which it may have been done, or not.
+var (
+	errNull = errors.New("an answer with null in it")
+	errMute = errors.New("the answer to a write does not say whether it was done")
+)
 
 // whole returns errNull for such an answer to a transaction.
 func whole(r *api.TxnResponse) (*api.TxnResponse, error) {

@@ -88,8 +88,11 @@ func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnRespons
 		if code(err) == http.StatusConflict {
 			return rolledBack(err)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case len(response.Results)+len(response.Errors) == 0:
+			return nil, errMute // each has a condition, or a slot, of which it is told
 		}
 		return whole(&response)
 	})
