@@ -83,6 +83,11 @@
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
 // one or two operations, each guard one, each parent one, and the slot two.
 //
+// Servers from 1.21.5 on do not take every key that this library takes, which is [backend.ErrBadKey].
+// 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22 and
+// later refuse ".." as a way up, percent-encoded too, and spaces at either end, unless an agent
+// has disable_kv_key_validation. What this package itself adds to a key is taken by all.
+//
 // # Layout
 //
 // The entry "/a/b" is Consul's key "a/b", and its directory the key "a", which has no

@@ -45,6 +45,7 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	500                        no leader, leadership lost while committing,   unknown
 //	                           any error of the servers' that has no code
 //	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
+//	500 "invalid key name"     the key: Consul 1.21.5 and later               final, ErrBadKey
 //	502, 503, 504              what stands between: no agent, or no answer    unknown
 //	404 elsewhere              what stands between has no route to an agent   unknown
 //	409 without errors in it   what stands between                            unknown
@@ -70,7 +71,13 @@ func transient(err error) bool {
 	if errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	return !final(code(err))
+	return !final(code(err)) && !badKey(err)
+}
+
+// badKey tells whether the servers do not take a key that this library takes: see the
+// package's doc.
+func badKey(err error) bool {
+	return code(err) == http.StatusInternalServerError && strings.Contains(err.Error(), "invalid key name")
 }
 
 // final tells whether a status is an answer that waiting does not change.
@@ -179,7 +186,10 @@ func answerError(err error) error {
 	case http.StatusBadRequest:
 		return as(backend.ErrBadKey, err)
 	}
-	if transient(err) {
+	switch {
+	case badKey(err):
+		return as(backend.ErrBadKey, err)
+	case transient(err):
 		return as(backend.ErrUnavailable, err)
 	}
 	return err

@@ -24,6 +24,13 @@ func TestTransient(t *testing.T) {
 		textError(errors.New("Failed request: Permission denied")), as(backend.ErrSessionLost, errClosed)} {
 		assert.False(t, transient(err), "%v", err)
 	}
+	// What Consul 1.21.5 says to a key that it does not take any more.
+	const badKey = `invalid key name, keys should respect the "^[a-zA-Z0-9,_./\\-?&=]+$" format`
+	for _, err := range []error{api.StatusError{Code: 500, Body: badKey}, textError(errors.New("Failed request: " + badKey))} {
+		assert.False(t, transient(err), "%v", err)
+		require.ErrorIs(t, answerError(err), backend.ErrBadKey)
+		require.NotErrorIs(t, answerError(err), backend.ErrUnavailable)
+	}
 	assert.True(t, unsent(dial))
 	assert.False(t, unsent(&net.OpError{Op: "read", Err: errors.New("reset")}))
 	require.ErrorIs(t, answerError(textError(errors.New("Failed request: ACL not found"))), backend.ErrDenied)
