@@ -54,7 +54,9 @@
 //     default, in which nobody can take it: a Create blocks until it is over. Sessions of
 //     this package have none, as it is the trust window that keeps two leaders apart.
 //   - A write that what stands in front of the agents sends twice may be told as ErrSessionLost
-//     although it was done, if the session ends between the one time and the other.
+//     although it was done, if the session ends between the one time and the other: as when an
+//     agent leaves in the middle of it. Have nothing there send a PUT again (in nginx
+//     proxy_next_upstream off).
 //   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
 //     indexes: tokens may come twice. Sessions that are live go on with what was restored.
 //   - Namespaces and partitions of Consul Enterprise have not been tried.
@@ -69,8 +71,8 @@
 // requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
 //
 // A session sends two requests each third of its TTL, the renewal and the look at what it waits
-// for, however many entries that is, and one a minute for each of them. Where it
-// waits for a directory the names of all keys in it come back each time.
+// for, however many entries that is, and one a minute for each of them. Where it waits for a
+// directory the names of all keys in it come back each time.
 //
 // The token needs, with ACLs:
 //
@@ -83,10 +85,10 @@
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
 // one or two operations, each guard one, each parent one, and the slot two.
 //
-// Servers from 1.21.5 on do not take every key that this library takes, which is [backend.ErrBadKey].
-// 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22 and
-// later refuse ".." as a way up, percent-encoded too, and spaces at either end, unless an agent
-// has disable_kv_key_validation. What this package itself adds to a key is taken by all.
+// Servers from 1.21.5 on do not take every key that this library takes: [backend.ErrBadKey].
+// 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22
+// and later refuse ".." as a way up, percent-encoded too, and spaces at either end, unless an
+// agent has disable_kv_key_validation. What this package itself adds to a key is taken by all.
 //
 // # Layout
 //

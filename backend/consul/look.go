@@ -43,9 +43,9 @@ import (
 // say only what that was. (That there is no entry takes the right to write it.)
 //
 // The window moves with a look only: see beat. So where there is nothing to compare, as nothing
-// is awaited or it is still to be read, a consistent read of a slot is the look. What only refuses to look, for want of
-// rights or as there are too many requests, is an answer, and no reason to suspend a session:
-// the queries are at work.
+// is awaited or it is still to be read, a consistent read of a slot is the look. What only
+// refuses to look, for want of rights or as there are too many requests, is an answer, and no
+// reason to suspend a session: the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
