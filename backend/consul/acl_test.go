@@ -3,6 +3,7 @@ package consul_test
 import (
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
@@ -121,6 +122,35 @@ func TestACL(t *testing.T) {
 		_, err := f.s.Get(f.ctx, "/b/secret")
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
+}
+
+// What a session may not compare keeps it from nothing else: that there is no entry is to be
+// compared by those only that may write it.
+func TestLookWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	f := processOn(t, consultest.Options{Token: token(t, server, "reads", `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`)}, server)
+	f.s = f.open()
+	require.NoError(t, consultest.PutAll(f.Servers, "/a/flag", []byte("0")))
+	flag, err := f.s.Get(f.ctx, "/a/flag")
+	require.NoError(t, err)
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Blocking(request) {
+			<-request.Context().Done()
+			return nil, request.Context().Err()
+		}
+		return send()
+	})
+	states := f.recordStates()
+	f.await(backend.Entry{Key: "/a/seat"})
+	waiting := f.await(flag)
+	require.NoError(t, consultest.PutAll(f.Servers, "/a/flag", []byte("1")))
+	began := time.Now()
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	assert.Equal(t, "1", string(now[0].Value))
+	assert.Less(t, time.Since(began), ttl)
+	assert.Equal(t, []backend.State{backend.Live}, states())
 }
 
 func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] }

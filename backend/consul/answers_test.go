@@ -60,6 +60,7 @@ func TestOpenErrors(t *testing.T) {
 		{http.StatusInternalServerError, "No cluster leader", backend.ErrUnavailable},
 		{http.StatusServiceUnavailable, "", backend.ErrUnavailable},
 		{http.StatusTooManyRequests, "", backend.ErrUnavailable},
+		{http.StatusNotFound, "404 page not found", backend.ErrUnavailable},
 		{http.StatusRequestTimeout, "", backend.ErrUnavailable},
 		{http.StatusTeapot, "an unknown status", backend.ErrUnavailable},
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
@@ -75,12 +76,13 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A leader whose disk stalls answers heartbeats, and no write. That is told after a session timeout.
+// Where followers' disks stall, heartbeats are answered, and no write. That is told after a
+// session timeout.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Txn(request, body) != nil {
+		if consultest.Txn(request, body) != nil && !looks(request, body) {
 			<-request.Context().Done()
 			return nil, request.Context().Err()
 		}
@@ -90,6 +92,50 @@ func TestSilence(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, f.ctx.Err())
 	assert.NotEqual(t, backend.Lost, f.s.State())
+}
+
+// A leader whose own disk stalls answers renewals only. They keep no session, whether it waits for nothing, or for what it has not read
+// yet. Who waits is told.
+func TestRenewalsAlone(t *testing.T) {
+	hold := func(f *fixture, match func(*http.Request) bool) {
+		f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+			if match(request) {
+				<-request.Context().Done()
+				return nil, request.Context().Err()
+			}
+			return send()
+		})
+	}
+	for name, waits := range map[string]bool{"waits for nothing": false, "waits": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			f.renewed()
+			hold(f, func(r *http.Request) bool { return !renews(r) })
+			began := time.Now()
+			waiting := make(<-chan result[[]backend.Entry])
+			if waits {
+				waiting = later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) })
+			}
+			f.awaitState(backend.Suspended)
+			before := f.s.Deadline()
+			f.lostAtDeadline()
+			assert.Equal(t, before, f.s.Deadline())
+			assert.Less(t, time.Since(began), 2*ttl)
+			if waits {
+				_, err := receive(f, waiting)
+				require.ErrorIs(t, err, backend.ErrSessionLost)
+			}
+		})
+	}
+	t.Run("only queries hang", func(t *testing.T) {
+		t.Parallel()
+		f := setUp(t)
+		hold(f, func(r *http.Request) bool { return path(r, "kv/") })
+		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
+		require.ErrorIs(t, err, backend.ErrUnavailable)
+		assert.NotEqual(t, backend.Lost, f.s.State())
+	})
 }
 
 // An agent that takes no more connections says so with 429, for which the error has

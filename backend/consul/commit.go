@@ -130,7 +130,13 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return nil, false, answerError(err)
 	}
 	// It may have been done: nobody has answered, or what did answer found that the slot
-	// has been written, which nobody but this commit can have done.
+	// has been written, which nobody but this commit can have done, or that it is gone with
+	// the session. A slot that was not made yet cannot be gone.
+	if err == nil && (len(response.Errors) == 0 || t.index == 0) {
+		if err = c.s.alive(ctx); err == nil {
+			err = errMute
+		}
+	}
 	if made, done, err = c.resolve(ctx, p, t, err); err != nil {
 		return nil, false, err
 	}
@@ -165,7 +171,10 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 	switch {
 	case err == nil:
 	case why == nil && s.ctx.Err() != nil:
-		return nil, false, err // it was refused, as the slot went with the session
+		// It was refused, as the slot went with the session. (Where what stands between has
+		// sent it twice, and the session ended after the first time, it was done: see the
+		// package's doc.)
+		return nil, false, err
 	default:
 		return nil, false, c.abandon(p, t, err)
 	}

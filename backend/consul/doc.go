@@ -24,9 +24,10 @@
 //
 // A blocking query may hang at a server that is frozen, while renewals get through. So with
 // each renewal, about every third of the TTL, one consistent read compares all that is
-// awaited with what is there. A session is [backend.Live] only with that, and so hears of a
-// change in less than its TTL: see registry.look. With a Check renewals are a quarter of the
-// SessionTimeout apart, so that there are looks in between, and it is twice the TTL.
+// awaited with what is there; where nothing is, it reads one key. A session is [backend.Live]
+// only with that, and so hears of a change in less than its TTL: see registry.look. With a
+// Check renewals are a quarter of the SessionTimeout apart, so that there are looks in
+// between, and it is twice the TTL.
 //
 // # What it does not guarantee
 //
@@ -52,6 +53,10 @@
 //   - A session of another tool that holds a key may leave a lock-delay on it, 15 s by
 //     default, in which nobody can take it: a Create blocks until it is over. Sessions of
 //     this package have none, as it is the trust window that keeps two leaders apart.
+//   - A write that what stands in front of the agents sends twice may be told as ErrSessionLost
+//     although it was done, if the session ends between the one time and the other: as when an
+//     agent leaves in the middle of it. Have nothing there send a PUT again (in nginx
+//     proxy_next_upstream off).
 //   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
 //     indexes: tokens may come twice. Sessions that are live go on with what was restored.
 //   - Namespaces and partitions of Consul Enterprise have not been tried.
@@ -65,9 +70,9 @@
 // for one again. Whatever else is refused and may be answered later, as by a limit on
 // requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
 //
-// A session that waits, for however many entries, sends two requests each third of its TTL,
-// the renewal and the look at what it waits for, and one a minute for each entry. Where it
-// waits for a directory the names of all keys in it come back each time.
+// A session sends two requests each third of its TTL, the renewal and the look at what it waits
+// for, however many entries that is, and one a minute for each of them. Where it waits for a
+// directory the names of all keys in it come back each time.
 //
 // The token needs, with ACLs:
 //
@@ -79,6 +84,11 @@
 //
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
 // one or two operations, each guard one, each parent one, and the slot two.
+//
+// Servers from 1.21.5 on do not take every key that this library takes: [backend.ErrBadKey].
+// 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22
+// and later refuse ".." as a way up, percent-encoded too, and spaces at either end, unless an
+// agent has disable_kv_key_validation. What this package itself adds to a key is taken by all.
 //
 // # Layout
 //

@@ -31,13 +31,13 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //
 //	answer                     of whom, and why                               class
 //	200                        the outcome                                    answer
-//	404 to a query of a key    there is none                                  answer
+//	404 to a query of a key    there is none, if Consul's index is with it    answer
 //	404 to a renewal           session not found; see session.renew           session over, once a consistent read says so
 //	404 to a pass of the check the agent does not know the check              unknown; see session.beat
 //	409 to a transaction       rolled back: a condition did not hold          answer; "invalid session" in it: session over
 //	400                        the request is not one to the agent            final, ErrBadKey
 //	401, 403                   the token, or what it may do                   final, ErrDenied
-//	404, 405, 501 elsewhere    no agent is behind this address                final
+//	405, 501                   no agent is behind this address                final
 //	413                        the request, or a value, is too large          final, ErrTooLarge
 //	414, 431                   the key, or the token, is too long             final
 //	429                        too many connections (http_max_conns_per_      unknown, ErrUnavailable when given up
@@ -45,10 +45,14 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	500                        no leader, leadership lost while committing,   unknown
 //	                           any error of the servers' that has no code
 //	500 "Invalid Session TTL"  to the creation of a session                   final, see openError
+//	500 "invalid key name"     the key: Consul 1.21.5 and later               final, ErrBadKey
 //	502, 503, 504              what stands between: no agent, or no answer    unknown
+//	404 elsewhere              what stands between has no route to an agent   unknown
+//	409 without errors in it   what stands between                            unknown
 //	any other                  408 and 425 among them: ask again              unknown
 //	no answer                  refused, reset, cut off, time out              unknown; not sent, if it was the dial
-//	answer that is no JSON     a page of what stands between                  unknown
+//	answer that is no JSON,    a page of what stands between                  unknown
+//	  or has null for an item
 //
 // Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
 // slot) and then made again. It never ends a session by itself: heartbeats go on, and the
@@ -67,15 +71,21 @@ func transient(err error) bool {
 	if errors.Is(err, backend.ErrSessionLost) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return false
 	}
-	return !final(code(err))
+	return !final(code(err)) && !badKey(err)
+}
+
+// badKey tells whether the servers do not take a key that this library takes: see the
+// package's doc.
+func badKey(err error) bool {
+	return code(err) == http.StatusInternalServerError && strings.Contains(err.Error(), "invalid key name")
 }
 
 // final tells whether a status is an answer that waiting does not change.
 func final(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
-		http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong,
-		http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
+		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
+		http.StatusNotImplemented:
 		return true
 	}
 	return false
@@ -176,7 +186,10 @@ func answerError(err error) error {
 	case http.StatusBadRequest:
 		return as(backend.ErrBadKey, err)
 	}
-	if transient(err) {
+	switch {
+	case badKey(err):
+		return as(backend.ErrBadKey, err)
+	case transient(err):
 		return as(backend.ErrUnavailable, err)
 	}
 	return err

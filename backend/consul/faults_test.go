@@ -149,15 +149,21 @@ func TestSessionDestroyed(t *testing.T) {
 		assert.Less(t, time.Since(began), f.s.TTL()/2)
 		assert.True(t, time.Now().Before(f.s.Deadline()))
 	})
-	t.Run("told by a commit", func(t *testing.T) {
-		t.Parallel()
-		f := setUp(t)
-		f.renewed()
-		require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-		_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-		require.ErrorIs(t, err, backend.ErrSessionLost)
-		assert.Equal(t, backend.Lost, f.s.State())
-	})
+	for name, op := range map[string]func(dir string) backend.Op{
+		"an entry of its own": func(dir string) backend.Op { return backend.Enqueue(dir, nil) },
+		"a key":               func(dir string) backend.Op { return backend.Put(dir+"/x", nil, 0) },
+	} {
+		t.Run("told by a commit of "+name, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t)
+			f.renewed()
+			require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
+			_, err := f.s.Commit(f.ctx, nil, op(f.dir))
+			require.ErrorIs(t, err, backend.ErrSessionLost)
+			require.NotErrorIs(t, err, backend.ErrIndeterminate, "the servers have refused it")
+			assert.Equal(t, backend.Lost, f.s.State())
+		})
+	}
 	t.Run("told by its own entry", func(t *testing.T) {
 		t.Parallel()
 		f := setUp(t)

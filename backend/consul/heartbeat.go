@@ -209,6 +209,9 @@ func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
 
 // read is info once, and whatever the session's state is.
 func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
-	entry, _, err := s.b.client.Session().Info(s.id, consistent(ctx))
+	entry, meta, err := s.b.client.Session().Info(s.id, consistent(ctx))
+	if err == nil {
+		err = vouched(entry == nil, meta)
+	}
 	return entry, err
 }

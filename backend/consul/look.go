@@ -39,21 +39,24 @@ import (
 // values: the servers compare the indexes of their last writes. Only of a directory the
 // names come back.
 //
-// The window moves with a look only: see beat. What only refuses to look, for want of
-// rights or as there are too many requests, is an answer, and no reason to suspend a session:
-// the queries are at work.
+// What the session may not compare is left out, which takes a request more: the servers then
+// say only what that was. (That there is no entry takes the right to write it.)
+//
+// The window moves with a look only: see beat. So where there is nothing to compare, as nothing
+// is awaited or it is still to be read, a consistent read of a slot is the look. What only
+// refuses to look, for want of rights or as there are too many requests, is an answer, and no
+// reason to suspend a session: the queries are at work.
 func (r *registry) look(ctx context.Context) error {
 	type query struct {
 		watch *watch
 		since uint64
-		empty bool // a listing of nothing
+		empty bool       // a listing of nothing
+		op    *api.TxnOp // that compares an entry
 	}
-	var keys, lists []query
-	var ops api.TxnOps
-	var stale []query
+	var keys, lists, stale []query
 	r.mu.Lock()
 	for _, t := range r.watches {
-		q := query{t, t.since, len(t.listing.Keys) == 0}
+		q := query{watch: t, since: t.since, empty: len(t.listing.Keys) == 0}
 		switch {
 		case !t.running || t.since == 0 || len(t.waiters) == 0:
 		case !t.known: // another call has shown that it is out of date
@@ -61,26 +64,45 @@ func (r *registry) look(ctx context.Context) error {
 		case t.list:
 			lists = append(lists, q)
 		default:
-			keys, ops = append(keys, q), append(ops, unchanged(t.entry))
+			q.op = unchanged(t.entry)
+			keys = append(keys, q)
 		}
 	}
 	r.mu.Unlock()
-	for first := 0; first < len(ops); first += maxOps {
-		response, err := r.s.txnRead(ctx, ops[first:min(first+maxOps, len(ops))])
+	if len(keys)+len(lists) == 0 {
+		keys = append(keys, query{op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.id, 0)}}})
+	}
+	for len(keys) > 0 {
+		chunk := keys[:min(len(keys), maxOps)]
+		ops := make(api.TxnOps, len(chunk))
+		for i, q := range chunk {
+			ops[i] = q.op
+		}
+		response, err := r.s.txnRead(ctx, ops)
 		if err != nil {
 			if err = r.unseen(silent(ctx, err)); err != nil {
 				return err
 			}
 			break
 		}
+		hidden := false
 		for _, e := range response.Errors {
-			if at := first + e.OpIndex; at < len(keys) && !denied(e.What) {
-				stale = append(stale, keys[at])
+			switch at := e.OpIndex; {
+			case at < 0, at >= len(chunk), chunk[at].watch == nil:
+			case denied(e.What):
+				chunk[at].op, hidden = nil, true
+			default:
+				stale = append(stale, chunk[at])
 			}
 		}
+		if hidden { // nothing else was compared: ask again, without it
+			keys = slices.DeleteFunc(keys, func(q query) bool { return q.op == nil })
+			continue
+		}
+		keys = keys[len(chunk):]
 	}
 	for _, q := range lists {
-		names, meta, err := r.s.b.client.KV().Keys(path(q.watch.key)+"/", "", consistent(ctx))
+		names, index, err := r.s.b.kvKeys(path(q.watch.key)+"/", "", consistent(ctx))
 		if err != nil {
 			if err = r.unseen(silent(ctx, err)); err != nil {
 				return err
@@ -89,7 +111,7 @@ func (r *registry) look(ctx context.Context) error {
 		}
 		// Where nothing is there the index is that of all data.
 		nothing := q.empty && !slices.ContainsFunc(names, func(name string) bool { return owner(name) != "" })
-		if max(meta.LastIndex, 1) != q.since && !nothing {
+		if max(index, 1) != q.since && !nothing {
 			stale = append(stale, q)
 		}
 	}

@@ -245,7 +245,7 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 
 func onlyReads(ops api.TxnOps) bool {
 	for _, op := range ops {
-		if op.KV == nil || op.KV.Verb != api.KVGet && op.KV.Verb != api.KVGetOrEmpty && op.KV.Verb != api.KVGetTree {
+		if op.KV == nil || looksAtNothing(op) || op.KV.Verb != api.KVGet && op.KV.Verb != api.KVGetOrEmpty && op.KV.Verb != api.KVGetTree {
 			return false
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 
 	"github.com/hashicorp/consul/api"
 
@@ -14,6 +16,59 @@ import (
 // it one that was deposed a moment ago may answer with what was before.
 func consistent(ctx context.Context) *api.QueryOptions {
 	return (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+}
+
+// errNoIndex is an answer by which there is nothing, and which is not Consul's.
+var errNoIndex = api.StatusError{Code: http.StatusNotFound, Body: "nothing, and no index of Consul's with it: no agent has answered"}
+
+// vouched returns errNoIndex if an answer shows nothing and Consul does not vouch for that:
+// each of its answers to a query has an index, which is never 0, "not found" included
+// (HTTPHandlers.setMeta). What stands between says "not found", too, when it has no route to an
+// agent for a moment, and the client library takes that for Consul's word.
+func vouched(nothing bool, meta *api.QueryMeta) error {
+	if nothing && meta.LastIndex == 0 {
+		return errNoIndex
+	}
+	return nil
+}
+
+// kvGet reads one of Consul's keys; nil is none. It asks once.
+func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index uint64, err error) {
+	p, meta, err := b.client.KV().Get(name, o)
+	if err == nil {
+		err = vouched(p == nil, meta)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return p, meta.LastIndex, nil
+}
+
+// kvList reads all keys that begin with prefix. It asks once.
+func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs, index uint64, err error) {
+	pairs, meta, err := b.client.KV().List(prefix, o)
+	if err == nil {
+		err = vouched(len(pairs) == 0, meta)
+	}
+	if err == nil && slices.Contains(pairs, nil) {
+		err = errNull
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return pairs, meta.LastIndex, nil
+}
+
+// kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once.
+func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
+	names, meta, err := b.client.KV().Keys(prefix, separator, o)
+	if err == nil {
+		err = vouched(len(names) == 0 || slices.Contains(names, ""), meta) // "" is null
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	return names, meta.LastIndex, nil
 }
 
 // Get implements backend.Session.
@@ -45,9 +100,9 @@ func (s *session) get(ctx context.Context, key string) (backend.Entry, error) {
 // pair reads one of Consul's keys; nil is none.
 func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 	return ride(ctx, s, func(ctx context.Context) (*api.KVPair, error) {
-		p, meta, err := s.b.client.KV().Get(name, consistent(ctx))
+		p, index, err := s.b.kvGet(name, consistent(ctx))
 		if err == nil {
-			s.memory.saw(meta.LastIndex)
+			s.memory.saw(index)
 		}
 		return p, err
 	})
@@ -96,7 +151,22 @@ func (s *session) txnRead(ctx context.Context, ops api.TxnOps) (*api.TxnResponse
 	if err != nil {
 		return nil, textError(err)
 	}
-	return response, nil
+	return whole(response)
+}
+
+// Answers that say nothing: one in which something is null that never is, and one to a write
+// by which it may have been done, or not.
+var (
+	errNull = errors.New("an answer with null in it")
+	errMute = errors.New("the answer to a write does not say whether it was done")
+)
+
+// whole returns errNull for such an answer to a transaction.
+func whole(r *api.TxnResponse) (*api.TxnResponse, error) {
+	if slices.Contains(r.Results, nil) || slices.Contains(r.Errors, nil) {
+		return nil, errNull
+	}
+	return r, nil
 }
 
 func firstError(r *api.TxnResponse) error {
@@ -131,11 +201,8 @@ func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backen
 		index uint64
 	}
 	a, err := ride(ctx, s, func(ctx context.Context) (answer, error) {
-		pairs, meta, err := s.b.client.KV().List(path(dir)+"/", consistent(ctx))
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{pairs, meta.LastIndex}, nil
+		pairs, index, err := s.b.kvList(path(dir)+"/", consistent(ctx))
+		return answer{pairs, index}, err
 	})
 	if err != nil {
 		return nil, backend.Listing{}, err

@@ -18,10 +18,8 @@ func rolledBack(err error) (*api.TxnResponse, error) {
 	if !errors.As(err, &status) || json.Unmarshal([]byte(status.Body), &response) != nil || len(response.Errors) == 0 {
 		return nil, err
 	}
-	for _, e := range response.Errors {
-		if e == nil {
-			return nil, err
-		}
+	if _, null := whole(&response); null != nil {
+		return nil, err
 	}
 	return &response, nil
 }

@@ -16,13 +16,20 @@ import (
 
 func TestTransient(t *testing.T) {
 	dial := &net.OpError{Op: "dial", Err: errors.New("refused")}
-	for _, err := range []error{dial, errSilent, errors.New("EOF"), api.StatusError{Code: 500}, api.StatusError{Code: 503}, api.StatusError{Code: 429}, api.StatusError{Code: 408}, api.StatusError{Code: 418},
+	for _, err := range []error{dial, errSilent, errors.New("EOF"), api.StatusError{Code: 500}, api.StatusError{Code: 503}, api.StatusError{Code: 429}, api.StatusError{Code: 404}, api.StatusError{Code: 408}, api.StatusError{Code: 418}, errNoIndex, errNull,
 		textError(errors.New("Failed request: rpc error making call: No cluster leader"))} {
 		assert.True(t, transient(err), "%v", err)
 	}
-	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 401}, api.StatusError{Code: 403}, api.StatusError{Code: 404}, api.StatusError{Code: 413}, context.Canceled,
+	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 401}, api.StatusError{Code: 403}, api.StatusError{Code: 413}, context.Canceled,
 		textError(errors.New("Failed request: Permission denied")), as(backend.ErrSessionLost, errClosed)} {
 		assert.False(t, transient(err), "%v", err)
+	}
+	// What Consul 1.21.5 says to a key that it does not take any more.
+	const badKey = `invalid key name, keys should respect the "^[a-zA-Z0-9,_./\\-?&=]+$" format`
+	for _, err := range []error{api.StatusError{Code: 500, Body: badKey}, textError(errors.New("Failed request: " + badKey))} {
+		assert.False(t, transient(err), "%v", err)
+		require.ErrorIs(t, answerError(err), backend.ErrBadKey)
+		require.NotErrorIs(t, answerError(err), backend.ErrUnavailable)
 	}
 	assert.True(t, unsent(dial))
 	assert.False(t, unsent(&net.OpError{Op: "read", Err: errors.New("reset")}))
@@ -34,7 +41,7 @@ func TestTransient(t *testing.T) {
 // Each status but those that no waiting changes is ridden out, those that nobody has heard of
 // among them.
 func TestEveryStatus(t *testing.T) {
-	lasting := []int{400, 401, 403, 404, 405, 409, 413, 414, 431, 501} // see the table
+	lasting := []int{400, 401, 403, 405, 413, 414, 431, 501} // see the table
 	denied, tooLarge := []int{401, 403}, []int{413}
 	for status := 300; status < 1000; status++ {
 		err := api.StatusError{Code: status}
@@ -48,7 +55,7 @@ func TestEveryStatus(t *testing.T) {
 
 // What an answer to a transaction says is never trusted to be what it should be.
 func TestRolledBack(t *testing.T) {
-	for _, body := range []string{"", "no JSON", "null", "{}", `{"Errors":[]}`, `{"Errors":[null]}`, `{"Errors":"x"}`} {
+	for _, body := range []string{"", "no JSON", "null", "{}", `{"Errors":[]}`, `{"Errors":[null]}`, `{"Errors":[{}],"Results":[null]}`, `{"Errors":"x"}`} {
 		given := api.StatusError{Code: 409, Body: body}
 		response, err := rolledBack(given)
 		assert.Nil(t, response, body)

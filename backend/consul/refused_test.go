@@ -145,8 +145,8 @@ func TestRefusedRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			all := []int{408, 418, 425, 429, 500, 502, 503, 504, 599}
-			rounds := [][]int{{429}, {503}, all, slices.Repeat([]int{429}, 5)}
+			all := []int{404, 408, 418, 425, 429, 500, 502, 503, 504, 599}
+			rounds := [][]int{{429}, {503}, all, slices.Repeat([]int{429}, 5), slices.Repeat([]int{404}, 3)}
 			if !kind.slow {
 				for _, status := range all {
 					rounds = append(rounds, []int{status})

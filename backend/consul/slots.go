@@ -48,9 +48,13 @@ func (s *session) takeSlot() *slot {
 		p.free = p.free[:n-1]
 		return t
 	}
-	t := &slot{key: fmt.Sprintf("%s%s/%d", slotDir, s.id, p.made)}
+	t := &slot{key: slotKey(s.id, p.made)}
 	p.made++
 	return t
+}
+
+func slotKey(session string, number int) string {
+	return fmt.Sprintf("%s%s/%d", slotDir, session, number)
 }
 
 func (s *session) giveSlot(t *slot) {
@@ -84,7 +88,13 @@ func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnRespons
 		if code(err) == http.StatusConflict {
 			return rolledBack(err)
 		}
-		return &response, err
+		switch {
+		case err != nil:
+			return nil, err
+		case len(response.Results)+len(response.Errors) == 0:
+			return nil, errMute // each has a condition, or a slot, of which it is told
+		}
+		return whole(&response)
 	})
 }
 

@@ -53,7 +53,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 // the end.
 func (s *session) names(ctx context.Context, key string) ([]string, error) {
 	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
-		names, _, err := s.b.client.KV().Keys(path(key)+"/", "/", consistent(ctx))
+		names, _, err := s.b.kvKeys(path(key)+"/", "/", consistent(ctx))
 		return names, err
 	})
 }

@@ -308,10 +308,11 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 		// A wait more than there are connections for: it would take the heartbeats'. One that
 		// has had its connection is not to lose its place.
 		return false
-	case since != 0, code(err) == 0:
+	case since != 0:
 		t.refused.note(err)
-		return true // there is nothing to read, and looks make sure of that; or nobody answers, see look
+		return true // there is nothing to read, and looks make sure of that
 	}
+	t.refused.pauses(s)
 	return !t.refused.over(s, err)
 }
 
@@ -328,18 +329,16 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	o = o.WithContext(ctx)
-	kv := r.s.b.client.KV()
 	var a answer
-	var meta *api.QueryMeta
 	var err error
 	if t.list {
 		var pairs api.KVPairs
-		if pairs, meta, err = kv.List(path(t.key)+"/", o); err == nil {
-			a.listing = listing(t.key, enqueued(t.key, pairs), meta.LastIndex)
+		if pairs, a.index, err = r.s.b.kvList(path(t.key)+"/", o); err == nil {
+			a.listing = listing(t.key, enqueued(t.key, pairs), a.index)
 		}
 	} else {
 		var p *api.KVPair
-		if p, meta, err = kv.Get(path(t.key), o); err == nil {
+		if p, a.index, err = r.s.b.kvGet(path(t.key), o); err == nil {
 			a.entry = entryAt(t.key, p)
 		}
 	}
@@ -349,6 +348,6 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		}
 		return a, silent(ctx, err)
 	}
-	a.index, a.late = max(meta.LastIndex, 1), time.Since(began) >= longPoll
+	a.index, a.late = max(a.index, 1), time.Since(began) >= longPoll
 	return a, nil
 }

@@ -125,7 +125,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // isLook tells whether a request comes with a renewal, and only asks whether what is awaited
-// is as it was. It returns the request to send.
+// is as it was, or reads a session's slot where nothing is. It returns the request to send.
 func isLook(r *http.Request) (*http.Request, bool, error) {
 	if query := r.URL.Query(); query.Has("keys") {
 		return r, !query.Has("separator"), nil // else it is a survey
@@ -139,7 +139,7 @@ func isLook(r *http.Request) (*http.Request, bool, error) {
 	}
 	r = r.Clone(r.Context())
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	return r, !bytes.Contains(body, []byte(`"get`)), nil
+	return r, !bytes.Contains(body, []byte(`"get`)) || bytes.Contains(body, []byte(`".elector/`)), nil
 }
 
 // newConsulClient makes a client with connections of its own. to may be nil.
