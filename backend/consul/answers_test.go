@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -166,6 +167,32 @@ func TestTooManyConnections(t *testing.T) {
 		return err == nil && got.Same(e)
 	})
 	f.renewed()
+}
+
+// A leader that has written to its entry waits for it again. That there is no connection for it in
+// this moment is no reason to lose its place.
+func TestWaitingAgainAmongTooMany(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	e := f.enqueue(f.s)
+	waiting := f.await(e)
+	e = f.commit(f.s, backend.Set(e, []byte("leads")))[0]
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	require.True(t, now[0].Same(e))
+	var refused atomic.Int64
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Blocking(request) && refused.Add(1) <= 3 {
+			return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+		}
+		return send()
+	})
+	waiting = f.await(e)
+	eventually(t, "it is refused", func() bool { return refused.Load() > 3 })
+	f.commit(f.s, backend.Delete(e))
+	now, err = receive(f, waiting)
+	require.NoError(t, err)
+	assert.False(t, now[0].Exists())
 }
 
 // The same answer from what stands in front of the agent.

@@ -107,7 +107,8 @@ func (r *registry) leave(w *waiter, t *watch) {
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return
 	}
-	if !t.running || r.closed {
+	// One that has had its connection keeps that for who waits again: see rides.
+	if !t.running && !t.served || r.closed {
 		r.drop(t)
 		return
 	}
