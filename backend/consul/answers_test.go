@@ -195,6 +195,27 @@ func TestWaitingAgainAmongTooMany(t *testing.T) {
 	assert.False(t, now[0].Exists())
 }
 
+// A wait that has ended says nothing of what is there when the next one begins.
+func TestWaitingAgainIsNoMemory(t *testing.T) {
+	t.Parallel()
+	f := setUp(t)
+	o := f.another()
+	seat := backend.Create(f.dir+"/seat", nil)
+	e := f.commit(o.s, seat)[0]
+	for range 3 {
+		waiting := f.await(e)
+		f.commit(o.s, backend.Delete(e))
+		_, err := receive(f, waiting)
+		require.NoError(t, err)
+		e = f.commit(o.s, seat)[0]
+		_, err = f.s.Commit(f.ctx, nil, seat)
+		require.ErrorIs(t, err, backend.ErrExists)
+		now, err := f.s.Await(f.ctx, backend.Unknown(e.Key))
+		require.NoError(t, err)
+		assert.True(t, now[0].Same(e), "%+v", now[0])
+	}
+}
+
 // The same answer from what stands in front of the agent.
 func TestTooManyRequests(t *testing.T) {
 	f := setUp(t)

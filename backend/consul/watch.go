@@ -78,8 +78,13 @@ func (r *registry) init(s *session) {
 // that is 0. Caller holds mu.
 func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
+	served := t != nil && t.served
+	if t != nil && !t.running && len(t.waiters) == 0 {
+		r.drop(t) // it has ended: what it shows may be out of date
+		t = nil
+	}
 	if t == nil {
-		t = &watch{watchKey: key}
+		t = &watch{watchKey: key, served: served}
 		if index != 0 {
 			t.known, t.entry, t.listing, t.index = true, known, list, index
 		}
@@ -107,7 +112,7 @@ func (r *registry) leave(w *waiter, t *watch) {
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return
 	}
-	// One that has had its connection keeps that for who waits again: see rides.
+	// That one has had its connection counts for who waits again: see rides.
 	if !t.running && !t.served || r.closed {
 		r.drop(t)
 		return
