@@ -61,7 +61,7 @@ var (
 	// written.
 	ErrConflict = backend.ErrConflict
 
-	// ErrIndeterminate: a write may or may not have happened.
+	// ErrIndeterminate: a write may or may not have happened, or may yet happen.
 	ErrIndeterminate = backend.ErrIndeterminate
 
 	// ErrStop, wrapped by the error of a lead function, makes Run resign and

@@ -77,7 +77,10 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 //     anything for a session timeout, or has said nothing for up to three, or has no space.
 //     The term goes on.
 //   - ErrIndeterminate: the reply was lost, and what became of the write could not be
-//     found out before ctx, the session or the term ended. Read before you go on.
+//     found out before ctx, the session or the term ended. It may yet be done, so that what
+//     you read may change. Write to the key again: once that has succeeded, the earlier
+//     write is not done any more. A later write waits for what it has to, for a session
+//     timeout at most (backend.ErrUnavailable).
 //
 // It blocks until there is an answer, while out of touch with the service, too: at
 // most until ctx or the term ends, or, where the term ends because its entry was

@@ -30,7 +30,8 @@
 //     where the service reports them so (ZooKeeper).
 //  5. Lost replies. A write whose reply was lost is resolved before Commit
 //     returns. Where that cannot be done (ctx ended, session lost), the error is
-//     [ErrIndeterminate], never a plain failure.
+//     [ErrIndeterminate], never a plain failure. Such a write may yet be done. But once a
+//     later commit of the session with an op on one of its keys has succeeded, it never is.
 //  6. No ghost. An ephemeral entry whose creation Commit did not report is
 //     removed by the session in the background, and dies with it at the latest. So is
 //     one whose Drop has failed, for whatever reason. What a session stores for itself

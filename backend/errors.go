@@ -33,8 +33,9 @@ var (
 	// found another version, or a Delete found children. Nothing was written.
 	ErrConflict = errors.New("entry is not as expected")
 
-	// ErrIndeterminate: the write may or may not have happened. An ephemeral entry
-	// it may have made is being removed by the session.
+	// ErrIndeterminate: the write may or may not have happened, or may yet happen, until a
+	// later commit of the session with an op on the same key has succeeded: rule 5. An
+	// ephemeral entry it may have made is being removed by the session.
 	ErrIndeterminate = errors.New("outcome unknown")
 
 	// ErrSessionLost: the session is over. Its entries are gone, or go when the

@@ -13,18 +13,33 @@ import (
 // that ask for the same leave the same: if the replies to both were lost nothing could
 // tell whose it is, and one would take, or remove, what the other has made.
 //
-// Its zero value is ready; a session whose service tells commits apart needs none.
+// And it has commits wait for those that were told as ErrIndeterminate and may yet be done:
+// see Doubt.
+//
+// Its zero value is ready. A session whose service tells commits apart takes no turns, and
+// begins its commits with Settled.
 type Turns struct {
-	mu    sync.Mutex
-	taken map[string]chan struct{} // by key; closed when it is given back
+	mu     sync.Mutex
+	taken  map[string]chan struct{} // by key; closed when it is given back
+	doubts map[*doubt]struct{}
 }
 
-// Take blocks until the ops have all keys that they create or put to themselves. give
-// gives them back, and may be called several times. The error is ErrSessionLost when
-// lost is closed, ctx's when that ends, and ErrUnavailable when one who has a key keeps it
-// for longer than patience, which is the session's timeout: what that one has left cannot be
-// removed, for example. Then there is nothing to give back, and nothing was sent.
+// A doubt is a commit that was told as ErrIndeterminate.
+type doubt struct {
+	ops     []Op
+	settled chan struct{}
+}
+
+// Take blocks until the ops are Settled, and have all keys that they create or put to
+// themselves. give gives them back, and may be called several times. The error is
+// ErrSessionLost when lost is closed, ctx's when that ends, and ErrUnavailable when one who
+// has a key keeps it for longer than patience, which is the session's timeout: what that one
+// has left cannot be removed, for example. Then there is nothing to give back, and nothing was
+// sent.
 func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) (give func(), err error) {
+	if err := t.Settled(ctx, lost, patience, ops); err != nil {
+		return nil, err
+	}
 	keys := exclusive(ops)
 	if len(keys) == 0 {
 		return func() {}, nil
@@ -51,15 +66,23 @@ func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time
 			return nil
 		}
 		t.mu.Unlock()
-		select {
-		case <-given:
-		case <-time.After(patience):
-			return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", ErrUnavailable, key, patience)
-		case <-lost:
-			return ErrSessionLost
-		case <-ctx.Done():
-			return ContextError(ctx)
+		if err := await(ctx, lost, patience, given, key); err != nil {
+			return err
 		}
+	}
+}
+
+// await waits for a commit on key.
+func await(ctx context.Context, lost <-chan struct{}, patience time.Duration, done <-chan struct{}, key string) error {
+	select {
+	case <-done:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", ErrUnavailable, key, patience)
+	case <-lost:
+		return ErrSessionLost
+	case <-ctx.Done():
+		return ContextError(ctx)
 	}
 }
 
@@ -82,4 +105,58 @@ func exclusive(ops []Op) []string {
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
+}
+
+// Doubt notes a commit that is told as ErrIndeterminate and may yet be done: rule 5. Those
+// that begin later with an op on the same key wait until settled is called, when nothing of it
+// comes any more. Call Doubt before the commit returns.
+func (t *Turns) Doubt(ops []Op) (settled func()) {
+	d := &doubt{slices.Clone(ops), make(chan struct{})}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.doubts == nil {
+		t.doubts = make(map[*doubt]struct{})
+	}
+	t.doubts[d] = struct{}{}
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.doubts, d)
+		close(d.settled)
+	}
+}
+
+// Settled blocks until no earlier commit that the ops might meet later is in doubt. The errors
+// are those of Take.
+func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) error {
+	for _, d := range t.ahead(ops) { // those that are noted from now on are not of earlier commits
+		if err := await(ctx, lost, patience, d.settled, d.ops[0].Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ahead are the doubts that ops have to wait for.
+func (t *Turns) ahead(ops []Op) (all []*doubt) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for d := range t.doubts {
+		if slices.ContainsFunc(ops, func(op Op) bool { return slices.ContainsFunc(d.ops, op.waitsFor) }) {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// waitsFor tells whether an earlier op might be done after o. It cannot where o has deleted the
+// incarnation that it is about: so a term ends without waiting for what was published in it.
+func (o Op) waitsFor(earlier Op) bool {
+	switch {
+	case o.Key != earlier.Key, o.Kind == OpEnqueue, earlier.Kind == OpEnqueue: // its key is a new one
+		return false
+	case o.Kind == OpDelete:
+		return o.Rev != earlier.Rev
+	}
+	return true
 }

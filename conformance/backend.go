@@ -14,6 +14,6 @@ import (
 func TestBackend(t *testing.T, newService func(t testing.TB) *Service) Report {
 	return tryRules(t, newService, slices.Concat(
 		sessionRules(), suspendRules(), writeRules(), commitRules(), valueRules(), guardRules(),
-		lostRules(), doubtRules(), readRules(), awaitRules(), listRules(), serviceRules(), soakRules(),
+		lostRules(), doubtRules(), lateRules(), readRules(), awaitRules(), listRules(), serviceRules(), soakRules(),
 	))
 }

@@ -313,6 +313,8 @@ func (o offer) missing(need string) bool {
 		return o.client.CutReply == nil
 	case "LoseRequest":
 		return o.client.LoseRequest == nil
+	case "DelayRequest":
+		return o.client.DelayRequest == nil
 	case "HoldWakeups":
 		return o.client.HoldWakeups == nil
 	}

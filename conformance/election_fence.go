@@ -105,6 +105,12 @@ var fenceRules = []electionRule{
 		need: []string{"Suspend", "CutReply", string(AbilityCommit)},
 		run:  fenceCancel,
 	},
+	{
+		name: "fence/late",
+		text: "A Commit or Proclaim that was told as ErrIndeterminate is not done any more once a later write of the term to the same key has succeeded.",
+		need: []string{"DelayRequest", string(AbilityCommit), string(AbilityBackend)},
+		run:  fenceLate,
+	},
 }
 
 func fenceCommit(a *arena) {

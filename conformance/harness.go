@@ -137,6 +137,11 @@ type Client struct {
 	// fires once.
 	LoseRequest func(kind backend.OpKind)
 
+	// DelayRequest arms a fault: the next commit that has an op of this kind is on its way for d
+	// longer, while others overtake it. It is delivered whatever has become of its caller. sent
+	// tells whether there was one.
+	DelayRequest func(kind backend.OpKind, d time.Duration) (sent func() bool)
+
 	// SlowReplies has all that the service sends to this process arrive that much later, from
 	// now on: requests go on as fast as before. Zero ends it.
 	SlowReplies func(d time.Duration)

@@ -77,11 +77,11 @@ const (
 // none, and on ZooKeeper it is tried on one server.
 var noEnd = []string{"data/used-up"}
 
-// notOnZooKeeper are the rules that need notices to be held while all else goes on,
-// and the one about a limit that it does not have.
+// notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes
+// on, and the one about a limit that it does not have.
 var notOnZooKeeper = []string{
 	"cancel/handover", "data/deleted-after-handover", "data/deleted-at-handover",
-	"loss/expires-after-handover", "loss/expires-at-handover", "fence/too-many",
+	"loss/expires-after-handover", "loss/expires-at-handover", "fence/too-many", "fence/late",
 }
 
 // late are the rules that take a read after the notice of a change: without one a

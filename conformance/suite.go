@@ -244,6 +244,8 @@ func (r *run) has(field string) bool {
 		return r.first.CutReply != nil && r.first.Resume != nil
 	case "LoseRequest":
 		return r.first.LoseRequest != nil
+	case "DelayRequest":
+		return r.first.DelayRequest != nil
 	case "Throttle":
 		return r.first.Throttle != nil
 	case "SlowReplies":

@@ -30,6 +30,12 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err == nil {
 		err = s.alive(ctx)
 	}
+	if err == nil {
+		err = s.turns.Settled(ctx, s.ctx.Done(), s.lease.ttl, ops)
+	}
+	if err == backend.ErrSessionLost { // and not a cause of ctx's
+		err = s.lostError()
+	}
 	if err != nil {
 		return nil, opError("commit", label, err)
 	}
@@ -206,10 +212,12 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 }
 
 // abandon gives up on a transaction that may yet be, or have been, done. What it may
-// have made and nobody knows of is removed in the background.
+// have made and nobody knows of is removed in the background. Later commits on its keys have
+// slots of their own, and wait until it is settled.
 func (c *commit) abandon(p *plan, t *slot, why error) error {
 	s, nonce := c.s, c.nonce
 	if !errors.Is(why, backend.ErrSessionLost) {
+		settled := s.turns.Doubt(c.ops)
 		s.reaper.Reap(func(ctx context.Context) error {
 			index, err := s.settle(ctx, t, nonce)
 			if err != nil {
@@ -219,6 +227,7 @@ func (c *commit) abandon(p *plan, t *slot, why error) error {
 				s.reapAllOf(c.ephemeral(c.made(p, index)))
 			}
 			s.giveSlot(t)
+			settled()
 			return nil
 		})
 	}

@@ -48,6 +48,7 @@ type session struct {
 	aborted  bool
 
 	slots   slots
+	turns   backend.Turns // for doubts alone: slots tell commits apart
 	memory  memory
 	watches registry
 	reaper  *backend.Reaper

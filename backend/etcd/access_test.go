@@ -316,3 +316,27 @@ func TestTLS(t *testing.T) {
 	_, err = p.Backend.Open(ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 }
+
+// Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
+// ones do not wait for that.
+func TestFenceThatMayNotBePut(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
+	_, err := root.RoleGrantPermission(ctx, "bob", "/a", "/a0", clientv3.PermissionType(clientv3.PermRead))
+	require.NoError(t, err)
+	_, err = root.RoleGrantPermission(ctx, "bob", "/a/one", "", clientv3.PermissionType(clientv3.PermReadWrite))
+	require.NoError(t, err)
+	owner := setUpUser(t, ctx, server.Addr(), "ann", "/a")
+	one := owner.commit(owner.s, backend.Put("/a/one", nil, 0))[0]
+
+	f := setUpUser(t, ctx, server.Addr(), "bob", "/b")
+	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpSet), 5*time.Second)
+	short, end := context.WithTimeout(ctx, time.Second)
+	defer end()
+	_, err = f.s.Commit(short, nil, backend.Set(one, []byte("late")))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.True(t, sent())
+	f.commit(f.s, backend.Set(one, []byte("later")))
+}

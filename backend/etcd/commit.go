@@ -234,15 +234,18 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 	return out.made, nil
 }
 
-// abandon gives up on a commit that may yet be, or have been, applied. What it may
-// have made and nobody knows of is removed in the background.
+// abandon gives up on a commit that may yet be, or have been, applied. In the background its
+// fence is put, and what it may have made and nobody knows of is removed. Later commits on its
+// keys wait for that.
 func (c *commit) abandon(err error) error {
-	if !errors.Is(err, backend.ErrSessionLost) && slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
+	if !errors.Is(err, backend.ErrSessionLost) {
 		c.kept = true
+		settled := c.s.turns.Doubt(c.ops)
 		c.s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx)
 			if err == nil {
 				c.give()
+				settled()
 			}
 			return err
 		})

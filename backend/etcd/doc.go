@@ -32,7 +32,8 @@
 // To find out, the session puts the fence, after
 // which nothing of the transaction can come any more, and reads the history of its keys,
 // which etcd keeps: what was done is known exactly, whatever others have written or deleted
-// since, and what was not done is done then.
+// since, and what was not done is done then. The fence of a commit that was given up is put
+// in the background, and later commits on its keys wait for that.
 //
 // # What it does not guarantee
 //
@@ -67,7 +68,7 @@
 //   - A fence stays until its session ends, as an empty key with a zero byte in its name:
 //     beside a key that was to be written, or, for all that is enqueued in a directory
 //     together, in that. A session has put as many at most as there are keys and
-//     directories of which it has lost replies.
+//     directories of which it has lost replies, or has given up commits.
 //   - A client hears of a link that is dead, but not closed, only with DialKeepAliveTime
 //     set. Until then new sessions cannot be opened on it.
 //
@@ -76,7 +77,7 @@
 // With authentication on, a user needs to read and write the range "<election>" to
 // "<election>0", to read the parent of what is made, and to read and write what is written by
 // Term.Commit: the range "<key>" to "<key>." of each, or else a lost reply cannot be
-// resolved and is ErrIndeterminate. A range that covers several awaited entries has to be readable as a whole. A
-// session can renew its lease, and end it at once, only while the user may write all
-// keys that are attached to it.
+// resolved and is ErrIndeterminate, and what was given up may undo a later write. A range
+// that covers several awaited entries has to be readable as a whole. A session can renew its
+// lease, and end it at once, only while the user may write all keys that are attached to it.
 package etcd

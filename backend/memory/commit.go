@@ -12,12 +12,21 @@ import (
 // A request is one commit on its way. The service notes in it what it did, under
 // svc.mu: that is the nonce by which a lost reply is looked up.
 type request struct {
-	done bool
-	out  []backend.Entry
-	key  string // what err is about
-	err  error
+	arrived bool // it is not under way any more
+	done    bool
+	out     []backend.Entry
+	key     string // what err is about
+	err     error
 	// abandoned says that its caller has given up, and it may still be under way.
 	abandoned bool
+	// overtaken says that a later one has written to one of its keys meanwhile.
+	overtaken bool
+}
+
+// A doubt is a request that was given up on its way.
+type doubt struct {
+	req *request
+	ops []backend.Op
 }
 
 // Commit implements backend.Session. While the session is suspended it is not sent.
@@ -65,6 +74,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 			// It may arrive when the caller has long gone on.
 			guards, ops = slices.Clone(guards), cloned(ops)
 		}
+		req.arrived = false
 		answer := n.send(f.underWay(), func() bool { return n.serve(&req, f, guards, ops) })
 		n.svc.mu.Unlock()
 		if answer.comes(ctx, n.lost) {
@@ -114,12 +124,17 @@ func (s *Service) fits(guards []backend.Guard, ops []backend.Op) error {
 // serve is the arrival of a request, with the service locked. answered says that it is
 // answered.
 func (n *session) serve(req *request, f fault, guards []backend.Guard, ops []backend.Op) (answered bool) {
-	if n.client.down() || n.broken || n.unknown() {
+	req.arrived = true
+	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool { return d.req == req })
+	if n.client.down() || n.broken || n.unknown() || req.overtaken {
 		return false
 	}
 	if f.kind != loseRequest {
 		req.out, req.key, req.err = n.svc.commit(n, guards, ops)
 		req.done = true
+		if req.err == nil {
+			n.overtake(ops)
+		}
 	}
 	switch f.kind {
 	case loseRequest, loseReply:
@@ -134,6 +149,17 @@ func (n *session) serve(req *request, f fault, guards []backend.Guard, ops []bac
 		n.tidy(req, ops)
 	}
 	return f.kind != delayReply
+}
+
+// overtake has those that were given up, and write to the same keys, not be done when they
+// arrive: rule 5.
+func (n *session) overtake(ops []backend.Op) {
+	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool {
+		for _, op := range ops {
+			d.req.overtaken = d.req.overtaken || Key(op.Key)(d.ops)
+		}
+		return d.req.overtaken
+	})
 }
 
 // resolve takes back a reply that has come too late: what was made is gone already,
@@ -166,8 +192,11 @@ func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) 
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
 	req.abandoned = true
-	if req.done {
+	switch {
+	case req.done:
 		n.tidy(req, ops)
+	case !req.arrived:
+		n.doubts = append(n.doubts, doubt{req, ops})
 	}
 	return wrap("commit", key, fmt.Errorf("%w: %w", backend.ErrIndeterminate, err))
 }

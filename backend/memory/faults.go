@@ -108,7 +108,8 @@ func (c *Client) DelayReply(match Match, d time.Duration) {
 // DelayRequest keeps the next commit that match picks under way for d longer; others of the
 // same session may overtake it. If ctx ends or the session is lost before, Commit returns
 // ErrIndeterminate, and the commit happens all the same when it arrives, unless the service has
-// dropped the session by then. What it makes that nobody waits for is removed at once.
+// dropped the session by then, or a later commit of the session has written to one of its keys.
+// What it makes that nobody waits for is removed at once.
 func (c *Client) DelayRequest(match Match, d time.Duration) {
 	c.arm(fault{kind: delayRequest, match: match, delay: d})
 }

@@ -31,6 +31,7 @@ type session struct {
 	timer   *time.Timer   // runs while not in touch and not ended
 	delays  *delays       // nil: its messages take no time
 	orphans []backend.Entry
+	doubts  []doubt
 	owned   *node // its entries
 }
 

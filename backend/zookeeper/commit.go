@@ -258,17 +258,23 @@ func (f *flight) unclear() bool {
 }
 
 // abandon gives up on a multi that may yet be, or have been, applied. What it may
-// have made and nobody knows of is removed in the background.
+// have made and nobody knows of is removed in the background. Later commits on its keys wait
+// for its answer, or the end of its link, as it may not have been sent yet. What comes after
+// that is applied after it, or it never is: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	c.kept = true
+	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
+		return backend.Indeterminate(err)
+	}
+	settled := s.turns.Doubt(c.ops)
 	switch {
-	case errors.Is(err, backend.ErrSessionLost): // all that is left goes with the session
 	case slices.ContainsFunc(c.ops, backend.Op.Ephemeral):
 		s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx, f)
 			if err == nil {
 				c.give()
+				settled()
 			}
 			return err
 		})
@@ -277,6 +283,7 @@ func (c *commit) abandon(f *flight, err error) error {
 			defer s.calls.Done()
 			<-f.done
 			c.give()
+			settled()
 		}()
 	}
 	return backend.Indeterminate(err)

@@ -150,6 +150,9 @@ func client(p *Process) *conformance.Client {
 			return func() { p.Each((*servertest.Proxy).Unstall) }
 		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
+		DelayRequest: func(kind backend.OpKind, d time.Duration) (sent func() bool) {
+			return p.DelayRequest(MatchKind(kind), d)
+		},
 		HoldWakeups: p.HoldWakeups,
 		Close:       p.Close,
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/consul/api"
 
@@ -214,6 +215,42 @@ func (p *Process) LoseRequest(match func(*http.Request, []byte) bool) {
 		p.Cut()
 		return nil, errReset
 	})
+}
+
+// DelayRequest has the next request that matches arrive d later, whatever has become of its
+// caller. sent tells whether there was one.
+func (p *Process) DelayRequest(match func(*http.Request, []byte) bool, d time.Duration) (sent func() bool) {
+	var met atomic.Bool
+	p.Intercept(func(request *http.Request, body []byte, send Send) (*http.Response, error) {
+		if met.Load() || !match(request, body) || !met.CompareAndSwap(false, true) {
+			return send()
+		}
+		caller := request.Context()
+		*request = *request.WithContext(context.WithoutCancel(caller)) // it is the wire's own
+		type answer struct {
+			response *http.Response
+			err      error
+		}
+		answered := make(chan answer)
+		go func() {
+			time.Sleep(d)
+			response, err := send()
+			select {
+			case answered <- answer{response, err}:
+			case <-caller.Done():
+				if err == nil {
+					_ = response.Body.Close()
+				}
+			}
+		}()
+		select {
+		case a := <-answered:
+			return a.response, a.err
+		case <-caller.Done():
+			return nil, caller.Err()
+		}
+	})
+	return met.Load
 }
 
 var errReset = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}

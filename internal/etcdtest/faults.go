@@ -2,7 +2,10 @@ package etcdtest
 
 import (
 	"bytes"
+	"context"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -20,7 +23,9 @@ type Match func(*etcdserverpb.TxnRequest) bool
 type fault struct {
 	resumed int // how often the process had been when it was armed
 	match   Match
-	before  bool // the request is lost, and not its reply
+	before  bool          // the request is lost, and not its reply
+	late    time.Duration // nothing is lost: the request arrives so much later
+	met     atomic.Bool
 	refuse  bool // no new links until Resume
 }
 
@@ -33,6 +38,14 @@ func (p *Process) CutReply(match Match) { p.arm(&fault{match: match, refuse: tru
 
 // LoseRequest has the next transaction that matches lost, and the links break.
 func (p *Process) LoseRequest(match Match) { p.arm(&fault{match: match, before: true}) }
+
+// DelayRequest has the next transaction that matches arrive d later, whatever has become of its
+// caller. sent tells whether there was one.
+func (p *Process) DelayRequest(match Match, d time.Duration) (sent func() bool) {
+	f := &fault{match: match, late: d}
+	p.arm(f)
+	return f.met.Load
+}
 
 func (p *Process) arm(f *fault) {
 	p.mu.Lock()
@@ -52,6 +65,7 @@ func (p *Process) meets(req any) *fault {
 	for i, f := range p.faults {
 		if f.match(txn) && (!f.refuse || f.resumed == p.resumed) {
 			p.faults = append(p.faults[:i:i], p.faults[i+1:]...)
+			f.met.Store(true)
 			return f
 		}
 	}
@@ -67,6 +81,23 @@ func (p *Process) lose(f *fault) error {
 	p.mu.Unlock()
 	p.Cut()
 	return status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
+}
+
+// delay sends a transaction late. send is done for nobody where ctx has ended.
+func delay(ctx context.Context, d time.Duration, reply *etcdserverpb.TxnResponse, send func(context.Context, *etcdserverpb.TxnResponse) error) error {
+	var late etcdserverpb.TxnResponse
+	done := make(chan error, 1)
+	go func() {
+		time.Sleep(d)
+		done <- send(context.WithoutCancel(ctx), &late)
+	}()
+	select {
+	case err := <-done:
+		reply.Header, reply.Succeeded, reply.Responses = late.Header, late.Succeeded, late.Responses
+		return err
+	case <-ctx.Done():
+		return status.FromContextError(ctx.Err()).Err()
+	}
 }
 
 // Throttle has the servers turn all requests of the process away until release is called; its

@@ -163,8 +163,13 @@ func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *
 		return err
 	}
 	f := p.meets(req)
-	if f != nil && f.before {
+	switch {
+	case f != nil && f.before:
 		return p.lose(f)
+	case f != nil && f.late > 0:
+		return delay(ctx, f.late, reply.(*etcdserverpb.TxnResponse), func(ctx context.Context, reply *etcdserverpb.TxnResponse) error {
+			return invoke(ctx, method, req, reply, cc, opts...)
+		})
 	}
 	err := invoke(ctx, method, req, reply, cc, opts...)
 	if f != nil {

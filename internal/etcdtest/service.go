@@ -162,6 +162,9 @@ func (p *Process) Conformance() *conformance.Client {
 			return func() { p.Each((*servertest.Proxy).Unstall) }
 		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
+		DelayRequest: func(kind backend.OpKind, d time.Duration) (sent func() bool) {
+			return p.DelayRequest(MatchKind(kind), d)
+		},
 		HoldWakeups: p.HoldWakeups,
 		Close:       p.close,
 	}

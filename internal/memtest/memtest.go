@@ -5,6 +5,7 @@ package memtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,6 +107,16 @@ func client(c *memory.Client) *conformance.Client {
 		LoseReply:   func(kind backend.OpKind) { c.LoseReply(memory.Kind(kind)) },
 		CutReply:    func(kind backend.OpKind) { c.CutReply(memory.Kind(kind)) },
 		LoseRequest: func(kind backend.OpKind) { c.LoseRequest(memory.Kind(kind)) },
+		DelayRequest: func(kind backend.OpKind, d time.Duration) (sent func() bool) {
+			var met atomic.Bool
+			c.DelayRequest(func(ops []backend.Op) bool {
+				if memory.Kind(kind)(ops) {
+					met.Store(true)
+				}
+				return met.Load()
+			}, d)
+			return met.Load
+		},
 		Throttle:    c.Throttle,
 		HoldWakeups: c.HoldWakeups,
 	}

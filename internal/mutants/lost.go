@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -89,6 +90,25 @@ func lostMutants() []Mutant {
 					return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
 				}
 				return c.answer(ctx, s)
+			}),
+		},
+		{
+			Name:   "commit given up done late",
+			Breaks: "A commit that is given up before it is answered is done a second later, whatever has been done since.",
+			Rules:  map[string][]string{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) (made []backend.Entry, err error) {
+					select {
+					case <-time.After(time.Millisecond / 2): // of a fake clock
+						if made, err = s.Commit(ctx, guards, ops...); !errors.Is(err, backend.ErrIndeterminate) {
+							return made, err
+						}
+					case <-ctx.Done():
+						err = backend.Indeterminate(ctx.Err())
+					}
+					time.AfterFunc(time.Second, func() { _, _ = s.Commit(context.Background(), guards, ops...) })
+					return nil, err
+				}
 			}),
 		},
 		{

@@ -18,11 +18,12 @@ import (
 
 // why are the reasons for what a ZooKeeper service cannot be made to do.
 var why = map[string]string{
-	"StopMember":  "there is one server only",
-	"UseUp":       "it takes a patched snapshot, which is tried on one server",
-	"PauseMember": "there is one server only",
-	"MaxOps":      "a transaction is bounded by its bytes only",
-	"HoldWakeups": "events and answers come over one connection in one order: none can be held while others go on",
+	"StopMember":   "there is one server only",
+	"UseUp":        "it takes a patched snapshot, which is tried on one server",
+	"PauseMember":  "there is one server only",
+	"MaxOps":       "a transaction is bounded by its bytes only",
+	"HoldWakeups":  "events and answers come over one connection in one order: none can be held while others go on",
+	"DelayRequest": "requests go over one connection in one order: none overtakes another",
 }
 
 // Servers are one ZooKeeper server, or an ensemble.
