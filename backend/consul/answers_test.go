@@ -19,6 +19,7 @@ import (
 
 // What a server answers when it cannot answer is ridden out until the window ends.
 func TestServerErrors(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []struct {
 		what   string
 		status int
@@ -98,6 +99,7 @@ func TestSilence(t *testing.T) {
 // A leader whose own disk stalls answers renewals only. They keep no session, whether it waits for nothing, or for what it has not read
 // yet. Who waits is told.
 func TestRenewalsAlone(t *testing.T) {
+	t.Parallel()
 	hold := func(f *fixture, match func(*http.Request) bool) {
 		f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 			if match(request) {

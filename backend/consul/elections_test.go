@@ -58,6 +58,7 @@ func (f *fixture) ends(term *elector.Term, cause error) {
 
 // An operator who deletes the leader's key moves leadership.
 func TestOperatorMovesLeadership(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range strategies {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +90,7 @@ func TestOperatorMovesLeadership(t *testing.T) {
 
 // Elections whose names begin alike, or lie below one another, do not meet.
 func TestElectionsSideBySide(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range strategies {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
@@ -128,6 +130,7 @@ func TestElectionsSideBySide(t *testing.T) {
 // A seat whose holder crashed is taken as soon as the servers end the session: no
 // lock-delay is added.
 func TestCrashedLeader(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range strategies {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,7 @@ import (
 // What stands between client and agent may have no route for a moment, and says "not found",
 // or that there is nothing. Consul's own answer to that bears an index.
 func TestNothingFromBetween(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []struct {
 		status int
 		text   string
@@ -102,6 +103,7 @@ func TestNothingFromBetween(t *testing.T) {
 
 // So a leader leads on, and who waits keeps its place.
 func TestElectionBehindWhatHasNoRoute(t *testing.T) {
+	t.Parallel()
 	for _, strategy := range strategies {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
@@ -145,6 +147,7 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 // A write of which nothing that is known says that it was not done is not told as such, though
 // the session has ended by when it is looked for.
 func TestWriteWithoutAWord(t *testing.T) {
+	t.Parallel()
 	for name, answer := range map[string]func(send consultest.Send) (*http.Response, error){
 		"an answer that says nothing": func(send consultest.Send) (*http.Response, error) {
 			response, err := send()

@@ -202,6 +202,7 @@ func TestLookCosts(t *testing.T) {
 // on. Where no leader can confirm what it says, the session is suspended, and ends with the
 // window: who renews it may have been deposed.
 func TestLookRefused(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []struct {
 		what   string
 		status int

@@ -48,6 +48,7 @@ func (f *fixture) shorten() {
 
 // An index that goes backwards or is 0 neither blocks for ever nor makes it spin.
 func TestPitfall30IndexGoesBackwards(t *testing.T) {
+	t.Parallel()
 	for name, to := range map[string]func(int64, string) string{
 		"backwards": func(n int64, index string) string { return strconv.FormatInt(max(1, 1000-n), 10) },
 		"zero":      func(int64, string) string { return "0" },

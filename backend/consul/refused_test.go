@@ -126,6 +126,7 @@ const hangs = 700 * time.Millisecond
 // whether it was done or not: sessions go on, the leader leads, and who waits keeps its
 // place.
 func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
 	writes := verbs(api.KVLock, api.KVCAS, api.KVSet, api.KVDelete, api.KVDeleteCAS)
 	for name, kind := range map[string]struct {
 		match func(*http.Request, []byte) bool

@@ -86,6 +86,7 @@ func TestCommitAfterRevocation(t *testing.T) {
 
 // Answers that take longer than the window do not extend it.
 func TestHeartbeatAnswersComeTooLate(t *testing.T) {
+	t.Parallel()
 	for name, fault := range map[string]func(*servertest.Proxy){
 		"a slow link":           func(x *servertest.Proxy) { x.Delay(5*time.Second, 0) },
 		"nothing gets there":    (*servertest.Proxy).StallToServer,

@@ -19,6 +19,7 @@ import (
 
 // One odd answer, whatever it is, is not the outcome of a call, and ends no session.
 func TestOddAnswers(t *testing.T) {
+	t.Parallel()
 	const systemError, moved, unheardOf = -1, -118, -999
 	for _, code := range []int32{throttled, systemError, moved, unheardOf} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {

@@ -52,6 +52,7 @@ func TestLeaderWithoutAQuorum(t *testing.T) {
 // TestRefusedHeartbeats: a server that refuses a few requests does not end the session, for
 // whatever reason it gives.
 func TestRefusedHeartbeats(t *testing.T) {
+	t.Parallel()
 	const closing, moved = -116, -118 // these mean that the link is of no more use
 	for _, code := range []int32{throttled, closing, moved} {
 		for _, op := range []int32{servertest.OpSync, servertest.OpMulti} {
