@@ -37,20 +37,25 @@ type doubt struct {
 // has left cannot be removed, for example. Then there is nothing to give back, and nothing was
 // sent.
 func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) (give func(), err error) {
-	if err := t.Settled(ctx, lost, patience, ops); err != nil {
-		return nil, err
-	}
 	keys := exclusive(ops)
-	if len(keys) == 0 {
-		return func() {}, nil
-	}
-	for i, key := range keys { // in their order, so that nobody waits in a circle
-		if err := t.takeOne(ctx, lost, patience, key); err != nil {
-			t.give(keys[:i])
+	for {
+		if err := t.Settled(ctx, lost, patience, ops); err != nil {
 			return nil, err
 		}
+		for i, key := range keys { // in their order, so that nobody waits in a circle
+			if err := t.takeOne(ctx, lost, patience, key); err != nil {
+				t.give(keys[:i])
+				return nil, err
+			}
+		}
+		switch {
+		case len(keys) == 0:
+			return func() {}, nil
+		case len(t.ahead(ops)) == 0:
+			return sync.OnceFunc(func() { t.give(keys) }), nil
+		}
+		t.give(keys) // to whom else waits: one before has been given up meanwhile
 	}
-	return sync.OnceFunc(func() { t.give(keys) }), nil
 }
 
 func (t *Turns) takeOne(ctx context.Context, lost <-chan struct{}, patience time.Duration, key string) error {

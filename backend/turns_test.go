@@ -62,3 +62,30 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 		assert.Equal(t, 3*patience+time.Second, time.Since(began))
 	})
 }
+
+// Who waits for its turn when the commit before is given up waits until that is settled, too.
+func TestGivenUpBeforeTheTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 10 * time.Second
+		var turns backend.Turns
+		ops := []backend.Op{backend.Create("/a", nil)}
+		give, err := turns.Take(t.Context(), nil, patience, ops)
+		require.NoError(t, err)
+		began := time.Now()
+		for range 3 {
+			go func() {
+				give, err := turns.Take(t.Context(), nil, patience, ops)
+				if assert.NoError(t, err) {
+					assert.Equal(t, patience/2, time.Since(began))
+					give()
+				}
+			}()
+		}
+		synctest.Wait()
+		settled := turns.Doubt(ops)
+		give()
+		time.Sleep(patience / 2)
+		settled()
+		synctest.Wait()
+	})
+}

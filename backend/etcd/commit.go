@@ -32,8 +32,6 @@ type commit struct {
 	answered bool          // the last one was: nothing of it comes any more
 	refused  bout          // of all attempts
 	pause    *pause        // before the next one
-	give     func()        // gives the commit's turns back
-	kept     bool          // and is called later
 }
 
 // Commit implements backend.Session: one transaction, in one round trip; two where a
@@ -51,19 +49,17 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err != nil || len(guards)+len(ops) == 0 {
 		return nil, opError("commit", label, err)
 	}
-	c.give, err = s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
+	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
 		return nil, opError("commit", label, err)
 	}
+	defer give()
 	made, err := c.run(ctx)
 	if err != nil && c.fence != "" {
 		err = c.abandon(err)
-	}
-	if !c.kept {
-		c.give()
 	}
 	return made, opError("commit", label, err)
 }
@@ -239,12 +235,10 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 // keys wait for that.
 func (c *commit) abandon(err error) error {
 	if !errors.Is(err, backend.ErrSessionLost) {
-		c.kept = true
 		settled := c.s.turns.Doubt(c.ops)
 		c.s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx)
 			if err == nil {
-				c.give()
 				settled()
 			}
 			return err

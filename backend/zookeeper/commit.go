@@ -34,8 +34,6 @@ type commit struct {
 	began uint64  // the newest zxid that was seen before the first attempt
 	doubt *flight // an earlier attempt that may have been applied
 	tries bout    // that were refused, or broke their links
-	give  func()  // gives the commit's turns back
-	kept  bool    // and is called later
 }
 
 // Commit implements backend.Session: one multi, in one round trip where nothing has
@@ -52,19 +50,17 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if len(guards)+len(ops) == 0 {
 		return nil, nil
 	}
-	c.give, err = s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
+	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
 		return nil, opError("commit", label, err)
 	}
+	defer give()
 	made, err := c.run(ctx)
 	if err == nil {
 		err = c.beyond(ctx, made)
-	}
-	if !c.kept {
-		c.give()
 	}
 	if err != nil {
 		made = nil
@@ -263,7 +259,6 @@ func (f *flight) unclear() bool {
 // that is applied after it, or it never is: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
-	c.kept = true
 	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
 		return backend.Indeterminate(err)
 	}
@@ -273,7 +268,6 @@ func (c *commit) abandon(f *flight, err error) error {
 		s.reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx, f)
 			if err == nil {
-				c.give()
 				settled()
 			}
 			return err
@@ -282,7 +276,6 @@ func (c *commit) abandon(f *flight, err error) error {
 		go func() {
 			defer s.calls.Done()
 			<-f.done
-			c.give()
 			settled()
 		}()
 	}
@@ -395,7 +388,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}, give: func() {}} // it needs no turn
+	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}} // it needs no turn
 	_, err := c.run(ctx)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return nil
