@@ -13,7 +13,7 @@ import (
 // and returned.
 func TestBackend(t *testing.T, newService func(t testing.TB) *Service) Report {
 	return tryRules(t, newService, slices.Concat(
-		sessionRules(), suspendRules(), writeRules(), commitRules(), valueRules(), guardRules(),
+		sessionRules(), suspendRules(), refusedRules(), writeRules(), commitRules(), valueRules(), guardRules(),
 		lostRules(), doubtRules(), lateRules(), readRules(), awaitRules(), listRules(), serviceRules(), soakRules(),
 	))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -34,11 +33,6 @@ func suspendRules() []rule {
 			need: []string{"Suspend"},
 			run:  sessionSuspendedCalls,
 		}, {
-			name: "session/throttled",
-			text: "What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
-			need: []string{"Throttle"},
-			run:  sessionThrottled,
-		}, {
 			name: "session/slow-replies",
 			text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
 			need: []string{"SlowReplies"},
@@ -59,72 +53,6 @@ func suspendRules() []rule {
 			need: []string{"Suspend"},
 			run:  sessionCloseSuspended,
 		},
-	}
-}
-
-// throttledMost is how often one call and the heartbeats may ask in a second.
-const throttledMost = 30
-
-func sessionThrottled(r *run) {
-	c := r.client()
-	s, other := r.open(c), r.session()
-	dir := s.dir("d")
-	held, gone := s.enqueue(dir, "held"), s.enqueue(dir, "gone")
-	record := s.put(r.key("record"), "0", 0)
-	waiting := s.await(held)
-	waiting.blocked("nothing happened")
-	commit := func(guards []backend.Guard, ops ...backend.Op) func(context.Context) error {
-		return func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err }
-	}
-	for _, do := range []struct {
-		what string
-		call func(context.Context) error
-	}{
-		{"create", commit(nil, backend.Create(dir+"/seat", nil))},
-		{"enqueue", commit(nil, backend.Enqueue(dir, []byte("new")))},
-		{"put", commit(nil, backend.Put(r.key("new"), nil, 0))},
-		{"set", commit(nil, backend.Set(held, []byte("set")))},
-		{"delete", commit(nil, backend.Delete(gone))},
-		{"a commit of several ops", commit([]backend.Guard{backend.Held(held)}, backend.Put(record.Key, []byte("1"), record.Version), backend.Enqueue(dir, []byte("last")))},
-		{"a guard", commit([]backend.Guard{backend.Held(held)})},
-		{"get", func(ctx context.Context) error { _, err := s.Get(ctx, held.Key); return err }},
-		{"survey", func(ctx context.Context) error {
-			_, _, err := s.Survey(ctx, dir, func(backend.Entry) string { return "" })
-			return err
-		}},
-		{"list", func(ctx context.Context) error { _, err := s.List(ctx, dir); return err }},
-		{"predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, held); return err }},
-		{"await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(record.Key)); return err }},
-		{"await list", func(ctx context.Context) error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err }},
-		{"drop", func(ctx context.Context) error { return s.Drop(ctx, held) }},
-	} {
-		release := c.Throttle()
-		call := start(r, do.what+" while throttled", func(ctx context.Context) (struct{}, error) { return struct{}{}, do.call(ctx) })
-		call.blocked("all is turned away")
-		release()
-		call.value()
-	}
-	waiting.value()
-	r.until("each was done once, and there is what they made", func() bool {
-		var values []string
-		for _, key := range other.list(dir).Keys {
-			values = append(values, string(other.peek(key).Value))
-		}
-		return slices.Equal(values, []string{"new", "last"})
-	})
-	release := c.Throttle()
-	call := start(r, "get while throttled", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, record.Key) })
-	throttled := min(r.svc.TTL/8, time.Second)
-	time.Sleep(throttled)
-	if asked := release(); asked > throttledMost {
-		r.failf("%d requests in %v, all of which were turned away, are more than %d", asked, throttled, throttledMost)
-	}
-	call.value()
-	r.until("the session is live", func() bool { return s.State() == backend.Live })
-	time.Sleep(r.svc.TTL)
-	other.sees(s.get(r.key("new")))
-	if state := s.State(); state == backend.Lost {
-		r.failf("the session is %v", state)
 	}
 }
 

@@ -66,6 +66,12 @@ var lossRules = []electionRule{
 		run:  lossThrottled,
 	},
 	{
+		name: "loss/denied",
+		text: "Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
+		need: []string{"Deny"},
+		run:  lossDenied,
+	},
+	{
 		name: "loss/at-win",
 		text: "A seat that was won in a session that is lost by then is not announced as a term.",
 		need: []string{"Expire", string(AbilityBackend), string(AbilityStages)},
@@ -258,6 +264,29 @@ func lossThrottled(a *arena) {
 	b.waits()
 	a.resign(after)
 	a.holds(b.wins())
+}
+
+func lossDenied(a *arena) {
+	leader, t := a.lead()
+	_, b := a.queue()
+	release := leader.client.Deny()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
+	time.Sleep(a.svc.TTL / 8)
+	a.holds(t)
+	release()
+	a.must("Proclaim", t.Proclaim(ctx, []byte("allowed")))
+	a.resign(t)
+	next := b.wins()
+	joins := a.stand()
+	release = joins.client.Deny()
+	joins.campaign().fails(backend.ErrDenied)
+	release()
+	c := joins.campaign()
+	c.waits()
+	a.resign(next)
+	a.holds(c.wins())
 }
 
 func lossStepsDown(a *arena) {

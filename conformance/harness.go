@@ -156,6 +156,11 @@ type Client struct {
 	// go on. release ends it, and returns how many requests there were.
 	Throttle func() (release func() int)
 
+	// Deny has the service refuse all that this process asks to read or to write from now on, and
+	// do none of it, with the answer that it gives to one whose credentials do not allow it.
+	// Heartbeats go on. What waits for changes may go on, or be refused. release ends it.
+	Deny func() (release func())
+
 	// HoldWakeups keeps notices of changes from this process, while requests and
 	// replies go on, until release is called.
 	HoldWakeups func() (release func())

@@ -248,6 +248,8 @@ func (r *run) has(field string) bool {
 		return r.first.DelayRequest != nil
 	case "Throttle":
 		return r.first.Throttle != nil
+	case "Deny":
+		return r.first.Deny != nil
 	case "SlowReplies":
 		return r.first.SlowReplies != nil
 	case "HoldRequests":

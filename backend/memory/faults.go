@@ -157,6 +157,18 @@ func (c *Client) Throttle() (release func() int) {
 	}
 }
 
+// Deny withdraws the process's rights to read and to write until release is called: calls return
+// backend.ErrDenied. Heartbeats and wake-ups go on.
+func (c *Client) Deny() (release func()) {
+	set := func(denied bool) {
+		c.svc.mu.Lock()
+		defer c.svc.mu.Unlock()
+		c.denied = denied
+	}
+	set(true)
+	return func() { set(false) }
+}
+
 // Suspend cuts the link: heartbeats, calls and wake-ups stop. The sessions become
 // Suspended as soon as the process notices (Options.Detect), and Lost when their windows pass;
 // a margin later the service drops them.

@@ -155,6 +155,7 @@ type Client struct {
 	held   []chan struct{} // gates of HoldWakeups, closed by release
 	// throttled says that its requests are turned away, and turned counts them.
 	throttled bool
+	denied    bool // its credentials allow nothing
 	turned    int
 }
 

@@ -200,8 +200,10 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		n.svc.mu.Lock()
 		lost, inTouch := n.now() == backend.Lost, n.inTouch()
 		arrives := inTouch && !intercept
-		turnedAway := arrives && n.client.throttled && step.Kind != StepWake
+		asked := arrives && step.Kind != StepWake
+		turnedAway, denied := asked && n.client.throttled, asked && n.client.denied
 		switch {
+		case denied:
 		case turnedAway:
 			n.client.turned++
 		case arrives:
@@ -212,6 +214,8 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		switch {
 		case lost:
 			return backend.ErrSessionLost
+		case denied:
+			return backend.ErrDenied
 		case turnedAway:
 			_ = n.sleep(ctx, n.ttl/100) // what ended it is seen above
 			continue

@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -207,6 +208,17 @@ func (p *Process) Throttle() (release func() int) {
 		return Answer(http.StatusTooManyRequests, "rate limit exceeded, try again later or against a different server"), nil
 	})
 	return func() int { remove(); return int(n.Load()) }
+}
+
+// Deny has the servers refuse what the process asks of keys until release is called, as they
+// refuse a token without the rights.
+func (p *Process) Deny() (release func()) {
+	return p.Intercept(func(request *http.Request, _ []byte, send Send) (*http.Response, error) {
+		if strings.HasPrefix(request.URL.Path, "/v1/kv/") || request.URL.Path == "/v1/txn" {
+			return Answer(http.StatusForbidden, "Permission denied: token lacks permission 'key:write'"), nil
+		}
+		return send()
+	})
 }
 
 // LoseRequest has the next request that matches lost.

@@ -108,6 +108,13 @@ func (p *Process) Throttle() (release func() int) {
 	return func() int { p.throttled.Store(false); return int(p.turned.Load()) }
 }
 
+// Deny has the servers refuse what the process asks of keys until release is called, as they
+// refuse a user without the rights.
+func (p *Process) Deny() (release func()) {
+	p.denied.Store(true)
+	return func() { p.denied.Store(false) }
+}
+
 func (p *Process) turnAway() error {
 	if !p.throttled.Load() {
 		return nil

@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -39,6 +41,7 @@ type Process struct {
 	leases  []clientv3.LeaseID // granted, oldest first
 	faults  []*fault           // armed, in this order
 
+	denied    atomic.Bool
 	throttled atomic.Bool
 	turned    atomic.Int64 // away, while throttled
 
@@ -161,6 +164,9 @@ func (p *Process) Expire() {
 func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if err := p.turnAway(); err != nil {
 		return err
+	}
+	if p.denied.Load() && strings.HasPrefix(method, "/etcdserverpb.KV/") {
+		return rpctypes.ErrGRPCPermissionDenied
 	}
 	f := p.meets(req)
 	switch {

@@ -156,6 +156,7 @@ func (p *Process) Conformance() *conformance.Client {
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
 		Throttle:    p.Throttle,
+		Deny:        p.Deny,
 		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
 			p.Each((*servertest.Proxy).StallToServer)

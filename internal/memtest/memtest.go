@@ -118,6 +118,7 @@ func client(c *memory.Client) *conformance.Client {
 			return met.Load
 		},
 		Throttle:    c.Throttle,
+		Deny:        c.Deny,
 		HoldWakeups: c.HoldWakeups,
 	}
 }

@@ -223,6 +223,51 @@ func sessionMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "session given up where it is denied",
+			Breaks: "A session ends when its credentials do not allow a commit.",
+			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, guards, ops...)
+					if errors.Is(err, backend.ErrDenied) {
+						_ = s.Close(ctx)
+						return nil, backend.ErrSessionLost
+					}
+					return made, err
+				}
+			}),
+		},
+		{
+			Name:   "what is denied is asked for ever",
+			Breaks: "A read that the credentials do not allow is tried again until its context ends.",
+			Rules:  map[string][]string{Backend: {"session/denied"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					for {
+						e, err := s.Get(ctx, key)
+						if !errors.Is(err, backend.ErrDenied) {
+							return e, err
+						}
+						time.Sleep(time.Millisecond)
+					}
+				}
+			}),
+		},
+		{
+			Name:   "denied drop forgotten",
+			Breaks: "A Drop that the credentials do not allow does not go on when they do.",
+			Rules:  map[string][]string{Backend: {"session/denied"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					_, err := s.Commit(ctx, nil, backend.Delete(e))
+					if errors.Is(err, backend.ErrDenied) {
+						return err
+					}
+					return s.Drop(ctx, e)
+				}
+			}),
+		},
+		{
 			Name:   "close tells the service nothing",
 			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
 			Rules:  map[string][]string{Backend: {"session/close"}},

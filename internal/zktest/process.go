@@ -327,11 +327,31 @@ func (p *Process) CutReply(match func(int32, []byte) bool) {
 // until release is called. It returns how many there were.
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
-	match := func(opcode int32, _ []byte) bool {
+	return p.turnAway(throttledOp, func(opcode int32, _ []byte) bool {
 		return opcode != servertest.OpPing && opcode != servertest.OpConnect && opcode != servertest.OpClose
-	}
+	})
+}
+
+// Deny has the servers refuse all requests of the process that take rights until release is
+// called. A sync takes none, nor does a transaction without operations.
+func (p *Process) Deny() (release func()) {
+	const noAuth = -102
+	end := p.turnAway(noAuth, func(opcode int32, payload []byte) bool {
+		switch opcode {
+		case servertest.OpPing, servertest.OpConnect, servertest.OpClose, servertest.OpSync, servertest.OpSetWatches:
+			return false
+		case servertest.OpMulti:
+			return len(parts(payload)) > 0
+		}
+		return true
+	})
+	return func() { end() }
+}
+
+// turnAway has the servers answer all requests that match with an error code.
+func (p *Process) turnAway(code int32, match func(opcode int32, payload []byte) bool) (release func() int) {
 	var each []func() int
-	p.Each(func(x *servertest.Proxy) { each = append(each, x.TurnAway(match, throttledOp)) })
+	p.Each(func(x *servertest.Proxy) { each = append(each, x.TurnAway(match, code)) })
 	return func() (n int) {
 		for _, release := range each {
 			n += release()

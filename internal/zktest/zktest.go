@@ -176,6 +176,7 @@ func client(p *Process) *conformance.Client {
 			return func() { p.Each((*servertest.Proxy).Unstall) }
 		},
 		Throttle:    p.Throttle,
+		Deny:        p.Deny,
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 	}
 }
