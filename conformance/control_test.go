@@ -79,6 +79,7 @@ func TestVoidAttempts(t *testing.T) {
 type unwell struct{}
 
 func (unwell) Trouble(time.Time, time.Time) string { return "a test" }
+func (unwell) Latest(time.Time, time.Time) string  { return "" }
 func (unwell) Settle() string                      { return "" }
 
 // A rule that takes the service away ends the control's session itself, so that is no excuse.

@@ -52,6 +52,7 @@ func judge(t testing.TB, try func(t testing.TB) (reason string)) (j judgement) {
 type healthy struct{}
 
 func (healthy) Trouble(time.Time, time.Time) string { return "" }
+func (healthy) Latest(time.Time, time.Time) string  { return "" }
 func (healthy) Settle() string                      { return "" }
 
 // ruleNamed returns one of the backends' rules.

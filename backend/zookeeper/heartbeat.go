@@ -45,7 +45,7 @@ const minPatience = 250 * time.Millisecond
 
 // patience is how long to wait for a server: at most, and no longer than a third of what is
 // left of the window, so that there is time to try others; or twice what answers have taken
-// lately, up to half of what is left: others are as slow then, and a new link takes three
+// lately, up to half of what is left: others are as slow then, and a new link takes two
 // answers. It is no less than minPatience.
 func (s *session) patience(most time.Duration) time.Duration {
 	left := time.Until(s.window.Deadline())
@@ -102,10 +102,11 @@ type round struct {
 // begins a quarter of the timeout after first was answered, not second, so that answers which
 // are slow cost the window less. So it is moved every quarter of the timeout to where it was
 // a quarter ago. A link begins with its handshake, for which the follower asks the leader, who
-// notes the session then. A sync follows on the same way: once it is answered, the leader
-// has noted the session, and the handshake needs no first and second, but a vote. The
-// first link's handshake makes the session, which is a vote. (A local session is made
-// without one, and has no entries until it is made again, with one.)
+// notes the session then. A request to the leader follows on the same way: once it is
+// answered, the leader has noted the session. So the handshake needs no first and second, but a
+// vote, which is that request unless there has been one since. The first link's handshake
+// makes the session, which is a vote. (A local session is made without one, and has no entries
+// until it is made again, with one.)
 //
 // A session that is being closed, or is held by another link, may still have both requests
 // answered. The leader has noted it in vain then. But it closes no session before its
@@ -156,7 +157,7 @@ func (s *session) round(r round) (next round, err error) {
 		return s.greet(r.gen)
 	}
 	next = r
-	if err = s.askFirst(&next); err != nil {
+	if err = s.askFirst(&next, s.askLeader); err != nil {
 		return r, err
 	}
 	ask := s.vote
@@ -171,8 +172,8 @@ func (s *session) round(r round) (next round, err error) {
 }
 
 // askFirst has the leader answer, which the next heartbeat can confirm.
-func (s *session) askFirst(r *round) (err error) {
-	r.base, err = s.beatOnce(r.gen, s.askLeader)
+func (s *session) askFirst(r *round, ask func() error) (err error) {
+	r.base, err = s.beatOnce(r.gen, ask)
 	r.due = time.Now().Add(s.ttl / 4)
 	return err
 }
@@ -184,13 +185,12 @@ func (s *session) greet(after uint64) (r round, err error) {
 		return r, err
 	}
 	link := s.pin.current()
-	if err = s.askFirst(&r); err != nil {
-		return r, err
+	ask := s.vote
+	if link.opened || s.voted(link, link.askedAt) {
+		ask = s.askLeader
 	}
-	if !link.opened && !s.voted(link, link.askedAt) {
-		if _, err = s.beatOnce(r.gen, s.vote); err != nil {
-			return r, err
-		}
+	if err = s.askFirst(&r, ask); err != nil {
+		return r, err
 	}
 	s.window.Extend(link.askedAt)
 	s.hosts.serves()

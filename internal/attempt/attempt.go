@@ -25,6 +25,8 @@ const Most = 3
 type Observer interface {
 	// Trouble tells what was wrong in a stretch of time, "" if nothing was.
 	Trouble(from, to time.Time) (why string)
+	// Latest tells how near it came to that.
+	Latest(from, to time.Time) string
 	// Settle blocks until the environment has been well for a while, and returns "", or what is
 	// still wrong when that takes too long.
 	Settle() (why string)
@@ -59,12 +61,14 @@ func Run(t testing.TB, env Observer, try func(t testing.TB)) (void []string) {
 			return void
 		}
 		why := ""
-		if at, panicked := a.failure(); !panicked {
+		at, panicked := a.failure()
+		if !panicked {
 			if why = a.saidVoid(); why == "" {
 				why = env.Trouble(from, at)
 			}
 		}
 		if why == "" {
+			t.Logf("the environment was well: %s", env.Latest(from, at))
 			t.Fail()
 			return void
 		}

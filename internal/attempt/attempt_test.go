@@ -38,8 +38,9 @@ func judge(t *testing.T, env Observer, try func(t testing.TB)) (v verdict) {
 // An observer is a function that tells what was wrong; the environment settles at once.
 type observer func(from, to time.Time) string
 
-func (o observer) Trouble(from, to time.Time) string { return o(from, to) }
-func (o observer) Settle() string                    { return "" }
+func (o observer) Trouble(from, to time.Time) string  { return o(from, to) }
+func (o observer) Latest(time.Time, time.Time) string { return "" }
+func (o observer) Settle() string                     { return "" }
 
 const still = "the server stood still"
 

@@ -130,6 +130,16 @@ func (e *Environment) Trouble(from, to time.Time) string {
 	return ""
 }
 
+// Latest tells how late the clock and the servers were at most in a stretch of time in which
+// nothing was wrong.
+func (e *Environment) Latest(from, to time.Time) string {
+	said := fmt.Sprintf("within half a session timeout the clock was late by %v at most", e.clock.latest(from, to).Round(time.Millisecond))
+	for i, p := range e.sessions {
+		said += fmt.Sprintf(", server %d by %v", i+1, p.latest(from, to).Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%s; %v would be too late", said, e.timeout/mostShare)
+}
+
 // Settle blocks until nothing has been wrong for half a session timeout, or for a minute and
 // five session timeouts.
 func (e *Environment) Settle() string {
@@ -158,8 +168,8 @@ type pulse struct {
 	mu     sync.Mutex
 	idle   bool // there was no beat, and none is waited for
 	last   time.Time
-	lost   error // the session was lost after the last beat
-	waits  []wait
+	lost   error  // the session was lost after the last beat
+	waits  []wait // no more than mostWaits
 	spells []spell
 }
 
@@ -167,7 +177,11 @@ type pulse struct {
 type wait struct {
 	over time.Time
 	took time.Duration
+	sum  time.Duration // of it and of those that were over within half a session timeout before
 }
+
+// mostWaits is how many waits are kept: of a clock with a timeout of 3 s those of four minutes.
+const mostWaits = 4096
 
 // A spell is a stretch of time in which something was wrong.
 type spell struct {
@@ -228,14 +242,33 @@ func (p *pulse) beat(due time.Time) {
 	}
 	p.idle, p.last, p.lost = false, now, nil
 	span := p.timeout / spanShare
-	p.waits = slices.DeleteFunc(append(p.waits, wait{now, max(0, now.Sub(due))}), func(w wait) bool { return now.Sub(w.over) > span })
-	var sum time.Duration
-	for _, w := range p.waits {
-		sum += w.took
+	took := max(0, now.Sub(due))
+	sum := took
+	for _, before := range slices.Backward(p.waits) {
+		if now.Sub(before.over) > span {
+			break
+		}
+		sum += before.took
 	}
+	if len(p.waits) == mostWaits {
+		p.waits = slices.Delete(p.waits, 0, mostWaits/2)
+	}
+	p.waits = append(p.waits, wait{now, took, sum})
 	if sum > p.timeout/mostShare {
 		p.note(now.Add(-span), now, fmt.Sprintf("%s late by %v in all within half a session timeout, %v", p.late, sum.Round(time.Millisecond), span))
 	}
+}
+
+// latest is how late it was at most in a stretch of time, within half a session timeout.
+func (p *pulse) latest(from, to time.Time) (most time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.waits {
+		if w.over.After(from) && w.over.Before(to) {
+			most = max(most, w.sum)
+		}
+	}
+	return most
 }
 
 // note keeps what was wrong in a stretch of time, if anything. The caller holds mu.

@@ -149,6 +149,9 @@ func TestManyStandstills(t *testing.T) {
 			s.still <- timeout / 25
 		}
 		check(t, e, began, time.Now(), "")
+		if said, want := e.Latest(began, time.Now()), "the clock was late by 0s at most, server 1 by 960ms; 1s would be too late"; !strings.Contains(said, want) {
+			t.Errorf("it says %q, want %q", said, want)
+		}
 	})
 }
 
