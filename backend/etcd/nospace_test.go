@@ -9,12 +9,53 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
 )
+
+// A commit that finds no space says so, and not that it may have been done.
+func TestNoSpaceIsKnown(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+	op := etcdtest.Operator(t, server.Addr())
+	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	status, err := op.Status(f.ctx, server.Addr())
+	require.NoError(t, err)
+	_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
+		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
+	})
+	require.NoError(t, err)
+	ops := []backend.Op{
+		backend.Put(f.dir+"/new", nil, 0), backend.Put(record.Key, []byte("x"), record.Version), backend.Set(seat, []byte("x")),
+		backend.Create(f.dir+"/other", nil), backend.Enqueue(f.dir, nil),
+	}
+	refused := func(op backend.Op) {
+		t.Helper()
+		_, err := f.s.Commit(f.ctx, nil, op)
+		require.ErrorIs(t, err, backend.ErrUnavailable, op.Kind)
+		require.ErrorIs(t, err, rpctypes.ErrNoSpace, op.Kind)
+		require.NotErrorIs(t, err, backend.ErrIndeterminate, op.Kind)
+	}
+	for _, op := range ops {
+		refused(op)
+	}
+	// What others delete, they may.
+	require.NoError(t, f.s.Drop(f.ctx, seat))
+	refused(ops[1])
+	_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
+	require.NoError(t, err)
+	for i, op := range ops {
+		if i != 2 { // its seat is gone
+			f.commit(f.s, op)
+		}
+	}
+}
 
 // The quota runs out while commits are under way. A server that finds no room as it applies
 // a transaction applies it all the same, and answers that there is no space: the error does

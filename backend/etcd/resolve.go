@@ -76,6 +76,11 @@ func weight(op backend.Op) int {
 // applied and never will be: it is tried anew. Where the history is compacted
 // away, or is not to be had for a session timeout, the outcome is unknown.
 func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backend.Entry, applied bool, err error) {
+	if c.answered {
+		if never, err := c.never(ctx); never || err != nil {
+			return nil, false, err
+		}
+	}
 	sealed, err := c.seal(ctx)
 	if err != nil {
 		return nil, false, err
@@ -97,6 +102,22 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 	}
 	c.fence = ""
 	return nil, false, nil
+}
+
+// never tells of an attempt that was answered, so that nothing of it comes any more, whether it
+// was surely not applied. That takes no fence, for which there may be no space: nothing has
+// been written since before the attempt, or nothing to the witness' key, which stands.
+func (c *commit) never(ctx context.Context) (bool, error) {
+	found, seen, err := c.s.snapshot(ctx, clientv3.OpGet(c.keys[c.witness()], clientv3.WithKeysOnly()))
+	if err != nil {
+		return false, err
+	}
+	kv := one(found[0])
+	if seen > c.began && (kv == nil || kv.ModRevision > c.began) {
+		return false, nil
+	}
+	c.fence = ""
+	return true, nil
 }
 
 // seal puts the fence, and returns the revision by which it stands.
