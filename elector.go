@@ -135,6 +135,7 @@ type elector struct {
 	// standing are sessions before sess in which an entry of this elector may stand.
 	standing []backend.Session
 
+	behind   string          // ID of sess, if it may show less than one before it has shown
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
 }
 
