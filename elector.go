@@ -34,7 +34,8 @@ type Elector interface {
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
-	// what the backend reads: a server of ZooKeeper may be a little behind the others.
+	// what the backend reads: a server of ZooKeeper may be a little behind the others. It is
+	// never older than what this elector has told of before, lost sessions or not.
 	Leader(ctx context.Context) (Leader, error)
 
 	// Candidates lists the candidates, in order of succession where the strategy
