@@ -349,6 +349,9 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 	closed := e.ctx.Err() != nil
 	if !closed {
 		e.sess = s
+		if old != nil {
+			e.behind = s.ID()
+		}
 		if standing {
 			e.standing = append(e.standing, old)
 		}
@@ -384,6 +387,16 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 	}
 	e.log.Debug("session opened", "session", s.ID(), "ttl", s.TTL())
 	return s, nil
+}
+
+// catchUp has a new session read what was there when it was opened, at least. Its server may be
+// behind, but a commit is decided by what there is, though it be refused.
+func (e *elector) catchUp(ctx context.Context, s backend.Session) error {
+	_, err := s.Commit(ctx, []backend.Guard{backend.Held(backend.Unknown(e.cfg.Election))})
+	if errors.Is(err, backend.ErrGuard) {
+		return nil // no such entry has ever been
+	}
+	return err
 }
 
 // monitor reports the states of one session, to the hook and the log, until it is lost.

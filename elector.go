@@ -34,7 +34,8 @@ type Elector interface {
 	Campaign(ctx context.Context) (*Term, error)
 
 	// Leader returns who leads; ErrNoLeader if nobody does. The answer is as fresh as
-	// what the backend reads: a server of ZooKeeper may be a little behind the others.
+	// what the backend reads: a server of ZooKeeper may be a little behind the others. It is
+	// never older than what this elector has told of before, lost sessions or not.
 	Leader(ctx context.Context) (Leader, error)
 
 	// Candidates lists the candidates, in order of succession where the strategy
@@ -135,6 +136,7 @@ type elector struct {
 	// standing are sessions before sess in which an entry of this elector may stand.
 	standing []backend.Session
 
+	behind   string          // ID of sess, if it may show less than one before it has shown
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
 }
 

@@ -126,7 +126,10 @@ var errStopped = errors.New("strategy stopped observing without an error")
 // look finds the election without founding it. While no server can be reached it
 // fails.
 func (e *elector) look(ctx context.Context) (s backend.Session, dir string, record backend.Entry, err error) {
-	if s, err = e.session(ctx); err != nil || e.foreign {
+	if s, err = e.session(ctx); err == nil {
+		err = e.notBefore(ctx, s)
+	}
+	if err != nil || e.foreign {
 		return s, e.cfg.Election, record, err
 	}
 	record, err = s.Get(ctx, e.cfg.Election)
@@ -137,6 +140,26 @@ func (e *elector) look(ctx context.Context) (s backend.Session, dir string, reco
 		dir, err = e.recorded(record)
 	}
 	return s, dir, record, err
+}
+
+// notBefore sees to it that s shows nothing older than what an earlier session has shown: an
+// observer would tell of a vacancy that has long ended.
+func (e *elector) notBefore(ctx context.Context, s backend.Session) error {
+	e.mu.Lock()
+	behind := e.behind == s.ID()
+	e.mu.Unlock()
+	if !behind {
+		return nil
+	}
+	if err := e.catchUp(ctx, s); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.behind == s.ID() {
+		e.behind = ""
+	}
+	return nil
 }
 
 func errOr(err, other error) error {

@@ -44,8 +44,13 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 		defer cancel()
 		_ = s.Close(done) // it has no entries that somebody would wait for
 	}()
-	for {
+	for first := true; ; first = false {
 		dir, record, err := e.read(ctx, s)
+		if err == nil && dir == "" && first { // or only its server does not know of it yet
+			if err = e.catchUp(ctx, s); err == nil {
+				continue
+			}
+		}
 		if err == nil && dir != "" {
 			err = e.remove(ctx, s, dir, record)
 		}

@@ -160,7 +160,9 @@ type Listing struct {
 //
 // Reads ride out a suspended session: they block until they are answered, ctx
 // ends, or the session is lost, and answer with the service's current state as
-// seen by this session (never older than what it has been shown before). Every
+// seen by this session (never older than what it has been shown before, or what its
+// commits were decided by, refused ones too). A new session may begin behind what others of
+// its process have seen, where its server is (ZooKeeper). Every
 // method but Close returns an error that is ErrSessionLost once the session is
 // lost, blocked calls included, and ctx's error once ctx ends.
 type Session interface {

@@ -15,6 +15,10 @@ func readRules() []rule {
 			text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
 			run:  readGet,
 		}, {
+			name: "read/decided",
+			text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
+			run:  readDecided,
+		}, {
 			name: "read/survey",
 			text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
 			run:  readSurvey,
@@ -60,6 +64,46 @@ func readGet(r *run) {
 		if got.Exists() {
 			r.failf("get of what never was returned %+v", got)
 		}
+	}
+}
+
+func readDecided(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	rounds := 10
+	if r.svc.Virtual {
+		rounds = 40
+	}
+	for range rounds {
+		// The server of a new session may not know the latest of this.
+		e := s.enqueue(dir, "1")
+		gone := s.enqueue(dir, "1")
+		s.delete(gone)
+		seat := s.create(dir+"/seat", "1")
+		e = s.set(e, "2")
+		for _, by := range []struct {
+			what   string
+			guards []backend.Guard
+			ops    []backend.Op
+			err    error
+		}{
+			{"a guard by an entry that never was", []backend.Guard{backend.Held(backend.Unknown(dir))}, nil, backend.ErrGuard},
+			{"a guard by an entry that is gone", []backend.Guard{backend.Held(gone)}, nil, backend.ErrGuard},
+			{"the create of what is there", nil, []backend.Op{backend.Create(seat.Key, nil)}, backend.ErrExists},
+		} {
+			other := r.session()
+			_, err := other.Commit(r.ctx, by.guards, by.ops...)
+			r.refused(by.what, err, by.err)
+			if got := other.peek(e.Key); !got.Same(e) {
+				r.failf("%s was refused, and then get returned %+v, want %+v", by.what, got, e)
+			}
+			if got := other.peek(gone.Key); got.Exists() {
+				r.failf("%s was refused, and then get returned %+v, which is gone", by.what, got)
+			}
+			r.nothing("close", other.Close(r.ctx))
+		}
+		s.delete(e)
+		s.delete(seat)
 	}
 }
 

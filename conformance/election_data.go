@@ -292,6 +292,7 @@ func dataDeletedAtEnrolment(a *arena) {
 			a.in(fmt.Sprintf("all of it: %v, twice: %v", whole, twice), func(a *arena) {
 				a.works()
 				c := a.stand()
+				a.catchesUp(c)
 				h := c.holdAt(begun(elector.StageOffer))
 				b := c.campaign()
 				for range 2 {

@@ -185,7 +185,10 @@ func dataForeignSeat(a *arena) {
 	a.delete(seat)
 	a.seesGone(c, seat)
 	t := c.campaign().wins()
-	_, b := a.queue()
+	next := a.stand()
+	a.catchesUp(next)
+	b := next.campaign()
+	b.waits()
 	a.delete(seat)
 	a.put(seat, "foreign") // it may come late, when another has the seat already
 	a.ends(t, elector.ErrDeposed)

@@ -47,6 +47,22 @@ func (a *arena) seesIt(c *candidate, e backend.Entry) {
 	})
 }
 
+// catchesUp has the candidate, which may be a little behind, see what there is now.
+func (a *arena) catchesUp(c *candidate) {
+	a.t.Helper()
+	a.until(c.id+" has caught up", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		_, _ = c.e.Leader(ctx) // so that it has a session
+		session := c.tap.session()
+		if session == nil {
+			return true // it goes past the tap
+		}
+		_, err := session.Commit(ctx, []backend.Guard{backend.Held(backend.Unknown(a.path))})
+		return errors.Is(err, backend.ErrGuard)
+	})
+}
+
 // occupied checks that the candidate is refused, and leaves nothing behind.
 func (a *arena) occupied(c *candidate, by backend.Entry) {
 	a.t.Helper()

@@ -297,7 +297,10 @@ func recipeStages(a *arena) {
 	c := a.stand()
 	first := c.campaign()
 	t := first.wins()
-	_, b := a.queue()
+	next := a.stand()
+	a.catchesUp(next) // or it may take the seat for vacant
+	b := next.campaign()
+	b.waits()
 	a.resign(t)
 	switch {
 	case a.cfg.Ordered:

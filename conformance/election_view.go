@@ -318,6 +318,7 @@ func viewObserveLost(a *arena) {
 func viewObserveEnds(a *arena) {
 	c := a.stand()
 	leader, _ := a.lead()
+	a.catchesUp(c)
 	o := a.observe(c)
 	o.next("the leader")
 	o.cancel()
@@ -359,6 +360,7 @@ func viewNoVacancy(a *arena) {
 	ctx, cancel := a.within()
 	defer cancel()
 	viewer := a.stand()
+	a.catchesUp(viewer)
 	asks := map[string]func() (vacant bool, err error){
 		"Leader": func() (bool, error) {
 			l, err := viewer.e.Leader(ctx)

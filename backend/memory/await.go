@@ -9,7 +9,9 @@ import (
 // A waiter is one blocked Await or AwaitList. It has no goroutine but its caller's.
 type waiter struct {
 	woken chan struct{} // holds one
-	few   [2]watch      // enough for nearly all calls
+	// caughtUp is that of the session; nil: it is not behind.
+	caughtUp <-chan struct{}
+	few      [2]watch // enough for nearly all calls
 }
 
 // A watch is a waiter's place among those who wait for the same thing.
@@ -18,6 +20,10 @@ type watch struct {
 	n          *node
 	dir        bool
 	prev, next *watch
+}
+
+func (n *session) waiter() *waiter {
+	return &waiter{woken: make(chan struct{}, 1), caughtUp: n.caughtUp}
 }
 
 func (w *watch) head() **watch {
@@ -81,7 +87,7 @@ func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			return now
 		}
 		// Subscribed under the same lock as the read: no change gets in between.
-		w = &waiter{woken: make(chan struct{}, 1)}
+		w = n.waiter()
 		watches = w.few[:0]
 		if len(known) > len(w.few) {
 			watches = make([]watch, 0, len(known))
@@ -107,10 +113,10 @@ func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // compare returns what there is of the known entries, or nil if nothing changed.
 func (n *session) compare(known []backend.Entry) []backend.Entry {
 	for _, e := range known {
-		if !n.svc.lookup(e.Key).Same(e) {
+		if !n.view().lookup(e.Key).Same(e) {
 			now := make([]backend.Entry, len(known))
 			for i, e := range known {
-				now[i] = n.svc.lookup(e.Key)
+				now[i] = n.view().lookup(e.Key)
 			}
 			return now
 		}
@@ -125,9 +131,9 @@ func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		return backend.Listing{}, wrap("await list", "", err)
 	}
 	changed := func() (backend.Listing, bool) {
-		rev, exists := n.svc.listRev(dir)
+		rev, exists := n.view().listRev(dir)
 		if exists && rev != known.Rev || !exists && len(known.Keys) > 0 {
-			return n.svc.list(dir), true
+			return n.view().list(dir), true
 		}
 		return known, false
 	}
@@ -142,7 +148,7 @@ func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		n.svc.stats.AwaitLists++
 		l, ok := changed()
 		if !ok && w == nil {
-			w = &waiter{woken: make(chan struct{}, 1)}
+			w = n.waiter()
 			w.few[0] = watch{w: w, n: n.svc.node(dir), dir: true}
 			watches = w.few[:1]
 			n.svc.subscribe(&watches[0])
@@ -177,6 +183,8 @@ func wait[T any](ctx context.Context, n *session, w *waiter, key string, read fu
 	for {
 		select {
 		case <-w.woken:
+		case <-w.caughtUp:
+			w.caughtUp = nil
 		case <-n.lost:
 			return none, backend.ErrSessionLost
 		case <-ctx.Done():

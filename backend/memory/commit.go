@@ -132,6 +132,7 @@ func (n *session) serve(req *request, f fault, guards []backend.Guard, ops []bac
 	if f.kind != loseRequest {
 		req.out, req.key, req.err = n.svc.commit(n, guards, ops)
 		req.done = true
+		n.catchUp() // refused or not: it was the present that decided
 		if req.err == nil {
 			n.overtake(ops)
 		}
@@ -223,6 +224,7 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 	}
 	refused, err := ask(ctx, n, Step{Kind: StepDrop, Key: e.Key}, func() error {
 		n.svc.stats.Drops++
+		n.catchUp()
 		have := n.svc.nodes[e.Key]
 		switch {
 		case have == nil || !have.entry.Exists() || have.entry.Rev != e.Rev:

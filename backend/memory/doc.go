@@ -23,7 +23,8 @@
 //   - [Client.DelayWakeups] and [Client.HoldWakeups]: notices come late.
 //
 // By default messages take no time, and a process notices at once that its link is dead. Services
-// are not so friendly: [Options.Latency] and [Options.Detect] make this one like them.
+// are not so friendly: [Options.Latency] and [Options.Detect] make this one like them. New
+// sessions see all that is there; with [Service.Lag] they may begin behind.
 //
 // What happens to all is a method of the Service: [Service.Stop] and
 // [Service.Start], [Service.Delete] for an operator with a heavy hand,

@@ -277,6 +277,31 @@ func (s *Service) Start() {
 	}
 }
 
+// Lag has sessions that are opened from now on begin at a server that is behind: they read what
+// stands there now, and hear of no change, until catchUp is called (any number of times). What a
+// session writes, or is refused, brings it up to date before. Sessions that are open go on as they
+// were, and so do those of an earlier Lag.
+func (s *Service) Lag() (catchUp func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	past := s.clone()
+	s.past = past
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.past == past {
+			s.past = nil
+		}
+		for _, c := range s.clients {
+			for n := range c.open {
+				if n.past == past {
+					n.catchUp()
+				}
+			}
+		}
+	}
+}
+
 // Delete is an operator who removes the entry under key and all below it, whoever
 // owns them, in one commit. A key with nothing under it is no error.
 func (s *Service) Delete(key string) {

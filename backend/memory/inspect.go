@@ -42,6 +42,14 @@ func (s *Service) Knows(session string) bool {
 	return s.sessions[session] != nil
 }
 
+// Behind tells whether a session, by its ID, reads what there was: see Lag.
+func (s *Service) Behind(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.sessions[session]
+	return n != nil && n.past != nil
+}
+
 // Entry returns what is under key; its Rev is zero if there is nothing.
 func (s *Service) Entry(key string) backend.Entry {
 	s.mu.Lock()

@@ -91,14 +91,13 @@ type Service struct {
 	// mu guards all state, that of clients and sessions included. It is never held
 	// while blocking.
 	mu       sync.Mutex
-	rev      uint64 // of the last commit
-	nodes    map[string]*node
-	root     *node
+	rev      uint64              // of the last commit
+	tree                         // what stands there now
+	past     *tree               // nil, or: what the server shows at which sessions are opened
 	sessions map[string]*session // by ID, as long as the service knows them
 	clients  []*Client
 	named    uint64 // sessions so far
 	queued   uint64 // enqueued entries so far
-	listGone uint64 // revision of the last removal of an entry, which may have been a directory
 	stopped  bool
 	stats    Stats
 }
@@ -115,8 +114,7 @@ func New(o Options) *Service {
 	set(&o.DefaultTTL, 10*time.Second)
 	s := &Service{
 		opts:     o,
-		nodes:    make(map[string]*node),
-		root:     &node{entry: backend.Entry{Key: "/"}},
+		tree:     tree{nodes: make(map[string]*node), root: &node{entry: backend.Entry{Key: "/"}}},
 		sessions: make(map[string]*session),
 	}
 	s.self = s.Client("service")

@@ -15,7 +15,7 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	}
 	e, err := ask(ctx, n, Step{Kind: StepGet, Key: key}, func() backend.Entry {
 		n.svc.stats.Gets++
-		return n.svc.lookup(key)
+		return n.view().lookup(key)
 	})
 	switch {
 	case err != nil:
@@ -37,7 +37,7 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 	}
 	a, err := ask(ctx, n, Step{Kind: StepGet, Key: key}, func() answer {
 		n.svc.stats.Gets++
-		return answer{n.svc.lookup(key), n.svc.strangers(key)}
+		return answer{n.view().lookup(key), n.view().strangers(key)}
 	})
 	if err != nil {
 		return backend.Entry{}, nil, wrap("survey", key, err)
@@ -46,8 +46,8 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 }
 
 // strangers returns the keys of the ephemeral entries directly under key.
-func (s *Service) strangers(key string) (keys []string) {
-	at := s.nodes[key]
+func (t *tree) strangers(key string) (keys []string) {
+	at := t.nodes[key]
 	if at == nil || at.dir == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (n *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	}
 	l, err := ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {
 		n.svc.stats.Lists++
-		return n.svc.list(dir)
+		return n.view().list(dir)
 	})
 	if err != nil {
 		return backend.Listing{}, wrap("list", dir, err)
@@ -78,10 +78,10 @@ func (n *session) List(ctx context.Context, dir string) (backend.Listing, error)
 
 // listRev returns the Rev of dir's listing. A directory that is gone lists like an
 // empty one, at a revision that no earlier listing of it exceeds.
-func (s *Service) listRev(dir string) (rev uint64, exists bool) {
-	at := s.nodes[dir]
+func (t *tree) listRev(dir string) (rev uint64, exists bool) {
+	at := t.nodes[dir]
 	if at == nil || !at.entry.Exists() {
-		return s.listGone, false
+		return t.listGone, false
 	}
 	if at.dir == nil {
 		return at.entry.Rev, true
@@ -91,13 +91,13 @@ func (s *Service) listRev(dir string) (rev uint64, exists bool) {
 
 // list returns dir's listing. All listings of one revision share their keys, so that a
 // crowd which lists a directory at each change takes memory for it once.
-func (s *Service) list(dir string) backend.Listing {
-	rev, exists := s.listRev(dir)
+func (t *tree) list(dir string) backend.Listing {
+	rev, exists := t.listRev(dir)
 	l := backend.Listing{Dir: dir, Rev: rev}
-	if !exists || s.nodes[dir].dir == nil {
+	if !exists || t.nodes[dir].dir == nil {
 		return l
 	}
-	d := s.nodes[dir].dir
+	d := t.nodes[dir].dir
 	if d.keys == nil && d.queue.first != nil {
 		keys := make([]string, 0, d.n)
 		for at := d.queue.first; at != nil; at = at.next {
@@ -121,7 +121,7 @@ func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 	got, err := ask(ctx, n, Step{Kind: StepPredecessor, Key: e.Key}, func() answer {
 		n.svc.stats.Predecessors++
-		before, err := n.svc.predecessor(e)
+		before, err := n.view().predecessor(e)
 		return answer{before, err}
 	})
 	if err = cmp.Or(err, got.err); err != nil {
@@ -130,8 +130,8 @@ func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	return got.entry, nil
 }
 
-func (s *Service) predecessor(e backend.Entry) (backend.Entry, error) {
-	own := s.nodes[e.Key]
+func (t *tree) predecessor(e backend.Entry) (backend.Entry, error) {
+	own := t.nodes[e.Key]
 	if own == nil || !own.entry.Exists() || own.entry.Rev != e.Rev {
 		return backend.Entry{}, backend.ErrNoEntry
 	}

@@ -33,6 +33,10 @@ type session struct {
 	orphans []backend.Entry
 	doubts  []doubt
 	owned   *node // its entries
+	// past is what it reads while its server is behind, and caughtUp is closed when that ends.
+	// Otherwise both are nil.
+	past     *tree
+	caughtUp chan struct{}
 }
 
 // delays are those of a session's messages.
@@ -80,6 +84,9 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 		s.named++
 		s.stats.Opens++
 		n.id = fmt.Sprintf("s%d", s.named)
+		if s.past != nil {
+			n.past, n.caughtUp = s.past, make(chan struct{})
+		}
 		s.sessions[n.id] = n
 		c.open[n] = struct{}{}
 		return true
@@ -467,12 +474,29 @@ func (n *session) discard(e backend.Entry) {
 		n.orphans = append(n.orphans, e)
 		return
 	}
+	n.catchUp()
 	have := n.svc.nodes[e.Key]
 	if n.ended || have == nil || have.entry.Rev != e.Rev || have.owner != n {
 		return
 	}
 	n.svc.rev++
 	n.svc.remove(have)
+}
+
+// view is what the session reads.
+func (n *session) view() *tree {
+	if n.past != nil {
+		return n.past
+	}
+	return &n.svc.tree
+}
+
+// catchUp has the session read what there is now, from now on.
+func (n *session) catchUp() {
+	if n.past != nil {
+		close(n.caughtUp)
+		n.past, n.caughtUp = nil, nil
+	}
 }
 
 // lose makes the session Lost for its process. The service may not know.

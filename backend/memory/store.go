@@ -6,6 +6,38 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
+// A tree is all that stands in a service, at one moment.
+type tree struct {
+	nodes    map[string]*node
+	root     *node
+	listGone uint64 // revision of the last removal of an entry, which may have been a directory
+}
+
+// clone returns a copy of the entries.
+func (t *tree) clone() *tree {
+	c := &tree{nodes: make(map[string]*node, len(t.nodes)), listGone: t.listGone}
+	c.root = c.copy(t.root, nil)
+	return c
+}
+
+// copy takes over an entry of another tree, and all below it.
+func (t *tree) copy(from, parent *node) *node {
+	n := &node{entry: from.entry, owner: from.owner, queued: from.queued, parent: parent}
+	if parent != nil {
+		t.nodes[n.entry.Key] = n
+		n.chain().add(n)
+	}
+	if from.dir != nil {
+		n.dir = &dir{n: from.dir.n, rev: from.dir.rev, keys: from.dir.keys}
+		for _, first := range []*node{from.dir.queue.first, from.dir.others.first} {
+			for child := first; child != nil; child = child.next {
+				t.copy(child, n)
+			}
+		}
+	}
+	return n
+}
+
 // A node is what the service has under one key: an entry, or only those who wait
 // for one (Rev is zero).
 type node struct {
@@ -87,8 +119,8 @@ func (s *Service) node(key string) *node {
 }
 
 // lookup returns the entry under key; its Rev is zero if there is none.
-func (s *Service) lookup(key string) backend.Entry {
-	if n := s.nodes[key]; n != nil {
+func (t *tree) lookup(key string) backend.Entry {
+	if n := t.nodes[key]; n != nil {
 		return n.entry
 	}
 	return backend.Entry{Key: key}

@@ -16,9 +16,9 @@ type choice struct {
 	// call or fault, a number if there are several alike, and "!" for a lost reply or "~" for
 	// a late request.
 	label string
-	by    int
+	by    int // -1: nobody
 	fault bool
-	time  bool // time passes, which everything depends on
+	time  bool // time passes
 	footprint
 	call *call
 }
@@ -63,8 +63,8 @@ func expand(keys []string, of *candidate, owners map[string]owner, entries []bac
 // comes first, and neither takes the other away. left is how many faults may come.
 func independent(a, b choice, left int) bool {
 	switch {
-	case a.by == b.by, a.time, b.time:
-		return false
+	case a.by == b.by, a.by < 0, b.by < 0:
+		return false // what is nobody's makes a difference to everything
 	case a.fault && b.fault && left < 2:
 		return false
 	case a.cuts() && len(b.writes) > 0, b.cuts() && len(a.writes) > 0:
@@ -124,6 +124,12 @@ func (w *world) choices() []choice {
 			}
 		}
 	}
+	if w.catchUp != nil {
+		ends = append(ends, choice{label: caughtUp, by: -1})
+	}
+	if w.mayLag() {
+		faults = append(faults, choice{label: lagging, by: -1, fault: true})
+	}
 	if !w.next(entries).IsZero() {
 		ends = append(ends, choice{label: passing, by: -1, time: true})
 	}
@@ -132,6 +138,12 @@ func (w *world) choices() []choice {
 		all = append(all, choice{label: passing, by: -1, time: true})
 	}
 	return all
+}
+
+// mayLag tells whether a server that is behind may make a difference.
+func (w *world) mayLag() bool {
+	return w.catchUp == nil && w.faults+1 < w.cfg.Faults && slices.Contains(w.cfg.Kinds, Lag) &&
+		slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
 }
 
 // mayWait tells whether a candidate may be waiting for a timer of its own.
@@ -237,8 +249,13 @@ func (w *world) next(entries []backend.Entry) (first time.Time) {
 func (w *world) find(label string) (choice, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if label == passing {
+	switch label {
+	case passing:
 		return choice{label: label, by: -1, time: true}, !w.next(w.entries()).IsZero() || w.mayWait()
+	case lagging:
+		return choice{label: label, by: -1, fault: true}, w.mayLag()
+	case caughtUp:
+		return choice{label: label, by: -1}, w.catchUp != nil
 	}
 	i := int(label[0]) - 'a'
 	if i < 0 || i >= len(w.candidates) || len(label) < 2 {
@@ -301,6 +318,11 @@ func (w *world) do(ch choice) {
 	switch {
 	case ch.time:
 		w.passTime()
+	case ch.label == lagging:
+		w.lag()
+	case ch.label == caughtUp:
+		w.catchUp()
+		w.catchUp = nil
 	case ch.call != nil:
 		w.last = w.candidates[ch.by]
 		if ch.losesReply() {
@@ -326,8 +348,10 @@ func (w *world) do(ch choice) {
 
 // Choices that are no faults.
 const (
-	back    Fault = 'R' // the end of Suspend and LoseReply
-	passing       = "-t"
+	back     Fault = 'R' // the end of Suspend and LoseReply
+	passing        = "-t"
+	lagging        = "-L" // a fault, and nobody's
+	caughtUp       = "-U"
 )
 
 func (w *world) happen(c *candidate, kind Fault) {
@@ -366,6 +390,19 @@ func (w *world) happen(c *candidate, kind Fault) {
 	}
 }
 
+// lag has sessions that are opened from now on begin at what there is now.
+func (w *world) lag() {
+	past := w.entries()
+	lists := make(map[string]uint64)
+	for _, e := range past {
+		if e.Session == "" {
+			lists[e.Key] = w.svc.Listing(e.Key).Rev
+		}
+	}
+	w.set(func() { w.past, w.lists = past, lists })
+	w.catchUp = w.svc.Lag()
+}
+
 // passTime moves the clock to the next thing that it brings. A state tells times apart by
 // milliseconds, and backoffs take microseconds. So that these decide nothing, a move ends
 // later within its millisecond than what an earlier one has set off.
@@ -385,6 +422,10 @@ func (w *world) describe(ch choice) string {
 	switch {
 	case ch.time:
 		return "time passes"
+	case ch.label == lagging:
+		return "the server at which sessions are opened is behind from now on"
+	case ch.label == caughtUp:
+		return "the server that was behind has caught up"
 	case ch.losesReply():
 		return fmt.Sprintf("%s: %s, and the reply is lost", w.candidates[ch.by], ch.call.text)
 	case ch.isLate():

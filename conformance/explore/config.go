@@ -116,18 +116,23 @@ const (
 	Resign Fault = 'Q'
 	// Delete: an operator deletes the candidate's entry.
 	Delete Fault = 'D'
+	// Lag: sessions that are opened from now on begin at a server that knows of nothing that comes
+	// after. It catches up at any later moment, and a session by itself when it writes. It makes a
+	// difference to a process that opens another session, so it comes only while there is
+	// another fault to come.
+	Lag Fault = 'L'
 	// Crash: the candidate's process is gone. The service notices when time passes.
 	Crash Fault = 'K'
 )
 
 // Faults are all kinds. That a wake-up is late is no fault, nor a request for which its caller
 // waits: each one waits until the explorer lets it go, in any case.
-var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Delete, Crash}
+var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Delete, Lag, Crash}
 
 var faultNames = map[Fault]string{
 	Expire: "session expires", Revoke: "operator ends its session", Suspend: "link is cut",
 	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
-	Resign: "leader resigns meanwhile", Delete: "operator deletes its entry", Crash: "process crashes",
+	Lag: "server is behind", Resign: "leader resigns meanwhile", Delete: "operator deletes its entry", Crash: "process crashes",
 }
 
 // String says what goes wrong.

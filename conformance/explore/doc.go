@@ -25,7 +25,8 @@
 // guards only; w and v notice a change of an entry and of a list; r drops, x closes the
 // session; k is the win. A number tells apart what is alike. Capital letters are
 // faults, "!" after a commit is its lost reply and "~" its late request, and R is the link
-// coming back. "-t" is time that passes, up to what it brings next.
+// coming back. "-t" is time that passes, up to what it brings next. "-L" is a server that is
+// behind from then on, and "-U" its catching up.
 //
 // With it goes the file where its history is saved, which internal/historyview checks,
 // lists and draws. See package history. To record and check all schedules would cost a
@@ -36,7 +37,7 @@
 // # What "every" means
 //
 // A step is one operation of the service, done at one instant: the service is
-// linearizable. That a request or a read's answer is late is the same as that the step,
+// linearizable, but a new session may read what there was: see [Lag]. That a request or a read's answer is late is the same as that the step,
 // or the candidate's next one, comes later, as long as the candidate waits for it; a
 // request that it no longer waits for is a [Fault]. A crash is a link that never comes back. A
 // session that is cut off is not dropped before its trust window has ended: that the

@@ -52,6 +52,17 @@ func TestThreeCandidates(t *testing.T) {
 	}
 }
 
+// A session is lost, and the next one is opened at a server that is behind.
+func TestBehind(t *testing.T) {
+	for _, s := range strategies {
+		t.Run(s.name, func(t *testing.T) {
+			cfg := s.cfg
+			cfg.Faults, cfg.Kinds = 2, []explore.Fault{explore.Lag, explore.Expire}
+			exhaust(t, cfg)
+		})
+	}
+}
+
 // Each leads, and stands again.
 func TestTwice(t *testing.T) {
 	for _, s := range strategies {

@@ -168,9 +168,22 @@ func (w *world) noteList(c *call, err error, l backend.Listing) {
 	var entries []backend.Entry
 	for _, key := range l.Keys {
 		e := w.svc.Entry(key)
+		if !e.Exists() {
+			e = w.was(key)
+		}
 		entries = append(entries, backend.Entry{Key: key, Rev: e.Rev, Session: e.Session})
 	}
 	w.keep(c, &l, nil, entries)
+}
+
+// was is an entry that a server which is behind still shows.
+func (w *world) was(key string) (e backend.Entry) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := slices.IndexFunc(w.past, func(e backend.Entry) bool { return e.Key == key }); at >= 0 {
+		e = w.past[at]
+	}
+	return e
 }
 
 func (n noted) word() string {

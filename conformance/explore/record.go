@@ -59,7 +59,7 @@ func (w *world) lookFor(t *term) {
 // if a link is cut when that is back.
 func (w *world) recordFault(ch choice) (done func()) {
 	nothing := func() {}
-	if w.rec == nil || ch.time {
+	if w.rec == nil || ch.by < 0 {
 		return nothing
 	}
 	c, kind := w.candidates[ch.by], Fault(ch.label[1])

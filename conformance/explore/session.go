@@ -92,14 +92,14 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		c.reads = append(c.reads, e.Key)
 	}
 	for {
-		if !w.differ(known) {
+		if s.behind() || !w.differ(known) {
 			if _, err := s.Session.Await(ctx, known...); err != nil {
 				w.note(c, err)
 				return nil, err
 			}
 		}
 		w.park(ctx, c)
-		if w.differ(known) || ctx.Err() != nil || s.Session.State() != backend.Live {
+		if s.behind() || w.differ(known) || ctx.Err() != nil || s.Session.State() != backend.Live {
 			now, err := s.Session.Await(ctx, known...)
 			w.note(c, err, now...)
 			return now, err
@@ -108,6 +108,10 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		w.landed(c)
 	}
 }
+
+// behind tells whether the session does not read what there is now. It still reads the same when it
+// is asked again.
+func (s *session) behind() bool { return s.by.world.svc.Behind(s.ID()) }
 
 func (w *world) differ(known []backend.Entry) bool {
 	return slices.ContainsFunc(known, func(e backend.Entry) bool { return !w.svc.Entry(e.Key).Same(e) })

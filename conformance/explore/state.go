@@ -41,6 +41,17 @@ func (w *world) stateText() (b []byte, places renaming) {
 			b = fmt.Appendf(b, "\n%s %d %q", w.settled(e.Key), e.Version, w.settled(string(e.Value)))
 		}
 	}
+	if w.catchUp != nil {
+		b = append(b, "\nbehind"...)
+		for _, e := range w.past {
+			switch {
+			case e.Session != "":
+				b = fmt.Appendf(b, ";%s %d v%d", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version)
+			case !strings.HasPrefix(e.Key, commits):
+				b = fmt.Appendf(b, ";%s %d %q", w.settled(e.Key), e.Version, w.settled(string(e.Value)))
+			}
+		}
+	}
 	sections := make([]section, len(w.candidates))
 	for i, c := range w.candidates {
 		sections[i] = section{c.letter, w.describeCandidate(c, entries, rank)}
@@ -71,6 +82,9 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	for _, s := range c.sessions {
 		if s == c.session || s.State() != backend.Lost {
 			b = fmt.Appendf(b, "%v;", s.State())
+		}
+		if w.svc.Behind(s.ID()) {
+			b = append(b, "behind "...)
 		}
 		at := w.expiry(s, entries)
 		revoked := w.revoked(s)
@@ -113,6 +127,9 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 			b = append(append(b, ' '), n.text...)
 			if n.list != nil {
 				b = fmt.Appendf(b, " present %v", n.list.Rev == w.svc.Listing(n.list.Dir).Rev)
+				if w.catchUp != nil {
+					b = fmt.Appendf(b, " past %v", n.list.Rev == w.lists[n.list.Dir])
+				}
 			}
 			for _, rev := range n.revs {
 				b = fmt.Appendf(b, ",%d", rank(rev))
@@ -173,6 +190,13 @@ func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 	for _, e := range entries {
 		if e.Session != "" {
 			revs = append(revs, e.Rev)
+		}
+	}
+	if w.catchUp != nil {
+		for _, e := range w.past {
+			if e.Session != "" {
+				revs = append(revs, e.Rev)
+			}
 		}
 	}
 	for _, c := range w.candidates {

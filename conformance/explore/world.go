@@ -48,16 +48,20 @@ type world struct {
 	idle   bool // time has passed in vain
 	moves  int  // of the clock
 	late   []lateRequest
-	tell   bool
-	rec    *history.Recorder // nil: the schedule is not recorded
+	// catchUp ends a Lag; nil: there is none.
+	catchUp func()
+	tell    bool
+	rec     *history.Recorder // nil: the schedule is not recorded
 
 	mu      sync.Mutex
 	parked  []*call
 	over    bool
-	owners  map[string]owner // by session ID
-	token   uint64           // of the last term that began
-	deleted map[uint64]bool  // entries that the operator deleted, by Rev
-	applied map[string]bool  // commits
+	owners  map[string]owner  // by session ID
+	token   uint64            // of the last term that began
+	past    []backend.Entry   // what the last Lag shows
+	lists   map[string]uint64 // its listings' revisions, by directory
+	deleted map[uint64]bool   // entries that the operator deleted, by Rev
+	applied map[string]bool   // commits
 	failure *Failure
 	trace   []string
 	history *history.History // of all steps, without finish

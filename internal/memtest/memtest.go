@@ -24,16 +24,17 @@ const (
 // Nothing takes time there but what a rule has wait.
 func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
-		return newService(ttl, memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes})
+		return newService(ttl, memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes}))
 	}
 }
 
 // Late is Service with the manners of a real one, drawn at random: its messages take time, a few
 // of them long; a process notices late that its link is dead, and last that its session has
-// ended.
+// ended; and sessions are opened at a server that does not know the latest commits.
 func Late(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
-		svc := newService(ttl, memory.Options{
+		var service *memory.Service
+		service = memory.New(memory.Options{
 			MaxOps: MaxOps, MaxBytes: MaxBytes,
 			Latency: func() time.Duration {
 				if rand.N(16) == 0 {
@@ -42,7 +43,13 @@ func Late(ttl time.Duration) func(testing.TB) *conformance.Service {
 				return rand.N(ttl / 10000)
 			},
 			Detect: ttl / 20,
+			Intercept: func(s memory.Step) {
+				if s.Kind == memory.StepCommit && rand.N(4) == 0 {
+					time.AfterFunc(rand.N(ttl/20), service.Lag())
+				}
+			},
 		})
+		svc := newService(ttl, service)
 		svc.Name += ", late messages"
 		svc.Slow = ttl / 10
 		own := svc.Client
@@ -55,8 +62,7 @@ func Late(ttl time.Duration) func(testing.TB) *conformance.Service {
 	}
 }
 
-func newService(ttl time.Duration, opts memory.Options) *conformance.Service {
-	svc := memory.New(opts)
+func newService(ttl time.Duration, svc *memory.Service) *conformance.Service {
 	clients := 0
 	return &conformance.Service{
 		Name:    "memory",

@@ -36,6 +36,31 @@ func readMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "refused by what is not read",
+			Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
+			Rules:  map[string][]string{Backend: {"read/decided"}},
+			session: calls(func(s backend.Session, o *over) {
+				var refused, done bool
+				var mu sync.Mutex
+				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, guards, ops...)
+					mu.Lock()
+					defer mu.Unlock()
+					refused, done = refused || err != nil, done || err == nil
+					return made, err
+				}
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					mu.Lock()
+					behind := refused && !done
+					mu.Unlock()
+					if behind {
+						return backend.Entry{}, backend.ErrNoEntry
+					}
+					return s.Get(ctx, key)
+				}
+			}),
+		},
+		{
 			Name:   "listing upside down",
 			Breaks: "List has the youngest entry first.",
 			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/late-joiner", "view/candidates"}},
