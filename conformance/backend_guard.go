@@ -41,6 +41,10 @@ func guardRules() []rule {
 			text: "A Drop whose context ends first goes on in the background until the entry is gone, while the session lives on.",
 			need: []string{"Suspend"},
 			run:  dropBackground,
+		}, {
+			name: "drop/not-own",
+			text: "Drop of an entry that is another session's, or nobody's, is refused, and the entry stands.",
+			run:  dropNotOwn,
 		},
 	}
 }
@@ -322,4 +326,22 @@ func dropBackground(r *run) {
 		r.failf("after the link came back the session is %v", got)
 	}
 	s.lists(dir, keep)
+}
+
+func dropNotOwn(r *run) {
+	s, other := r.session(), r.session()
+	dir := other.dir("d")
+	entries := []backend.Entry{other.enqueue(dir, "x"), other.create(dir+"/seat", "x"), other.put(r.key("record"), "x", 0)}
+	for _, e := range entries {
+		s.sees(e)
+		if err := s.Drop(r.ctx, e); err == nil {
+			r.failf("drop of %+v by session %s returned nil", e, s.ID())
+		}
+	}
+	r.settle() // nothing goes on in the background
+	for _, e := range entries {
+		if got := s.peek(e.Key); !got.Same(e) {
+			r.failf("after a drop that was refused there is %+v, want %+v", got, e)
+		}
+	}
 }

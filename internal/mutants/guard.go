@@ -61,6 +61,20 @@ func guardMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "drop of anybody's",
+			Breaks: "Drop removes an entry that is another session's, or nobody's.",
+			Rules:  map[string][]string{Backend: {"drop/not-own"}},
+			session: calls(func(s backend.Session, o *over) {
+				o.drop = func(ctx context.Context, e backend.Entry) error {
+					if e.Session == s.ID() {
+						return s.Drop(ctx, e)
+					}
+					_, err := s.Commit(ctx, nil, backend.Delete(e))
+					return err
+				}
+			}),
+		},
+		{
 			Name:   "drop given up with its context",
 			Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
 			Rules:  map[string][]string{Backend: {"drop/background"}, "fair": {"cancel/out-of-touch"}},
