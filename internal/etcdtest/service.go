@@ -112,7 +112,7 @@ func (s *Servers) Watches() (int, error) {
 
 // gauge reads one of a member's metrics.
 func gauge(m *servertest.Etcd, name string) (int, error) {
-	client := http.Client{Timeout: oneTry}
+	client := http.Client{Timeout: oneTry, Transport: &http.Transport{}} // without a proxy
 	defer client.CloseIdleConnections()
 	answer, err := client.Get(m.URL() + "/metrics")
 	if err != nil {
