@@ -31,6 +31,11 @@ func serviceRules() []rule {
 			need: []string{"PauseMember"},
 			run:  serviceMemberFrozen,
 		}, {
+			name: "service/member-cut-off",
+			text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+			need: []string{"CutOffMember"},
+			run:  serviceMemberCutOff,
+		}, {
 			name: "service/nothing-left",
 			text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
 			need: []string{"Stored"},

@@ -78,6 +78,9 @@ type Service struct {
 	// PauseMember freezes a member: its connections stay, and nobody answers.
 	// ResumeMember has it go on.
 	PauseMember, ResumeMember func(member int) error
+	// CutOffMember drops silently all that a member and the others send to each other. Its
+	// connections stay, and clients still reach it and the others. MendMember ends that.
+	CutOffMember, MendMember func(member int) error
 	// Members is how many there are.
 	Members int
 

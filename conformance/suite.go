@@ -87,7 +87,9 @@ func tryRule(t *testing.T, newService func(t testing.TB) *Service, probe *Servic
 // takesAway tells of what a rule needs whether it takes the service, a member or a
 // directory away from the others.
 func takesAway(need []string) bool {
-	return slices.ContainsFunc(need, func(n string) bool { return n == "Stop" || n == "StopMember" || n == "PauseMember" || n == "UseUp" })
+	return slices.ContainsFunc(need, func(n string) bool {
+		return slices.Contains([]string{"Stop", "StopMember", "PauseMember", "CutOffMember", "UseUp"}, n)
+	})
 }
 
 // A trial is a rule of either suite about to be tried.
@@ -228,6 +230,8 @@ func (r *run) has(field string) bool {
 		return r.svc.Stop != nil && r.svc.Start != nil
 	case "PauseMember":
 		return r.svc.PauseMember != nil && r.svc.ResumeMember != nil && r.svc.ClientAt != nil
+	case "CutOffMember":
+		return r.svc.CutOffMember != nil && r.svc.MendMember != nil && r.svc.ClientAt != nil
 	case "Stored":
 		return r.svc.Stored != nil
 	case "MaxOps":

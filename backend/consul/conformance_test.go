@@ -19,5 +19,5 @@ func TestConformanceSingle(t *testing.T) {
 
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
-	conformance.TestBackend(t, consultest.Cluster(t).Service(ttl, consul.Config{}))
+	conformance.TestBackend(t, consultest.ClusterOnNetwork(t).Service(ttl, consul.Config{}))
 }

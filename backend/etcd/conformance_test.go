@@ -17,5 +17,5 @@ func TestConformanceSingle(t *testing.T) {
 
 func TestConformanceCluster(t *testing.T) {
 	t.Parallel()
-	conformance.TestBackend(t, etcdtest.Cluster(t).Service(ttl))
+	conformance.TestBackend(t, etcdtest.ClusterOnNetwork(t).Service(ttl))
 }

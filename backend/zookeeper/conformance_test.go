@@ -18,5 +18,5 @@ func TestConformanceSingle(t *testing.T) {
 
 func TestConformanceEnsemble(t *testing.T) {
 	t.Parallel()
-	conformance.TestBackend(t, zktest.Ensemble(t).Service(ttl))
+	conformance.TestBackend(t, zktest.EnsembleOnNetwork(t).Service(ttl))
 }

@@ -3,6 +3,7 @@ package consultest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,9 +27,10 @@ var config = servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_co
 
 // why are the reasons for what a Consul service cannot be made to do.
 var why = map[string]string{
-	"StopMember":  "there is one agent only that processes connect to",
-	"PauseMember": "there is one agent only that processes connect to",
-	"UseUp":       "indexes have 64 bits: there is no end to them",
+	"StopMember":   "there is one agent only that processes connect to",
+	"PauseMember":  "there is one agent only that processes connect to",
+	"CutOffMember": "there is one agent only that processes connect to",
+	"UseUp":        "indexes have 64 bits: there is no end to them",
 }
 
 // Servers are one Consul server, a cluster, or a cluster behind a client agent.
@@ -38,6 +40,8 @@ type Servers struct {
 
 	all     []*servertest.Consul
 	start   func() error
+	network *servertest.Network // nil on the loopback
+	whole   string              // why no member can be cut off there
 	roots   atomic.Uint64
 	waiting atomic.Int64 // blocking queries of all processes
 }
@@ -50,11 +54,28 @@ func Single(t testing.TB) *Servers {
 	return &Servers{Name: "consul", Members: members, all: members, start: server.Start}
 }
 
-// Cluster starts a cluster of three for t.
+// Cluster starts a cluster of three for t, on the loopback.
 func Cluster(t testing.TB) *Servers {
 	t.Helper()
-	cluster := servertest.ConsulClusterForTest(t, 3, config)
-	return &Servers{Name: "consul, cluster of 3", Members: cluster.Members, all: cluster.Members, start: cluster.Start}
+	return cluster(t, nil, "the cluster is on the loopback")
+}
+
+// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+func ClusterOnNetwork(t testing.TB) *Servers {
+	t.Helper()
+	network, err := servertest.NetworkIfAny(t, 3)
+	return cluster(t, network, fmt.Sprint(err))
+}
+
+func cluster(t testing.TB, network *servertest.Network, whole string) *Servers {
+	t.Helper()
+	cfg := config
+	cfg.Network = network
+	cluster := servertest.ConsulClusterForTest(t, 3, cfg)
+	return &Servers{
+		Name: "consul, cluster of 3", Members: cluster.Members, all: cluster.Members, start: cluster.Start,
+		network: network, whole: whole,
+	}
 }
 
 // Agent starts a cluster of three for t, and a client agent that all processes
@@ -83,8 +104,15 @@ func (s *Servers) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Start brings back what is down.
-func (s *Servers) Start() error { return s.start() }
+// Start brings back what is down, or cut off.
+func (s *Servers) Start() error {
+	if s.network != nil {
+		if err := s.network.Heal(); err != nil {
+			return err
+		}
+	}
+	return s.start()
+}
 
 // Root returns a key that nobody used before.
 func (s *Servers) Root() string {
@@ -117,7 +145,7 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			MaxBytes: maxBytes,
 			Watches:  func() (int, error) { return int(s.waiting.Load()), nil },
 			Stored:   func() (keys, bytes int, err error) { return Stored(s.Members) },
-			Why:      why,
+			Why:      maps.Clone(why),
 		}
 		if len(s.Members) > 1 {
 			svc.Members = len(s.Members)
@@ -130,6 +158,11 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
 			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
 			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
+			svc.Why["CutOffMember"] = s.whole
+		}
+		if s.network != nil {
+			svc.CutOffMember = func(i int) error { return s.network.CutOff(s.Members[i].Host()) }
+			svc.MendMember = func(i int) error { return s.network.Rejoin(s.Members[i].Host()) }
 		}
 		return svc
 	}

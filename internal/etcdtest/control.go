@@ -8,7 +8,6 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/internal/attempt"
@@ -30,9 +29,7 @@ func (s *Servers) Controls(ttl time.Duration) (controls []attempt.Control) {
 // Control is that of one server.
 func Control(addr string, ttl time.Duration) attempt.Control {
 	return func(ctx context.Context, answered func(sent time.Time)) error {
-		client, err := clientv3.New(clientv3.Config{
-			Endpoints: []string{addr}, Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithConnectParams(connecting)},
-		})
+		client, err := newBare([]string{addr}, grpc.WithConnectParams(connecting))
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -24,12 +25,18 @@ const (
 // Operator is a client of its own of the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *clientv3.Client {
 	t.Helper()
-	client, err := clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop()})
+	client, err := newBare(servers)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() }) // tells of its cancelled context only
 	return client
+}
+
+// newBare makes a client that connects to the servers, and to no proxy that the environment names
+// for what is not on the loopback.
+func newBare(servers []string, opts ...grpc.DialOption) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop(), DialOptions: append(opts, grpc.WithNoProxy())})
 }
 
 // operate does something with a new client, which has no back-off to wait for, and
@@ -50,7 +57,7 @@ func operate(servers []string, do func(context.Context, *clientv3.Client) error)
 }
 
 func once(servers []string, do func(context.Context, *clientv3.Client) error) error {
-	client, err := clientv3.New(clientv3.Config{Endpoints: servers, Logger: zap.NewNop()})
+	client, err := newBare(servers)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -19,9 +20,10 @@ import (
 
 // why are the reasons for what an etcd service cannot be made to do.
 var why = map[string]string{
-	"StopMember":  "there is one server only",
-	"PauseMember": "there is one server only",
-	"UseUp":       "revisions have 63 bits: there is no end to them",
+	"StopMember":   "there is one server only",
+	"PauseMember":  "there is one server only",
+	"CutOffMember": "there is one server only",
+	"UseUp":        "revisions have 63 bits: there is no end to them",
 }
 
 // Servers are one etcd server, or a cluster.
@@ -32,8 +34,10 @@ type Servers struct {
 	// WaitLeader blocks until a member leads, and returns it.
 	WaitLeader func(timeout time.Duration) (*servertest.Etcd, error)
 
-	start func() error
-	roots atomic.Uint64
+	start   func() error
+	network *servertest.Network // nil on the loopback
+	whole   string              // why no member can be cut off there
+	roots   atomic.Uint64
 }
 
 // Single starts a server of its own for t.
@@ -43,11 +47,26 @@ func Single(t testing.TB, args ...string) *Servers {
 	return &Servers{Name: "etcd", Members: []*servertest.Etcd{server}, start: server.Start}
 }
 
-// Cluster starts a cluster of three for t.
-func Cluster(t testing.TB, args ...string) *Servers {
+// Cluster starts a cluster of three for t, on the loopback.
+func Cluster(t testing.TB) *Servers {
 	t.Helper()
-	cluster := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true, Args: args})
-	return &Servers{Name: "etcd, cluster of 3", Members: cluster.Members, start: cluster.Start, WaitLeader: cluster.WaitLeader}
+	return cluster(t, nil, "the cluster is on the loopback")
+}
+
+// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+func ClusterOnNetwork(t testing.TB) *Servers {
+	t.Helper()
+	network, err := servertest.NetworkIfAny(t, 3)
+	return cluster(t, network, fmt.Sprint(err))
+}
+
+func cluster(t testing.TB, network *servertest.Network, whole string) *Servers {
+	t.Helper()
+	cluster := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true, Network: network})
+	return &Servers{
+		Name: "etcd, cluster of 3", Members: cluster.Members, start: cluster.Start, WaitLeader: cluster.WaitLeader,
+		network: network, whole: whole,
+	}
 }
 
 // Addrs are the clients' addresses of all members.
@@ -68,8 +87,15 @@ func (s *Servers) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Start brings back what is down.
-func (s *Servers) Start() error { return s.start() }
+// Start brings back what is down, or cut off.
+func (s *Servers) Start() error {
+	if s.network != nil {
+		if err := s.network.Heal(); err != nil {
+			return err
+		}
+	}
+	return s.start()
+}
 
 // Watches counts the watches that the members have.
 func (s *Servers) Watches() (int, error) {
@@ -86,7 +112,7 @@ func (s *Servers) Watches() (int, error) {
 
 // gauge reads one of a member's metrics.
 func gauge(m *servertest.Etcd, name string) (int, error) {
-	client := http.Client{Timeout: oneTry}
+	client := http.Client{Timeout: oneTry, Transport: &http.Transport{}} // without a proxy
 	defer client.CloseIdleConnections()
 	answer, err := client.Get(m.URL() + "/metrics")
 	if err != nil {
@@ -125,7 +151,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			MaxBytes: etcd.DefaultMaxRequest,
 			Watches:  s.Watches,
 			Stored:   func() (keys, bytes int, err error) { return Stored(s.Addrs()) },
-			Why:      why,
+			Why:      maps.Clone(why),
 		}
 		if len(s.Members) > 1 {
 			svc.Members, svc.ClientAt = len(s.Members), s.clientAt
@@ -133,6 +159,11 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
 			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
 			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
+			svc.Why["CutOffMember"] = s.whole
+		}
+		if s.network != nil {
+			svc.CutOffMember = func(i int) error { return s.network.CutOff(s.Members[i].Host()) }
+			svc.MendMember = func(i int) error { return s.network.Rejoin(s.Members[i].Host()) }
 		}
 		return svc
 	}

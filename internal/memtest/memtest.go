@@ -79,7 +79,7 @@ func newService(ttl time.Duration, svc *memory.Service) *conformance.Service {
 		Stop:   func() error { svc.Stop(); return nil },
 		Start:  func() error { svc.Start(); return nil },
 		Why: map[string]string{
-			"StopMember": "the service is one", "PauseMember": "the service is one",
+			"StopMember": "the service is one", "PauseMember": "the service is one", "CutOffMember": "the service is one",
 			"session/close-cut": "Close does not wait for a link",
 			"SlowReplies":       "heartbeats take no time", "HoldRequests": "requests take no time",
 		},

@@ -80,11 +80,22 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 // with CI=true in the environment: there is nobody there to read it.
 func NetworkForTest(tb testing.TB, hosts int) *Network {
 	tb.Helper()
+	w, err := NetworkIfAny(tb, hosts)
+	if err != nil {
+		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
+	}
+	return w
+}
+
+// NetworkIfAny is NetworkForTest for a test that can do without: where that skips, this
+// returns why there is no network.
+func NetworkIfAny(tb testing.TB, hosts int) (*Network, error) {
+	tb.Helper()
 	w, err := NewNetwork(hosts)
 	switch {
 	case err == nil:
 	case errors.Is(err, ErrNoNetwork), errors.Is(err, ErrNotInstalled) && os.Getenv("CI") != "true":
-		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
+		return nil, err
 	default:
 		tb.Fatal(err)
 	}
@@ -93,7 +104,7 @@ func NetworkForTest(tb testing.TB, hosts int) *Network {
 			tb.Errorf("close the network: %v", err)
 		}
 	})
-	return w
+	return w, nil
 }
 
 // Jitter is that of the proxies that ProxyForTest starts, see Proxy.Delay. It must not be

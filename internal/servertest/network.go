@@ -121,6 +121,16 @@ func (w *Network) CutOff(host int) error {
 	return nil
 }
 
+// Rejoin is Mend of one host with all others. It ends what CutOff began.
+func (w *Network) Rejoin(host int) error {
+	for other := range w.hosts {
+		if err := w.Mend(host, other); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Reset ends the TCP connections that a host has with another. The host's programs
 // notice at once. The other's are sent a reset, which a Drop holds back for good.
 func (w *Network) Reset(host, with int) error {

@@ -168,6 +168,8 @@ func TestNetworkDropsAndHeals(t *testing.T) {
 	must(t, w.Mend(2, 0))
 	c.mustHear()
 	a.mustHearNothing()
+	must(t, w.Rejoin(0))
+	a.mustHear()
 }
 
 func TestNetworkResets(t *testing.T) {

@@ -3,6 +3,7 @@ package zktest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,7 @@ var why = map[string]string{
 	"StopMember":   "there is one server only",
 	"UseUp":        "it takes a patched snapshot, which is tried on one server",
 	"PauseMember":  "there is one server only",
+	"CutOffMember": "there is one server only",
 	"MaxOps":       "a transaction is bounded by its bytes only",
 	"HoldWakeups":  "events and answers come over one connection in one order: none can be held while others go on",
 	"DelayRequest": "requests go over one connection in one order: none overtakes another",
@@ -31,8 +33,10 @@ type Servers struct {
 	Name    string
 	Members []*servertest.ZooKeeper
 
-	start func() error
-	roots atomic.Uint64
+	start   func() error
+	network *servertest.Network // nil on the loopback
+	whole   string              // why no member can be cut off there
+	roots   atomic.Uint64
 }
 
 // Single starts a server of its own for t.
@@ -42,11 +46,20 @@ func Single(t *testing.T) *Servers {
 	return s
 }
 
-// Ensemble starts an ensemble of three for t.
+// Ensemble starts an ensemble of three for t, on the loopback.
 func Ensemble(t *testing.T) *Servers {
-	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	s := &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Members, start: ensemble.Start}
-	return s
+	return ensemble(t, nil, "the ensemble is on the loopback")
+}
+
+// EnsembleOnNetwork is Ensemble on a network of its own, if this process may have one.
+func EnsembleOnNetwork(t *testing.T) *Servers {
+	network, err := servertest.NetworkIfAny(t, 3)
+	return ensemble(t, network, fmt.Sprint(err))
+}
+
+func ensemble(t *testing.T, network *servertest.Network, whole string) *Servers {
+	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Network: network})
+	return &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Members, start: ensemble.Start, network: network, whole: whole}
 }
 
 func (s *Servers) addrs() []string {
@@ -82,8 +95,15 @@ func (s *Servers) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Start brings back what is down.
-func (s *Servers) Start() error { return s.start() }
+// Start brings back what is down, or cut off.
+func (s *Servers) Start() error {
+	if s.network != nil {
+		if err := s.network.Heal(); err != nil {
+			return err
+		}
+	}
+	return s.start()
+}
 
 func (s *Servers) watches() (int, error) {
 	var sum int
@@ -135,7 +155,7 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			MaxBytes: zookeeper.DefaultMaxRequest,
 			Watches:  s.watches,
 			Stored:   s.stored,
-			Why:      why,
+			Why:      maps.Clone(why),
 		}
 		if len(s.Members) == 1 {
 			svc.UseUp = func(dir string, left int) error {
@@ -149,6 +169,11 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
 			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
 			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
+			svc.Why["CutOffMember"] = s.whole
+		}
+		if s.network != nil {
+			svc.CutOffMember = func(i int) error { return s.network.CutOff(s.Members[i].Host()) }
+			svc.MendMember = func(i int) error { return s.network.Rejoin(s.Members[i].Host()) }
 		}
 		return svc
 	}
