@@ -43,7 +43,7 @@ type Service struct {
 	// A rule that fails while the answers to a control were late by more than a quarter of TTL,
 	// at once or in all within half a TTL, is void: it is tried again when the
 	// servers are well, up to three times in all. So is one that fails while this process itself
-	// stood still for so long. A control's session that is lost while all answers come in time
+	// stood still for so long, or both together. A control's session that is lost while all answers come in time
 	// excuses nothing: what is tested may have ended it. Rules that take the service or a member
 	// away take it from the controls, too: they are void only by this process.
 	Controls []Control

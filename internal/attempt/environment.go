@@ -18,6 +18,9 @@ import (
 // So three eighths spent on waiting for their answers may cost the session. The control asks
 // every tenth: of that it misses a tenth at most, and notices more than a quarter. A smaller
 // share would excuse more failures than the environment can have caused.
+//
+// A test's request goes through this process, its proxies among it, and through a server. So a
+// server counts as late, too, while the clock is. What both are late by counts once.
 const (
 	mostShare  = 4  // of the timeout, late
 	spanShare  = 2  // of the timeout, within which it is added up
@@ -87,7 +90,9 @@ func Announce(timeout time.Duration, controls ...Control) (stop func()) {
 func newEnvironment(timeout time.Duration, controls int, tell func(spell), note func(string)) *Environment {
 	e := &Environment{timeout: timeout, clock: newPulse(timeout, timeout/tickShare, "this process stood still: its clock ticked", tell, note)}
 	for range controls {
-		e.sessions = append(e.sessions, newPulse(timeout, timeout/askShare, "a server stood still: it answered the bare client", tell, note))
+		p := newPulse(timeout, timeout/askShare, "a server stood still: it answered the bare client", tell, note)
+		p.clock = e.clock
+		e.sessions = append(e.sessions, p)
 	}
 	return e
 }
@@ -135,7 +140,7 @@ func (e *Environment) Trouble(from, to time.Time) string {
 func (e *Environment) Latest(from, to time.Time) string {
 	said := fmt.Sprintf("within half a session timeout the clock was late by %v at most", e.clock.latest(from, to).Round(time.Millisecond))
 	for i, p := range e.sessions {
-		said += fmt.Sprintf(", server %d by %v", i+1, p.latest(from, to).Round(time.Millisecond))
+		said += fmt.Sprintf(", with server %d by %v", i+1, p.latest(from, to).Round(time.Millisecond))
 	}
 	return fmt.Sprintf("%s; %v would be too late", said, e.timeout/mostShare)
 }
@@ -164,6 +169,7 @@ type pulse struct {
 	late           string       // what a beat that is late says
 	tell           func(spell)  // of each that is over
 	say            func(string) // what is no spell
+	clock          *pulse       // of the process that observes a server
 
 	mu     sync.Mutex
 	idle   bool // there was no beat, and none is waited for
@@ -177,7 +183,7 @@ type pulse struct {
 type wait struct {
 	over time.Time
 	took time.Duration
-	sum  time.Duration // of it and of those that were over within half a session timeout before
+	sum  time.Duration // in all, within half a session timeout
 }
 
 // mostWaits is how many waits are kept: of a clock with a timeout of 3 s those of four minutes.
@@ -242,21 +248,51 @@ func (p *pulse) beat(due time.Time) {
 	}
 	p.idle, p.last, p.lost = false, now, nil
 	span := p.timeout / spanShare
-	took := max(0, now.Sub(due))
-	sum := took
-	for _, before := range slices.Backward(p.waits) {
-		if now.Sub(before.over) > span {
-			break
-		}
-		sum += before.took
+	w := wait{over: now, took: max(0, now.Sub(due))}
+	late := append(p.since(now.Add(-span)), w)
+	with := ""
+	if p.clock != nil {
+		late = append(late, p.clock.recent(now.Add(-span))...)
+		with = ", where the clock of this process was late included"
 	}
+	w.sum = covered(late)
 	if len(p.waits) == mostWaits {
 		p.waits = slices.Delete(p.waits, 0, mostWaits/2)
 	}
-	p.waits = append(p.waits, wait{now, took, sum})
-	if sum > p.timeout/mostShare {
-		p.note(now.Add(-span), now, fmt.Sprintf("%s late by %v in all within half a session timeout, %v", p.late, sum.Round(time.Millisecond), span))
+	p.waits = append(p.waits, w)
+	if w.sum > p.timeout/mostShare {
+		p.note(now.Add(-span), now, fmt.Sprintf("%s late by %v in all within half a session timeout, %v%s", p.late, w.sum.Round(time.Millisecond), span, with))
 	}
+}
+
+// since returns the waits that were over since an instant. The caller holds mu.
+func (p *pulse) since(from time.Time) []wait {
+	i, _ := slices.BinarySearchFunc(p.waits, from, func(w wait, from time.Time) int { return w.over.Compare(from) })
+	return slices.Clone(p.waits[i:])
+}
+
+// recent is since for others.
+func (p *pulse) recent(from time.Time) []wait {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since(from)
+}
+
+// covered is for how long there was any of these waits.
+func covered(waits []wait) (sum time.Duration) {
+	slices.SortFunc(waits, func(a, b wait) int { return a.over.Compare(b.over) })
+	var counted time.Time // up to here
+	for i, w := range slices.Backward(waits) {
+		from := w.over.Add(-w.took)
+		if i == len(waits)-1 || w.over.Before(counted) {
+			counted = w.over
+		}
+		if from.Before(counted) {
+			sum += counted.Sub(from)
+			counted = from
+		}
+	}
+	return sum
 }
 
 // latest is how late it was at most in a stretch of time, within half a session timeout.

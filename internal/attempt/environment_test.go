@@ -149,10 +149,59 @@ func TestManyStandstills(t *testing.T) {
 			s.still <- timeout / 25
 		}
 		check(t, e, began, time.Now(), "")
-		if said, want := e.Latest(began, time.Now()), "the clock was late by 0s at most, server 1 by 960ms; 1s would be too late"; !strings.Contains(said, want) {
+		if said, want := e.Latest(began, time.Now()), "the clock was late by 0s at most, with server 1 by 960ms; 1s would be too late"; !strings.Contains(said, want) {
 			t.Errorf("it says %q, want %q", said, want)
 		}
 	})
+}
+
+// What the clock and a server are late by, one after the other, starves a session, too. What
+// both are late by at once counts once.
+func TestClockAndServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		still time.Duration // of the server, after which the clock is as late
+		want  string
+	}{
+		"one after the other": {timeout / 7, "in all within half a session timeout"},
+		"at once":             {0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer()
+				e := Observe(t, timeout, s.control)
+				time.Sleep(timeout)
+				began := time.Now()
+				s.still <- timeout / 7
+				time.Sleep(c.still)
+				time.Sleep(timeout / 7)
+				e.clock.beat(time.Now().Add(-timeout / 7))
+				time.Sleep(timeout)
+				check(t, e, began, time.Now(), c.want)
+			})
+		})
+	}
+}
+
+func TestCovered(t *testing.T) {
+	at := func(from, over time.Duration) wait {
+		start := time.Unix(0, 0)
+		return wait{over: start.Add(over), took: over - from}
+	}
+	for _, c := range []struct {
+		waits []wait
+		want  time.Duration
+	}{
+		{nil, 0},
+		{[]wait{at(1, 3)}, 2},
+		{[]wait{at(1, 3), at(5, 6)}, 3},
+		{[]wait{at(1, 3), at(2, 6)}, 5},
+		{[]wait{at(2, 3), at(1, 6), at(4, 5)}, 5},
+		{[]wait{at(1, 2), at(2, 2), at(2, 4)}, 3},
+	} {
+		if got := covered(c.waits); got != c.want {
+			t.Errorf("%v cover %d, want %d", c.waits, got, c.want)
+		}
+	}
 }
 
 // Each server of several has a control: one that stands still is enough.
