@@ -80,7 +80,8 @@ type Config struct {
 	SurveyEvery time.Duration
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
-	// and end, and sessions that are suspended and live again. Warn: what is tried again.
+	// and end, and sessions that are suspended and live again. Warn: what is tried again,
+	// and a lead function that Run waits for. Error: what takes a person.
 	Logger *slog.Logger
 
 	// Hooks report every transition.
