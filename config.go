@@ -92,10 +92,13 @@ type Config struct {
 
 // Validate reports all violations at once, each naming field, value and rule. Each
 // is ErrConfig.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate("elector: Config.") }
+
+// validate puts prefix before each field.
+func (c Config) validate(prefix string) error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("elector: Config."+format+": %w", append(args, ErrConfig)...))
+		errs = append(errs, fmt.Errorf(prefix+format+": %w", append(args, ErrConfig)...))
 	}
 	if isNil(c.Backend) {
 		bad("Backend is nil: give one, for example memory.New or zookeeper.New")
