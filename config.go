@@ -104,7 +104,9 @@ func (c Config) validate(prefix string) error {
 		bad("Backend is nil: give one, for example memory.New or zookeeper.New")
 	} else {
 		l := c.Backend.Limits()
-		if c.TTL != 0 && (c.TTL < l.MinTTL || c.TTL > l.MaxTTL) {
+		if c.TTL != 0 && c.TTL != l.MinTTL && l.MinTTL == l.MaxTTL {
+			bad("TTL %v differs from %v, the only one that backend %v takes, as one that is shared (backend.Share): leave it zero", c.TTL, l.MinTTL, c.Backend)
+		} else if c.TTL != 0 && (c.TTL < l.MinTTL || c.TTL > l.MaxTTL) {
 			bad("TTL %v is out of range: backend %v takes %v to %v", c.TTL, c.Backend, l.MinTTL, l.MaxTTL)
 		}
 		if !reflect.ValueOf(c.Backend).Comparable() {
