@@ -20,7 +20,7 @@ import (
 // resign, so that another candidate gets its chance, and campaigns again after a
 // jittered pause that grows while terms are short. An error of lead is part of the
 // cause with which the term ends, as Hooks.Ended and the log have it, and so is a
-// panic. The log has it at Warn, too, with the pause.
+// panic. The log has an error at Warn, too, with the pause, and a panic at Error.
 //
 // lead's ctx ends when the term does or ctx does. Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
@@ -67,11 +67,11 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 	leading, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
-	running, returned := context.WithCancel(context.Background())
-	defer t.c.seat.remind(leading, running)()
+	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {
-		returned()
+		reminded := stop() // before the release ends leading, so that no goroutine begins then
+		defer func() { <-reminded }()
 		if err == errGoexitOfLead {
 			if p := recover(); p != nil {
 				defer panic(p) // goes on to the caller of Run
@@ -102,25 +102,29 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
 // remind has the log say, at growing intervals, that lead has been told to stop and still
-// runs: nothing else would tell why this process does not stand. stop waits for it.
-func (t *seat) remind(leading, running context.Context) (stop func()) {
-	if t == nil {
-		return func() {} // a fake
-	}
+// runs: nothing else would tell why this process does not stand. stop ends that, and
+// returns what is closed when it has ended.
+func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 	const first, longest = 10 * time.Second, 10 * time.Minute
 	done := make(chan struct{})
+	running, returned := context.WithCancel(context.Background())
 	cancel := context.AfterFunc(leading, func() {
 		defer close(done)
+		if t == nil {
+			return // a fake's
+		}
 		told := time.Now()
 		for pause := first; sleep(running, pause) == nil; pause = min(2*pause, longest) {
 			t.e.log.Warn("lead has not returned", "token", t.claim.Token,
 				"since", time.Since(told).Round(time.Second), "cause", context.Cause(leading), "valid", t.valid())
 		}
 	})
-	return func() {
-		if !cancel() {
-			<-done
+	return func() <-chan struct{} {
+		returned()
+		if cancel() {
+			close(done)
 		}
+		return done
 	}
 }
 
