@@ -263,7 +263,7 @@ func (e *elector) recorded(entry backend.Entry) (dir string, err error) {
 		return "", fmt.Errorf("%w: %w", ErrStrategyMismatch, err)
 	}
 	if name := e.cfg.Strategy.Name(); record.Strategy != name {
-		return "", fmt.Errorf("%w: it was founded with %.100q, this candidate has %q", ErrStrategyMismatch, record.Strategy, name)
+		return "", fmt.Errorf("%w: it was founded with %.100q, not with %q", ErrStrategyMismatch, record.Strategy, name)
 	}
 	return e.dir(record), nil
 }

@@ -80,7 +80,8 @@ type Config struct {
 	SurveyEvery time.Duration
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
-	// and end, and sessions that are suspended and live again. Warn: what is tried again.
+	// and end, and sessions that are suspended and live again. Warn: what is tried again,
+	// and a lead function that Run waits for. Error: what takes a person.
 	Logger *slog.Logger
 
 	// Hooks report every transition.
@@ -91,16 +92,21 @@ type Config struct {
 
 // Validate reports all violations at once, each naming field, value and rule. Each
 // is ErrConfig.
-func (c Config) Validate() error {
+func (c Config) Validate() error { return c.validate("elector: Config.") }
+
+// validate puts prefix before each field.
+func (c Config) validate(prefix string) error {
 	var errs []error
 	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("elector: Config."+format+": %w", append(args, ErrConfig)...))
+		errs = append(errs, fmt.Errorf(prefix+format+": %w", append(args, ErrConfig)...))
 	}
 	if isNil(c.Backend) {
 		bad("Backend is nil: give one, for example memory.New or zookeeper.New")
 	} else {
 		l := c.Backend.Limits()
-		if c.TTL != 0 && (c.TTL < l.MinTTL || c.TTL > l.MaxTTL) {
+		if c.TTL != 0 && c.TTL != l.MinTTL && l.MinTTL == l.MaxTTL {
+			bad("TTL %v differs from %v, the only one that backend %v takes, as one that is shared (backend.Share): leave it zero", c.TTL, l.MinTTL, c.Backend)
+		} else if c.TTL != 0 && (c.TTL < l.MinTTL || c.TTL > l.MaxTTL) {
 			bad("TTL %v is out of range: backend %v takes %v to %v", c.TTL, c.Backend, l.MinTTL, l.MaxTTL)
 		}
 		if !reflect.ValueOf(c.Backend).Comparable() {

@@ -41,6 +41,7 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"large value":        {func(c *elector.Config) { c.Value = make([]byte, elector.MaxValue+1) }, []string{"Config.Value", "262145", "262144"}},
 		"TTL too short":      {func(c *elector.Config) { c.TTL = time.Nanosecond }, []string{"Config.TTL", "1ns", "memory", "10ms"}},
 		"TTL negative":       {func(c *elector.Config) { c.TTL = -time.Second }, []string{"Config.TTL", "-1s"}},
+		"TTL not the shared": {func(c *elector.Config) { c.Backend, c.TTL = backend.Share(c.Backend, 9*time.Second), 4*time.Second }, []string{"Config.TTL", "4s", "9s", "backend.Share", "zero"}},
 		"policy":             {func(c *elector.Config) { c.OnSuspend = 7 }, []string{"Config.OnSuspend", "7"}},
 		"negative backoff":   {func(c *elector.Config) { c.RetryMin = -1 }, []string{"Config.RetryMin", "-1ns"}},
 		"looks all the time": {func(c *elector.Config) { c.SurveyEvery = 1 }, []string{"Config.SurveyEvery", "1ns", "1s"}},

@@ -204,7 +204,11 @@ func (e *elector) Close(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("a hook, or the release of the seat, has not returned: %w", ctx.Err()))
+		if e.hooks.running.Load() > 0 {
+			errs = append(errs, fmt.Errorf("a hook has not returned: %w", ctx.Err()))
+		} else if errors.Join(errs...) == nil { // otherwise they wait for what these say
+			errs = append(errs, fmt.Errorf("the elector's goroutines have not ended: %w", ctx.Err()))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, err)

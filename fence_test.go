@@ -81,6 +81,28 @@ func TestCommitIsRefusedBesideAHotKey(t *testing.T) {
 	})
 }
 
+// A refused write says what is there, and not by a version that nobody has.
+func TestCommitSaysWhatIsThere(t *testing.T) {
+	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, svc *memory.Service, term *elector.Term) {
+		require.NoError(t, svc.Put("/there", nil))
+		for _, c := range []struct {
+			op   elector.Op
+			want string
+		}{
+			{elector.Create("/there", nil), "/there exists already, at version 1:"},
+			{elector.CompareAndSet("/missing", nil, 3), "/missing does not exist, and is to be at version 3:"},
+			{elector.CompareAndSet("/there", nil, 3), "/there is at version 1, not 3:"},
+		} {
+			_, err := term.Commit(t.Context(), c.op)
+			require.ErrorIs(t, err, elector.ErrConflict)
+			assert.ErrorContains(t, err, c.want)
+		}
+		_, err := term.Commit(t.Context(), elector.Delete("/missing"))
+		require.ErrorIs(t, err, backend.ErrNoEntry)
+		assert.ErrorContains(t, err, "/missing: no such entry")
+	})
+}
+
 // A term that ends because a guard failed leaves an entry, and Resign says whether it
 // is gone.
 func TestResignAfterARefusedWrite(t *testing.T) {

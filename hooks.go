@@ -37,7 +37,7 @@ type Hooks struct {
 	Ended func(token uint64, cause error)
 
 	// Session is called with each change of the session's state, beginning with
-	// Live for a new session.
+	// Live for a new session. Lost is the last one of each, also of one that Close ends.
 	Session func(state backend.State)
 
 	// Retry is called when a campaign or an Observe cannot go on for now, for

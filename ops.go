@@ -139,7 +139,11 @@ func plan(ctx context.Context, s backend.Session, ops []Op, again bool) ([]backe
 			return nil, err
 		}
 		switch {
-		case says && e.Version != op.version:
+		case op.kind == OpCreate && e.Exists():
+			return nil, fmt.Errorf("%s exists already, at version %d: %w", op.key, e.Version, backend.ErrConflict)
+		case op.kind == OpCompareAndSet && !e.Exists():
+			return nil, fmt.Errorf("%s does not exist, and is to be at version %d: %w", op.key, op.version, backend.ErrConflict)
+		case op.kind == OpCompareAndSet && e.Version != op.version:
 			return nil, fmt.Errorf("%s is at version %d, not %d: %w", op.key, e.Version, op.version, backend.ErrConflict)
 		case !says && e.Session != "":
 			return nil, fmt.Errorf("%s is an ephemeral entry, of session %s: %w", op.key, e.Session, backend.ErrConflict)

@@ -32,7 +32,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin anew: %w", strategy.Name(), ErrConfig))
 	}
 	e := &elector{cfg: Config{Backend: b, Strategy: strategy, Election: election, ID: "remove"}}
-	if err := e.cfg.Validate(); err != nil {
+	if err := e.cfg.validate(""); err != nil {
 		return fail(err)
 	}
 	s, err := b.Open(ctx, backend.OpenOptions{})
@@ -88,7 +88,7 @@ func (e *elector) remove(ctx context.Context, s backend.Session, dir string, rec
 	switch {
 	case errors.Is(err, backend.ErrNoEntry): // by an earlier call
 	case errors.Is(err, backend.ErrConflict):
-		return fmt.Errorf("%w: %v", ErrInUse, err)
+		return e.inUse(ctx, s, dir, err)
 	case err != nil:
 		return err
 	}
@@ -104,4 +104,16 @@ func (e *elector) remove(ctx context.Context, s backend.Session, dir string, rec
 		return nil // other keys are below it, or somebody else has removed it
 	}
 	return err
+}
+
+// inUse says who stands in the directory, or what the service says of it where nobody does.
+func (e *elector) inUse(ctx context.Context, s backend.Session, dir string, why error) error {
+	switch standing, err := e.cfg.Strategy.Candidates(ctx, s, dir); {
+	case err != nil || len(standing) == 0:
+		return fmt.Errorf("%w: %v", ErrInUse, why)
+	case len(standing) == 1:
+		return fmt.Errorf("%w: candidate %q stands", ErrInUse, standing[0].ID)
+	default:
+		return fmt.Errorf("%w: %d candidates stand, %q among them", ErrInUse, len(standing), standing[0].ID)
+	}
 }

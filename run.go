@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -18,14 +19,16 @@ import (
 // Otherwise, after an error of lead or a lost term, it resigns what there is to
 // resign, so that another candidate gets its chance, and campaigns again after a
 // jittered pause that grows while terms are short. An error of lead is part of the
-// cause with which the term ends, as Hooks.Ended and the log have it.
+// cause with which the term ends, as Hooks.Ended and the log have it, and so is a
+// panic. The log has an error at Warn, too, with the pause, and a panic at Error.
 //
 // lead's ctx ends when the term does or ctx does. Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
 // the caller of Run), and begins no new campaign while it runs. So a lead function
 // that ignores its ctx keeps the seat, as long as the session lives, and Run does
-// not return. A term that is lost is lost all the same: others may lead while such
-// a function still runs, and only fencing protects what it writes.
+// not return; the log says so at Warn, first ten seconds after its ctx has ended.
+// A term that is lost is lost all the same: others may lead while such a function
+// still runs, and only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
 	var pause backoff
@@ -35,7 +38,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			return err
 		}
 		began := time.Now()
-		held, err := leadOnce(ctx, t, lead)
+		held, why, err := leadOnce(ctx, t, lead)
 		switch {
 		case errors.Is(err, ErrStop):
 			return err
@@ -47,31 +50,94 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		if time.Since(began) > good {
 			pause.attempt = 0
 		}
-		if cause := sleep(ctx, pause.next(shortest, longest)); cause != nil {
+		wait := pause.next(shortest, longest)
+		if why != nil && t.c.seat != nil {
+			t.c.seat.e.log.Warn("lead failed; campaigning again", "token", t.Token(), "attempt", pause.attempt, "wait", wait, "err", why)
+		}
+		if cause := sleep(ctx, wait); cause != nil {
 			return errors.Join(cause, unlessCancelled(err))
 		}
 	}
 }
 
-// leadOnce leads for one term and releases the seat, also if lead panics. held
-// tells whether the term still held when lead returned.
-func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, err error) {
+// leadOnce leads for one term and releases the seat, also if lead panics. held tells
+// whether the term still held when lead returned, and why, what its error says beyond
+// that it had to.
+func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	stop := t.c.seat.remind(leading)
+	err = errGoexitOfLead
 	defer func() {
-		held = t.Valid()
+		reminded := stop() // before the release ends leading, so that no goroutine begins then
+		defer func() { <-reminded }()
+		if err == errGoexitOfLead {
+			if p := recover(); p != nil {
+				defer panic(p) // goes on to the caller of Run
+				err = fmt.Errorf("lead panicked: %v", p)
+			}
+			if s := t.c.seat; s != nil {
+				// After the release: a handler of logs may panic. Before the panic goes on: the
+				// process may be over before the end of the term is logged.
+				defer s.e.log.Error("lead failed", "token", t.Token(), "err", err)
+			}
+		}
+		held, why = t.Valid(), news(leading, err)
 		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it, or reports it.
-		if why := unlessCancelled(err); why != nil && t.c.failed != nil {
-			_ = t.c.failed(done, why)
+		if why != nil && t.c.seat != nil {
+			_ = t.c.seat.fail(done, why)
 		} else {
 			_ = t.Resign(done)
 		}
 	}()
-	return false, lead(leading, t)
+	err = lead(leading, t)
+	return false, nil, err
+}
+
+// errGoexitOfLead is the outcome of a lead function that has neither returned nor panicked.
+var errGoexitOfLead = errors.New("lead has ended its goroutine (runtime.Goexit, or FailNow of a test)")
+
+// remind has the log say, at growing intervals, that lead has been told to stop and still
+// runs: nothing else would tell why this process does not stand. stop ends that, and
+// returns what is closed when it has ended.
+func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
+	const first, longest = 10 * time.Second, 10 * time.Minute
+	done := make(chan struct{})
+	running, returned := context.WithCancel(context.Background())
+	cancel := context.AfterFunc(leading, func() {
+		defer close(done)
+		if t == nil {
+			return // a fake's
+		}
+		told := time.Now()
+		for pause := first; sleep(running, pause) == nil; pause = min(2*pause, longest) {
+			t.e.log.Warn("lead has not returned", "token", t.claim.Token,
+				"since", time.Since(told).Round(time.Second), "cause", context.Cause(leading), "valid", t.valid())
+		}
+	})
+	return func() <-chan struct{} {
+		returned()
+		if cancel() {
+			close(done)
+		}
+		return done
+	}
+}
+
+// news returns lead's error, and nil for one that only says that its ctx has ended. Before
+// that, the same error is of a limit of lead's own.
+func news(leading context.Context, err error) error {
+	switch {
+	case leading.Err() == nil:
+		return err
+	case errors.Is(err, context.Cause(leading)):
+		return nil
+	}
+	return unlessCancelled(err)
 }
 
 // unlessCancelled drops an error that only says what the caller knows already.

@@ -138,9 +138,7 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 		e, err := elector.New(elector.Config{
 			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Ended: func(_ uint64, cause error) {
-				if causes = append(causes, cause); len(causes) == 2 {
-					stop()
-				}
+				causes = append(causes, cause)
 			}},
 		})
 		if err != nil {
@@ -151,7 +149,9 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 			if calls++; calls == 1 {
 				return broken
 			}
-			return context.Canceled // says nothing
+			stop()
+			<-ctx.Done()
+			return ctx.Err() // says nothing
 		})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Run: %v, want the end of ctx", err)

@@ -29,8 +29,8 @@ type TermConfig struct {
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
 
-	// failed resigns with why the leader's work failed, where there is somebody to tell.
-	failed func(ctx context.Context, why error) error
+	// seat is what Run reports to; nil in a Term that NewTerm makes.
+	seat *seat
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters that put another
@@ -132,10 +132,7 @@ func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Guards)} },
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
-		failed: func(ctx context.Context, why error) error {
-			// Only the text: it may be an error of another session, or of another term.
-			return t.vacate(ctx, fmt.Errorf("%w: %v", ErrResigned, why))
-		},
+		seat:   t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
 	e.mu.Lock()
@@ -310,6 +307,12 @@ func (t *seat) vacate(ctx context.Context, cause error) error {
 		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)
 	}
 	return nil
+}
+
+// fail resigns with why the leader's work failed.
+func (t *seat) fail(ctx context.Context, why error) error {
+	// Only the text: it may be an error of another session, or of another term.
+	return t.vacate(ctx, fmt.Errorf("%w: %v", ErrResigned, why))
 }
 
 // stop releases the seat as a stage of the recipe. The seat is released though the hook that is

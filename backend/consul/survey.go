@@ -18,7 +18,7 @@ const maxLooks = 100
 // below it, too, is a directory and not looked at.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -35,7 +35,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	if err != nil {
 		cancel()
 		<-listed
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	own := ""
 	if known != nil {
@@ -44,7 +44,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	under := <-listed
 	strangers, err := s.strangers(ctx, under.names, own)
 	if err = errors.Join(under.err, err); err != nil && !errors.Is(err, backend.ErrDenied) {
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	return e, strangers, nil
 }

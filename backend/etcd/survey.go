@@ -24,7 +24,7 @@ const (
 // further below, a page passes over one directory at least.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	e, strangers, err := s.survey(ctx, key, known)
 	if errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrTooLarge) { // perhaps only what is below
@@ -33,7 +33,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		}
 		return e, nil, err
 	}
-	return e, strangers, opError("survey", key, err)
+	return e, strangers, opError("read", key, err)
 }
 
 func (s *session) survey(ctx context.Context, key string, known func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {

@@ -29,7 +29,7 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 // Survey implements backend.Session.
 func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) string) (backend.Entry, []string, error) {
 	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, wrap("survey", "", err)
+		return backend.Entry{}, nil, wrap("read", "", err)
 	}
 	type answer struct {
 		entry     backend.Entry
@@ -40,7 +40,7 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 		return answer{n.view().lookup(key), n.view().strangers(key)}
 	})
 	if err != nil {
-		return backend.Entry{}, nil, wrap("survey", key, err)
+		return backend.Entry{}, nil, wrap("read", key, err)
 	}
 	return a.entry, a.strangers, nil
 }

@@ -25,7 +25,13 @@ func opError(op, key string, err error) error {
 }
 
 // as makes an error that is the sentinel and the client's own error.
-func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, native) }
+func as(sentinel, native error) error {
+	if errors.Is(native, zk.ErrNoAuth) {
+		// The server takes a password that is wrong, and then knows somebody else.
+		return fmt.Errorf("%w: the ACL gives the right to none of Config.Auth, or a password is wrong: %w", sentinel, native)
+	}
+	return fmt.Errorf("%w: %w", sentinel, native)
+}
 
 // A class says what an answer that is an error code means for a request.
 type class int

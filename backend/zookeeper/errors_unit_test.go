@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
@@ -65,6 +66,21 @@ func TestTableNamesEveryCode(t *testing.T) {
 	} {
 		if got := mean(c.err); got != c.want || transient(c.err) != c.transient {
 			t.Errorf("%v means %v, transient %t; want %v, %t", c.err, got, transient(c.err), c.want, c.transient)
+		}
+	}
+}
+
+// The server says "not authenticated" of a password that is wrong and of a right that is
+// missing: the error says so.
+func TestNoAuthInWords(t *testing.T) {
+	for _, err := range []error{readError(zk.ErrNoAuth), as(backend.ErrDenied, zk.ErrNoAuth)} {
+		if !errors.Is(err, backend.ErrDenied) || !errors.Is(err, zk.ErrNoAuth) {
+			t.Errorf("%v is not ErrDenied and ErrNoAuth", err)
+		}
+		for _, word := range []string{"ACL", "Config.Auth", "password"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("no %s in: %v", word, err)
+			}
 		}
 	}
 }

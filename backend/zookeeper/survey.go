@@ -24,14 +24,14 @@ const (
 // once: the list of children has names only.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	n, err := s.get(ctx, s.path(key))
 	if errors.Is(err, zk.ErrNoNode) {
 		return backend.Entry{Key: key}, nil, nil // so it has no children
 	}
 	if err != nil {
-		return backend.Entry{}, nil, opError("survey", key, readError(err))
+		return backend.Entry{}, nil, opError("read", key, readError(err))
 	}
 	e := s.entry(s.path(key), n)
 	others, own := n.stat.NumChildren, ""
@@ -46,7 +46,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	}
 	strangers, err := s.strangers(ctx, key, own)
 	if err = readError(err); err != nil && !errors.Is(err, backend.ErrDenied) && !errors.Is(err, backend.ErrTooLarge) {
-		return backend.Entry{}, nil, opError("survey", key, err)
+		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	return e, strangers, nil
 }

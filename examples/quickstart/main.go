@@ -135,8 +135,11 @@ func stand(say sayer, b backend.Backend, election, id string, strategy elector.S
 			Elected: func(token uint64) { say(id, "LEADS, token %d", token) },
 			Ended:   func(token uint64, cause error) { say(id, "leads no more (token %d): %v", token, cause) },
 			Session: func(state backend.State) {
-				if state != backend.Live {
-					say(id, "session is %v", state)
+				switch state {
+				case backend.Suspended:
+					say(id, "session is suspended")
+				case backend.Lost: // timed out, or closed at the end
+					say(id, "session is over")
 				}
 			},
 			Retry: func(err error, attempt int, _ time.Duration) {

@@ -1,0 +1,63 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// Close says what it did not wait for, and speaks of a hook only where there is one.
+func TestCloseSaysWhatHasNotEnded(t *testing.T) {
+	for name, c := range map[string]struct {
+		freeze, hook bool
+	}{
+		"service frozen":          {freeze: true},
+		"hook hangs":              {hook: true},
+		"service frozen and hook": {true, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			client := memory.New(memory.Options{}).Client("a")
+			hang := make(chan struct{})
+			config := elector.Config{Backend: client, Strategy: fair.New(), Election: "/e", ID: "a"}
+			if c.hook {
+				config.Hooks.Ended = func(uint64, error) { <-hang }
+			}
+			e, err := elector.New(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Campaign(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if c.freeze {
+				client.Suspend()
+			}
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			began := time.Now()
+			err = e.Close(over)
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("%s: Close took %v", name, took)
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s: Close: %v, want the end of its two seconds", name, err)
+			}
+			if has := strings.Contains(err.Error(), "hook"); has != c.hook {
+				t.Errorf("%s: Close speaks of a hook: %t\n%v", name, has, err)
+			}
+			close(hang)
+			client.Resume()
+			if err := e.Close(t.Context()); err != nil {
+				t.Errorf("%s: Close once nothing hangs: %v", name, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,229 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A logbook holds what was logged, for tests of what a user gets to read.
+type logbook struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// lines returns the lines so far that contain text.
+func (l *logbook) lines(text string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// logged makes an elector on a service of its own, and the book that it logs to.
+func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
+	t.Helper()
+	client, book := memory.New(memory.Options{}).Client("a"), new(logbook)
+	e, err := elector.New(elector.Config{
+		Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
+		Logger: slog.New(slog.NewTextHandler(book, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	return client, e, book
+}
+
+// expect fails unless each text is in the line.
+func expect(t *testing.T, line string, texts ...string) {
+	t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(line, text) {
+			t.Errorf("no %q in %s", text, line)
+		}
+	}
+}
+
+// A lead function that ignores the end of its term keeps the process from every further
+// campaign. The log says so until it returns.
+func TestRunSaysThatLeadHasNotReturned(t *testing.T) {
+	const message = "lead has not returned"
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		client, e, book := logged(t)
+		terms := 0
+		err := elector.Run(ctx, e, func(ctx context.Context, term *elector.Term) error {
+			if terms++; terms > 1 {
+				stop()
+				time.Sleep(15 * time.Second) // the seat is kept
+				return nil
+			}
+			time.Sleep(time.Hour) // while the term holds nothing is wrong
+			if n := len(book.lines(message)); n != 0 {
+				t.Errorf("%d lines while the term holds", n)
+			}
+			client.Expire()
+			<-ctx.Done()
+			time.Sleep(9 * time.Second)
+			if n := len(book.lines(message)); n != 0 {
+				t.Errorf("%d lines after nine seconds, want none", n)
+			}
+			time.Sleep(2 * time.Second)
+			lines := book.lines(message)
+			if len(lines) != 1 {
+				t.Fatalf("%d lines after eleven seconds, want one:\n%s", len(lines), lines)
+			}
+			expect(t, lines[0], "level=WARN", "token=", "since=10s", `cause="session lost"`, "valid=false")
+			time.Sleep(24 * time.Hour)
+			if n := len(book.lines(message)); n < 100 || n > 150 {
+				t.Errorf("%d lines after a day, want about one in ten minutes", n)
+			}
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v, want the end of ctx", err)
+		}
+		lines := book.lines(message)
+		expect(t, lines[len(lines)-1], "since=10s", `cause="context canceled"`, "valid=true")
+		time.Sleep(time.Hour)
+		if n := len(book.lines(message)); n != len(lines) {
+			t.Errorf("%d lines more after lead had returned", n-len(lines))
+		}
+	})
+}
+
+// An error of lead is told with the pause that follows: a candidate that can never lead
+// looks busy otherwise.
+func TestRunSaysThatLeadFailed(t *testing.T) {
+	const message = "lead failed"
+	synctest.Test(t, func(t *testing.T) {
+		client, e, book := logged(t)
+		calls := 0
+		outcomes := []func(context.Context, *elector.Term) error{
+			func(context.Context, *elector.Term) error { return errors.New("disk full") },
+			func(ctx context.Context, _ *elector.Term) error {
+				// A limit of its own, which says nothing of the term.
+				short, cancel := context.WithTimeout(ctx, time.Second)
+				defer cancel()
+				<-short.Done()
+				return fmt.Errorf("open database: %w", short.Err())
+			},
+			func(ctx context.Context, _ *elector.Term) error {
+				client.Expire()
+				<-ctx.Done()
+				return errors.New("flush failed")
+			},
+			func(ctx context.Context, _ *elector.Term) error {
+				client.Expire()
+				<-ctx.Done()
+				return ctx.Err() // says nothing that is not known
+			},
+			func(ctx context.Context, term *elector.Term) error {
+				client.Expire()
+				<-ctx.Done()
+				_, err := term.Commit(ctx, elector.Put("/x", nil))
+				return err // neither does this
+			},
+			func(ctx context.Context, term *elector.Term) error {
+				client.Expire()
+				<-ctx.Done()
+				return context.Cause(ctx) // nor this
+			},
+			func(context.Context, *elector.Term) error { return fmt.Errorf("enough: %w", elector.ErrStop) },
+		}
+		err := elector.Run(t.Context(), e, func(ctx context.Context, term *elector.Term) error {
+			calls++
+			return outcomes[calls-1](ctx, term)
+		})
+		if !errors.Is(err, elector.ErrStop) {
+			t.Errorf("Run: %v, want ErrStop", err)
+		}
+		lines := book.lines(message)
+		if len(lines) != 3 {
+			t.Fatalf("%d lines, want three:\n%s", len(lines), lines)
+		}
+		for i, why := range []string{"disk full", "open database", "flush failed"} {
+			expect(t, lines[i], "level=WARN", "token=", "attempt="+fmt.Sprint(i+1), "wait=", why)
+		}
+		ends := book.lines("term ended")
+		expect(t, ends[0], "resigned: disk full")
+		expect(t, ends[1], "resigned: open database")
+	})
+}
+
+// A panic of lead is no good end, and neither is a Goexit.
+func TestRunSaysThatLeadPanicked(t *testing.T) {
+	for name, c := range map[string]struct {
+		lead func()
+		want string
+	}{
+		"panic":  {func() { panic("boom") }, "lead panicked: boom"},
+		"Goexit": {runtime.Goexit, "runtime.Goexit"},
+	} {
+		for _, lost := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				client, e, book := logged(t)
+				done := make(chan any)
+				var stack []byte
+				go func() {
+					defer func() {
+						p := recover()
+						stack = debug.Stack()
+						done <- p
+					}()
+					_ = elector.Run(t.Context(), e, func(ctx context.Context, _ *elector.Term) error {
+						if lost {
+							client.Expire()
+							<-ctx.Done()
+						}
+						c.lead()
+						return nil
+					})
+				}()
+				if p := <-done; (p == "boom") != (name == "panic") {
+					t.Errorf("%s: recovered %v", name, p)
+				}
+				if name == "panic" && !bytes.Contains(stack, []byte("TestRunSaysThatLeadPanicked.func1")) {
+					t.Errorf("what panicked is not on the stack any more:\n%s", stack)
+				}
+				synctest.Wait()
+				for _, line := range book.lines("term ended") {
+					if lost {
+						expect(t, line, `cause="session lost"`)
+					} else {
+						expect(t, line, "resigned: ", c.want)
+					}
+				}
+				lines := book.lines("level=ERROR")
+				if len(lines) != 1 {
+					t.Fatalf("%s: %d lines at error level, want one", name, len(lines))
+				}
+				expect(t, lines[0], "token=", c.want)
+			})
+		}
+	}
+}
