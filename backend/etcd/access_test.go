@@ -360,7 +360,7 @@ func TestTLS(t *testing.T) {
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
 
-	// Strangers are not trusted. (Why, the client keeps to itself.)
+	// Strangers are not trusted.
 	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
 		cfg.TLS.RootCAs = nil
@@ -369,6 +369,7 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	_, err = p.Backend.Open(ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorContains(t, err, "certificate")
 }
 
 // Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
