@@ -189,3 +189,29 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 		})
 	}
 }
+
+// Why a session is suspended, and lost, is logged, once each. That it was closed is no news.
+func TestLossIsLoggedWithItsReason(t *testing.T) {
+	f := setUp(t, 2*time.Second)
+	var log strings.Builder // its handler has a lock
+	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	require.NoError(t, err)
+	require.NoError(t, closed.Close(f.ctx))
+	require.Empty(t, log.String())
+	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	require.NoError(t, err)
+	for _, p := range f.Proxies {
+		require.NoError(t, p.Close())
+	}
+	for state := s.State(); state != backend.Lost; {
+		state, err = s.AwaitState(f.ctx, state)
+		require.NoError(t, err)
+	}
+	_ = s.Close(f.ctx) // nobody confirms it; then nothing is logged any more
+	said := log.String()
+	assert.Equal(t, 1, strings.Count(said, "etcd: session suspended"), said)
+	assert.Equal(t, 1, strings.Count(said, "etcd: session lost"), said)
+	assert.Contains(t, said, "the last heartbeat: ")
+}
