@@ -32,7 +32,7 @@
 //		ID:       hostname,
 //	})
 //	…
-//	defer e.Close(ctx)
+//	defer e.Close(ctx) // if ctx has ended, it waits for the service for two seconds at most
 //	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})

@@ -117,8 +117,11 @@ func (s *session) beat(renewed time.Time) {
 			s.lose(err)
 			return
 		}
+		s.mu.Lock()
+		s.missed = err
+		s.mu.Unlock()
 		if s.suspend() {
-			s.b.cfg.Logger.Debug("consul: session suspended", "session", s.id, "error", err)
+			s.b.cfg.Logger.Info("consul: session suspended", "session", s.id, "error", err)
 		}
 		timer.Reset(min(pause.step(), s.lease.every()/4))
 	}

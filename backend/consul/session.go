@@ -42,6 +42,7 @@ type session struct {
 	mu       sync.Mutex
 	state    backend.State
 	changed  chan struct{} // closed and replaced at each change of state
+	missed   error         // why the last heartbeat of an outage has failed
 	cause    error         // why it was lost
 	calls    sync.WaitGroup
 	confirms bool // the servers have confirmed its end
@@ -127,6 +128,9 @@ func (s *session) turn(from, to backend.State) bool {
 		return false
 	}
 	s.state = to
+	if to == backend.Live {
+		s.missed = nil
+	}
 	s.broadcast()
 	return true
 }
@@ -180,7 +184,17 @@ func (s *session) run(do func()) bool {
 // shutdown ends the session at the servers, so that its entries go at once, and all
 // its goroutines. It is the last of them.
 func (s *session) shutdown(cause error) {
-	s.b.cfg.Logger.Debug("consul: session over", "session", s.id, "cause", cause)
+	s.mu.Lock()
+	missed := s.missed
+	s.mu.Unlock()
+	switch {
+	case cause == errClosed:
+		s.b.cfg.Logger.Debug("consul: session closed", "session", s.id)
+	case missed != nil:
+		s.b.cfg.Logger.Warn("consul: session lost", "session", s.id, "error", fmt.Errorf("%w; the last heartbeat: %w", cause, missed))
+	default:
+		s.b.cfg.Logger.Warn("consul: session lost", "session", s.id, "error", cause)
+	}
 	s.window.Stop()
 	s.watches.close()
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

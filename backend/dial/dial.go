@@ -23,9 +23,10 @@ type Backend struct {
 
 // Close lets go of what Open made: the client of etcd or Consul, with its connections.
 // Whoever called Open closes, and the electors and sessions first: what they have to
-// tell the service goes through that client. Nothing is to be opened after it. It may be
-// called several times, and on nil. It does not wait for servers; etcd's client may not
-// come to an end (docs/backends.md), of which an error tells after five seconds.
+// tell the service goes through that client. Open no session after it: etcd's client refuses
+// that, and the others allow it. Close may be called several times, and on nil. It does not
+// wait for servers; etcd's client may not come to an end (docs/backends.md), of which an error
+// tells after five seconds.
 func (b *Backend) Close() error {
 	if b == nil {
 		return nil

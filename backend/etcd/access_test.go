@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -161,6 +162,59 @@ func TestAuthRefused(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrDenied)
 }
 
+// A commit that is refused says which rights it takes: the servers do not. With these it is done.
+func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	server := guarded(t, ctx)
+	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
+	grant := func(from, end string, kind clientv3.PermissionType) {
+		t.Helper()
+		_, err := root.RoleGrantPermission(ctx, "bob", from, end, kind)
+		require.NoError(t, err)
+	}
+	read, readwrite := clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermReadWrite)
+	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("bob"))
+	f := &fixture{t: t, ctx: ctx, Process: p}
+	f.s = f.open(6 * time.Second)
+	denied := func(says string, op backend.Op) {
+		t.Helper()
+		_, err := f.s.Commit(ctx, nil, op)
+		require.ErrorIs(t, err, backend.ErrDenied)
+		require.ErrorIs(t, err, rpctypes.ErrPermissionDenied)
+		require.ErrorContains(t, err, says)
+	}
+
+	// The parents are made where they are missing.
+	record := backend.Put("/c/fresh", nil, 0)
+	grant("/c/fresh", "/c/fresh0", readwrite)
+	denied(`(it needs read on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
+	grant("/c", "", read)
+	denied(`(it needs readwrite on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
+	grant("/c", "", readwrite)
+	f.commit(f.s, record)
+	denied(`readwrite on "/x/" to "/x0"`, backend.Enqueue("/x", nil))
+
+	// A key is written beside its fence, and deleted where nothing is below it.
+	grant("/c/state", "", readwrite)
+	state := backend.Put("/c/state", nil, 0)
+	denied(`readwrite on "/c/state" to "/c/state."`, state)
+	grant("/c/state", "/c/state.", readwrite)
+	made := f.commit(f.s, state)[0]
+	denied(`read on "/c/state/" to "/c/state0"`, backend.Delete(made))
+	grant("/c/state/", "/c/state0", read)
+	f.commit(f.s, backend.Delete(made))
+
+	// What many keys need is cut short.
+	var many []backend.Op
+	for i := range 20 {
+		many = append(many, backend.Put(fmt.Sprintf("/d/%02d", i), nil, 0))
+	}
+	_, err := f.s.Commit(ctx, nil, many...)
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, "and 14 more)")
+}
+
 // A stream of watches keeps the token with which it was opened. When that has run out no
 // watch can be added to it.
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
@@ -306,7 +360,7 @@ func TestTLS(t *testing.T) {
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
 
-	// Strangers are not trusted. (Why, the client keeps to itself.)
+	// Strangers are not trusted.
 	p := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
 		cfg.TLS.RootCAs = nil
@@ -315,6 +369,7 @@ func TestTLS(t *testing.T) {
 	defer cancel()
 	_, err = p.Backend.Open(ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorContains(t, err, "certificate")
 }
 
 // Where the fence may not be put, a commit that was given up cannot be kept from coming. Later

@@ -2,7 +2,9 @@ package etcd_test
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // asking is a user's log handler that asks the session.
@@ -138,4 +142,76 @@ func TestRenewedByAnotherMember(t *testing.T) {
 			assert.Less(t, lists.Load(), int64(300), "it does not spin")
 		})
 	}
+}
+
+// An Open that nobody answers says whom it has asked, and why they did not answer. The client
+// keeps that to itself.
+func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
+	plain := sharedServer(t).Addr()
+	proxy, config, err := servertest.NewTLSProxy(plain)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = proxy.Close() })
+	for name, c := range map[string]struct {
+		endpoints []string
+		tls       *tls.Config
+		why       string
+	}{
+		"closed port":         {[]string{closed.Addr().String()}, nil, "connection refused"},
+		"two closed ports":    {[]string{"127.0.0.1:1", closed.Addr().String()}, nil, "connection refused"},
+		"unknown host":        {[]string{"no-such-host.invalid:2379"}, nil, "lookup no-such-host.invalid"},
+		"TLS at a plain port": {[]string{"https://" + plain}, config, "authentication handshake failed"},
+		"plaintext at TLS":    {[]string{proxy.Addr()}, nil, "reading server preface|broken pipe|connection reset"},
+		"silence":             {[]string{silent.Addr().String()}, nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = c.endpoints, c.tls }).Backend
+			whom := "no answer in time from " + strings.Join(c.endpoints, ", ")
+			_, err := b.Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
+			require.ErrorIs(t, err, backend.ErrUnavailable)
+			assert.ErrorContains(t, err, whom)
+			assert.Regexp(t, c.why, err.Error())
+
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err = b.Open(ctx, backend.OpenOptions{})
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.NotErrorIs(t, err, backend.ErrUnavailable)
+			assert.ErrorContains(t, err, whom)
+			assert.Regexp(t, c.why, err.Error())
+			assert.Equal(t, 1, strings.Count(err.Error(), "deadline"), err)
+		})
+	}
+}
+
+// Why a session is suspended, and lost, is logged, once each. That it was closed is no news.
+func TestLossIsLoggedWithItsReason(t *testing.T) {
+	f := setUp(t, 2*time.Second)
+	var log strings.Builder // its handler has a lock
+	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	require.NoError(t, err)
+	require.NoError(t, closed.Close(f.ctx))
+	require.Empty(t, log.String())
+	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	require.NoError(t, err)
+	for _, p := range f.Proxies {
+		require.NoError(t, p.Close())
+	}
+	for state := s.State(); state != backend.Lost; {
+		state, err = s.AwaitState(f.ctx, state)
+		require.NoError(t, err)
+	}
+	_ = s.Close(f.ctx) // nobody confirms it; then nothing is logged any more
+	said := log.String()
+	assert.Equal(t, 1, strings.Count(said, "etcd: session suspended"), said)
+	assert.Equal(t, 1, strings.Count(said, "etcd: session lost"), said)
+	assert.Contains(t, said, "the last heartbeat: ")
 }

@@ -152,7 +152,11 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return nil, false, s.lostError()
 	case final:
 		c.fence = ""
-		return nil, false, answerError(err)
+		refusal := answerError(err)
+		if is(err, rpctypes.ErrPermissionDenied) {
+			refusal = fmt.Errorf("%w (it needs %s)", refusal, p.rights())
+		}
+		return nil, false, refusal
 	case notDone:
 		c.fence = ""
 	case unknown:

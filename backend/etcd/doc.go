@@ -74,10 +74,21 @@
 //
 // # Access control
 //
-// With authentication on, a user needs to read and write the range "<election>" to
-// "<election>0", to read the parent of what is made, and to read and write what is written by
-// Term.Commit: the range "<key>" to "<key>." of each, or else a lost reply cannot be
-// resolved and is ErrIndeterminate, and what was given up may undo a later write. A range
-// that covers several awaited entries has to be readable as a whole. A session can renew its
-// lease, and end it at once, only while the user may write all keys that are attached to it.
+// With authentication on, a user needs:
+//
+//	read, write   "<election>" to "<election>0"
+//	read          each key above the election, such as /jobs of /jobs/reindex
+//	write         those of them that are missing: they are made
+//	read, write   "<key>" to "<key>." for each key that Term.Commit writes
+//	read          "<key>/" to "<key>0" besides, to delete it
+//	read, write   the keys above it, as above
+//
+// The range beside a key is for its fence: a commit compares it, so that with the key alone
+// each one is refused. Where the fence may be read, but not written, a lost reply cannot be
+// resolved and is ErrIndeterminate, and what was given up may undo a later write. A commit
+// that is refused names the rights that it needs, without the prefix of a namespace.
+//
+// A range that covers several awaited entries has to be readable as a whole. A session can
+// renew its lease, and end it at once, only while the user may write all keys that are
+// attached to it.
 package etcd

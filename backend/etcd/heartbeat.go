@@ -100,8 +100,7 @@ func (s *session) heartbeat() time.Duration {
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.lose(errExpired)
 	default:
-		s.cfg.Logger.Debug("etcd: no heartbeat", "session", s.id, "error", err)
-		s.become(backend.Suspended)
+		s.suspend(err)
 		s.streams.suspect(s)
 	}
 	return min(interval/10, time.Second/4)

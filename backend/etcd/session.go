@@ -47,6 +47,7 @@ type session struct {
 	mu      sync.Mutex
 	state   backend.State
 	changed chan struct{} // closed and replaced at each change of state
+	missed  error         // why the last heartbeat of an outage has failed
 	cause   error         // why it was lost
 	revoked bool          // the server has confirmed the end
 	calls   sync.WaitGroup
@@ -135,15 +136,29 @@ func (s *session) awaitLive(ctx context.Context) error {
 	return s.over(ctx)
 }
 
-// become changes between Live and Suspended.
-func (s *session) become(state backend.State) {
+// suspend notes that no heartbeat gets through, and why.
+func (s *session) suspend(why error) {
+	s.mu.Lock()
+	s.missed = why
+	s.mu.Unlock()
+	if s.become(backend.Suspended) {
+		s.cfg.Logger.Info("etcd: session suspended", "session", s.id, "error", why)
+	}
+}
+
+// become changes between Live and Suspended, and returns whether it was not so already.
+func (s *session) become(state backend.State) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.state == backend.Lost || s.state == state {
-		return
+		return false
 	}
 	s.state = state
+	if state == backend.Live {
+		s.missed = nil
+	}
 	s.broadcast()
+	return true
 }
 
 // broadcast wakes all who wait for a change. Caller holds mu.
@@ -166,7 +181,6 @@ func (s *session) lose(cause error) {
 	s.cancel()
 	go s.shutdown(cause) // Close waits for it by done
 	s.mu.Unlock()
-	s.cfg.Logger.Debug("etcd: session over", "session", s.id, "cause", cause)
 }
 
 // lostError is what every call returns once the session is lost.
@@ -250,6 +264,17 @@ func (s *session) checkLease(ctx context.Context) error {
 // shutdown revokes the lease where that is of use, so that the entries go at once,
 // and ends all goroutines. It is the last goroutine of the session.
 func (s *session) shutdown(cause error) {
+	s.mu.Lock()
+	missed := s.missed
+	s.mu.Unlock()
+	switch {
+	case cause == errClosed:
+		s.cfg.Logger.Debug("etcd: session closed", "session", s.id)
+	case missed != nil:
+		s.cfg.Logger.Warn("etcd: session lost", "session", s.id, "error", fmt.Errorf("%w; the last heartbeat: %w", cause, missed))
+	default:
+		s.cfg.Logger.Warn("etcd: session lost", "session", s.id, "error", cause)
+	}
 	if cause != errExpired {
 		ctx, cancel := context.WithTimeout(s.abort, closeGrace)
 		for p := newPause(); !s.revoke(ctx) && p.wait(ctx); {

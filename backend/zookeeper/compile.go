@@ -76,6 +76,21 @@ func (p part) version() int32 {
 	return anyVersion
 }
 
+// path is the node that the request is about.
+func (p part) path() string {
+	switch r := p.request.(type) {
+	case *zk.CreateRequest:
+		return r.Path
+	case *zk.CheckVersionRequest:
+		return r.Path
+	case *zk.SetDataRequest:
+		return r.Path
+	case *zk.DeleteRequest:
+		return r.Path
+	}
+	return ""
+}
+
 // mark is what a Create leaves as its parent's data.
 func mark(nonce string) []byte { return []byte(markPrefix + nonce) }
 

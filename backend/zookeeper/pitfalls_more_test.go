@@ -118,6 +118,9 @@ func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	_, err = stranger.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
+	_, err = stranger.Commit(f.ctx, nil, backend.Put("/of-a-stranger", nil, 0), backend.Put(f.dir+"/x", nil, 0))
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.ErrorContains(t, err, f.dir+"/x: access denied", "the node that was refused is named")
 	_, err = stranger.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
 	for range 3 {

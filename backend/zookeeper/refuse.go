@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -28,7 +29,7 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 	}
 	err = f.results[at].Error
 	if denied(err) {
-		return as(backend.ErrDenied, err)
+		return fmt.Errorf("%s: %w", f.m.parts[at].path(), as(backend.ErrDenied, err))
 	}
 	if errors.Is(err, zk.ErrBadArguments) || errors.Is(err, zk.ErrInvalidPath) {
 		return as(backend.ErrBadKey, err) // a path that the server cannot store

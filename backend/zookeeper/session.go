@@ -317,7 +317,14 @@ func (s *session) run(do func()) bool {
 // shutdown closes the session at the server where that is of use, and ends all
 // goroutines. It is the last goroutine of the session.
 func (s *session) shutdown(cause error) {
-	s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
+	switch failure := s.hosts.failure(); {
+	case cause == errClosed, !s.isOpen():
+		s.cfg.Logger.Debug("zookeeper: session over", "session", s.id, "cause", cause)
+	case failure != nil:
+		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.id, "error", fmt.Errorf("%w; no server: %w", cause, failure))
+	default:
+		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.id, "error", cause)
+	}
 	<-s.started
 	if cause == errExpired {
 		s.pin.kill(errExpired) // nothing is left at the server
