@@ -15,12 +15,13 @@ import (
 // resolve finds out whether a multi whose answer was lost was applied, and if so
 // returns what it made.
 //
-// It waits until the session is live on a later link, has the server catch up with
-// the leader, and reads. What it reads is final as far as the multi goes. The server
+// It waits until the session is live on a later link, has a quorum agree to a transaction on
+// it, and reads. A sync would not do: a leader that has been deposed, and does not know it yet,
+// answers that by itself. What it reads is final as far as the multi goes. The server
 // closes a session's old connection when the client comes back, and the leader
 // refuses requests that still arrive for a session that has moved to another server.
-// So whatever of the old link was going to be applied has been ordered before the
-// sync, and nothing of it comes after.
+// So whatever of the old link was going to be applied has been ordered before that
+// transaction, and nothing of it comes after.
 //
 // But others may have written since. So every op is asked what it can tell, and the
 // answers are put together, as a multi is applied as a whole or not at all:
@@ -88,7 +89,8 @@ func (s *session) settle(ctx context.Context, gen uint64) error {
 	if _, err := s.awaitLive(ctx, gen); err != nil {
 		return err
 	}
-	return s.sync(ctx, "/")
+	_, err := read(ctx, s, func() (struct{}, error) { return struct{}{}, s.vote() })
+	return err
 }
 
 // leavesTrace tells whether an op's effect can be told from another's.
