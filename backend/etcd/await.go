@@ -311,13 +311,13 @@ func (s *session) listChanges(ctx context.Context, dir string, since int64) (cha
 }
 
 func changesList(dir string, event *clientv3.Event) bool {
-	if event.IsModify() || !parentIs(dir, event.Kv) {
+	n, ok := parseName(string(event.Kv.Key))
+	if !ok || !parentIs(dir, event.Kv) {
 		return false
 	}
-	if event.Type == mvccpb.DELETE { // of which only the key is told
-		_, ok := parseName(string(event.Kv.Key))
-		return ok
+	if event.Type == mvccpb.DELETE || event.IsModify() { // written over without its lease, it is as good as gone
+		return event.Kv.Lease != int64(n.lease)
 	}
-	_, ok := ticketOf(event.Kv)
+	_, ok = ticketOf(event.Kv)
 	return ok
 }

@@ -136,10 +136,11 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	}
 	s.saw(answer.Header.Revision)
 	s.shows(answer.Header.Revision)
-	if len(answer.Kvs) == 0 {
+	e := toEntry(key, one(answer.Kvs))
+	if !e.Exists() {
 		return backend.Entry{}, opError("get", key, backend.ErrNoEntry)
 	}
-	return toEntry(key, answer.Kvs[0]), nil
+	return e, nil
 }
 
 // List implements backend.Session.
