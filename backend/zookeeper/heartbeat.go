@@ -194,6 +194,7 @@ func (s *session) greet(after uint64) (r round, err error) {
 	}
 	s.window.Extend(link.askedAt)
 	s.hosts.serves()
+	s.removeLate()
 	r.link = link
 	return r, nil
 }

@@ -73,6 +73,7 @@ type session struct {
 	memory   memory
 	reaper   *backend.Reaper
 	turns    backend.Turns
+	late     late
 	confirms bool // the server has confirmed the close
 }
 

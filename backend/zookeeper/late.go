@@ -1,0 +1,135 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A commit's request may be done long after its link has broken, and after settle. It may wait in
+// the follower's connection to the leader, which stalls. The session goes to another server: the
+// leader would refuse the request now. But then the session comes back to that follower, whose
+// connection has the request first, and the session's return behind it. The leader may handle the
+// return first, and the request is done. (Seen on 3.8: the thread that reads the connection
+// handles the one by itself, and queues the other.) A Set is refused then by the version of the
+// entry, and so is all that asks for a version. But what makes an ephemeral entry makes another
+// one, which nobody knows of.
+//
+// So where a link broke under such a commit, the session looks for entries that it has not asked
+// for, or has dropped: at once, as several attempts may have been done, and on each new link.
+// What waited in a follower's connection is done before what is asked for on a later link to it.
+const (
+	// lateFor is how long such a request may wait: a follower and the leader give their
+	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
+	lateFor = time.Minute
+	// lateMost is how many are looked for; those of the latest commits.
+	lateMost = 64
+)
+
+// late are the ephemeral entries that may yet be made.
+type late struct {
+	mu     sync.Mutex
+	traces []trace
+}
+
+// A trace is what an entry that is made late would be found by.
+type trace struct {
+	op    backend.Op // without its value
+	nonce string
+	until time.Time
+}
+
+func (l *late) add(traces ...trace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.traces = append(l.traces, traces...)
+	l.traces = slices.Clone(l.traces[max(0, len(l.traces)-lateMost):])
+}
+
+// all are those that may come yet.
+func (l *late) all() []trace {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.traces = slices.DeleteFunc(l.traces, func(t trace) bool { return now.After(t.until) })
+	return slices.Clone(l.traces)
+}
+
+// expectLate is called when a commit is over, and what it has left is known.
+func (c *commit) expectLate() {
+	if !c.broke.Load() {
+		return
+	}
+	var traces []trace
+	for i, op := range c.ops {
+		if op.Ephemeral() {
+			op.Value = nil
+			traces = append(traces, trace{op, c.nonces[i], time.Now().Add(lateFor)})
+		}
+	}
+	c.s.late.add(traces...)
+	c.s.removeLate()
+}
+
+// removeLate removes, in the background, what was made late.
+func (s *session) removeLate() {
+	if len(s.late.all()) == 0 {
+		return
+	}
+	s.reaper.Reap(func(ctx context.Context) error {
+		for _, t := range s.late.all() {
+			if err := s.removeTrace(ctx, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *session) removeTrace(ctx context.Context, t trace) error {
+	if t.op.Kind == backend.OpEnqueue {
+		children, _, err := s.list(ctx, t.op.Key)
+		if err != nil {
+			return err
+		}
+		for _, child := range children {
+			if n, ok := parseName(child); ok && n.nonce == t.nonce {
+				if err := s.removeUnknown(ctx, t.op.Key+"/"+child); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, []backend.Op{t.op})
+	if err != nil {
+		return err
+	}
+	defer give()
+	return s.removeUnknown(ctx, t.op.Key)
+}
+
+// removeUnknown removes an entry of this session that no commit has told of. None is on its
+// way that would: an enqueued one's is over, and others are made in turns.
+func (s *session) removeUnknown(ctx context.Context, key string) error {
+	n, err := s.get(ctx, s.path(key))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e := s.entry(s.path(key), n)
+	if _, known := s.memory.own(e); known || e.Session != s.id {
+		return nil
+	}
+	s.cfg.Logger.Warn("zookeeper: a request was done long after its link had broken; removing the entry that it made",
+		"session", s.id, "key", key)
+	return s.drop(ctx, e)
+}
