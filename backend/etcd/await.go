@@ -279,7 +279,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		switch {
 		case changed || s.over(ctx) != nil:
 			continue
-		case isDenied(err):
+		case isForbidden(err):
 			return backend.Listing{}, as(backend.ErrDenied, err)
 		}
 		// The watch was lost, or what is behind it compacted: list again.

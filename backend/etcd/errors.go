@@ -159,10 +159,11 @@ var codeAnswers = map[codes.Code]meaning{
 	codes.NotFound:           {unknown, down, false},
 	codes.OutOfRange:         {unknown, down, false},
 	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see mean, too
-	codes.InvalidArgument:    {final, nil, true},
-	codes.Unimplemented:      {final, nil, true}, // 404: no etcd is behind this address
-	codes.PermissionDenied:   {final, backend.ErrDenied, true},
-	codes.Unauthenticated:    {final, backend.ErrDenied, true}, // 401
+	// What etcd refuses for good it says in its own words. A proxy may do so for a moment.
+	codes.InvalidArgument:  {unknown, nil, false},
+	codes.Unimplemented:    {unknown, nil, false},               // 404: no etcd is behind this address, or none just now
+	codes.PermissionDenied: {unknown, backend.ErrDenied, false}, // 403
+	codes.Unauthenticated:  {unknown, backend.ErrDenied, false}, // 401
 }
 
 // mean looks up what an error means.
@@ -207,6 +208,10 @@ func passing(err error) bool {
 }
 
 func isDenied(err error) bool { return mean(err).as == backend.ErrDenied }
+
+// isForbidden tells whether the servers deny the right, and not something before them, or
+// a token that may be renewed.
+func isForbidden(err error) bool { return isDenied(err) && mean(err).class == final }
 
 // is compares with one of the server's errors, whether or not the client has turned
 // it into its own kind.

@@ -145,6 +145,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
+	var refused error // by the answer before, such as a proxy's
 	for p := newPause(); ; {
 		sent := time.Now()
 		// When the reply is lost a lease without keys is left, which ends by itself.
@@ -154,6 +155,8 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 			return b.start(lease, sent), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
+		case refused != nil && asking.Err() != nil && ctx.Err() == nil:
+			return nil, fmt.Errorf("etcd: open: %w", answerError(refused))
 		case errors.Is(err, context.DeadlineExceeded):
 			end := down
 			if ctx.Err() != nil {
@@ -162,8 +165,13 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
-		case passing(err) && isDenied(err) && p.wait(asking):
-			continue // others are left to the caller, who is to know
+		case passing(err) && mean(err).as != down: // others are left to the caller, who is to know
+			if refused == nil {
+				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
+			}
+			refused = err
+			p.wait(asking)
+			continue
 		}
 		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
 	}

@@ -250,7 +250,7 @@ func (k *keeper) round() error {
 		k.slow = k.slow || late
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
-		k.failed = !isDenied(err) && (late || !errors.Is(err, errElsewhere))
+		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
 		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.ctx) {
 			return err
 		}

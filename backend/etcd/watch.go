@@ -230,7 +230,7 @@ func (r *registry) follow(t *watch) {
 			r.mu.Unlock()
 			return
 		}
-		if !isDenied(err) {
+		if !isForbidden(err) {
 			if time.Since(began) > time.Second {
 				p = newPause()
 			}
