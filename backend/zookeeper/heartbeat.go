@@ -194,7 +194,7 @@ func (s *session) greet(after uint64) (r round, err error) {
 	}
 	s.window.Extend(link.askedAt)
 	s.hosts.serves()
-	s.removeLate()
+	s.lookLate()
 	r.link = link
 	return r, nil
 }

@@ -34,8 +34,10 @@ const (
 
 // late are the ephemeral entries that may yet be made.
 type late struct {
-	mu     sync.Mutex
-	traces []trace
+	mu      sync.Mutex
+	traces  []trace
+	looking bool // somebody is
+	again   bool // when that is done
 }
 
 // A trace is what an entry that is made late would be found by.
@@ -74,22 +76,55 @@ func (c *commit) expectLate() {
 		}
 	}
 	c.s.late.add(traces...)
-	c.s.removeLate()
+	c.s.lookLate()
 }
 
-// removeLate removes, in the background, what was made late.
-func (s *session) removeLate() {
-	if len(s.late.all()) == 0 {
-		return
+// lookLate has what was made late looked for and removed in the background, by one goroutine.
+// It is not the Reaper's: that may have to remove what this waits for.
+func (s *session) lookLate() {
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	s.late.again = len(s.late.traces) > 0
+	if s.late.again && !s.late.looking {
+		s.late.looking = s.run(s.removeLate)
 	}
-	s.reaper.Reap(func(ctx context.Context) error {
-		for _, t := range s.late.all() {
-			if err := s.removeTrace(ctx, t); err != nil {
-				return err
-			}
+}
+
+func (s *session) removeLate() {
+	for failed := 0; s.late.next(); {
+		err := s.removeTraces(s.ctx)
+		switch {
+		case s.ctx.Err() != nil:
+			return // they go with the session
+		case err == nil:
+			failed = 0
+			continue
 		}
-		return nil
-	})
+		s.cfg.Logger.Warn("zookeeper: an entry that may have been made late cannot be looked for; trying again", "session", s.id, "error", err)
+		s.lookLate()
+		select {
+		case <-time.After(pauseAfter(failed)):
+		case <-s.ctx.Done():
+		}
+		failed++
+	}
+}
+
+// next tells whether to look again. If not, who looks has ended.
+func (l *late) next() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looking, l.again = l.again, false
+	return l.looking
+}
+
+func (s *session) removeTraces(ctx context.Context) error {
+	for _, t := range s.late.all() {
+		if err := s.removeTrace(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *session) removeTrace(ctx context.Context, t trace) error {
