@@ -117,23 +117,23 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return c.made(p, index), true, nil
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
 		c.s.giveSlot(t)
-		return nil, false, c.refused(p, response.Errors)
+		return nil, false, c.rideOut(c.refused(p, response.Errors))
 	case err == nil && invalidSession(response.Errors):
 		c.s.lose(errExpired)
 		return nil, false, c.s.lostError()
 	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
 		c.s.giveSlot(t)
-		return nil, false, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
-			refusal(response.Errors[0]), slotDir)
+		return nil, false, c.rideOut(fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
+			refusal(response.Errors[0]), slotDir))
 	case err != nil && unsent(err):
 		c.s.giveSlot(t)
 		if c.bout.ends(c.s, err) {
 			return nil, false, answerError(err)
 		}
 		return nil, false, nil
-	case err != nil && code(err) != 0 && !transient(err):
+	case err != nil && code(err) != 0 && (!transient(err) || forbidden(err)):
 		c.s.giveSlot(t)
-		return nil, false, answerError(err)
+		return nil, false, c.rideOut(answerError(err))
 	}
 	// It may have been done: nobody has answered, or what did answer found that the slot
 	// has been written, which nobody but this commit can have done, or that it is gone with
@@ -149,16 +149,30 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	return made, done, nil
 }
 
+// rideOut is nil for a refusal for want of rights, as long as that may pass.
+func (c *commit) rideOut(refusal error) error {
+	if forbidden(refusal) && !c.bout.ends(c.s, refusal) {
+		return nil
+	}
+	return refusal
+}
+
 // ask asks whether the guards hold.
 func (c *commit) ask(ctx context.Context, p *plan) error {
-	for {
+	for pause := newPause(); ; {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
 			return c.s.txnRead(ctx, p.all())
 		})
 		if err != nil || len(response.Errors) == 0 {
 			return err
 		}
-		if err := c.refused(p, response.Errors); err != nil {
+		err = c.refused(p, response.Errors)
+		if forbidden(err) {
+			if err = c.rideOut(err); err == nil {
+				err = c.s.wait(ctx, &pause)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		if p, err = c.compile(ctx); err != nil {

@@ -124,24 +124,27 @@ func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, e
 	for i, key := range keys {
 		ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: path(key)}}
 	}
-	response, err := ride(ctx, s, func(ctx context.Context) (*api.TxnResponse, error) {
-		return s.txnRead(ctx, ops)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := firstError(response); err != nil {
-		return nil, err
-	}
-	all := make([]backend.Entry, len(keys))
-	for i, key := range keys {
-		if i >= len(response.Results) || response.Results[i].KV == nil || response.Results[i].KV.Key != path(key) {
-			return nil, fmt.Errorf("%w: the answer leaves %s out, which the client's token may not read", backend.ErrDenied, key)
+	all, err := ride(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
+		response, err := s.txnRead(ctx, ops)
+		if err == nil {
+			err = firstError(response)
 		}
-		all[i] = entryAt(key, response.Results[i].KV)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]backend.Entry, len(keys))
+		for i, key := range keys {
+			if i >= len(response.Results) || response.Results[i].KV == nil || response.Results[i].KV.Key != path(key) {
+				return nil, fmt.Errorf("%w: the answer leaves %s out, which the client's token may not read", backend.ErrDenied, key)
+			}
+			all[i] = entryAt(key, response.Results[i].KV)
+		}
+		return all, nil
+	})
+	if err == nil {
+		s.note(all...)
 	}
-	s.note(all...)
-	return all, nil
+	return all, err
 }
 
 // txnRead runs a transaction that writes nothing. One that was rolled back is an

@@ -25,7 +25,9 @@ func rolledBack(err error) (*api.TxnResponse, error) {
 }
 
 // What the servers say in words only.
-func denied(what string) bool    { return strings.Contains(what, "Permission denied") }
+func denied(what string) bool {
+	return strings.Contains(what, "Permission denied") || strings.Contains(what, "ACL not found")
+}
 func lockDelay(what string) bool { return strings.Contains(what, "due to lock delay") }
 func missing(what string) bool   { return strings.Contains(what, "doesn't exist") }
 
