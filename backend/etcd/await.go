@@ -101,11 +101,20 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 // heartbeats are not, and somebody may hold a seat, or a place, by it. Who waits for an unknown
 // entry reads.
 func (s *session) ridesOut(known []backend.Entry, err error) bool {
-	if !errors.Is(err, backend.ErrUnavailable) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+	if !refused(err) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 		return false
 	}
 	s.cfg.Logger.Warn("etcd: what is awaited cannot be read; trying again", "session", s.id, "error", err)
 	return true
+}
+
+// refused tells whether a read was given up because of what others than etcd have said, or nobody.
+func refused(err error) bool {
+	switch {
+	case err == nil, errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	return errors.Is(err, backend.ErrUnavailable) || mean(err).class == unknown && passing(err)
 }
 
 // told waits until a waiter is told of a change. The watch may have been dropped right

@@ -96,6 +96,9 @@ func (p *plan) op(i int, op backend.Op) error {
 	}
 	have, known := p.look(key)
 	lease := clientv3.WithLease(p.c.s.lease)
+	if _, ok := parseName(key); ok && (op.Kind == backend.OpCreate || op.Kind == backend.OpPut) {
+		return fmt.Errorf("%w: %s has the name of an enqueued entry, which no other key may have on etcd", backend.ErrBadKey, key)
+	}
 	switch op.Kind {
 	case backend.OpCreate:
 		if err := p.holds(backend.Parent(key)); err != nil {

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -166,6 +168,29 @@ var codeAnswers = map[codes.Code]meaning{
 	codes.Unauthenticated:  {unknown, backend.ErrDenied, false}, // 401
 }
 
+// errHollow is an answer that has not in it what every answer of etcd's has.
+var errHollow = errors.New("an answer without anything in it, which is not etcd's")
+
+// whole returns errHollow for such an answer, with a header and n responses.
+func whole(h *pb.ResponseHeader, responses, n int) error {
+	if h.GetRevision() <= 0 || responses != n {
+		return errHollow
+	}
+	return nil
+}
+
+// wholeTxn is whole for a transaction with so many operations.
+func wholeTxn(answer *clientv3.TxnResponse, err error, then, otherwise int) (*clientv3.TxnResponse, error) {
+	if err == nil {
+		n := otherwise
+		if answer.Succeeded {
+			n = then
+		}
+		err = whole(answer.Header, len(answer.Responses), n)
+	}
+	return answer, err
+}
+
 // mean looks up what an error means.
 func mean(err error) meaning {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -250,7 +275,7 @@ func (b *bout) over(s *session, err error) bool {
 	}
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
-		s.cfg.Logger.Debug("etcd: a request is refused; trying again", "session", s.id, "error", err)
+		s.cfg.Logger.Info("etcd: a request is refused; trying again", "session", s.id, "error", err)
 	}
 	return b.n >= fewest && time.Since(b.began) > s.ttl
 }

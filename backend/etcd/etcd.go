@@ -145,18 +145,19 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
-	var refused error // by the answer before, such as a proxy's
+	began, said := time.Now(), false
 	for p := newPause(); ; {
 		sent := time.Now()
 		// When the reply is lost a lease without keys is left, which ends by itself.
 		lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
+		if err == nil && (lease.ID <= 0 || lease.TTL <= 0) {
+			err = errHollow
+		}
 		switch {
 		case err == nil:
 			return b.start(lease, sent), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
-		case refused != nil && asking.Err() != nil && ctx.Err() == nil:
-			return nil, fmt.Errorf("etcd: open: %w", answerError(refused))
 		case errors.Is(err, context.DeadlineExceeded):
 			end := down
 			if ctx.Err() != nil {
@@ -165,11 +166,11 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
-		case passing(err) && mean(err).as != down: // others are left to the caller, who is to know
-			if refused == nil {
+		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
+			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
 			}
-			refused = err
+			said = true
 			p.wait(asking)
 			continue
 		}

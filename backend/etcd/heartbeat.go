@@ -92,9 +92,7 @@ func (s *session) heartbeat() time.Duration {
 	switch {
 	case err == nil:
 		s.become(backend.Live)
-		if s.keeper.line.endpoint != "" {
-			s.streams.listen(s)
-		}
+		s.streams.listen(s)
 		// The window moves by when this one was sent, however long its answers took.
 		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):

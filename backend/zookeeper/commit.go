@@ -207,7 +207,13 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	}
 	switch {
 	case f.err == nil:
-		return c.made(f), true, nil
+		made = c.made(f)
+		for i, op := range c.ops {
+			if op.Ephemeral() {
+				s.memory.addOwn(made[i])
+			}
+		}
+		return made, true, nil
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
 	case !transient(f.err):
@@ -235,7 +241,7 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if c.wrong++; c.wrong <= fewest || c.tries.again(ctx, c.s, f.refusal()) {
 		return nil
 	}
-	return fmt.Errorf("%w: what the servers say does not fit together: %w", down, f.refusal())
+	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
 }
 
 // again is nil, after a pause, if a commit that was not done is to be tried again. One that
@@ -361,7 +367,6 @@ func (c *commit) made(f *flight) []backend.Entry {
 			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
 				e.Key = s.key(r.String)
 			}
-			s.memory.addOwn(e)
 		case op.Kind == backend.OpPut && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
 			s.memory.setDir(s.path(op.Key), len(op.Value) == 0)

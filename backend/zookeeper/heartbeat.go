@@ -194,7 +194,6 @@ func (s *session) greet(after uint64) (r round, err error) {
 	}
 	s.window.Extend(link.askedAt)
 	s.hosts.serves()
-	s.lookLate()
 	r.link = link
 	return r, nil
 }

@@ -22,20 +22,24 @@ import (
 // one, which nobody knows of.
 //
 // So where a link broke under such a commit, the session looks for entries that it has not asked
-// for, or has dropped: at once, as several attempts may have been done, and on each new link.
+// for, or has dropped: at once, as several attempts may have been done, and on each new link. (So
+// it takes for its own, and removes, what the user makes with the client library in the same
+// session, under a key of which a Create's link has just broken.)
 // What waited in a follower's connection is done before what is asked for on a later link to it.
 const (
 	// lateFor is how long such a request may wait: a follower and the leader give their
 	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
 	lateFor = time.Minute
 	// lateMost is how many are looked for; those of the latest commits.
-	lateMost = 64
+	lateMost = 4096
+	// latePatience is how long to wait for a commit on the same key before others are looked for.
+	latePatience = 50 * time.Millisecond
 )
 
 // late are the ephemeral entries that may yet be made.
 type late struct {
 	mu      sync.Mutex
-	traces  []trace
+	traces  []*trace
 	looking bool // somebody is
 	again   bool // when that is done
 }
@@ -44,10 +48,10 @@ type late struct {
 type trace struct {
 	op    backend.Op // without its value
 	nonce string
-	until time.Time
+	until time.Time // guarded by late.mu
 }
 
-func (l *late) add(traces ...trace) {
+func (l *late) add(traces ...*trace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.traces = append(l.traces, traces...)
@@ -55,12 +59,29 @@ func (l *late) add(traces ...trace) {
 }
 
 // all are those that may come yet.
-func (l *late) all() []trace {
+func (l *late) all() []*trace {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	l.traces = slices.DeleteFunc(l.traces, func(t trace) bool { return now.After(t.until) })
+	l.traces = slices.DeleteFunc(l.traces, func(t *trace) bool { return now.After(t.until) })
 	return slices.Clone(l.traces)
+}
+
+// keep has some that could not be looked for looked for again, however late that is.
+func (l *late) keep(traces ...*trace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range traces {
+		t.until = time.Now().Add(lateFor)
+	}
+}
+
+// next tells whether to look again. If not, who looks has ended.
+func (l *late) next() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looking, l.again = l.again, false
+	return l.looking
 }
 
 // expectLate is called when a commit is over, and what it has left is known.
@@ -68,11 +89,11 @@ func (c *commit) expectLate() {
 	if !c.broke.Load() {
 		return
 	}
-	var traces []trace
+	var traces []*trace
 	for i, op := range c.ops {
 		if op.Ephemeral() {
 			op.Value = nil
-			traces = append(traces, trace{op, c.nonces[i], time.Now().Add(lateFor)})
+			traces = append(traces, &trace{op, c.nonces[i], time.Now().Add(lateFor)})
 		}
 	}
 	c.s.late.add(traces...)
@@ -80,7 +101,7 @@ func (c *commit) expectLate() {
 }
 
 // lookLate has what was made late looked for and removed in the background, by one goroutine.
-// It is not the Reaper's: that may have to remove what this waits for.
+// It is not the Reaper's: that may have to remove what this waits for. It does not block.
 func (s *session) lookLate() {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
@@ -100,7 +121,9 @@ func (s *session) removeLate() {
 			failed = 0
 			continue
 		}
-		s.cfg.Logger.Warn("zookeeper: an entry that may have been made late cannot be looked for; trying again", "session", s.id, "error", err)
+		if failed&(failed-1) == 0 { // the first time, and more rarely with time
+			s.cfg.Logger.Warn("zookeeper: what may have been made late cannot be looked for; trying again", "session", s.id, "error", err)
+		}
 		s.lookLate()
 		select {
 		case <-time.After(pauseAfter(failed)):
@@ -110,48 +133,66 @@ func (s *session) removeLate() {
 	}
 }
 
-// next tells whether to look again. If not, who looks has ended.
-func (l *late) next() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.looking, l.again = l.again, false
-	return l.looking
-}
-
+// removeTraces looks for each trace, once all that has waited before this link is done. Those
+// that it fails at keep it from no other.
 func (s *session) removeTraces(ctx context.Context) error {
-	for _, t := range s.late.all() {
-		if err := s.removeTrace(ctx, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *session) removeTrace(ctx context.Context, t trace) error {
-	if t.op.Kind == backend.OpEnqueue {
-		children, _, err := s.list(ctx, t.op.Key)
-		if err != nil {
-			return err
-		}
-		for _, child := range children {
-			if n, ok := parseName(child); ok && n.nonce == t.nonce {
-				if err := s.removeUnknown(ctx, t.op.Key+"/"+child); err != nil {
-					return err
-				}
-			}
-		}
+	traces := s.late.all()
+	if len(traces) == 0 {
 		return nil
 	}
-	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, []backend.Op{t.op})
+	if err := s.settle(ctx, 0); err != nil {
+		s.late.keep(traces...)
+		return err
+	}
+	queued := make(map[string][]*trace) // by directory
+	var errs []error
+	for _, t := range traces {
+		if t.op.Kind == backend.OpEnqueue {
+			queued[t.op.Key] = append(queued[t.op.Key], t)
+		} else if err := s.removeMade(ctx, t.op); err != nil {
+			s.late.keep(t)
+			errs = append(errs, err)
+		}
+	}
+	for dir, traces := range queued {
+		if err := s.removeQueued(ctx, dir, traces); err != nil {
+			s.late.keep(traces...)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeQueued removes what was enqueued late in a directory.
+func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace) error {
+	children, _, err := s.list(ctx, dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, child := range children {
+		n, ok := parseName(child)
+		if !ok || !slices.ContainsFunc(traces, func(t *trace) bool { return t.nonce == n.nonce }) {
+			continue
+		}
+		if key := dir + "/" + child; !s.memory.owned(key) {
+			errs = append(errs, s.removeUnknown(ctx, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeMade removes what was created late. Nobody else in this session creates it meanwhile.
+func (s *session) removeMade(ctx context.Context, op backend.Op) error {
+	give, err := s.turns.Take(ctx, s.ctx.Done(), latePatience, []backend.Op{op})
 	if err != nil {
 		return err
 	}
 	defer give()
-	return s.removeUnknown(ctx, t.op.Key)
+	return s.removeUnknown(ctx, op.Key)
 }
 
-// removeUnknown removes an entry of this session that no commit has told of. None is on its
-// way that would: an enqueued one's is over, and others are made in turns.
+// removeUnknown removes an entry of this session that no commit has told of, nor will.
 func (s *session) removeUnknown(ctx context.Context, key string) error {
 	n, err := s.get(ctx, s.path(key))
 	if errors.Is(err, zk.ErrNoNode) {

@@ -95,7 +95,15 @@ func (m *memory) own(e backend.Entry) (own, bool) {
 	return o, ok && o.rev == e.Rev
 }
 
-// addOwn notes an entry that a commit has made.
+// owned tells whether a commit has told of an entry under this key, whose end is not known.
+func (m *memory) owned(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.owns[key]
+	return ok
+}
+
+// addOwn notes an entry that a commit has made, and is about to tell of.
 func (m *memory) addOwn(e backend.Entry) {
 	version, _ := fromVersion(e.Version)
 	m.mu.Lock()

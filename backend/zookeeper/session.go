@@ -237,6 +237,7 @@ func (s *session) live() {
 	s.broadcast()
 	s.mu.Unlock()
 	s.watches.connected(gen)
+	s.lookLate()
 	if gen == 1 {
 		close(s.opened)
 	}
