@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -233,6 +234,7 @@ func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] 
 func TestAnswersThatLeaveOut(t *testing.T) {
 	f := setUp(t)
 	first, own := f.enqueue(f.another().s), f.enqueue(f.s)
+	filtered := false
 	once := func(matches func(*http.Request, []byte) bool, text string) {
 		var done atomic.Bool
 		f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
@@ -241,6 +243,10 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 			}
 			answer := consultest.Answer(http.StatusOK, text)
 			answer.Header.Set("X-Consul-Index", "5")
+			if filtered {
+				answer.Header.Set("X-Consul-LastContact", "0") // else the client library reads no further
+				answer.Header.Set("X-Consul-Results-Filtered-By-Acls", "true")
+			}
 			return answer, nil
 		})
 	}
@@ -252,5 +258,55 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 		before, err := f.s.Predecessor(f.ctx, own)
 		require.NoError(t, err, text)
 		assert.True(t, before.Same(first), "%s: %+v", text, before)
+	}
+	filtered = true
+	once(lists, "[]")
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
+}
+
+// What stands between sends a commit twice: it is done, and the second time it is refused. It is
+// not done another time.
+func TestDoneAndThenRefused(t *testing.T) {
+	refusals := map[string]func() *http.Response{
+		"the token": func() *http.Response { return consultest.Answer(http.StatusForbidden, "ACL not found") },
+		"its rights": func() *http.Response {
+			return consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":2,"What":"Permission denied: token lacks permission 'key:write'"}]}`)
+		},
+	}
+	for name, refusal := range refusals {
+		for _, times := range []int64{1, 1000} { // for a moment, and for good
+			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
+				t.Parallel()
+				f := setUp(t)
+				var n atomic.Int64
+				remove := f.Intercept(func(r *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+					if !consultest.MatchKind(backend.OpEnqueue)(r, body) || n.Add(1) > times {
+						return send()
+					}
+					answer, err := send()
+					if err != nil {
+						return nil, err
+					}
+					_ = answer.Body.Close()
+					return refusal(), nil
+				})
+				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
+				remove()
+				want := []string(nil)
+				if times == 1 {
+					require.NoError(t, err)
+					want = []string{made[0].Key}
+				} else {
+					require.ErrorIs(t, err, backend.ErrDenied)
+				}
+				eventually(t, "what was told stands, and nothing else", func() bool {
+					l, err := f.s.List(f.ctx, f.dir)
+					require.NoError(t, err)
+					return slices.Equal(l.Keys, want)
+				})
+			})
+		}
 	}
 }

@@ -138,14 +138,14 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	began := time.Now()
 	for pause, said := newPause(), false; ; said = true {
 		s, err := b.openOnce(ctx, ttl)
-		if !forbidden(err) || time.Since(began) > refusedFor(ttl) {
+		if !forbidden(err) || time.Since(began) > min(refusedFor(ttl), mostRefused) {
 			return s, err
 		}
 		if !said {
 			b.cfg.Logger.Warn("consul: the token is refused; trying again", "error", err)
 		}
 		if why := pause.wait(ctx); why != nil {
-			return nil, fmt.Errorf("%w (%v)", why, err)
+			return nil, fmt.Errorf("%w: %w", why, err)
 		}
 	}
 }

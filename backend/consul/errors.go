@@ -115,7 +115,11 @@ type bout struct {
 	began time.Time
 	n     int
 	said  bool
-	news  error // its first refusal, until it is told
+
+	denied  time.Time // the first of those that are rights' alone, up to now
+	denials int
+
+	news error // its first refusal, until it is told
 }
 
 // note is for a refusal that does not count.
@@ -143,11 +147,17 @@ func (b *bout) over(s *session, err error) bool {
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
 	}
-	most := s.lease.timeout
-	if forbidden(err) {
-		most = refusedFor(most)
+	switch {
+	case !forbidden(err):
+		b.denials = 0
+	case b.denials == 0:
+		b.denied = time.Now()
+		fallthrough
+	default:
+		b.denials++
 	}
-	return crowded(err) || b.n >= fewest && time.Since(b.began) > most
+	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout ||
+		b.denials >= fewest && time.Since(b.denied) > refusedFor(s.lease.timeout)
 }
 
 // ends is over, and logs. Caller holds no lock.
@@ -161,12 +171,15 @@ func (b *bout) ends(s *session, err error) bool {
 // counts that was before.
 func (b *bout) pauses(s *session) {
 	if s.State() != backend.Live {
-		b.n = 0
+		b.n, b.denials = 0, 0
 	}
 }
 
 // refusedFor is how long a token is tried that is refused: a server may be reading its log.
 func refusedFor(timeout time.Duration) time.Duration { return timeout / 3 }
+
+// mostRefused is how long Open tries, at most: campaigns wait no longer than ten seconds for it.
+const mostRefused = 5 * time.Second
 
 // fewest is how many requests make a bout: a few links that broke are none.
 const fewest = 5

@@ -35,11 +35,11 @@ func invalidSession(all api.TxnErrors) bool {
 	return slices.ContainsFunc(all, func(e *api.TxnError) bool { return strings.Contains(e.What, "invalid session") })
 }
 
-// refused takes the servers' refusal of a transaction: nothing of it was done. It returns
+// takeRefusal takes the servers' refusal of a transaction: nothing of it was done. It returns
 // nil when it is worth another attempt, since what was wrong was ours: outdated
 // knowledge, or missing ancestors. All operations are tried in their order, so that the
 // first error is the one that is not due to another.
-func (c *commit) refused(p *plan, all api.TxnErrors) error {
+func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	if invalidSession(all) {
 		c.s.lose(errExpired)
 		return c.s.lostError()

@@ -31,11 +31,8 @@ func Campaign(ctx context.Context, c *elector.Candidacy, announce bool, wait Wai
 		if err == nil {
 			return Claim(c, me, announce), nil
 		}
-		switch standing := c.Withdraw(ctx, me); {
-		case !errors.Is(err, backend.ErrNoEntry):
-			return elector.Claim{}, errors.Join(err, standing)
-		case standing != nil: // it must not stand twice: it would wait for itself
-			return elector.Claim{}, standing
+		if !errors.Is(err, backend.ErrNoEntry) {
+			return elector.Claim{}, errors.Join(err, c.Withdraw(ctx, me))
 		}
 	}
 }
