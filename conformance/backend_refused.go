@@ -58,16 +58,19 @@ func sessionThrottled(r *run) {
 func sessionDenied(r *run) {
 	c := r.client()
 	q := ask(r, c)
-	denied := func(call call) {
-		_, err := start(r, call.what+" while denied", call.make).result()
-		if !errors.Is(err, backend.ErrDenied) {
-			r.failf("%s while denied: %v, want ErrDenied", call.what, err)
+	denied := func(calls ...call) {
+		started := make([]*task[struct{}], len(calls)) // side by side: some services are asked again for a while
+		for i, call := range calls {
+			started[i] = start(r, call.what+" while denied", call.make)
+		}
+		for i, call := range calls {
+			if _, err := started[i].result(); !errors.Is(err, backend.ErrDenied) {
+				r.failf("%s while denied: %v, want ErrDenied", call.what, err)
+			}
 		}
 	}
 	release := c.Deny()
-	for _, call := range q.calls {
-		denied(call)
-	}
+	denied(q.calls...)
 	time.Sleep(r.svc.TTL)
 	for _, e := range []backend.Entry{q.held, q.gone, q.record} {
 		q.other.sees(e)

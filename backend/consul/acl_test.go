@@ -1,7 +1,12 @@
 package consul_test
 
 import (
+	"context"
+	"fmt"
 	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,9 +14,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 // token makes a token with these rules.
@@ -124,6 +131,73 @@ func TestACL(t *testing.T) {
 	})
 }
 
+// A server that was restarted reads its log, and refuses valid tokens meanwhile: at first it knows
+// none of them, and then those rights that the token had long ago. Nothing ends by that.
+func TestServerReadsItsLog(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	operator, err := consultest.Operator(server)
+	require.NoError(t, err)
+	put := func(n int) {
+		var all sync.WaitGroup
+		for i := range 8 {
+			all.Go(func() {
+				for j := range n / 8 {
+					_, err := operator.KV().Put(&api.KVPair{Key: fmt.Sprintf("log/%d-%d", i, j), Value: make([]byte, 500)}, nil)
+					assert.NoError(t, err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	put(2000)
+	secret := token(t, server, "log", own)
+	put(500)
+	policy, _, err := operator.ACL().PolicyReadByName("log", nil)
+	require.NoError(t, err)
+	policy.Rules = enough
+	_, _, err = operator.ACL().PolicyUpdate(policy, nil)
+	require.NoError(t, err)
+
+	f := processOn(t, consultest.Options{Token: secret}, server)
+	other := processOn(t, consultest.Options{Token: secret}, server)
+	var refused atomic.Int64
+	for _, p := range []*fixture{f, other} {
+		p.Intercept(func(_ *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+			answer, err := send()
+			if err == nil && answer.StatusCode == http.StatusForbidden {
+				refused.Add(1)
+			}
+			return answer, err
+		})
+	}
+	leads, waits := f.stand(f.Backend, fair.New(), "/a/log"), other.stand(other.Backend, fair.New(), "/a/log")
+	term := f.campaign(leads)
+	for rounds := 0; rounds < 10 && (rounds < 2 || refused.Load() == 0); rounds++ {
+		waiting := later(func() (*elector.Term, error) { return waits.Campaign(f.ctx) })
+		eventually(t, "two stand", func() bool {
+			all, err := leads.Candidates(f.ctx)
+			return err == nil && len(all) == 2
+		})
+		require.NoError(t, server.Kill())
+		require.NoError(t, server.Launch())
+		if rounds%2 == 0 {
+			require.NoError(t, term.Proclaim(f.ctx, []byte("new")))
+			require.True(t, term.Valid(), "%v", context.Cause(term.Context()))
+		}
+		require.NoError(t, term.Resign(f.ctx))
+		term, err = receive(f, waiting)
+		require.NoError(t, err)
+		all, err := waits.Candidates(f.ctx)
+		require.NoError(t, err)
+		assert.Len(t, all, 1)
+		leads, waits = waits, leads
+	}
+	require.NoError(t, term.Resign(f.ctx))
+	t.Log(refused.Load(), "answers were refusals")
+	assert.Positive(t, refused.Load())
+}
+
 // What a session may not compare keeps it from nothing else: that there is no entry is to be
 // compared by those only that may write it.
 func TestLookWithoutRights(t *testing.T) {
@@ -154,3 +228,85 @@ func TestLookWithoutRights(t *testing.T) {
 }
 
 func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] }
+
+// One list that leaves out what the token may read, as a server says that is reading its log, and
+// one answer without anything in it, are asked for again.
+func TestAnswersThatLeaveOut(t *testing.T) {
+	f := setUp(t)
+	first, own := f.enqueue(f.another().s), f.enqueue(f.s)
+	filtered := false
+	once := func(matches func(*http.Request, []byte) bool, text string) {
+		var done atomic.Bool
+		f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+			if !matches(request, body) || done.Swap(true) {
+				return send()
+			}
+			answer := consultest.Answer(http.StatusOK, text)
+			answer.Header.Set("X-Consul-Index", "5")
+			if filtered {
+				answer.Header.Set("X-Consul-LastContact", "0") // else the client library reads no further
+				answer.Header.Set("X-Consul-Results-Filtered-By-Acls", "true")
+			}
+			return answer, nil
+		})
+	}
+	lists := func(r *http.Request, _ []byte) bool { return r.URL.Query().Has("recurse") }
+	reads := func(r *http.Request, body []byte) bool { return consultest.Txn(r, body) != nil }
+	once(lists, "[]")
+	for _, text := range []string{"null", "{}", `{"Results":[],"Errors":null}`, `{"Results":[{}]}`} {
+		once(reads, text)
+		before, err := f.s.Predecessor(f.ctx, own)
+		require.NoError(t, err, text)
+		assert.True(t, before.Same(first), "%s: %+v", text, before)
+	}
+	filtered = true
+	once(lists, "[]")
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
+}
+
+// What stands between sends a commit twice: it is done, and the second time it is refused. It is
+// not done another time.
+func TestDoneAndThenRefused(t *testing.T) {
+	refusals := map[string]func() *http.Response{
+		"the token": func() *http.Response { return consultest.Answer(http.StatusForbidden, "ACL not found") },
+		"its rights": func() *http.Response {
+			return consultest.Answer(http.StatusConflict, `{"Results":null,"Errors":[{"OpIndex":2,"What":"Permission denied: token lacks permission 'key:write'"}]}`)
+		},
+	}
+	for name, refusal := range refusals {
+		for _, times := range []int64{1, 1000} { // for a moment, and for good
+			t.Run(fmt.Sprintf("%s, %d times", name, times), func(t *testing.T) {
+				t.Parallel()
+				f := setUp(t)
+				var n atomic.Int64
+				remove := f.Intercept(func(r *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+					if !consultest.MatchKind(backend.OpEnqueue)(r, body) || n.Add(1) > times {
+						return send()
+					}
+					answer, err := send()
+					if err != nil {
+						return nil, err
+					}
+					_ = answer.Body.Close()
+					return refusal(), nil
+				})
+				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
+				remove()
+				want := []string(nil)
+				if times == 1 {
+					require.NoError(t, err)
+					want = []string{made[0].Key}
+				} else {
+					require.ErrorIs(t, err, backend.ErrDenied)
+				}
+				eventually(t, "what was told stands, and nothing else", func() bool {
+					l, err := f.s.List(f.ctx, f.dir)
+					require.NoError(t, err)
+					return slices.Equal(l.Keys, want)
+				})
+			})
+		}
+	}
+}

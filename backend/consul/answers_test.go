@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -68,13 +69,16 @@ func TestOpenErrors(t *testing.T) {
 		{http.StatusForbidden, "Permission denied", backend.ErrDenied},
 		{http.StatusForbidden, "ACL not found", backend.ErrDenied},
 	} {
-		f := processOn(t, consultest.Options{}, sharedServer(t))
-		f.answering(every, answer.status, answer.text)
-		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
-		require.ErrorIs(t, err, answer.want, "%d %s", answer.status, answer.text)
-		var status api.StatusError
-		require.ErrorAs(t, err, &status)
-		assert.Equal(t, answer.status, status.Code)
+		t.Run(fmt.Sprintf("%d %s", answer.status, answer.text), func(t *testing.T) {
+			t.Parallel()
+			f := processOn(t, consultest.Options{}, sharedServer(t))
+			f.answering(every, answer.status, answer.text)
+			_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+			require.ErrorIs(t, err, answer.want)
+			var status api.StatusError
+			require.ErrorAs(t, err, &status)
+			assert.Equal(t, answer.status, status.Code)
+		})
 	}
 }
 

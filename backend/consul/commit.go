@@ -15,12 +15,20 @@ import (
 // that was refused because what the session knows was outdated is made anew, and so is
 // one that, as the slot says, was not done.
 type commit struct {
-	s      *session
-	guards []backend.Guard
-	ops    []backend.Op
-	nonce  uint64 // of the attempt, and in the names of what it enqueues
-	deep   bool   // ancestors of Puts may be missing
-	bout   bout   // of its attempts
+	s       *session
+	guards  []backend.Guard
+	ops     []backend.Op
+	nonce   uint64 // of the attempt, and in the names of what it enqueues
+	deep    bool   // ancestors of Puts may be missing
+	bout    bout   // of its attempts
+	refused *sent  // for want of rights, and to be sent again
+}
+
+// sent is a transaction. One that was refused for want of rights may have been done: what stands
+// between may have sent it twice. So it is sent again as it was, with its slot.
+type sent struct {
+	p *plan
+	t *slot
 }
 
 // Commit implements backend.Session.
@@ -76,11 +84,15 @@ func (c *commit) check() (label string, err error) {
 // run tries until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 	for pause := newPause(); ; {
+		c.bout.pauses(c.s)
 		made, done, err := c.attempt(ctx)
 		if done || err != nil {
 			return made, err
 		}
 		if err := c.s.wait(ctx, &pause); err != nil {
+			if c.refused != nil {
+				return nil, c.abandon(c.refused.p, c.refused.t, err)
+			}
 			return nil, err
 		}
 	}
@@ -88,15 +100,21 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 
 // attempt sends the commit once, and returns whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
-	c.nonce = newNonce()
-	p, err := c.compile(ctx)
-	if err != nil {
-		return nil, false, err
+	var p *plan
+	var t *slot
+	again := c.refused
+	if c.refused = nil; again != nil {
+		p, t = again.p, again.t
+	} else {
+		c.nonce = newNonce()
+		if p, err = c.compile(ctx); err != nil {
+			return nil, false, err
+		}
+		if len(c.ops) == 0 {
+			return nil, true, c.ask(ctx, p)
+		}
+		t = c.s.takeSlot()
 	}
-	if len(c.ops) == 0 {
-		return nil, true, c.ask(ctx, p)
-	}
-	t := c.s.takeSlot()
 	first := t.write(c.s.id, c.nonce)
 	p.shift = len(first)
 	ops := append(first, p.all()...)
@@ -104,7 +122,11 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		c.s.giveSlot(t)
 		return nil, false, err
 	}
+	c.bout.pauses(c.s)
 	if err := c.s.awaitLive(ctx); err != nil {
+		if again != nil {
+			return nil, false, c.abandon(p, t, err)
+		}
 		c.s.giveSlot(t)
 		return nil, false, err
 	}
@@ -116,24 +138,21 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		c.s.giveSlot(t) // from here on it is another commit's
 		return c.made(p, index), true, nil
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
-		c.s.giveSlot(t)
-		return nil, false, c.refused(p, response.Errors)
+		return nil, false, c.keep(p, t, c.takeRefusal(p, response.Errors))
 	case err == nil && invalidSession(response.Errors):
 		c.s.lose(errExpired)
 		return nil, false, c.s.lostError()
 	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
-		c.s.giveSlot(t)
-		return nil, false, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
-			refusal(response.Errors[0]), slotDir)
+		return nil, false, c.keep(p, t, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
+			refusal(response.Errors[0]), slotDir))
 	case err != nil && unsent(err):
 		c.s.giveSlot(t)
 		if c.bout.ends(c.s, err) {
 			return nil, false, answerError(err)
 		}
 		return nil, false, nil
-	case err != nil && code(err) != 0 && !transient(err):
-		c.s.giveSlot(t)
-		return nil, false, answerError(err)
+	case err != nil && code(err) != 0 && (!transient(err) || forbidden(err)):
+		return nil, false, c.keep(p, t, answerError(err))
 	}
 	// It may have been done: nobody has answered, or what did answer found that the slot
 	// has been written, which nobody but this commit can have done, or that it is gone with
@@ -149,16 +168,45 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	return made, done, nil
 }
 
+// rideOut is nil for a refusal for want of rights, as long as that may pass.
+func (c *commit) rideOut(refusal error) error {
+	if forbidden(refusal) && !c.bout.ends(c.s, refusal) {
+		return nil
+	}
+	return refusal
+}
+
+// keep is rideOut for a transaction, which is kept to be sent again.
+func (c *commit) keep(p *plan, t *slot, refusal error) error {
+	if !forbidden(refusal) {
+		c.s.giveSlot(t)
+		return refusal
+	}
+	err := c.rideOut(refusal)
+	if err == nil {
+		c.refused = &sent{p, t}
+		return nil
+	}
+	_ = c.abandon(p, t, err)
+	return err
+}
+
 // ask asks whether the guards hold.
 func (c *commit) ask(ctx context.Context, p *plan) error {
-	for {
+	for pause := newPause(); ; {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
 			return c.s.txnRead(ctx, p.all())
 		})
 		if err != nil || len(response.Errors) == 0 {
 			return err
 		}
-		if err := c.refused(p, response.Errors); err != nil {
+		err = c.takeRefusal(p, response.Errors)
+		if forbidden(err) {
+			if err = c.rideOut(err); err == nil {
+				err = c.s.wait(ctx, &pause)
+			}
+		}
+		if err != nil {
 			return err
 		}
 		if p, err = c.compile(ctx); err != nil {
@@ -326,7 +374,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 				s.note(backend.Entry{Key: e.Key})
 				return nil
 			case err == nil:
-				err = c.refused(p, response.Errors)
+				err = c.rideOut(c.takeRefusal(p, response.Errors))
 			case !transient(err) || c.bout.ends(s, err):
 				return answerError(err)
 			default:

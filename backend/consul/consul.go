@@ -133,7 +133,24 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	return s, nil
 }
 
+// open tries again for a while if the token is refused: see errors.go.
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
+	began := time.Now()
+	for pause, said := newPause(), false; ; said = true {
+		s, err := b.openOnce(ctx, ttl)
+		if !forbidden(err) || time.Since(began) > min(refusedFor(ttl), mostRefused) {
+			return s, err
+		}
+		if !said {
+			b.cfg.Logger.Warn("consul: the token is refused; trying again", "error", err)
+		}
+		if why := pause.wait(ctx); why != nil {
+			return nil, fmt.Errorf("%w: %w", why, err)
+		}
+	}
+}
+
+func (b *Backend) openOnce(ctx context.Context, ttl time.Duration) (*session, error) {
 	lease := lease{ttl: ttl, timeout: ttl}
 	if b.cfg.Check != 0 {
 		var err error

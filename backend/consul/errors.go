@@ -36,7 +36,9 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	404 to a pass of the check the agent does not know the check              unknown; see session.beat
 //	409 to a transaction       rolled back: a condition did not hold          answer; "invalid session" in it: session over
 //	400                        the request is not one to the agent            final, ErrBadKey
-//	401, 403                   the token, or what it may do                   final, ErrDenied
+//	401, 403, "Permission      the token, or what it may do; and any token    refused, ErrDenied when given up
+//	  denied" in a transaction while a server that was restarted reads its
+//	                           log: "ACL not found", and rights of long ago
 //	405, 501                   no agent is behind this address                final
 //	413                        the request, or a value, is too large          final, ErrTooLarge
 //	414, 431                   the key, or the token, is too long             final
@@ -54,6 +56,9 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	answer that is no JSON,    a page of what stands between                  unknown
 //	  or has null for an item
 //
+// Refused is ridden out, as nothing was written, for a third of a session timeout. A list that
+// the token may not read all of has what it may, which says nothing: see listBefore.
+//
 // Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
 // slot) and then made again. It never ends a session by itself: heartbeats go on, and the
 // trust window is what ends it. Nor is it ridden out for ever without a word: see bout.
@@ -63,7 +68,8 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 // Read transactions and renewals come without a status from the client library: see
 // textError for the former. Of the latter all but 200 and 404 are unknown.
 
-// transient tells whether an error says nothing about the request: its class is unknown.
+// transient tells whether an error says nothing about the request: its class is unknown, or
+// refused.
 func transient(err error) bool {
 	if err == nil {
 		return false
@@ -83,17 +89,25 @@ func badKey(err error) bool {
 // final tells whether a status is an answer that waiting does not change.
 func final(status int) bool {
 	switch status {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed,
-		http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
+	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
+		http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
 		http.StatusNotImplemented:
 		return true
 	}
 	return false
 }
 
+// forbidden tells whether the token is refused, or what it may do.
+func forbidden(err error) bool {
+	status := code(err)
+	return status == http.StatusUnauthorized || status == http.StatusForbidden || errors.Is(err, backend.ErrDenied)
+}
+
 // speechless tells whether an error is a sign that the session may be out of touch. Whoever
 // says that there are too many requests is in touch, and wants no more of them.
-func speechless(err error) bool { return transient(err) && code(err) != http.StatusTooManyRequests }
+func speechless(err error) bool {
+	return transient(err) && code(err) != http.StatusTooManyRequests && !forbidden(err)
+}
 
 // A bout is a series of requests that were not answered with what was asked for.
 // While heartbeats succeed nobody else would tell the caller that it gets no further.
@@ -101,12 +115,16 @@ type bout struct {
 	began time.Time
 	n     int
 	said  bool
-	news  error // its first refusal, until it is told
+
+	denied  time.Time // the first of those that are rights' alone, up to now
+	denials int
+
+	news error // its first refusal, until it is told
 }
 
 // note is for a refusal that does not count.
 func (b *bout) note(err error) {
-	if !b.said && code(err) != 0 {
+	if !b.said && (code(err) != 0 || forbidden(err)) {
 		b.said, b.news = true, err
 	}
 }
@@ -120,7 +138,7 @@ func (b *bout) tell(s *session) {
 }
 
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
-// without heartbeats.
+// without heartbeats; or a third of that, where it is rights that are short.
 //
 // Where it is connections that are short, it is over at once: what waits has them, so that
 // waiting does not help, and each further try may take the one that heartbeats need.
@@ -129,7 +147,17 @@ func (b *bout) over(s *session, err error) bool {
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
 	}
-	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout
+	switch {
+	case !forbidden(err):
+		b.denials = 0
+	case b.denials == 0:
+		b.denied = time.Now()
+		fallthrough
+	default:
+		b.denials++
+	}
+	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout ||
+		b.denials >= fewest && time.Since(b.denied) > refusedFor(s.lease.timeout)
 }
 
 // ends is over, and logs. Caller holds no lock.
@@ -143,9 +171,15 @@ func (b *bout) ends(s *session, err error) bool {
 // counts that was before.
 func (b *bout) pauses(s *session) {
 	if s.State() != backend.Live {
-		b.n = 0
+		b.n, b.denials = 0, 0
 	}
 }
+
+// refusedFor is how long a token is tried that is refused: a server may be reading its log.
+func refusedFor(timeout time.Duration) time.Duration { return timeout / 3 }
+
+// mostRefused is how long Open tries, at most: campaigns wait no longer than ten seconds for it.
+const mostRefused = 5 * time.Second
 
 // fewest is how many requests make a bout: a few links that broke are none.
 const fewest = 5
@@ -189,6 +223,8 @@ func answerError(err error) error {
 	switch {
 	case badKey(err):
 		return as(backend.ErrBadKey, err)
+	case errors.Is(err, backend.ErrDenied):
+		return err
 	case transient(err):
 		return as(backend.ErrUnavailable, err)
 	}

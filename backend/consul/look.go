@@ -134,8 +134,8 @@ func (r *registry) look(ctx context.Context) error {
 
 // unseen returns an error that tells that nobody has looked.
 func (r *registry) unseen(err error) error {
-	switch code(err) {
-	case http.StatusForbidden, http.StatusTooManyRequests:
+	switch {
+	case forbidden(err), code(err) == http.StatusTooManyRequests:
 	default:
 		return err
 	}

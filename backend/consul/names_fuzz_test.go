@@ -122,7 +122,7 @@ func FuzzRefusal(f *testing.F) {
 		p.parent("/a/b", 0)
 		p.add(api.KVTxnOp{Key: "a/b"}, ref{role: roleMain, op: 0, key: "/a/b"})
 		p.add(api.KVTxnOp{Key: "a/c"}, ref{role: roleMain, op: 1, key: "/a/c"})
-		err = c.refused(p, response.Errors)
+		err = c.takeRefusal(p, response.Errors)
 		first := response.Errors[0]
 		if at := first.OpIndex - p.shift; err == nil && (at < 0 || at >= 5) {
 			t.Errorf("%q: a refusal of an operation that was not sent goes unnoticed", body)

@@ -79,15 +79,33 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 }
 
-// listBefore lists the directory, and remembers what is before e.
+// listBefore lists the directory, and remembers what is before e. A list without e may be one
+// that Consul has left out of what the token may not read, or not yet: see errors.go.
 func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	entries, _, err := s.list(ctx, backend.Parent(e.Key))
-	if err != nil {
-		return backend.Entry{}, err
-	}
-	i := slices.IndexFunc(entries, func(o backend.Entry) bool { return o.Key == e.Key && o.Rev == e.Rev })
-	if i < 0 {
-		return backend.Entry{}, backend.ErrNoEntry
+	var entries []backend.Entry
+	i := -1
+	var refused bout
+	for pause := newPause(); ; {
+		var err error
+		if entries, _, err = s.list(ctx, backend.Parent(e.Key)); err != nil {
+			return backend.Entry{}, err
+		}
+		if i = slices.IndexFunc(entries, func(o backend.Entry) bool { return o.Key == e.Key && o.Rev == e.Rev }); i >= 0 {
+			break
+		}
+		now, err := s.getAll(ctx, []string{e.Key})
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		if now[0].Rev != e.Rev {
+			return backend.Entry{}, backend.ErrNoEntry
+		}
+		if err = fmt.Errorf("%w: a list leaves %s out, which the client's token may not read there", backend.ErrDenied, e.Key); refused.ends(s, err) {
+			return backend.Entry{}, err
+		}
+		if err = s.wait(ctx, &pause); err != nil {
+			return backend.Entry{}, err
+		}
 	}
 	before := ahead{all: i <= remembered}
 	for _, p := range entries[max(0, i-remembered):i] {

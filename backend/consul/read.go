@@ -32,6 +32,14 @@ func vouched(nothing bool, meta *api.QueryMeta) error {
 	return nil
 }
 
+// unfiltered is ErrDenied for a list that Consul has left something out of.
+func unfiltered(prefix string, meta *api.QueryMeta) error {
+	if meta.ResultsFilteredByACLs {
+		return fmt.Errorf("%w: a list of %s leaves out what the client's token may not read", backend.ErrDenied, prefix)
+	}
+	return nil
+}
+
 // kvGet reads one of Consul's keys; nil is none. It asks once.
 func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index uint64, err error) {
 	p, meta, err := b.client.KV().Get(name, o)
@@ -50,6 +58,9 @@ func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs,
 	if err == nil {
 		err = vouched(len(pairs) == 0, meta)
 	}
+	if err == nil {
+		err = unfiltered(prefix, meta)
+	}
 	if err == nil && slices.Contains(pairs, nil) {
 		err = errNull
 	}
@@ -60,10 +71,14 @@ func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs,
 }
 
 // kvKeys reads the names of all keys that begin with prefix, up to the separator. It asks once.
+// With a separator, names that the token may not read are left out: see Survey.
 func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
 	names, meta, err := b.client.KV().Keys(prefix, separator, o)
 	if err == nil {
 		err = vouched(len(names) == 0 || slices.Contains(names, ""), meta) // "" is null
+	}
+	if err == nil && separator == "" {
+		err = unfiltered(prefix, meta)
 	}
 	if err != nil {
 		return nil, 0, err
@@ -124,24 +139,27 @@ func (s *session) getAll(ctx context.Context, keys []string) ([]backend.Entry, e
 	for i, key := range keys {
 		ops[i] = &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: path(key)}}
 	}
-	response, err := ride(ctx, s, func(ctx context.Context) (*api.TxnResponse, error) {
-		return s.txnRead(ctx, ops)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := firstError(response); err != nil {
-		return nil, err
-	}
-	all := make([]backend.Entry, len(keys))
-	for i, key := range keys {
-		if i >= len(response.Results) || response.Results[i].KV == nil || response.Results[i].KV.Key != path(key) {
-			return nil, fmt.Errorf("%w: the answer leaves %s out, which the client's token may not read", backend.ErrDenied, key)
+	all, err := ride(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
+		response, err := s.txnRead(ctx, ops)
+		if err == nil {
+			err = firstError(response)
 		}
-		all[i] = entryAt(key, response.Results[i].KV)
+		if err != nil {
+			return nil, err
+		}
+		all := make([]backend.Entry, len(keys))
+		for i, key := range keys {
+			if i >= len(response.Results) || response.Results[i].KV == nil || response.Results[i].KV.Key != path(key) {
+				return nil, fmt.Errorf("%w: the answer leaves %s out, which the client's token may not read", backend.ErrDenied, key)
+			}
+			all[i] = entryAt(key, response.Results[i].KV)
+		}
+		return all, nil
+	})
+	if err == nil {
+		s.note(all...)
 	}
-	s.note(all...)
-	return all, nil
+	return all, err
 }
 
 // txnRead runs a transaction that writes nothing. One that was rolled back is an

@@ -25,7 +25,9 @@ func rolledBack(err error) (*api.TxnResponse, error) {
 }
 
 // What the servers say in words only.
-func denied(what string) bool    { return strings.Contains(what, "Permission denied") }
+func denied(what string) bool {
+	return strings.Contains(what, "Permission denied") || strings.Contains(what, "ACL not found")
+}
 func lockDelay(what string) bool { return strings.Contains(what, "due to lock delay") }
 func missing(what string) bool   { return strings.Contains(what, "doesn't exist") }
 
@@ -33,11 +35,11 @@ func invalidSession(all api.TxnErrors) bool {
 	return slices.ContainsFunc(all, func(e *api.TxnError) bool { return strings.Contains(e.What, "invalid session") })
 }
 
-// refused takes the servers' refusal of a transaction: nothing of it was done. It returns
+// takeRefusal takes the servers' refusal of a transaction: nothing of it was done. It returns
 // nil when it is worth another attempt, since what was wrong was ours: outdated
 // knowledge, or missing ancestors. All operations are tried in their order, so that the
 // first error is the one that is not due to another.
-func (c *commit) refused(p *plan, all api.TxnErrors) error {
+func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	if invalidSession(all) {
 		c.s.lose(errExpired)
 		return c.s.lostError()

@@ -20,8 +20,7 @@ func TestTransient(t *testing.T) {
 		textError(errors.New("Failed request: rpc error making call: No cluster leader"))} {
 		assert.True(t, transient(err), "%v", err)
 	}
-	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 401}, api.StatusError{Code: 403}, api.StatusError{Code: 413}, context.Canceled,
-		textError(errors.New("Failed request: Permission denied")), as(backend.ErrSessionLost, errClosed)} {
+	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 413}, context.Canceled, as(backend.ErrSessionLost, errClosed)} {
 		assert.False(t, transient(err), "%v", err)
 	}
 	// What Consul 1.21.5 says to a key that it does not take any more.
@@ -41,13 +40,13 @@ func TestTransient(t *testing.T) {
 // Each status but those that no waiting changes is ridden out, those that nobody has heard of
 // among them.
 func TestEveryStatus(t *testing.T) {
-	lasting := []int{400, 401, 403, 405, 413, 414, 431, 501} // see the table
+	lasting := []int{400, 405, 413, 414, 431, 501} // see the table
 	denied, tooLarge := []int{401, 403}, []int{413}
 	for status := 300; status < 1000; status++ {
 		err := api.StatusError{Code: status}
 		assert.Equal(t, !slices.Contains(lasting, status), transient(err), "%d", status)
 		told := answerError(err)
-		assert.Equal(t, transient(err), errors.Is(told, backend.ErrUnavailable), "%d", status)
+		assert.Equal(t, transient(err) && !forbidden(err), errors.Is(told, backend.ErrUnavailable), "%d", status)
 		assert.Equal(t, slices.Contains(denied, status), errors.Is(told, backend.ErrDenied), "%d", status)
 		assert.Equal(t, slices.Contains(tooLarge, status), errors.Is(told, backend.ErrTooLarge), "%d", status)
 	}

@@ -145,7 +145,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 				s.lose(errExpired)
 				return 0, s.lostError()
 			}
-			if err := refusal(response.Errors[0]); denied(err.Error()) {
+			if err := refusal(response.Errors[0]); forbidden(err) && refused.over(s, err) {
 				return 0, err
 			}
 		case !transient(err), refused.over(s, err):

@@ -314,12 +314,12 @@ func (t *watch) rides(s *session, err error, since uint64) bool {
 		// A wait more than there are connections for: it would take the heartbeats'. One that
 		// has had its connection is not to lose its place.
 		return false
-	case since != 0:
+	case since != 0 && !forbidden(err):
 		t.refused.note(err)
 		return true // there is nothing to read, and looks make sure of that
 	}
 	t.refused.pauses(s)
-	return !t.refused.over(s, err)
+	return !t.refused.over(s, err) // where rights are short for good there is something to be told
 }
 
 // ask sends one query. The first, which is answered at once, has to be consistent; what

@@ -230,16 +230,71 @@ func (l *leases) LeaseGrant(context.Context, *etcdserverpb.LeaseGrantRequest) (*
 	return nil, status.Error(codes.Canceled, "a proxy's trouble")
 }
 
-// The client sends nothing again by itself that may have been done.
-func TestEtcdRequestsAreSentOnce(t *testing.T) {
-	var l leases
+// serveEtcd serves as much of an etcd server as is registered, and returns its URL.
+func serveEtcd(t *testing.T, register func(*grpc.Server)) (url string) {
+	t.Helper()
 	server := grpc.NewServer()
-	etcdserverpb.RegisterLeaseServer(server, &l)
+	register(server)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go func() { _ = server.Serve(listener) }() // until it is stopped
 	t.Cleanup(server.Stop)
-	_, err = open(t, "etcd://"+listener.Addr().String()).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
+	return "etcd://" + listener.Addr().String()
+}
+
+// The client sends nothing again by itself that may have been done.
+func TestEtcdRequestsAreSentOnce(t *testing.T) {
+	var l leases
+	url := serveEtcd(t, func(s *grpc.Server) { etcdserverpb.RegisterLeaseServer(s, &l) })
+	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	assert.EqualValues(t, 1, l.asked.Load())
+}
+
+// broken is a proxy that answers requests, and fails each watch.
+type broken struct {
+	etcdserverpb.UnimplementedLeaseServer
+	etcdserverpb.UnimplementedKVServer
+	etcdserverpb.UnimplementedWatchServer
+	watches chan struct{}
+}
+
+func (*broken) LeaseGrant(_ context.Context, r *etcdserverpb.LeaseGrantRequest) (*etcdserverpb.LeaseGrantResponse, error) {
+	return &etcdserverpb.LeaseGrantResponse{Header: &etcdserverpb.ResponseHeader{Revision: 1}, ID: 1, TTL: r.TTL}, nil
+}
+
+func (*broken) Txn(_ context.Context, r *etcdserverpb.TxnRequest) (*etcdserverpb.TxnResponse, error) {
+	answer := &etcdserverpb.TxnResponse{Header: &etcdserverpb.ResponseHeader{Revision: 1}, Succeeded: true}
+	for range r.Success {
+		answer.Responses = append(answer.Responses, &etcdserverpb.ResponseOp{
+			Response: &etcdserverpb.ResponseOp_ResponseRange{ResponseRange: &etcdserverpb.RangeResponse{}},
+		})
+	}
+	return answer, nil
+}
+
+func (b *broken) Watch(etcdserverpb.Watch_WatchServer) error {
+	b.watches <- struct{}{}
+	return status.Error(codes.Internal, "a proxy's trouble")
+}
+
+// A watch that a proxy fails with Internal is made again with pauses.
+func TestEtcdWatchesTakePauses(t *testing.T) {
+	b := &broken{watches: make(chan struct{}, 100_000)}
+	url := serveEtcd(t, func(s *grpc.Server) {
+		etcdserverpb.RegisterLeaseServer(s, b)
+		etcdserverpb.RegisterKVServer(s, b)
+		etcdserverpb.RegisterWatchServer(s, b)
+	})
+	s, err := open(t, url).Open(t.Context(), backend.OpenOptions{TTL: time.Minute})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	_, err = s.Await(ctx, backend.Entry{Key: "/a"})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Positive(t, len(b.watches))
+	assert.Less(t, len(b.watches), 1000)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = s.Close(cancelled) // nobody is there to confirm it
 }

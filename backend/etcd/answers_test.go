@@ -64,9 +64,11 @@ func TestOddAnswers(t *testing.T) {
 		status.Error(codes.Internal, "a proxy's trouble"), status.Error(codes.Aborted, "never heard of"), status.Error(codes.ResourceExhausted, "slow down"),
 		status.Error(codes.DataLoss, "never heard of"), status.Error(99, "never heard of"),
 		status.Error(codes.Canceled, "a proxy's trouble"), status.Error(codes.DeadlineExceeded, "a proxy's trouble"),
+		status.Error(codes.Unimplemented, "no route"), status.Error(codes.InvalidArgument, "never heard of"),
+		status.Error(codes.PermissionDenied, "a proxy's trouble"), status.Error(codes.Unauthenticated, "a proxy's trouble"),
 	} {
 		t.Run(err.Error(), func(t *testing.T) {
-			refused := status.Code(err) == codes.Unauthenticated || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) ||
+			refused := errors.Is(err, rpctypes.ErrGRPCInvalidAuthToken) || errors.Is(err, rpctypes.ErrGRPCRequestTooManyRequests) ||
 				errors.Is(err, rpctypes.ErrGRPCNotSupportedForLearner) || errors.Is(err, rpctypes.ErrGRPCNotCapable) ||
 				errors.Is(err, rpctypes.ErrGRPCAuthOldRevision) || errors.Is(err, rpctypes.ErrGRPCNotLeader)
 			for _, after := range []bool{false, true} {
@@ -91,10 +93,6 @@ func TestOddAnswers(t *testing.T) {
 	o.next.Store(&odd{err: rpctypes.ErrGRPCPermissionDenied})
 	_, err := f.s.Get(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrDenied)
-	o.next.Store(&odd{err: status.Error(codes.Unimplemented, "unknown service")})
-	_, err = f.s.Get(f.ctx, f.dir)
-	require.ErrorContains(t, err, "unknown service")
-	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	// And so is what takes an operator.
 	for range 2 { // the commit, and what looks for it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
@@ -105,6 +103,12 @@ func TestOddAnswers(t *testing.T) {
 	o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
 	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
+	for _, code := range []codes.Code{codes.Unimplemented, codes.PermissionDenied} {
+		o.next.Store(&odd{err: status.Error(code, "a proxy's trouble")})
+		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close(f.ctx))
+	}
 }
 
 // A transaction arrives twice: the client sends one again by itself that was answered so, as some
@@ -179,7 +183,7 @@ func TestSameValueOfAnother(t *testing.T) {
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel() // it mostly waits
-	var stays, hangs atomic.Bool
+	var stays, lost, hangs atomic.Bool
 	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -191,6 +195,8 @@ func TestOddAnswersThatStay(t *testing.T) {
 					return status.FromContextError(ctx.Err()).Err()
 				case ok && stays.Load():
 					return rpctypes.ErrGRPCRequestTooManyRequests
+				case ok && lost.Load():
+					return status.Error(codes.Unimplemented, "no route")
 				}
 				return invoke(ctx, method, req, reply, cc, opts...)
 			}))
@@ -201,6 +207,12 @@ func TestOddAnswersThatStay(t *testing.T) {
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorIs(t, err, rpctypes.ErrTooManyRequests)
+	f.state(backend.Live)
+	stays.Store(false)
+	lost.Store(true) // no etcd is there: that is told as it is
+	_, err = f.s.List(f.ctx, f.dir)
+	require.ErrorContains(t, err, "no route")
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
 	hangs.Store(true)
 	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))

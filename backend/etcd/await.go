@@ -101,11 +101,20 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 // heartbeats are not, and somebody may hold a seat, or a place, by it. Who waits for an unknown
 // entry reads.
 func (s *session) ridesOut(known []backend.Entry, err error) bool {
-	if !errors.Is(err, backend.ErrUnavailable) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
+	if !refused(err) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 		return false
 	}
 	s.cfg.Logger.Warn("etcd: what is awaited cannot be read; trying again", "session", s.id, "error", err)
 	return true
+}
+
+// refused tells whether a read was given up because of what others than etcd have said, or nobody.
+func refused(err error) bool {
+	switch {
+	case err == nil, errors.Is(err, backend.ErrSessionLost), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	}
+	return errors.Is(err, backend.ErrUnavailable) || mean(err).class == unknown && passing(err)
 }
 
 // told waits until a waiter is told of a change. The watch may have been dropped right
@@ -279,7 +288,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		switch {
 		case changed || s.over(ctx) != nil:
 			continue
-		case isDenied(err):
+		case isForbidden(err):
 			return backend.Listing{}, as(backend.ErrDenied, err)
 		}
 		// The watch was lost, or what is behind it compacted: list again.
@@ -311,13 +320,13 @@ func (s *session) listChanges(ctx context.Context, dir string, since int64) (cha
 }
 
 func changesList(dir string, event *clientv3.Event) bool {
-	if event.IsModify() || !parentIs(dir, event.Kv) {
+	n, ok := parseName(string(event.Kv.Key))
+	if !ok || !parentIs(dir, event.Kv) {
 		return false
 	}
-	if event.Type == mvccpb.DELETE { // of which only the key is told
-		_, ok := parseName(string(event.Kv.Key))
-		return ok
+	if event.Type == mvccpb.DELETE || event.IsModify() { // written over without its lease, it is as good as gone
+		return event.Kv.Lease != int64(n.lease)
 	}
-	_, ok := ticketOf(event.Kv)
+	_, ok = ticketOf(event.Kv)
 	return ok
 }

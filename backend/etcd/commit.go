@@ -121,7 +121,9 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		s.shift(ctx)
 	}
 	bound, cancel := s.sending(ctx, c.patience)
-	answer, err := s.client.KV.Txn(bound).If(p.cmps...).Then(p.then...).Else(p.gets()...).Commit()
+	gets := p.gets()
+	answer, err := s.client.KV.Txn(bound).If(p.cmps...).Then(p.then...).Else(gets...).Commit()
+	answer, err = wholeTxn(answer, err, len(p.then), len(gets))
 	cancel()
 	switch {
 	case err == nil && answer.Succeeded:
@@ -290,7 +292,8 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	}
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		// The get makes it a linearizable request, if the conditions do not hold, too.
-		return s.client.KV.Txn(ctx).If(cmps...).Then(deletes...).Else(clientv3.OpGet(keys[0], clientv3.WithKeysOnly())).Commit()
+		answer, err := s.client.KV.Txn(ctx).If(cmps...).Then(deletes...).Else(clientv3.OpGet(keys[0], clientv3.WithKeysOnly())).Commit()
+		return wholeTxn(answer, err, len(deletes), 1)
 	})
 	if err != nil {
 		return err

@@ -95,14 +95,16 @@ func (p *plan) op(i int, op backend.Op) error {
 		return fmt.Errorf("%s is written to twice in one commit: etcd does not do that", key)
 	}
 	have, known := p.look(key)
-	now := toEntry(key, have)
 	lease := clientv3.WithLease(p.c.s.lease)
+	if _, ok := parseName(key); ok && (op.Kind == backend.OpCreate || op.Kind == backend.OpPut) {
+		return fmt.Errorf("%w: %s has the name of an enqueued entry, which no other key may have on etcd", backend.ErrBadKey, key)
+	}
 	switch op.Kind {
 	case backend.OpCreate:
 		if err := p.holds(backend.Parent(key)); err != nil {
 			return err
 		}
-		if known && now.Exists() {
+		if known && have != nil { // though it may be no entry: see toEntry
 			return fmt.Errorf("%s: %w", key, backend.ErrExists)
 		}
 		p.absent(key)
@@ -130,8 +132,8 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.nested = 1
 		p.children[op.Key] = true
 	case backend.OpPut:
-		if known && now.Version != op.Version {
-			return fmt.Errorf("%s has version %d, not %d: %w", key, now.Version, op.Version, backend.ErrConflict)
+		if version := uint64(have.GetVersion()); known && version != op.Version {
+			return fmt.Errorf("%s has version %d, not %d: %w", key, version, op.Version, backend.ErrConflict)
 		}
 		if op.Version > 0 {
 			p.need(clientv3.Compare(clientv3.Version(key), "=", int64(op.Version)))

@@ -65,6 +65,9 @@
 //     bound to the session: a request that is late may be done after the session's end. What
 //     terms write is guarded.
 //   - A commit writes to each key once, and enqueues in each directory once.
+//   - An enqueued entry that somebody writes over without its lease is gone: the key stays,
+//     and is nobody's. Who writes it back with that lease makes it stand again, and its guards
+//     hold again: two may be elected. No other key may have such a name.
 //   - A fence stays until its session ends, as an empty key with a zero byte in its name:
 //     beside a key that was to be written, or, for all that is enqueued in a directory
 //     together, in that. A session has put as many at most as there are keys and

@@ -69,7 +69,8 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 	n, _ := parseName(e.Key)
 	then := append([]clientv3.Op{clientv3.OpPut(ordered, string(e.Value), clientv3.WithLease(n.lease)), clientv3.OpDelete(e.Key)}, also...)
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return s.client.KV.Txn(ctx).If(incarnation(e)...).Then(then...).Else(clientv3.OpGet(ordered, clientv3.WithKeysOnly())).Commit()
+		answer, err := s.client.KV.Txn(ctx).If(incarnation(e)...).Then(then...).Else(clientv3.OpGet(ordered, clientv3.WithKeysOnly())).Commit()
+		return wholeTxn(answer, err, len(then), 1)
 	})
 	if err != nil {
 		return false, 0, nil, err

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -159,10 +161,34 @@ var codeAnswers = map[codes.Code]meaning{
 	codes.NotFound:           {unknown, down, false},
 	codes.OutOfRange:         {unknown, down, false},
 	codes.ResourceExhausted:  {unknown, down, false}, // a limit on requests; see mean, too
-	codes.InvalidArgument:    {final, nil, true},
-	codes.Unimplemented:      {final, nil, true}, // 404: no etcd is behind this address
-	codes.PermissionDenied:   {final, backend.ErrDenied, true},
-	codes.Unauthenticated:    {final, backend.ErrDenied, true}, // 401
+	// What etcd refuses for good it says in its own words. A proxy may do so for a moment.
+	codes.InvalidArgument:  {unknown, nil, false},
+	codes.Unimplemented:    {unknown, nil, false},               // 404: no etcd is behind this address, or none just now
+	codes.PermissionDenied: {unknown, backend.ErrDenied, false}, // 403
+	codes.Unauthenticated:  {unknown, backend.ErrDenied, false}, // 401
+}
+
+// errHollow is an answer that has not in it what every answer of etcd's has.
+var errHollow = errors.New("an answer without anything in it, which is not etcd's")
+
+// whole returns errHollow for such an answer, with a header and n responses.
+func whole(h *pb.ResponseHeader, responses, n int) error {
+	if h.GetRevision() <= 0 || responses != n {
+		return errHollow
+	}
+	return nil
+}
+
+// wholeTxn is whole for a transaction with so many operations.
+func wholeTxn(answer *clientv3.TxnResponse, err error, then, otherwise int) (*clientv3.TxnResponse, error) {
+	if err == nil {
+		n := otherwise
+		if answer.Succeeded {
+			n = then
+		}
+		err = whole(answer.Header, len(answer.Responses), n)
+	}
+	return answer, err
 }
 
 // mean looks up what an error means.
@@ -208,6 +234,10 @@ func passing(err error) bool {
 
 func isDenied(err error) bool { return mean(err).as == backend.ErrDenied }
 
+// isForbidden tells whether the servers deny the right, and not something before them, or
+// a token that may be renewed.
+func isForbidden(err error) bool { return isDenied(err) && mean(err).class == final }
+
 // is compares with one of the server's errors, whether or not the client has turned
 // it into its own kind.
 func is(err, target error) bool {
@@ -245,7 +275,7 @@ func (b *bout) over(s *session, err error) bool {
 	}
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
-		s.cfg.Logger.Debug("etcd: a request is refused; trying again", "session", s.id, "error", err)
+		s.cfg.Logger.Info("etcd: a request is refused; trying again", "session", s.id, "error", err)
 	}
 	return b.n >= fewest && time.Since(b.began) > s.ttl
 }

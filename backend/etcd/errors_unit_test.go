@@ -91,12 +91,12 @@ func TestTableNamesEveryError(t *testing.T) {
 func TestTableNamesEveryCode(t *testing.T) {
 	denied, unsaid := backend.ErrDenied, error(nil)
 	want := map[codes.Code]meaning{
-		codes.Canceled: {unknown, down, false}, codes.Unknown: {unknown, down, false}, codes.InvalidArgument: {final, unsaid, true},
+		codes.Canceled: {unknown, down, false}, codes.Unknown: {unknown, down, false}, codes.InvalidArgument: {unknown, unsaid, false},
 		codes.DeadlineExceeded: {unknown, down, false}, codes.NotFound: {unknown, down, false}, codes.AlreadyExists: {unknown, down, false},
-		codes.PermissionDenied: {final, denied, true}, codes.ResourceExhausted: {unknown, down, false}, codes.FailedPrecondition: {unknown, down, false},
-		codes.Aborted: {unknown, down, false}, codes.OutOfRange: {unknown, down, false}, codes.Unimplemented: {final, unsaid, true},
+		codes.PermissionDenied: {unknown, denied, false}, codes.ResourceExhausted: {unknown, down, false}, codes.FailedPrecondition: {unknown, down, false},
+		codes.Aborted: {unknown, down, false}, codes.OutOfRange: {unknown, down, false}, codes.Unimplemented: {unknown, unsaid, false},
 		codes.Internal: {unknown, down, false}, codes.Unavailable: {unknown, down, false}, codes.DataLoss: {unknown, down, false},
-		codes.Unauthenticated: {final, denied, true},
+		codes.Unauthenticated: {unknown, denied, false},
 	}
 	for c := codes.Canceled; ; c++ {
 		if strings.HasPrefix(c.String(), "Code(") { // no more of them

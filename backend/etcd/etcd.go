@@ -145,10 +145,14 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
+	began, said := time.Now(), false
 	for p := newPause(); ; {
 		sent := time.Now()
 		// When the reply is lost a lease without keys is left, which ends by itself.
 		lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
+		if err == nil && (lease.ID <= 0 || lease.TTL <= 0) {
+			err = errHollow
+		}
 		switch {
 		case err == nil:
 			return b.start(lease, sent), nil
@@ -162,8 +166,13 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
-		case passing(err) && isDenied(err) && p.wait(asking):
-			continue // others are left to the caller, who is to know
+		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
+			if !said {
+				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
+			}
+			said = true
+			p.wait(asking)
+			continue
 		}
 		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
 	}

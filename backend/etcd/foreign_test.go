@@ -190,8 +190,8 @@ func TestDeleteAboveManyFences(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 }
 
-// A foreign key whose name bears its own revision as the ticket is not what a guard on it
-// would need. That is said, and not tried for ever.
+// A foreign key whose name bears its own revision as the ticket is no entry, nor what a guard on
+// one would need. That is said, and not tried for ever.
 func TestGuardOnALookalike(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	operator := f.operator()
@@ -201,12 +201,13 @@ func TestGuardOnALookalike(t *testing.T) {
 		require.NoError(t, err)
 		rev := now.Header.Revision + 1
 		key := fmt.Sprintf("%s/1-%016x-%s-0123456789abcdef", f.dir, math.MaxInt64-rev, f.s.ID())
-		_, err = operator.Put(f.ctx, key, "foreign")
+		put, err := operator.Put(f.ctx, key, "foreign")
 		require.NoError(t, err)
-		e, err = f.s.Get(f.ctx, key)
-		require.NoError(t, err)
-		return e.Rev == uint64(rev)
+		e = backend.Entry{Key: key, Rev: uint64(rev), Version: 1}
+		return put.Header.Revision == rev
 	})
+	_, err := f.s.Get(f.ctx, e.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
 	for _, op := range []backend.Op{backend.Set(e, nil), backend.Delete(e)} {
 		done := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, op) })
 		_, err := receiveWithin(f, done, 10*time.Second)
@@ -215,6 +216,6 @@ func TestGuardOnALookalike(t *testing.T) {
 	guarded := later(func() ([]backend.Entry, error) {
 		return f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Put(f.dir+"/x", nil, 0))
 	})
-	_, err := receiveWithin(f, guarded, 10*time.Second)
+	_, err = receiveWithin(f, guarded, 10*time.Second)
 	require.ErrorIs(t, err, backend.ErrGuard)
 }

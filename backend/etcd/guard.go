@@ -8,19 +8,29 @@ import (
 )
 
 // incarnation are the conditions that an incarnation of an entry stands. The create
-// revision tells it, but for an enqueued entry whose key has its second form: that key
-// is never used twice, so it is enough that it is there, with its lease.
+// revision tells it. An enqueued entry must have its lease, too: see toEntry. In order,
+// that is all, as it has been moved there, and its key is never used twice.
 func incarnation(e backend.Entry) []clientv3.Cmp {
-	if n, ok := parseName(e.Key); ok && n.ordered && n.ticket == e.Rev {
-		return []clientv3.Cmp{clientv3.Compare(clientv3.LeaseValue(e.Key), "=", n.lease)}
+	created := clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev))
+	n, ok := parseName(e.Key)
+	if !ok {
+		return []clientv3.Cmp{created}
 	}
-	return []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev))}
+	leased := clientv3.Compare(clientv3.LeaseValue(e.Key), "=", n.lease)
+	if n.ordered && n.ticket == e.Rev {
+		return []clientv3.Cmp{leased}
+	}
+	return []clientv3.Cmp{created, leased}
 }
 
 // stands tells whether the conditions of incarnation hold for what stands under the key.
 func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
-	if n, ok := parseName(e.Key); ok && n.ordered && n.ticket == e.Rev {
-		return kv.GetLease() == int64(n.lease)
+	n, ok := parseName(e.Key)
+	switch {
+	case ok && kv.GetLease() != int64(n.lease):
+		return false
+	case ok && n.ordered && n.ticket == e.Rev:
+		return true
 	}
 	return kv.GetCreateRevision() == int64(e.Rev)
 }

@@ -92,9 +92,7 @@ func (s *session) heartbeat() time.Duration {
 	switch {
 	case err == nil:
 		s.become(backend.Live)
-		if s.keeper.line.endpoint != "" {
-			s.streams.listen(s)
-		}
+		s.streams.listen(s)
 		// The window moves by when this one was sent, however long its answers took.
 		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):
@@ -250,7 +248,7 @@ func (k *keeper) round() error {
 		k.slow = k.slow || late
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
-		k.failed = !isDenied(err) && (late || !errors.Is(err, errElsewhere))
+		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
 		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.ctx) {
 			return err
 		}

@@ -115,9 +115,13 @@ func ticketOf(kv *mvccpb.KeyValue) (uint64, bool) {
 	return n.ticket, n.ticket > 0 && n.ticket <= uint64(kv.CreateRevision)
 }
 
-// toEntry makes the contract's view of what stands under a key; nil is nothing.
+// toEntry makes the contract's view of what stands under a key; nil is nothing. So is an
+// enqueued entry that somebody has written over without its lease: it would never go.
 func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
 	if kv == nil {
+		return backend.Entry{Key: key}
+	}
+	if n, ok := parseName(string(kv.Key)); ok && int64(n.lease) != kv.Lease {
 		return backend.Entry{Key: key}
 	}
 	e := backend.Entry{Key: key, Value: kv.Value, Rev: uint64(kv.CreateRevision), Version: uint64(kv.Version)}

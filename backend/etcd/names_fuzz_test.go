@@ -3,12 +3,12 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -69,8 +69,8 @@ func FuzzName(f *testing.F) {
 		case !enqueued && int64(n.lease) == lease && !n.ordered:
 			t.Errorf("%q with its own lease is no entry", key)
 		}
-		if e := toEntry(key, kv); enqueued && (e.Session != session || e.Rev != ticket) {
-			t.Errorf("%q is %+v", key, e)
+		if e := toEntry(key, kv); enqueued && (e.Session != session || e.Rev != ticket) || e.Exists() && e.Session != session {
+			t.Errorf("%q with lease %x is %+v", key, lease, e)
 		}
 	})
 }
@@ -143,22 +143,25 @@ func FuzzCmps(f *testing.F) {
 		case err != nil:
 			t.Fatalf("guard on %+v: %v", e, err)
 		}
-		want := 1
-		if exact {
-			want = 2
-		}
-		if len(cmps) != want {
-			t.Fatalf("%d conditions for %+v, want %d", len(cmps), e, want)
-		}
 		n, named := parseName(key)
+		moved := named && n.ordered && n.ticket == rev
+		var created, leased bool
 		for _, cmp := range cmps {
-			said := fmt.Sprint(cmp.GetCompare())
-			if c := cmp.GetCompare(); string(c.Key) != key || len(c.RangeEnd) > 0 {
-				t.Errorf("condition on %s for %q", said, key)
+			c := cmp.GetCompare()
+			if string(c.Key) != key || len(c.RangeEnd) > 0 {
+				t.Errorf("condition %v for %q", c, key)
+			}
+			switch c.Target {
+			case pb.Compare_CREATE:
+				created = c.GetCreateRevision() == int64(rev)
+			case pb.Compare_LEASE:
+				leased = c.GetLease() == int64(n.lease)
+			case pb.Compare_VERSION:
+				exact = exact && c.GetVersion() != int64(version)
 			}
 		}
-		if c := cmps[0].GetCompare(); c.GetLease() != 0 && (!named || c.GetLease() != int64(n.lease) || n.ticket != rev) || c.GetLease() == 0 && c.GetCreateRevision() != int64(rev) {
-			t.Errorf("condition %v for %+v", c, e)
+		if created == moved || leased != named || exact {
+			t.Errorf("conditions %v for %+v", cmps, e)
 		}
 	})
 }

@@ -89,7 +89,11 @@ func several[T any](ctx context.Context, times int, request func(context.Context
 // snapshot does some gets at one revision.
 func (s *session) snapshot(ctx context.Context, gets ...clientv3.Op) ([][]*mvccpb.KeyValue, int64, error) {
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {
-		return s.client.KV.Txn(ctx).Then(gets...).Commit()
+		answer, err := s.client.KV.Txn(ctx).Then(gets...).Commit()
+		if err == nil {
+			err = whole(answer.Header, len(ranges(answer)), len(gets))
+		}
+		return answer, err
 	})
 	if err != nil {
 		return nil, 0, err
@@ -129,17 +133,22 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return backend.Entry{}, opError("get", key, err)
 	}
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		return s.client.KV.Get(ctx, key)
+		answer, err := s.client.KV.Get(ctx, key)
+		if err == nil {
+			err = whole(answer.Header, 0, 0)
+		}
+		return answer, err
 	})
 	if err != nil {
 		return backend.Entry{}, opError("get", key, err)
 	}
 	s.saw(answer.Header.Revision)
 	s.shows(answer.Header.Revision)
-	if len(answer.Kvs) == 0 {
+	e := toEntry(key, one(answer.Kvs))
+	if !e.Exists() {
 		return backend.Entry{}, opError("get", key, backend.ErrNoEntry)
 	}
-	return toEntry(key, answer.Kvs[0]), nil
+	return e, nil
 }
 
 // List implements backend.Session.

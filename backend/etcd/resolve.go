@@ -124,7 +124,11 @@ func (c *commit) never(ctx context.Context) (bool, error) {
 func (c *commit) seal(ctx context.Context) (int64, error) {
 	s := c.s
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.PutResponse, error) {
-		return s.client.KV.Put(ctx, c.fence, "", clientv3.WithLease(s.lease))
+		answer, err := s.client.KV.Put(ctx, c.fence, "", clientv3.WithLease(s.lease))
+		if err == nil {
+			err = whole(answer.Header, 0, 0)
+		}
+		return answer, err
 	})
 	if err != nil {
 		if is(err, rpctypes.ErrLeaseNotFound) {

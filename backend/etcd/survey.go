@@ -27,7 +27,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		return backend.Entry{}, nil, opError("read", key, err)
 	}
 	e, strangers, err := s.survey(ctx, key, known)
-	if errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrTooLarge) { // perhaps only what is below
+	if err != nil && (isForbidden(err) || errors.Is(err, backend.ErrTooLarge)) { // perhaps only what is below
 		if e, err = s.Get(ctx, key); errors.Is(err, backend.ErrNoEntry) {
 			e, err = backend.Entry{Key: key}, nil
 		}

@@ -230,13 +230,13 @@ func (r *registry) follow(t *watch) {
 			r.mu.Unlock()
 			return
 		}
-		if !isDenied(err) {
+		if !isForbidden(err) {
 			if time.Since(began) > time.Second {
 				p = newPause()
 			}
 			r.s.poke()
 			p.wait(t.ctx)
-			if err = r.s.refresh(t.ctx, t); errors.Is(err, backend.ErrUnavailable) {
+			if err = r.s.refresh(t.ctx, t); refused(err) && t.ctx.Err() == nil {
 				// Reads are refused, and heartbeats are not: no reason to leave a seat or a place.
 				r.s.cfg.Logger.Warn("etcd: a watch cannot go on; trying again", "session", r.s.id, "error", err)
 				continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/go-zookeeper/zk"
 
@@ -31,9 +32,11 @@ type commit struct {
 	deep bool // ancestors may be missing
 	anew bool // proofs are to be learned anew
 
-	began uint64  // the newest zxid that was seen before the first attempt
-	doubt *flight // an earlier attempt that may have been applied
-	tries bout    // that were refused, or broke their links
+	began uint64      // the newest zxid that was seen before the first attempt
+	doubt *flight     // an earlier attempt that may have been applied
+	broke atomic.Bool // a link, under an attempt: see expectLate
+	tries bout        // that were refused, or broke their links
+	wrong int         // how many were refused for what had been learned
 }
 
 // Commit implements backend.Session: one multi, in one round trip where nothing has
@@ -65,6 +68,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err != nil {
 		made = nil
 	}
+	c.expectLate()
 	return made, opError("commit", label, err)
 }
 
@@ -137,6 +141,8 @@ func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 		if f.results, f.err = s.request(m); f.unclear() {
 			// It has been answered: to look for it no later link is needed.
 			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
+		} else if transient(f.err) && !errors.Is(f.err, zk.ErrNoServer) {
+			c.broke.Store(true)
 		}
 		if f.err == nil {
 			s.hosts.works()
@@ -201,14 +207,20 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	}
 	switch {
 	case f.err == nil:
-		return c.made(f), true, nil
+		made = c.made(f)
+		for i, op := range c.ops {
+			if op.Ephemeral() {
+				s.memory.addOwn(made[i])
+			}
+		}
+		return made, true, nil
 	case errors.Is(f.err, zk.ErrNoServer):
 		return nil, false, nil // never sent
 	case !transient(f.err):
 		if why := f.refusal(); mean(why).class != final {
 			return nil, false, c.again(ctx, why)
 		}
-		return nil, false, c.refused(ctx, f)
+		return nil, false, c.relearn(ctx, f)
 	}
 	if made, done, err = c.resolve(ctx, f); err != nil {
 		err = c.abandon(f, err)
@@ -217,6 +229,19 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		err = c.again(ctx, f.err)
 	}
 	return made, done, err
+}
+
+// relearn takes a refusal, and is nil if the commit is to be tried again, with what it has
+// learned. A few times that is at once: somebody else has written meanwhile. After that it takes
+// pauses: others write all the time, or a server contradicts itself.
+func (c *commit) relearn(ctx context.Context, f *flight) error {
+	if err := c.refused(ctx, f); err != nil {
+		return err
+	}
+	if c.wrong++; c.wrong <= fewest || c.tries.again(ctx, c.s, f.refusal()) {
+		return nil
+	}
+	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
 }
 
 // again is nil, after a pause, if a commit that was not done is to be tried again. One that
@@ -308,6 +333,7 @@ func (c *commit) undo(ctx context.Context, f *flight) error {
 			return err
 		}
 	}
+	c.expectLate()
 	return nil
 }
 

@@ -220,7 +220,7 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	op := c.ops[i]
 	path, main := c.s.path(op.Key), ref{role: roleMain, op: i}
-	version, key, err := c.prove(ctx, m, backend.Entry{Key: op.Key, Rev: op.Rev})
+	version, key, err := c.prove(ctx, m, op)
 	if _, ok := m.made[path]; ok && err == nil {
 		err = backend.ErrNoEntry // after an earlier op that has made or deleted it
 	}

@@ -61,8 +61,15 @@
 //     twice.
 //   - A Create directly under the servers' root, where there is no chroot, has no parent
 //     that may be written to. It is told from its successors by its own version only,
-//     read at most one round trip before. Guard by something else there, such as an
-//     epoch that rises in the same commit.
+//     read at most one round trip before it is sent, which may be long before it is done (see
+//     the next). Guard by something else there, such as an epoch that rises in the same commit.
+//   - A request may wait in the connection of a follower to its leader, and be done when the
+//     session has been at another server and has come back. An entry that it makes is removed
+//     then. A Set of an entry of another session, or a Put of a key that has been deleted since,
+//     is done all the same.
+//   - In the minute after a link has broken under a Create, an ephemeral node that the user makes
+//     under its key in the same session, with the client library, is taken for one that was
+//     made late, and removed.
 //   - Persistent entries are told from successors under the same key by their version
 //     only, and by their revision where a read comes first: for Held, Set and Delete it
 //     does, at most one round trip before.

@@ -67,6 +67,9 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 		return err
 	}
 	r := ref{role: roleGuard, op: -1}
+	if version == 0 { // tells nothing
+		version = anyVersion
+	}
 	if version != anyVersion {
 		r = ref{role: roleOwn, op: -1, key: e.Key}
 	}
@@ -74,8 +77,8 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 	return nil
 }
 
-// ownVersion returns the version that tells e from whatever somebody else puts in its place,
-// or anyVersion where none does.
+// ownVersion returns the version of an own entry: it tells e from whatever somebody else puts
+// in its place, unless it is 0. It returns anyVersion for all others' entries.
 //
 // A key that was enqueued is not used again by this package; but who may write there can
 // delete the entry and make a node of its name in one transaction. No look at the parent
@@ -87,6 +90,9 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 // somebody has written to the entry since, it is learned and the commit sent again. What
 // still passes is a transaction that also writes to the new node, as often as needed: a
 // forgery. An entry that nobody has written to yet cannot be told from one.
+//
+// A Set of it asks for its version even so: one that is done late, when a later one has been
+// done, would undo that (see expectLate).
 func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error) {
 	s := c.s
 	if s.memory.isGone(e) {
@@ -96,7 +102,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	if !ok {
 		return anyVersion, nil
 	}
-	for attempt := 0; o.old || c.anew; attempt++ {
+	for attempt := 0; o.old || c.anew && o.version != 0; attempt++ {
 		n, err := s.get(ctx, s.path(e.Key))
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && uint64(n.stat.Czxid) != e.Rev:
@@ -124,15 +130,16 @@ func guardError(err error) error {
 	return err
 }
 
-// prove adds what proves that e is the incarnation that stands under its key, and
-// returns the version that the request on e itself has to ask for, with the key whose
-// proof that is.
-func (c *commit) prove(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
+// prove adds what proves that the entry of a Set or a Delete is the incarnation that stands
+// under its key, and returns the version that the request itself has to ask for, with the key
+// whose proof that is.
+func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version int32, key string, err error) {
+	e := backend.Entry{Key: op.Key, Rev: op.Rev}
 	if version, err = c.ownVersion(ctx, e); err != nil {
 		return 0, "", err
 	}
 	asked, key, err := c.incarnation(ctx, m, e)
-	if err == nil && asked == anyVersion && version != anyVersion {
+	if err == nil && asked == anyVersion && version != anyVersion && (version != 0 || op.Kind == backend.OpSet) {
 		return version, e.Key, nil
 	}
 	return asked, key, err

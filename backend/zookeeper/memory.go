@@ -9,7 +9,7 @@ import (
 
 // memoryLimit bounds each of memory's maps. What is forgotten is read again. Only owns has
 // no bound: without it a guard would ask for less. It is as large as there are entries of
-// the session that were written to, until their end is seen.
+// the session, until their end is seen.
 const memoryLimit = 4096
 
 // goneLeast is how many entries that are gone are remembered, and some for each that waits:
@@ -80,8 +80,8 @@ func (m *memory) setProof(key string, p proof) {
 	m.proofs[key] = p
 }
 
-// own is the version of an entry of this session that has been written to: see
-// commit.stands.
+// own is the version of an entry that a commit of this session has made: see
+// commit.ownVersion.
 type own struct {
 	rev     uint64
 	version int32
@@ -95,21 +95,32 @@ func (m *memory) own(e backend.Entry) (own, bool) {
 	return o, ok && o.rev == e.Rev
 }
 
-// setOwn notes what was seen of an own entry, in whatever order that comes in. A version
-// that cannot be asked for, or that a new entry has, tells nothing.
-func (m *memory) setOwn(key string, rev uint64, version int32) {
-	if version == 0 || version == anyVersion {
-		return
-	}
+// owned tells whether a commit has told of an entry under this key, whose end is not known.
+func (m *memory) owned(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if o, ok := m.owns[key]; ok {
-		newer := version - o.version // they wrap
-		if o.rev > rev || o.rev == rev && (newer < 0 || newer == 0 && !o.old) {
-			return
-		}
+	_, ok := m.owns[key]
+	return ok
+}
+
+// addOwn notes an entry that a commit has made, and is about to tell of.
+func (m *memory) addOwn(e backend.Entry) {
+	version, _ := fromVersion(e.Version)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owns[e.Key] = own{rev: e.Rev, version: version}
+}
+
+// setOwn notes what was seen of an own entry, in whatever order that comes in. A version
+// that cannot be asked for tells nothing.
+func (m *memory) setOwn(key string, rev uint64, version int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owns[key]
+	newer := version - o.version // they wrap
+	if ok && o.rev == rev && version != anyVersion && (newer > 0 || newer == 0 && o.old) {
+		m.owns[key] = own{rev: rev, version: version}
 	}
-	m.owns[key] = own{rev: rev, version: version}
 }
 
 // outdate notes that the server has another version.

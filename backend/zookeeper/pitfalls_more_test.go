@@ -270,7 +270,7 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	assert.Equal(t, []int32{
 		servertest.OpMulti, servertest.OpConnect,
 		servertest.OpMulti, servertest.OpChildren2, servertest.OpGetData,
-	}, requests.all())
+	}, requests.all()[:5]) // then it looks for what was done late
 }
 
 // A fair handover: the one candidate that waits learns of it by the event, and

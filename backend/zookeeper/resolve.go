@@ -124,6 +124,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 			if made[i] = q.made[i]; !made[i].Exists() || made[i].Rev != q.zxid {
 				return nil, errGone(op)
 			}
+			s.memory.addOwn(made[i])
 			continue
 		}
 		n, err := s.get(ctx, s.path(op.Key))

@@ -73,6 +73,7 @@ type session struct {
 	memory   memory
 	reaper   *backend.Reaper
 	turns    backend.Turns
+	late     late
 	confirms bool // the server has confirmed the close
 }
 
@@ -236,6 +237,7 @@ func (s *session) live() {
 	s.broadcast()
 	s.mu.Unlock()
 	s.watches.connected(gen)
+	s.lookLate()
 	if gen == 1 {
 		close(s.opened)
 	}

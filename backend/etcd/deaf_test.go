@@ -1,0 +1,117 @@
+package etcd_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// deaf is a proxy that passes on all but watches, when it is told so.
+type deaf struct {
+	mu      sync.Mutex
+	on      bool
+	cancel  []context.CancelFunc // of the streams that stand
+	streams map[string]int       // how often each was asked for, by its metadata
+}
+
+func (d *deaf) intercept(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	if method != pb.Watch_Watch_FullMethodName {
+		return streamer(ctx, desc, cc, method, opts...)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.on {
+		sent, _ := metadata.FromOutgoingContext(ctx)
+		name := ""
+		if of := sent.Get("elector-stream"); len(of) > 0 {
+			name = of[0]
+		}
+		d.streams[name]++
+		return nil, errDeaf
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	d.cancel = append(d.cancel, cancel)
+	s, err := streamer(ctx, desc, cc, method, opts...)
+	return deafStream{s}, err
+}
+
+var errDeaf = status.Error(codes.Unavailable, "no watches here")
+
+type deafStream struct{ grpc.ClientStream }
+
+func (s deafStream) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if status.Code(err) == codes.Canceled {
+		return errDeaf
+	}
+	return err
+}
+
+func (d *deaf) turn(on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.on = on
+	for _, cancel := range d.cancel {
+		cancel()
+	}
+	d.cancel = nil
+}
+
+func (d *deaf) asked() (names []string, times int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name, n := range d.streams {
+		names, times = append(names, name), times+n
+	}
+	return names, times
+}
+
+// Watches are refused, and nothing else is, at the only address of a service: the client makes
+// them again by itself, and says nothing. The session finds out, and reads. The streams that it
+// gives up meanwhile are few: the client ends none of them.
+func TestWatchesAreRefused(t *testing.T) {
+	t.Parallel()
+	d := &deaf{streams: make(map[string]int)}
+	f := setUpOn(t, 4*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
+	}, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	for range 2 {
+		first := f.enqueue(other.s)
+		own := f.enqueue(f.s)
+		waiting := f.armed(first, own)
+		d.turn(true)
+		require.NoError(t, other.s.Drop(f.ctx, first))
+		seen, err := receiveWithin(f, waiting, 20*time.Second)
+		require.NoError(t, err)
+		assert.False(t, seen[0].Exists())
+		// Who begins to wait now is told, too.
+		second := f.enqueue(other.s)
+		waiting = f.awaits(f.s, second, own)
+		time.Sleep(4 * time.Second) // watches are refused meanwhile
+		require.NoError(t, other.s.Drop(f.ctx, second))
+		seen, err = receiveWithin(f, waiting, 20*time.Second)
+		require.NoError(t, err)
+		assert.False(t, seen[0].Exists())
+		d.turn(false)
+		require.NoError(t, f.s.Drop(f.ctx, own))
+	}
+	names, times := d.asked()
+	slices.Sort(names)
+	t.Logf("asked %d times for the streams %q", times, names)
+	assert.LessOrEqual(t, len(names), 4)
+	assert.Equal(t, backend.Live, f.s.State())
+}

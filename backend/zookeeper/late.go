@@ -1,0 +1,211 @@
+package zookeeper
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A commit's request may be done long after its link has broken, and after settle. It may wait in
+// the follower's connection to the leader, which stalls. The session goes to another server: the
+// leader would refuse the request now. But then the session comes back to that follower, whose
+// connection has the request first, and the session's return behind it. The leader may handle the
+// return first, and the request is done. (Seen on 3.8: the thread that reads the connection
+// handles the one by itself, and queues the other.) A Set is refused then by the version of the
+// entry, and so is all that asks for a version. But what makes an ephemeral entry makes another
+// one, which nobody knows of.
+//
+// So where a link broke under such a commit, the session looks for entries that it has not asked
+// for, or has dropped: at once, as several attempts may have been done, and on each new link. (So
+// it takes for its own, and removes, what the user makes with the client library in the same
+// session, under a key of which a Create's link has just broken.)
+// What waited in a follower's connection is done before what is asked for on a later link to it.
+const (
+	// lateFor is how long such a request may wait: a follower and the leader give their
+	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
+	lateFor = time.Minute
+	// lateMost is how many are looked for; those of the latest commits.
+	lateMost = 4096
+	// latePatience is how long to wait for a commit on the same key before others are looked for.
+	latePatience = 50 * time.Millisecond
+)
+
+// late are the ephemeral entries that may yet be made.
+type late struct {
+	mu      sync.Mutex
+	traces  []*trace
+	looking bool // somebody is
+	again   bool // when that is done
+}
+
+// A trace is what an entry that is made late would be found by.
+type trace struct {
+	op    backend.Op // without its value
+	nonce string
+	until time.Time // guarded by late.mu
+}
+
+func (l *late) add(traces ...*trace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.traces = append(l.traces, traces...)
+	l.traces = slices.Clone(l.traces[max(0, len(l.traces)-lateMost):])
+}
+
+// all are those that may come yet.
+func (l *late) all() []*trace {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	l.traces = slices.DeleteFunc(l.traces, func(t *trace) bool { return now.After(t.until) })
+	return slices.Clone(l.traces)
+}
+
+// keep has some that could not be looked for looked for again, however late that is.
+func (l *late) keep(traces ...*trace) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, t := range traces {
+		t.until = time.Now().Add(lateFor)
+	}
+}
+
+// next tells whether to look again. If not, who looks has ended.
+func (l *late) next() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.looking, l.again = l.again, false
+	return l.looking
+}
+
+// expectLate is called when a commit is over, and what it has left is known.
+func (c *commit) expectLate() {
+	if !c.broke.Load() {
+		return
+	}
+	var traces []*trace
+	for i, op := range c.ops {
+		if op.Ephemeral() {
+			op.Value = nil
+			traces = append(traces, &trace{op, c.nonces[i], time.Now().Add(lateFor)})
+		}
+	}
+	c.s.late.add(traces...)
+	c.s.lookLate()
+}
+
+// lookLate has what was made late looked for and removed in the background, by one goroutine.
+// It is not the Reaper's: that may have to remove what this waits for. It does not block.
+func (s *session) lookLate() {
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	s.late.again = len(s.late.traces) > 0
+	if s.late.again && !s.late.looking {
+		s.late.looking = s.run(s.removeLate)
+	}
+}
+
+func (s *session) removeLate() {
+	for failed := 0; s.late.next(); {
+		err := s.removeTraces(s.ctx)
+		switch {
+		case s.ctx.Err() != nil:
+			return // they go with the session
+		case err == nil:
+			failed = 0
+			continue
+		}
+		if failed&(failed-1) == 0 { // the first time, and more rarely with time
+			s.cfg.Logger.Warn("zookeeper: what may have been made late cannot be looked for; trying again", "session", s.id, "error", err)
+		}
+		s.lookLate()
+		select {
+		case <-time.After(pauseAfter(failed)):
+		case <-s.ctx.Done():
+		}
+		failed++
+	}
+}
+
+// removeTraces looks for each trace, once all that has waited before this link is done. Those
+// that it fails at keep it from no other.
+func (s *session) removeTraces(ctx context.Context) error {
+	traces := s.late.all()
+	if len(traces) == 0 {
+		return nil
+	}
+	if err := s.settle(ctx, 0); err != nil {
+		s.late.keep(traces...)
+		return err
+	}
+	queued := make(map[string][]*trace) // by directory
+	var errs []error
+	for _, t := range traces {
+		if t.op.Kind == backend.OpEnqueue {
+			queued[t.op.Key] = append(queued[t.op.Key], t)
+		} else if err := s.removeMade(ctx, t.op); err != nil {
+			s.late.keep(t)
+			errs = append(errs, err)
+		}
+	}
+	for dir, traces := range queued {
+		if err := s.removeQueued(ctx, dir, traces); err != nil {
+			s.late.keep(traces...)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeQueued removes what was enqueued late in a directory.
+func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace) error {
+	children, _, err := s.list(ctx, dir)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, child := range children {
+		n, ok := parseName(child)
+		if !ok || !slices.ContainsFunc(traces, func(t *trace) bool { return t.nonce == n.nonce }) {
+			continue
+		}
+		if key := dir + "/" + child; !s.memory.owned(key) {
+			errs = append(errs, s.removeUnknown(ctx, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeMade removes what was created late. Nobody else in this session creates it meanwhile.
+func (s *session) removeMade(ctx context.Context, op backend.Op) error {
+	give, err := s.turns.Take(ctx, s.ctx.Done(), latePatience, []backend.Op{op})
+	if err != nil {
+		return err
+	}
+	defer give()
+	return s.removeUnknown(ctx, op.Key)
+}
+
+// removeUnknown removes an entry of this session that no commit has told of, nor will.
+func (s *session) removeUnknown(ctx context.Context, key string) error {
+	n, err := s.get(ctx, s.path(key))
+	if errors.Is(err, zk.ErrNoNode) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	e := s.entry(s.path(key), n)
+	if _, known := s.memory.own(e); known || e.Session != s.id {
+		return nil
+	}
+	s.cfg.Logger.Warn("zookeeper: a request was done long after its link had broken; removing the entry that it made",
+		"session", s.id, "key", key)
+	return s.drop(ctx, e)
+}
