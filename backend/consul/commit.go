@@ -145,7 +145,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
 		return nil, false, c.keep(p, t, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
 			refusal(response.Errors[0]), slotDir))
-	case err != nil && unsent(err):
+	case err != nil && unsent(err) && again == nil:
 		c.s.giveSlot(t)
 		if c.bout.ends(c.s, err) {
 			return nil, false, answerError(err)

@@ -56,8 +56,9 @@ func as(sentinel, native error) error { return fmt.Errorf("%w: %w", sentinel, na
 //	answer that is no JSON,    a page of what stands between                  unknown
 //	  or has null for an item
 //
-// Refused is ridden out, as nothing was written, for a third of a session timeout. A list that
-// the token may not read all of has what it may, which says nothing: see listBefore.
+// Refused is ridden out for a third of a session timeout. A write is sent again as it was. A list
+// of which the token may not read all has what it may, and a header that says so; where what
+// stands between drops that, see listBefore.
 //
 // Unknown is ridden out, with pauses: a query is sent again, a write is looked for (see
 // slot) and then made again. It never ends a session by itself: heartbeats go on, and the

@@ -108,7 +108,9 @@ func (m *memory) addOwn(e backend.Entry) {
 	version, _ := fromVersion(e.Version)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.owns[e.Key] = own{rev: e.Rev, version: version}
+	if e.Rev > m.gone[e.Key] { // else somebody has deleted it already
+		m.owns[e.Key] = own{rev: e.Rev, version: version}
+	}
 }
 
 // setOwn notes what was seen of an own entry, in whatever order that comes in. A version
