@@ -182,13 +182,12 @@ func (c *commit) keep(p *plan, t *slot, refusal error) error {
 		c.s.giveSlot(t)
 		return refusal
 	}
-	err := c.rideOut(refusal)
-	if err == nil {
+	if c.rideOut(refusal) == nil {
 		c.refused = &sent{p, t}
 		return nil
 	}
-	_ = c.abandon(p, t, err)
-	return err
+	_ = c.abandon(p, t, refusal) // the refusal is told; what was done all the same is removed
+	return refusal
 }
 
 // ask asks whether the guards hold.

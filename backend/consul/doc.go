@@ -82,9 +82,9 @@
 //	session_prefix ""         { policy = "write" }
 //	service "elector"         { policy = "write" }  # with Config.Check
 //
-// What the token is refused is asked again for a third of the session timeout, and is
-// [backend.ErrDenied] then: a server that was restarted refuses valid tokens while it reads its
-// log.
+// What the token is refused is asked again for a third of the session timeout, a new session for
+// five seconds at most, and is [backend.ErrDenied] then: a server that was restarted refuses valid
+// tokens while it reads its log.
 //
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
 // one or two operations, each guard one, each parent one, and the slot two.

@@ -91,8 +91,7 @@ func badKey(err error) bool {
 func final(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestEntityTooLarge,
-		http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,
-		http.StatusNotImplemented:
+		http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge, http.StatusNotImplemented:
 		return true
 	}
 	return false
@@ -116,11 +115,10 @@ type bout struct {
 	began time.Time
 	n     int
 	said  bool
+	news  error // its first refusal, until it is told
 
 	denied  time.Time // the first of those that are rights' alone, up to now
 	denials int
-
-	news error // its first refusal, until it is told
 }
 
 // note is for a refusal that does not count.
@@ -148,14 +146,10 @@ func (b *bout) over(s *session, err error) bool {
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
 	}
-	switch {
-	case !forbidden(err):
+	if !forbidden(err) {
 		b.denials = 0
-	case b.denials == 0:
+	} else if b.denials++; b.denials == 1 {
 		b.denied = time.Now()
-		fallthrough
-	default:
-		b.denials++
 	}
 	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout ||
 		b.denials >= fewest && time.Since(b.denied) > refusedFor(s.lease.timeout)

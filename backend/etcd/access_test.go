@@ -225,7 +225,15 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	other := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
 	first, second := f.enqueue(f.s), other.enqueue(other.s)
 	waiting := f.armed(first)
-	time.Sleep(5 * time.Second) // it runs out, unless the session finds out by then
+	// The session finds out by itself, and leaves the stream. This keeps it, and its token.
+	f.Client.Watch(clientv3.WithRequireLeader(ctx), first.Key)
+	refused := func() bool { // by a watch that is made on the same stream
+		probe, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
+		defer cancel()
+		answer, made := <-f.Client.Watch(probe, second.Key, clientv3.WithCreatedNotify())
+		return !made || answer.Err() != nil
+	}
+	require.Eventually(t, refused, 30*time.Second, 4*time.Second, "the token runs out while nothing is asked")
 
 	listing, err := f.s.List(ctx, other.dir)
 	require.NoError(t, err)

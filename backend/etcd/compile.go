@@ -95,6 +95,7 @@ func (p *plan) op(i int, op backend.Op) error {
 		return fmt.Errorf("%s is written to twice in one commit: etcd does not do that", key)
 	}
 	have, known := p.look(key)
+	now := toEntry(key, have)
 	lease := clientv3.WithLease(p.c.s.lease)
 	if _, ok := parseName(key); ok && (op.Kind == backend.OpCreate || op.Kind == backend.OpPut) {
 		return fmt.Errorf("%w: %s has the name of an enqueued entry, which no other key may have on etcd", backend.ErrBadKey, key)
@@ -104,7 +105,7 @@ func (p *plan) op(i int, op backend.Op) error {
 		if err := p.holds(backend.Parent(key)); err != nil {
 			return err
 		}
-		if known && have != nil { // though it may be no entry: see toEntry
+		if known && now.Exists() {
 			return fmt.Errorf("%s: %w", key, backend.ErrExists)
 		}
 		p.absent(key)
@@ -132,8 +133,8 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.nested = 1
 		p.children[op.Key] = true
 	case backend.OpPut:
-		if version := uint64(have.GetVersion()); known && version != op.Version {
-			return fmt.Errorf("%s has version %d, not %d: %w", key, version, op.Version, backend.ErrConflict)
+		if known && now.Version != op.Version {
+			return fmt.Errorf("%s has version %d, not %d: %w", key, now.Version, op.Version, backend.ErrConflict)
 		}
 		if op.Version > 0 {
 			p.need(clientv3.Compare(clientv3.Version(key), "=", int64(op.Version)))

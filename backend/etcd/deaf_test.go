@@ -101,7 +101,11 @@ func TestWatchesAreRefused(t *testing.T) {
 		// Who begins to wait now is told, too.
 		second := f.enqueue(other.s)
 		waiting = f.awaits(f.s, second, own)
-		time.Sleep(4 * time.Second) // watches are refused meanwhile
+		_, before := d.asked()
+		eventually(t, "watches are refused on all streams", func() bool {
+			names, times := d.asked()
+			return len(names) >= 4 && times >= before+100
+		})
 		require.NoError(t, other.s.Drop(f.ctx, second))
 		seen, err = receiveWithin(f, waiting, 20*time.Second)
 		require.NoError(t, err)

@@ -67,10 +67,11 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 		return err
 	}
 	r := ref{role: roleGuard, op: -1}
-	if version == 0 { // tells nothing
-		version = anyVersion
-	}
-	if version != anyVersion {
+	switch version {
+	case 0:
+		version = anyVersion // it tells nothing
+	case anyVersion:
+	default:
 		r = ref{role: roleOwn, op: -1, key: e.Key}
 	}
 	m.check(c.s.path(e.Key), version, r)

@@ -21,11 +21,11 @@ import (
 // entry, and so is all that asks for a version. But what makes an ephemeral entry makes another
 // one, which nobody knows of.
 //
-// So where a link broke under such a commit, the session looks for entries that it has not asked
-// for, or has dropped: at once, as several attempts may have been done, and on each new link. (So
-// it takes for its own, and removes, what the user makes with the client library in the same
-// session, under a key of which a Create's link has just broken.)
-// What waited in a follower's connection is done before what is asked for on a later link to it.
+// So where a link broke under such a commit, the session looks for entries of which no commit has
+// told: at once, as several attempts may have been done, and on each new link. What waited in a
+// follower's connection is done before what is asked for on a later link to it. (What the user
+// makes with the client library in the same session, under a key of which a Create's link has
+// just broken, is removed, too.)
 const (
 	// lateFor is how long such a request may wait: a follower and the leader give their
 	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
@@ -96,8 +96,10 @@ func (c *commit) expectLate() {
 			traces = append(traces, &trace{op, c.nonces[i], time.Now().Add(lateFor)})
 		}
 	}
-	c.s.late.add(traces...)
-	c.s.lookLate()
+	if len(traces) > 0 {
+		c.s.late.add(traces...)
+		c.s.lookLate()
+	}
 }
 
 // lookLate has what was made late looked for and removed in the background, by one goroutine.
@@ -195,10 +197,10 @@ func (s *session) removeMade(ctx context.Context, op backend.Op) error {
 // removeUnknown removes an entry of this session that no commit has told of, nor will.
 func (s *session) removeUnknown(ctx context.Context, key string) error {
 	n, err := s.get(ctx, s.path(key))
-	if errors.Is(err, zk.ErrNoNode) {
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	e := s.entry(s.path(key), n)
