@@ -213,7 +213,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
 	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{more}, combinations: raced(service, turn)})
 	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=4"}, run: clusters})
-	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=1", "-parallel=3"}, run: crowds})
+	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=2", "-parallel=3"}, run: crowds})
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
 	}
