@@ -56,7 +56,7 @@ func TestVoidAttempts(t *testing.T) {
 			once++
 			s.ends()
 		}},
-	})
+	}, nil)
 	if twice != 3 || once != 1 {
 		t.Errorf("tried %d times and %d times, want 3 and 1", twice, once)
 	}

@@ -8,7 +8,7 @@
 // towards no false alarm: run them many times, and with the race detector.
 //
 // One rule, soak/links, measures the heap. No other rule of this process is tried meanwhile.
-// Other tests that run in parallel are no harm, unless the heap grows by them all the time.
+// [TestBackendParallel] keeps other parallel tests away from it, too.
 //
 // On a real service a rule may fail because the machine or the servers stood still. A control
 // tells: see [Service.Controls]. An attempt that failed while the control did is void, and the

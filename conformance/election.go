@@ -136,11 +136,11 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	on := seeOffer(t, cfg)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, r.alone, func(t *testing.T, join func(), void *voids) string {
+		trials = append(trials, trial{r.name, r.text, false, r.alone, func(t *testing.T, join func(), void *voids) string {
 			return tryElectionRule(t, cfg, on, r, join, void)
 		}})
 	}
-	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials)
+	return runTrials(t, Report{Strategy: cfg.Strategy.Name(), Service: on.service.Name}, trials, nil)
 }
 
 func electionRules() []electionRule {

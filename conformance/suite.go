@@ -42,17 +42,19 @@ type run struct {
 	reason   string // why the rule is not applicable
 }
 
-// tryRules tries each rule, in a subtest of its own, and reports.
-func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule) Report {
+// tryRules tries each rule, in a subtest of its own, and reports. It calls parallel, if there is
+// one, once those that measure the process are done.
+func tryRules(t *testing.T, newService func(t testing.TB) *Service, rules []rule, parallel func()) Report {
 	probe := newService(t)
 	on := tryOn(t, probe)
 	var trials []trial
 	for _, r := range rules {
-		trials = append(trials, trial{r.name, r.text, r.apart || takesAway(r.need) || slices.Contains(r.need, "Stored"), func(t *testing.T, join func(), void *voids) string {
+		alone := takesAway(r.need) || slices.Contains(r.need, "Stored")
+		trials = append(trials, trial{r.name, r.text, r.apart, alone, func(t *testing.T, join func(), void *voids) string {
 			return tryRule(t, newService, probe, on, r, join, void)
 		}})
 	}
-	return runTrials(t, Report{Service: probe.Name}, trials)
+	return runTrials(t, Report{Service: probe.Name}, trials, parallel)
 }
 
 // tryRule returns why the rule is not applicable, if so.
@@ -95,47 +97,58 @@ func takesAway(need []string) bool {
 // A trial is a rule of either suite about to be tried.
 type trial struct {
 	name, text string
-	// alone says that the rule takes the service, or a member, away, or is measured, or counts
-	// all that is stored, so that no other can be tried beside it.
+	// apart says that the rule measures the process, so that nothing can be tried beside it.
+	apart bool
+	// alone says that the rule takes the service, or a member, away, or counts all that is
+	// stored, so that no other can be tried beside it on the same service.
 	alone bool
 	// try returns why the rule is not applicable, if so. It calls join, or not, to run
 	// side by side with the others from then on. It notes attempts that were void.
 	try func(t *testing.T, join func(), void *voids) (reason string)
 }
 
-// runTrials runs each in a subtest of its own, and logs and returns the report.
-func runTrials(t *testing.T, report Report, trials []trial) Report {
+// runTrials runs each in a subtest of its own, and logs and returns the report. It calls
+// parallel, if there is one, once nothing measures the process any more.
+func runTrials(t *testing.T, report Report, trials []trial, parallel func()) Report {
 	var mu sync.Mutex
+	run := func(t *testing.T, name string, tr trial, join func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			result := Result{Rule: tr.name, Text: tr.text, Outcome: Failed}
+			var void voids
+			t.Cleanup(func() {
+				result.Void = void.all()
+				mu.Lock()
+				defer mu.Unlock()
+				report.Results = append(report.Results, result)
+			})
+			result.Reason = tr.try(t, func() { join(t) }, &void)
+			switch {
+			case t.Failed():
+			case result.Reason != "":
+				result.Outcome = NotApplicable
+			default:
+				result.Outcome = Passed
+			}
+		})
+	}
+	byItself := func(*testing.T) {}
+	for _, tr := range trials {
+		if tr.apart {
+			run(t, "rules/"+tr.name, tr, byItself)
+		}
+	}
+	if parallel != nil {
+		parallel()
+	}
 	t.Run("rules", func(t *testing.T) {
-		// Those that need the service for themselves come first: subtests that join
-		// wait until the others are done.
-		for _, alone := range []bool{true, false} {
-			for _, tr := range trials {
-				if tr.alone != alone {
-					continue
-				}
-				t.Run(tr.name, func(t *testing.T) {
-					result := Result{Rule: tr.name, Text: tr.text, Outcome: Failed}
-					var void voids
-					t.Cleanup(func() {
-						result.Void = void.all()
-						mu.Lock()
-						defer mu.Unlock()
-						report.Results = append(report.Results, result)
-					})
-					join := t.Parallel
-					if tr.alone {
-						join = func() {}
-					}
-					result.Reason = tr.try(t, join, &void)
-					switch {
-					case t.Failed():
-					case result.Reason != "":
-						result.Outcome = NotApplicable
-					default:
-						result.Outcome = Passed
-					}
-				})
+		for _, tr := range trials {
+			if tr.alone && !tr.apart {
+				run(t, tr.name, tr, byItself)
+			}
+		}
+		for _, tr := range trials { // they join once the others are done
+			if !tr.alone && !tr.apart {
+				run(t, tr.name, tr, (*testing.T).Parallel)
 			}
 		}
 	})

@@ -13,11 +13,9 @@ import (
 const ttl = 10 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, consultest.Single(t).Service(ttl, consul.Config{}))
+	conformance.TestBackendParallel(t, consultest.Single(t).Service(ttl, consul.Config{}))
 }
 
 func TestConformanceCluster(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, consultest.ClusterOnNetwork(t).Service(ttl, consul.Config{}))
+	conformance.TestBackendParallel(t, consultest.ClusterOnNetwork(t).Service(ttl, consul.Config{}))
 }

@@ -314,9 +314,8 @@ func namespaced(t testing.TB, servers []string) *etcdtest.Process {
 
 // All rules hold with a client that keeps its keys below a prefix.
 func TestConformanceNamespaced(t *testing.T) {
-	t.Parallel()
 	servers := etcdtest.Single(t)
-	conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
+	conformance.TestBackendParallel(t, func(t testing.TB) *conformance.Service {
 		svc := servers.Service(ttl)(t)
 		svc.Name = "etcd, namespaced"
 		svc.Client = func(t testing.TB) *conformance.Client { return namespaced(t, servers.Addrs()).Conformance() }

@@ -11,11 +11,9 @@ import (
 const ttl = 6 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, etcdtest.Single(t).Service(ttl))
+	conformance.TestBackendParallel(t, etcdtest.Single(t).Service(ttl))
 }
 
 func TestConformanceCluster(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, etcdtest.ClusterOnNetwork(t).Service(ttl))
+	conformance.TestBackendParallel(t, etcdtest.ClusterOnNetwork(t).Service(ttl))
 }

@@ -12,11 +12,9 @@ import (
 const ttl = 10 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, zktest.Single(t).Service(ttl))
+	conformance.TestBackendParallel(t, zktest.Single(t).Service(ttl))
 }
 
 func TestConformanceEnsemble(t *testing.T) {
-	t.Parallel()
-	conformance.TestBackend(t, zktest.EnsembleOnNetwork(t).Service(ttl))
+	conformance.TestBackendParallel(t, zktest.EnsembleOnNetwork(t).Service(ttl))
 }
