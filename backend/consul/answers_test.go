@@ -150,7 +150,7 @@ func TestRenewalsAlone(t *testing.T) {
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 6 }`})
-	f := setUpOn(t, consultest.Options{}, server)
+	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
@@ -173,6 +173,48 @@ func TestTooManyConnections(t *testing.T) {
 		return err == nil && got.Same(e)
 	})
 	f.renewed()
+}
+
+// The waits of a session have all connections that are to be had. They cannot take that of the
+// heartbeats.
+func TestHeartbeatsAmongTooMany(t *testing.T) {
+	t.Parallel()
+	const most = 6
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)})
+	f := setUpOn(t, consultest.Options{Apart: true}, server)
+	e := f.enqueue(f.s)
+	waiting := f.await(e)
+	ctx, cancel := context.WithCancel(f.ctx)
+	defer cancel()
+	var wait atomic.Int64
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if consultest.Blocking(request) {
+			wait.Add(1)
+			defer wait.Add(-1)
+		}
+		return send()
+	})
+	for range most {
+		go func() {
+			for key := newRoot(); ctx.Err() == nil; {
+				_, _ = f.s.Await(ctx, backend.Entry{Key: key})
+				time.Sleep(50 * time.Millisecond) // it has found no connection, and tries again
+			}
+		}()
+	}
+	eventually(t, "waits on all other connections", func() bool { return wait.Load() >= most-1 })
+	for range 3 {
+		before := f.s.Deadline()
+		eventually(t, "a heartbeat", func() bool {
+			require.NotEqual(t, backend.Lost, f.s.State())
+			return f.s.Deadline().After(before)
+		})
+	}
+	cancel()
+	f.commit(f.s, backend.Delete(e))
+	now, err := receive(f, waiting)
+	require.NoError(t, err)
+	require.False(t, now[0].Exists())
 }
 
 // A leader that has written to its entry waits for it again. That there is no connection for it in
@@ -296,7 +338,7 @@ func TestDelayedAnswers(t *testing.T) {
 func TestPausedServer(t *testing.T) {
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	f := setUpOn(t, consultest.Options{}, server)
+	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	waiting := f.await(e)
 	require.NoError(t, server.Pause())

@@ -42,6 +42,12 @@ type Config struct {
 	// costs: a service "elector" in the catalog, and the right to register it.
 	Check time.Duration
 
+	// Watches, if not nil, is another client of the same agent, with connections of its own
+	// (http.Transport), for the requests that wait. Without it they take those of the client that
+	// New is given. Where an agent then takes no more connections (http_max_conns_per_client),
+	// there may be none left for the heartbeats, and the session is lost.
+	Watches *api.Client
+
 	// Logger gets what goes on in the background; by default nothing is logged.
 	Logger *slog.Logger
 }
@@ -69,8 +75,8 @@ type Backend struct {
 }
 
 // New returns a Backend that uses the caller's client, and leaves it to the caller
-// what it does else. It does not connect. The client must not have a time limit for
-// requests (http.Client.Timeout) below two minutes, since waiting is done by requests
+// what it does else. It does not connect. The client, or Config.Watches, must not have a time
+// limit for requests (http.Client.Timeout) below two minutes, since waiting is done by requests
 // that are answered late.
 func New(client *api.Client, cfg Config) (*Backend, error) {
 	if client == nil {
@@ -81,6 +87,9 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 	}
 	if cfg.SessionTimeout == 0 {
 		cfg.SessionTimeout = DefaultSessionTimeout
+	}
+	if cfg.Watches == nil {
+		cfg.Watches = client
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -67,7 +67,9 @@
 // of its own: a waiting candidate of the fair strategy has two, besides the one for all
 // else. An agent takes 200 from one address (limits.http_max_conns_per_client); what is
 // over that is ErrUnavailable and says so at once. A wait that has had its connection asks
-// for one again. Whatever else is refused and may be answered later, as by a limit on
+// for one again. Set Config.Watches, so that waits never take the connection that the heartbeats
+// need. An agent goes on counting the connection of a request that was given up, for a minute at
+// most: after an outage, when all that wait ask again, twice as many may count. Whatever else is refused and may be answered later, as by a limit on
 // requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
 //
 // A session sends two requests each third of its TTL, the renewal and the look at what it waits

@@ -40,9 +40,17 @@ func unfiltered(prefix string, meta *api.QueryMeta) error {
 	return nil
 }
 
+// clientFor is the client that makes a query.
+func (b *Backend) clientFor(o *api.QueryOptions) *api.Client {
+	if o.WaitIndex != 0 {
+		return b.cfg.Watches
+	}
+	return b.client
+}
+
 // kvGet reads one of Consul's keys; nil is none. It asks once.
 func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index uint64, err error) {
-	p, meta, err := b.client.KV().Get(name, o)
+	p, meta, err := b.clientFor(o).KV().Get(name, o)
 	if err == nil {
 		err = vouched(p == nil, meta)
 	}
@@ -54,7 +62,7 @@ func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index 
 
 // kvList reads all keys that begin with prefix. It asks once.
 func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs, index uint64, err error) {
-	pairs, meta, err := b.client.KV().List(prefix, o)
+	pairs, meta, err := b.clientFor(o).KV().List(prefix, o)
 	if err == nil {
 		err = vouched(len(pairs) == 0, meta)
 	}

@@ -15,6 +15,27 @@ func openConsul(t *target, o options) (*Backend, error) {
 	case len(t.servers) > 1:
 		return nil, errors.New("takes one host: name one agent, such as the one on this machine; it knows the servers")
 	}
+	client, closeIdle, err := consulClient(t, o)
+	if err != nil {
+		return nil, err
+	}
+	watches, closeIdleToo, err := consulClient(t, o)
+	if err != nil {
+		return nil, err
+	}
+	b, err := consul.New(client, consul.Config{SessionTimeout: t.timeout, Check: t.check, Watches: watches, Logger: o.log})
+	if err != nil {
+		return nil, err
+	}
+	return opened(b, func() error {
+		closeIdle()
+		closeIdleToo()
+		return nil
+	}), nil
+}
+
+// consulClient makes a client with connections of its own.
+func consulClient(t *target, o options) (client *api.Client, closeIdle func(), err error) {
 	config := api.DefaultConfig() // with what the environment says
 	config.Address = t.servers[0]
 	if t.tls != nil {
@@ -26,16 +47,6 @@ func openConsul(t *target, o options) (*Backend, error) {
 	if o.dial != nil {
 		config.Transport.DialContext = o.dial
 	}
-	client, err := api.NewClient(config)
-	if err != nil {
-		return nil, err
-	}
-	b, err := consul.New(client, consul.Config{SessionTimeout: t.timeout, Check: t.check, Logger: o.log})
-	if err != nil {
-		return nil, err
-	}
-	return opened(b, func() error {
-		config.Transport.CloseIdleConnections()
-		return nil
-	}), nil
+	client, err = api.NewClient(config)
+	return client, config.Transport.CloseIdleConnections, err
 }

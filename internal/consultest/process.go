@@ -24,6 +24,8 @@ type Options struct {
 	Config consul.Config
 	// Token is the ACL token of the process's client.
 	Token string
+	// Apart gives the requests that wait connections of their own (consul.Config.Watches).
+	Apart bool
 }
 
 // A Process is one client process: a backend whose client has connections of its
@@ -55,23 +57,32 @@ func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process 
 	for _, server := range servers {
 		p.Proxies = append(p.Proxies, servertest.ProxyForTest(t, server.Addr()))
 	}
-	cfg := api.DefaultConfig() // with the transport that users have
-	cfg.Address, cfg.Token = p.Proxies[0].Addr(), o.Token
-	cfg.Transport.Proxy, cfg.Transport.DialContext = nil, p.dial
-	p.Close = cfg.Transport.CloseIdleConnections
-	t.Cleanup(p.Close)
-	p.wire.to = cfg.Transport
-	cfg.HttpClient = &http.Client{Transport: &p.wire}
-	client, err := api.NewClient(cfg)
-	if err != nil {
-		t.Fatal(err)
+	p.Client, p.Close = p.newClient(o)
+	if o.Apart {
+		o.Config.Watches, _ = p.newClient(o)
 	}
-	p.Client = client
-	p.Backend, err = consul.New(client, o.Config)
+	var err error
+	p.Backend, err = consul.New(p.Client, o.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// newClient makes a client with connections of its own, which closeIdle ends where nobody uses
+// them.
+func (p *Process) newClient(o Options) (client *api.Client, closeIdle func()) {
+	p.t.Helper()
+	cfg := api.DefaultConfig() // with the transport that users have
+	cfg.Address, cfg.Token = p.Proxies[0].Addr(), o.Token
+	cfg.Transport.Proxy, cfg.Transport.DialContext = nil, p.dial
+	p.t.Cleanup(cfg.Transport.CloseIdleConnections)
+	cfg.HttpClient = &http.Client{Transport: over{&p.wire, cfg.Transport}}
+	client, err := api.NewClient(cfg)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return client, cfg.Transport.CloseIdleConnections
 }
 
 // dial connects to the server of the connection before, or to another if that is down.

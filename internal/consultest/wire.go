@@ -21,10 +21,15 @@ type Send func() (*http.Response, error)
 // request's.
 type Handler func(request *http.Request, body []byte, send Send) (*http.Response, error)
 
-// wire is the client's http.RoundTripper: each request goes through the handlers.
-type wire struct {
+// over is a client's http.RoundTripper: each request goes through the handlers of the wire, and
+// to a transport.
+type over struct {
+	*wire
 	to http.RoundTripper
+}
 
+// wire is what stands between the clients of a process and their connections.
+type wire struct {
 	mu       sync.Mutex
 	handlers []*Handler
 	sessions []string      // made by the process, newest last
@@ -32,7 +37,7 @@ type wire struct {
 	waiting  *atomic.Int64 // counts blocking queries
 }
 
-func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
+func (w over) RoundTrip(request *http.Request) (*http.Response, error) {
 	var body []byte
 	if request.Body != nil {
 		var err error
@@ -70,7 +75,7 @@ func tells(request *http.Request, response *http.Response) bool {
 	return query.Has("keys") && !query.Has("separator") || query.Has("consistent") && response.StatusCode == http.StatusConflict
 }
 
-func (w *wire) send(request *http.Request) (*http.Response, error) {
+func (w over) send(request *http.Request) (*http.Response, error) {
 	blocking := Blocking(request)
 	if blocking && w.waiting != nil {
 		w.waiting.Add(1)
