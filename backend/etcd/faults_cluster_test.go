@@ -233,6 +233,25 @@ func TestPausedMember(t *testing.T) {
 	}
 }
 
+// A session is closed although its request may go to a member that is frozen.
+func TestCloseWithAPausedMember(t *testing.T) {
+	t.Parallel()
+	servers := etcdtest.Cluster(t)
+	leader, err := servers.WaitLeader(20 * time.Second)
+	require.NoError(t, err)
+	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
+	sessions := []backend.Session{f.s}
+	for range 5 {
+		sessions = append(sessions, f.open(clusterTTL))
+	}
+	follower := servers.Members[(index(servers, leader)+1)%3]
+	require.NoError(t, follower.Pause())
+	defer func() { require.NoError(t, follower.Resume()) }()
+	for _, s := range sessions {
+		assert.NoError(t, s.Close(f.ctx))
+	}
+}
+
 // The cluster's leader freezes, with it the link of a process that reaches no other
 // member. Whatever the members know of the last heartbeat, the entries stay until
 // the window has ended.

@@ -277,7 +277,7 @@ func (s *session) shutdown(cause error) {
 	}
 	if cause != errExpired {
 		ctx, cancel := context.WithTimeout(s.abort, closeGrace)
-		for p := newPause(); !s.revoke(ctx) && p.wait(ctx); {
+		for p, times := newPause(), 1; !s.revoke(ctx, times) && p.wait(ctx); times = 2 {
 		}
 		cancel()
 	}
@@ -287,9 +287,14 @@ func (s *session) shutdown(cause error) {
 	close(s.done)
 }
 
-// revoke tells whether the lease is known to be gone.
-func (s *session) revoke(ctx context.Context) bool {
-	_, err := s.client.Lease.Revoke(ctx, s.lease)
+// revoke tells whether the lease is known to be gone. It asks so many members at once, and leaves
+// time for others: one may be frozen, and its link look well.
+func (s *session) revoke(ctx context.Context, times int) bool {
+	asking, cancel := context.WithTimeout(ctx, time.Duration(times)*closeGrace/4)
+	defer cancel()
+	_, err := several(asking, times, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		return s.client.Lease.Revoke(ctx, s.lease)
+	})
 	if err != nil && !is(err, rpctypes.ErrLeaseNotFound) {
 		return false
 	}

@@ -2,6 +2,7 @@ package zookeeper_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -42,4 +43,18 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, 1, sessionsOf(t, server))
 	}
+}
+
+// A slow server loses the link, and the window is almost over. Close ends the window, so the next
+// link may take as long as Close itself has.
+func TestCloseOverASlowLink(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 3 * time.Second })
+	f.Each((*servertest.Proxy).Stall)
+	f.awaitState(backend.Suspended)
+	time.Sleep(time.Until(f.s.Deadline()) - f.s.TTL()/4)
+	f.Each(func(x *servertest.Proxy) { x.DelayToClient(600 * time.Millisecond) })
+	f.Each((*servertest.Proxy).Cut)
+	f.Each((*servertest.Proxy).Unstall)
+	require.NoError(t, f.s.Close(f.ctx))
 }

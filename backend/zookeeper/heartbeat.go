@@ -46,10 +46,21 @@ const minPatience = 250 * time.Millisecond
 // patience is how long to wait for a server: at most, and no longer than a third of what is
 // left of the window, so that there is time to try others; or twice what answers have taken
 // lately, up to half of what is left: others are as slow then, and a new link takes two
-// answers. It is no less than minPatience.
+// answers. It is no less than minPatience. Once the session is being closed its window is of no
+// matter, and half of the time for that is left for the closing request.
 func (s *session) patience(most time.Duration) time.Duration {
+	if closeBy, closing := s.closing(); closing {
+		return max(min(most, time.Until(closeBy)/2), minPatience)
+	}
 	left := time.Until(s.window.Deadline())
 	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left/2), minPatience)
+}
+
+// closing tells whether the session is over, and until when it may be closed at the server.
+func (s *session) closing() (by time.Time, over bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closeBy, s.state == backend.Lost
 }
 
 // A round is where the heartbeats of one link have got to.

@@ -64,6 +64,7 @@ type session struct {
 	hasLink bool            // it has one now
 	changed chan struct{}   // closed and replaced at each change of state or gen
 	cause   error           // why it was lost
+	closeBy time.Time       // when it is given up to close it at the server
 	abort   context.Context // ends when it does not wait any more
 	stop    context.CancelFunc
 	calls   sync.WaitGroup
@@ -273,6 +274,7 @@ func (s *session) lose(cause error) {
 	}
 	s.state = backend.Lost
 	s.cause = cause
+	s.closeBy = time.Now().Add(closeGrace)
 	s.pin.leave()
 	if s.window != nil {
 		s.window.Stop()
