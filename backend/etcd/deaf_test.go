@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/etcdtest"
 )
 
 // deaf is a proxy that passes on all but watches, when it is told so.
@@ -118,4 +119,35 @@ func TestWatchesAreRefused(t *testing.T) {
 	t.Logf("asked %d times for the streams %q", times, names)
 	assert.LessOrEqual(t, len(names), 4)
 	assert.Equal(t, backend.Live, f.s.State())
+}
+
+// What has become of a commit is read where it can be: watches may be on a frozen member, or be
+// refused.
+func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
+	t.Parallel()
+	d := &deaf{streams: make(map[string]int)}
+	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
+	}, sharedServer(t).Addr())
+	f.neverLost()
+	own := f.enqueue(f.s)
+	put := f.commit(f.s, backend.Put(f.dir+"/put", []byte("0"), 0))[0]
+	d.turn(true)
+	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
+		arm(etcdtest.MatchKind(backend.OpSet))
+		own = f.commit(f.s, backend.Set(own, []byte(fault)))[0]
+		arm(etcdtest.MatchKind(backend.OpPut))
+		put = f.commit(f.s, backend.Put(put.Key, []byte(fault), put.Version))[0]
+		for _, e := range []backend.Entry{own, put} {
+			got, err := f.s.Get(f.ctx, e.Key)
+			require.NoError(t, err)
+			assert.Equal(t, e, got)
+			assert.Equal(t, fault, string(got.Value))
+		}
+	}
+	f.LoseReply(etcdtest.MatchKind(backend.OpCreate))
+	made := f.commit(f.s, backend.Create(f.dir+"/seat", []byte("v")))[0]
+	got, err := f.s.Get(f.ctx, made.Key)
+	require.NoError(t, err)
+	assert.Equal(t, made, got)
 }

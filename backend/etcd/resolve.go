@@ -70,7 +70,9 @@ func weight(op backend.Op) int {
 
 // resolve finds out whether an attempt whose answer was lost was applied. It puts the
 // fence, and then goes through the history of the witness from before the attempt up to
-// the fence: etcd keeps it, whatever others have written or deleted since. All writes of a
+// the fence: etcd keeps it, whatever others have written or deleted since. It is read backwards
+// where that tells all of it, and else watched: a read is asked of another member as soon as one
+// does not answer, and a watch may be on a frozen one for long. All writes of a
 // transaction bear its revision, so what looks like the witness' is told by the other
 // keys as they were at that revision. If nothing is found, the commit was not
 // applied and never will be: it is tried anew. Where the history is compacted
@@ -86,7 +88,10 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 		return nil, false, err
 	}
 	c.late = errors.Is(lost, context.DeadlineExceeded)
-	revs, err := c.history(ctx, sealed)
+	revs, whole, err := c.trail(ctx, sealed)
+	if err == nil && !whole {
+		revs, err = c.history(ctx, sealed)
+	}
 	if err != nil {
 		return nil, false, err
 	}
@@ -149,6 +154,41 @@ func (c *commit) sealed(ctx context.Context) (int64, error) {
 	}
 	_, seen, err := c.s.snapshot(ctx, clientv3.OpGet(c.fence, clientv3.WithKeysOnly()))
 	return seen + 1, err
+}
+
+// longestTrail is how many writes of others are read backwards: beyond that a watch is cheaper.
+const longestTrail = 8
+
+// trail is history by reads: from what stands at the fence's revision to what stood before that
+// was written, and so on. It tells the whole history unless the key was without an entry in
+// between. That makes no difference to a Create whose entry stands: no other is of its lease.
+func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
+	i := c.witness()
+	if c.ops[i].Kind == backend.OpEnqueue { // what is in transit has another key
+		return nil, false, nil
+	}
+	rev := sealed
+	for range longestTrail {
+		found, _, err := c.s.snapshot(ctx, clientv3.OpGet(c.keys[i], clientv3.WithRev(rev)))
+		if err != nil {
+			return nil, false, c.s.over(ctx)
+		}
+		kv := one(found[0])
+		switch {
+		case kv == nil:
+			return nil, false, nil
+		case kv.ModRevision <= c.began:
+			return revs, true, nil
+		}
+		if c.would(i, kv) {
+			revs = append(revs, kv.ModRevision)
+		}
+		if kv.Version == 1 {
+			return revs, c.ops[i].Kind == backend.OpCreate && len(revs) > 0, nil
+		}
+		rev = kv.ModRevision - 1
+	}
+	return nil, false, nil
 }
 
 // history returns the revisions, since before the attempt and up to the fence's that is

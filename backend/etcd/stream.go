@@ -169,13 +169,13 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 // what is tried again might meet the same frozen member each time: the client's members have
 // their turns, frozen or not, as long as their links look well.
 func (s *session) shift(ctx context.Context) {
-	members := len(s.client.Endpoints())
+	members, patience := len(s.client.Endpoints()), max(2*minPause, s.patience()/8)
 	var answered []bool
 	for i := range 2 * members {
 		if i >= members && answered[i-members] || ctx.Err() != nil {
 			return
 		}
-		soon, cancel := context.WithTimeout(ctx, 2*minPause)
+		soon, cancel := context.WithTimeout(ctx, patience)
 		_, err := s.client.Cluster.MemberList(soon, clientv3.WithSerializable())
 		cancel()
 		answered = append(answered, err == nil)
