@@ -55,7 +55,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 }
 
 // giveUp ends the session, and with it whatever entries there may be.
-func (e *elector) giveUp(s backend.Session) {
+func (e *elector) giveUp(s *backend.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
 	defer cancel()
 	if err := s.Close(ctx); err != nil {
@@ -99,9 +99,10 @@ func (e *elector) enlist(ctx context.Context) error {
 func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
 	started := e.hooks.begin(StageStart)
 	var dir string
-	s, err := apart(func() (s backend.Session, err error) {
+	var s *backend.Session
+	err := apart(func() (err error) {
 		s, dir, err = e.enter(ctx)
-		return s, err
+		return err
 	})
 	started(err)
 	if err != nil {
@@ -109,7 +110,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 	}
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
-		Session: aside{s, e.newLookout(s)}, Dir: dir, ID: e.id, Value: e.cfg.Value,
+		Session: aside(s, e.newLookout(s)), Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
@@ -140,7 +141,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 
 // withdraw removes an entry, and waits for the confirmation a short time even if
 // ctx has ended.
-func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend.Entry) error {
+func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
 	stopped := e.hooks.begin(StageStop)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
@@ -152,7 +153,7 @@ func (e *elector) withdraw(ctx context.Context, s backend.Session, entry backend
 // drop removes an entry. While that cannot be confirmed the session goes on with it in
 // the background. Where the service refuses it, such as for want of rights, the entry
 // goes with the session. One that is shared lives on: then the error is ErrStanding.
-func (e *elector) drop(ctx context.Context, s backend.Session, entry backend.Entry) error {
+func (e *elector) drop(ctx context.Context, s *backend.Session, entry backend.Entry) error {
 	err := s.Drop(ctx, entry)
 	switch {
 	case err == nil, errors.Is(err, ErrSessionLost):
@@ -194,7 +195,7 @@ func (e *elector) clear(ctx context.Context) error {
 
 // enter returns a session and the election's directory. It founds the election if
 // there is none.
-func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
+func (e *elector) enter(ctx context.Context) (*backend.Session, string, error) {
 	s, err := e.session(ctx)
 	if err == nil {
 		err = e.clear(ctx)
@@ -219,7 +220,7 @@ func (e *elector) enter(ctx context.Context) (backend.Session, string, error) {
 // find returns the election's directory, "" if it has not been founded, and the
 // entry at its path, which holds its record. It fails where somebody else's candidates
 // stand.
-func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entry backend.Entry, err error) {
+func (e *elector) find(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {
 	if e.foreign {
 		return e.cfg.Election, backend.Entry{}, nil
 	}
@@ -237,7 +238,7 @@ func (e *elector) find(ctx context.Context, s backend.Session) (dir string, entr
 }
 
 // read is find without a look for strangers, who do not keep anybody from removing the election.
-func (e *elector) read(ctx context.Context, s backend.Session) (dir string, entry backend.Entry, err error) {
+func (e *elector) read(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {
 	entry, err = s.Get(ctx, e.cfg.Election)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return "", backend.Entry{Key: e.cfg.Election}, nil
@@ -272,7 +273,7 @@ func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.
 
 // found writes the record over what the entry holds, and makes the directory, in
 // one step; see overtaken.
-func (e *elector) found(ctx context.Context, s backend.Session, entry backend.Entry) (dir string, err error) {
+func (e *elector) found(ctx context.Context, s *backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
 	var guards []backend.Guard
 	if entry.Exists() {
@@ -292,7 +293,7 @@ func overtaken(err error) bool {
 }
 
 // session returns the current session, or opens one.
-func (e *elector) session(ctx context.Context) (backend.Session, error) {
+func (e *elector) session(ctx context.Context) (*backend.Session, error) {
 	if e.hooks.calling() {
 		// The next session waits for the hook that reports this one's end.
 		e.mu.Lock()
@@ -374,7 +375,7 @@ func (e *elector) session(ctx context.Context) (backend.Session, error) {
 
 // openSession opens a session. A server that takes the connection and then says
 // nothing counts as unavailable after a while, so that the user gets to know.
-func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
+func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	const patience = 10 * time.Second
 	trying, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -391,7 +392,7 @@ func (e *elector) openSession(ctx context.Context) (backend.Session, error) {
 
 // catchUp has a new session read what was there when it was opened, at least. Its server may be
 // behind, but a commit is decided by what there is, though it be refused.
-func (e *elector) catchUp(ctx context.Context, s backend.Session) error {
+func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
 	_, err := s.Commit(ctx, []backend.Guard{backend.Held(backend.Unknown(e.cfg.Election))})
 	if errors.Is(err, backend.ErrGuard) {
 		return nil // no such entry has ever been
@@ -400,7 +401,7 @@ func (e *elector) catchUp(ctx context.Context, s backend.Session) error {
 }
 
 // monitor reports the states of one session, to the hook and the log, until it is lost.
-func (e *elector) monitor(s backend.Session) {
+func (e *elector) monitor(s *backend.Session) {
 	suspended := false
 	for state := backend.Live; ; {
 		level := slog.LevelDebug

@@ -130,11 +130,11 @@ type elector struct {
 	wg      sync.WaitGroup // monitors and terms
 
 	mu   sync.Mutex
-	sess backend.Session // the current one, or nil
-	seat *seat           // the latest term's, or nil
+	sess *backend.Session // the current one, or nil
+	seat *seat            // the latest term's, or nil
 
 	// standing are sessions before sess in which an entry of this elector may stand.
-	standing []backend.Session
+	standing []*backend.Session
 
 	behind   string          // ID of sess, if it may show less than one before it has shown
 	followed <-chan struct{} // closed when the monitor of sess has ended; guarded by opening
@@ -218,7 +218,7 @@ func (e *elector) Close(ctx context.Context) error {
 
 // end ends a term and a session, so far as there are. The session ends though a hook that is told
 // of the term's end panics, which goes on to the caller.
-func end(ctx context.Context, t *seat, s backend.Session) (errs []error) {
+func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
 	if s != nil {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
 	}

@@ -14,7 +14,7 @@ import (
 type Guard struct {
 	// Session is the one that the seat belongs to. Reads through it see all that
 	// earlier leaders have committed. Closing it ends the term.
-	Session backend.Session
+	Session *backend.Session
 	// Conditions hold in the service for exactly as long as the claim does.
 	Conditions []backend.Guard
 }

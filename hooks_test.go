@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -330,7 +331,7 @@ func TestTraceThatEndsItsGoroutine(t *testing.T) {
 		defer cancel()
 		for i, b := range []backend.Backend{
 			service.Client("a"),
-			backend.Meter(service.Client("b"), func(c backend.Call) {
+			meter.New(service.Client("b"), func(c meter.Call) {
 				if c.Kind == backend.CallPredecessor {
 					runtime.Goexit()
 				}

@@ -26,7 +26,7 @@ type siege struct {
 	svc      *memory.Service
 	players  []*player
 	hostile  *memory.Client
-	session  backend.Session // the hostile one's, or nil
+	session  *backend.Session // the hostile one's, or nil
 	script   []byte
 	words    []string
 	did      []string // for the report

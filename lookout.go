@@ -45,7 +45,7 @@ const minSurveyEvery = time.Second
 // A change that it waits for takes no look and no request more.
 type lookout struct {
 	e     *elector
-	s     backend.Session
+	s     *backend.Session
 	every time.Duration
 
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ type lookout struct {
 }
 
 // newLookout returns nil where nobody is to look.
-func (e *elector) newLookout(s backend.Session) *lookout {
+func (e *elector) newLookout(s *backend.Session) *lookout {
 	l := &lookout{e: e, s: s, every: e.cfg.SurveyEvery}
 	if l.every == 0 {
 		l.every = time.Minute
@@ -96,24 +96,24 @@ func (l *lookout) report(err error) {
 	l.e.hooks.occupied(err)
 }
 
-// watchful waits, and looks when it is time to. It returns the error of the look, if there
-// is one, and else what the wait returns.
-func watchful[T any](ctx context.Context, l *lookout, look func(context.Context) error, wait func(context.Context) (T, error)) (T, error) {
+// watch waits, and calls look when it is time to. It returns the error of look, if there
+// is one, and else that of the wait.
+func (l *lookout) watch(ctx context.Context, look, wait func(context.Context) error) error {
 	if l == nil {
 		return wait(ctx)
 	}
 	for {
 		until, cancel := context.WithDeadline(ctx, l.due())
-		v, err := wait(until)
+		err := wait(until)
 		isDue := until.Err() != nil && ctx.Err() == nil
 		cancel()
 		if err == nil || !isDue {
-			return v, err
+			return err
 		}
 		err = look(ctx)
 		l.looked()
 		if err != nil {
-			return v, err
+			return err
 		}
 	}
 }

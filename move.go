@@ -32,7 +32,7 @@ import (
 //
 // Those that stand in dir lead in their order first. Those that wait here have no order
 // among themselves until the new directory gives them one.
-func (e *elector) moveOn(ctx context.Context, s backend.Session, dir string, why error) error {
+func (e *elector) moveOn(ctx context.Context, s *backend.Session, dir string, why error) error {
 	if e.foreign {
 		return nil // the directory is not this library's
 	}
@@ -54,7 +54,7 @@ func (e *elector) moveOn(ctx context.Context, s backend.Session, dir string, why
 // youngest returns the last candidate's entry in a directory. Nobody's persistent entry is
 // one: it would never go, and no strategy waits for it. To wait for the last one, rather
 // than for any change, wakes those who wait but once in most cases.
-func youngest(ctx context.Context, s backend.Session, dir string) (backend.Entry, error) {
+func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
 	listing, err := s.List(ctx, dir)
 	if err != nil {
 		return backend.Entry{}, err
@@ -87,7 +87,7 @@ func (e *elector) awaits(dir string, why error) {
 // ZooKeeper compares versions and not incarnations, and by now the election may have been
 // removed and founded anew. Such a record is not deleted, because its directory is below
 // it.
-func (e *elector) refound(ctx context.Context, s backend.Session, old string, why error) error {
+func (e *elector) refound(ctx context.Context, s *backend.Session, old string, why error) error {
 	if e.foreign {
 		return nil // the strategy makes what it needs
 	}
@@ -112,7 +112,7 @@ func (e *elector) refound(ctx context.Context, s backend.Session, old string, wh
 }
 
 // vacated blocks until nobody leads in a directory.
-func (e *elector) vacated(ctx context.Context, s backend.Session, dir string, why error) error {
+func (e *elector) vacated(ctx context.Context, s *backend.Session, dir string, why error) error {
 	told := false
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil || leader.Vacant() {

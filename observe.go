@@ -109,7 +109,7 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 
 // follow tells who leads in a directory until the strategy yields an error, or
 // tell has had enough.
-func (e *elector) follow(ctx context.Context, s backend.Session, dir string, tell func(Leader) bool) (bool, error) {
+func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {
 			return true, err
@@ -125,7 +125,7 @@ var errStopped = errors.New("strategy stopped observing without an error")
 
 // look finds the election without founding it. While no server can be reached it
 // fails.
-func (e *elector) look(ctx context.Context) (s backend.Session, dir string, record backend.Entry, err error) {
+func (e *elector) look(ctx context.Context) (s *backend.Session, dir string, record backend.Entry, err error) {
 	if s, err = e.session(ctx); err == nil {
 		err = e.notBefore(ctx, s)
 	}
@@ -144,7 +144,7 @@ func (e *elector) look(ctx context.Context) (s backend.Session, dir string, reco
 
 // notBefore sees to it that s shows nothing older than what an earlier session has shown: an
 // observer would tell of a vacancy that has long ended.
-func (e *elector) notBefore(ctx context.Context, s backend.Session) error {
+func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
 	e.mu.Lock()
 	behind := e.behind == s.ID()
 	e.mu.Unlock()

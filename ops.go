@@ -126,7 +126,7 @@ func inOrder(ops []Op) []Op {
 // plan turns ops into those of the contract, each with the version or incarnation it
 // is about. What an op does not say is read. With again, what it says is read as well,
 // and compared: a commit has been refused, and it may be for that.
-func plan(ctx context.Context, s backend.Session, ops []Op, again bool) ([]backend.Op, error) {
+func plan(ctx context.Context, s *backend.Session, ops []Op, again bool) ([]backend.Op, error) {
 	planned := make([]backend.Op, len(ops))
 	for i, op := range ops {
 		says := op.kind == OpCreate || op.kind == OpCompareAndSet

@@ -79,7 +79,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 //   - The record goes when nobody stands in the directory, and it has not changed. On
 //     ZooKeeper, which compares versions and not incarnations, one that was founded anew
 //     may look unchanged: then its directory is below it, and it is not deleted.
-func (e *elector) remove(ctx context.Context, s backend.Session, dir string, record backend.Entry) error {
+func (e *elector) remove(ctx context.Context, s *backend.Session, dir string, record backend.Entry) error {
 	unchanged := []backend.Guard{backend.Unchanged(record)}
 	entry, err := s.Get(ctx, dir)
 	if err == nil {
@@ -107,7 +107,7 @@ func (e *elector) remove(ctx context.Context, s backend.Session, dir string, rec
 }
 
 // inUse says who stands in the directory, or what the service says of it where nobody does.
-func (e *elector) inUse(ctx context.Context, s backend.Session, dir string, why error) error {
+func (e *elector) inUse(ctx context.Context, s *backend.Session, dir string, why error) error {
 	switch standing, err := e.cfg.Strategy.Candidates(ctx, s, dir); {
 	case err != nil || len(standing) == 0:
 		return fmt.Errorf("%w: %v", ErrInUse, why)

@@ -165,18 +165,14 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 	})
 }
 
-// taken is a service at whose paths there is something that is no entry.
-type taken struct{ backend.Backend }
-
-func (b taken) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	return takenSession{s}, err
-}
-
-type takenSession struct{ backend.Session }
-
-func (takenSession) Commit(context.Context, []backend.Guard, ...backend.Op) ([]backend.Entry, error) {
-	return nil, backend.ErrConflict
+// taken returns a service at whose paths there is something that is no entry.
+func taken(b backend.Backend) backend.Backend {
+	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if c.Kind == backend.CallCommit {
+			return backend.ErrConflict
+		}
+		return next(ctx)
+	})
 }
 
 // A candidate that cannot found the election, whatever it finds there, backs off and says so.
@@ -186,7 +182,7 @@ func TestNotFounded(t *testing.T) {
 		defer stop()
 		tries := 0
 		e, err := elector.New(elector.Config{
-			Backend: taken{memory.New(memory.Options{})}, Strategy: fair.New(), Election: "/e", ID: "a",
+			Backend: taken(memory.New(memory.Options{})), Strategy: fair.New(), Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
 				tries++
 				if !errors.Is(err, backend.ErrConflict) {
@@ -256,19 +252,20 @@ type overdue struct {
 	passed atomic.Bool
 }
 
-func (o *overdue) Open(ctx context.Context, opts backend.OpenOptions) (backend.Session, error) {
-	s, err := o.Backend.Open(ctx, opts)
-	return overdueSession{s, o}, err
+func (o *overdue) Open(ctx context.Context, opts backend.OpenOptions) (*backend.Session, error) {
+	return backend.Around(o.Backend, func(s *backend.Session) backend.Layer {
+		return backend.Layer{Life: overdueLife{s, o}}
+	}).Open(ctx, opts)
 }
 
-type overdueSession struct {
-	backend.Session
+type overdueLife struct {
+	backend.Life
 	o *overdue
 }
 
-func (s overdueSession) Deadline() time.Time {
-	if s.o.passed.Load() {
+func (l overdueLife) Deadline() time.Time {
+	if l.o.passed.Load() {
 		return time.Now()
 	}
-	return s.Session.Deadline()
+	return l.Life.Deadline()
 }

@@ -31,10 +31,10 @@ type Strategy interface {
 	// Observe yields who leads in the election's directory now (the zero Leader:
 	// nobody), then again after each change, until it yields an error. It may
 	// yield the same leader twice. It sets no watch before it has yielded first.
-	Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[Leader, error]
+	Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[Leader, error]
 
 	// Candidates lists the candidates, in order of succession where there is one.
-	Candidates(ctx context.Context, s backend.Session, dir string) ([]Candidate, error)
+	Candidates(ctx context.Context, s *backend.Session, dir string) ([]Candidate, error)
 }
 
 // A Foreign strategy takes part in elections whose layout in the service somebody
@@ -54,7 +54,7 @@ type Foreign interface {
 // A Candidacy is what a strategy needs to know of the candidate it campaigns for.
 type Candidacy struct {
 	// Session is where its entries go.
-	Session backend.Session
+	Session *backend.Session
 	// Dir is the election's directory. Its last segment is random, made anew each
 	// time the election is founded, so that a guard on an entry in it can never
 	// hit a later incarnation of the election (but see Foreign).

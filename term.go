@@ -104,7 +104,7 @@ func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 // seat is the Term's side in the elector: it holds the claim.
 type seat struct {
 	e       *elector
-	session backend.Session
+	session *backend.Session
 	claim   Claim
 	term    *Term
 	ctx     context.Context
@@ -121,7 +121,7 @@ type seat struct {
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile.
-func (e *elector) seated(ctx context.Context, s backend.Session, c Claim) (*seat, error) {
+func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*seat, error) {
 	t := &seat{
 		e: e, session: s, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
@@ -222,8 +222,10 @@ func (t *seat) hold() {
 		return nil // the term goes on
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
-		now, err := watchful(t.ctx, lookout, look, func(ctx context.Context) ([]backend.Entry, error) {
-			return t.session.Await(ctx, known)
+		var now []backend.Entry
+		err := lookout.watch(t.ctx, look, func(ctx context.Context) (err error) {
+			now, err = t.session.Await(ctx, known)
+			return err
 		})
 		switch {
 		case err != nil && t.ctx.Err() == nil:

@@ -60,7 +60,7 @@ type Backend interface {
 	// ErrUnavailable and the caller may try again. ErrDenied says that trying
 	// again is of no use. The caller must Close the session; ctx bounds the call
 	// only, not the session's life.
-	Open(ctx context.Context, o OpenOptions) (Session, error)
+	Open(ctx context.Context, o OpenOptions) (*Session, error)
 
 	// Limits tells the session timeouts that Open accepts.
 	Limits() Limits
@@ -153,98 +153,4 @@ type Listing struct {
 	Keys []string
 	// Rev tells listings of Dir apart; it is opaque and rises with each change.
 	Rev uint64
-}
-
-// A Session is a leased identity in the service, and what can be done with it.
-// It is safe for concurrent use.
-//
-// Reads ride out a suspended session: they block until they are answered, ctx
-// ends, or the session is lost, and answer with the service's current state as
-// seen by this session (never older than what it has been shown before, or what its
-// commits were decided by, refused ones too). A new session may begin behind what others of
-// its process have seen, where its server is (ZooKeeper). Every
-// method but Close returns an error that is ErrSessionLost once the session is
-// lost, blocked calls included, and ctx's error once ctx ends.
-type Session interface {
-	// ID is the service's name for the session. Entry.Session holds it.
-	ID() string
-
-	// TTL is the session timeout that the service granted.
-	TTL() time.Duration
-
-	// Deadline is the end of the trust window: until then the session is sure to
-	// live in the service. It only ever moves forward, and never once reached. It
-	// carries a monotonic reading. It does not block and takes no round trip.
-	Deadline() time.Time
-
-	// State tells where the session stands. It does not block.
-	State() State
-
-	// AwaitState blocks until the state is not prev, and returns it. It returns
-	// (Lost, nil) when the session is lost or closed; the error is ctx's only.
-	// States in between may be missed; Lost never is.
-	AwaitState(ctx context.Context, prev State) (State, error)
-
-	// Get reads the entry under key; ErrNoEntry if there is none.
-	Get(ctx context.Context, key string) (Entry, error)
-
-	// Survey reads the entry under key as Get does, with a zero Rev if there is none, and
-	// finds the strangers directly under key: entries that a session holds, whoever made
-	// them, or that a lock of the service's own client has marked. It returns their keys.
-	// known, if not nil, is called with the entry, and returns the key of one directly
-	// under it that is no stranger, or "": a service may save a request by it. Of more than
-	// a hundred keys under key some may be left out, and so are those that this session may
-	// not read: neither is an error.
-	Survey(ctx context.Context, key string, known func(Entry) string) (Entry, []string, error)
-
-	// List reads the keys enqueued in dir, oldest first. A dir that does not exist
-	// is empty.
-	List(ctx context.Context, dir string) (Listing, error)
-
-	// AwaitList blocks until the listing is not known any more, and returns the
-	// current one. It wakes every waiter at every change of the directory.
-	AwaitList(ctx context.Context, known Listing) (Listing, error)
-
-	// Predecessor returns the youngest entry enqueued in e's directory that is
-	// older than e, or the zero Entry when e is the oldest. ErrNoEntry means that
-	// e itself is gone. Implementations should not list the directory each time.
-	Predecessor(ctx context.Context, e Entry) (Entry, error)
-
-	// Await blocks until at least one of the known entries is not Same as given,
-	// and returns what there is of each, in the order given: the zero Rev says
-	// gone (or, where it was given with zero Rev, still not there). It subscribes
-	// before it reads, so nothing is missed, and keeps rule 4. What it returns may
-	// be the state at the instant of the change rather than now. Implementations
-	// keep a subscription that has not fired for the next call.
-	Await(ctx context.Context, known ...Entry) ([]Entry, error)
-
-	// Commit applies ops if all guards hold: all of them at one instant, or none.
-	// It returns an entry per op, in their order (for Delete: what is left, the
-	// key alone). ErrGuard says that a guard did not hold, ErrConflict that a Put
-	// found another version, ErrExists that Create found the key taken, ErrNoParent
-	// that the parent of a Create or Enqueue is gone, ErrUsedUp that the directory of
-	// an Enqueue takes no more entries, ErrNoEntry that an entry to
-	// Set or Delete is gone, ErrTooLarge that the service does not take that much at
-	// once, and ErrIndeterminate that it may or may not have happened. Where several
-	// things are wrong, any of them may be reported. Guards without ops ask whether
-	// they hold.
-	Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error)
-
-	// Drop deletes an ephemeral entry of this session and returns nil once it is
-	// confirmed that this incarnation is gone, whoever removed it. If that fails, because
-	// ctx ends first or the service refuses it (ErrDenied, any error of a server), the
-	// session goes on in the background until it is gone or the session is lost; the
-	// error says that it is not confirmed yet. Drop may be called again: each call looks
-	// for itself. Once the session is lost it is ErrSessionLost, though ctx may have ended,
-	// too. An entry that is not of this session is refused, and left alone.
-	Drop(ctx context.Context, e Entry) error
-
-	// Close ends the session: the service drops all its entries at once where it
-	// can be reached, or when the session times out. The session is Lost from the
-	// start of the call, and blocked calls return. Close blocks until the
-	// session's goroutines are gone or ctx ends; the error says that the service
-	// did not confirm. Backends over a network try for some seconds: a link that has
-	// just broken may be back. What is lost once it was sent they may leave at that
-	// (ZooKeeper). It may be called several times.
-	Close(ctx context.Context) error
 }

@@ -37,10 +37,9 @@ type Shared struct {
 	present *shared // nil: none
 }
 
-// shared is one session that is shared. It stands for it where sessions are compared,
-// which need not be comparable.
+// shared is one session that is shared.
 type shared struct {
-	session Session
+	session *Session
 	users   int // guarded by Shared.mu
 }
 
@@ -51,7 +50,7 @@ func (b *Shared) String() string { return b.backend.String() }
 func (b *Shared) Limits() Limits { return Limits{MinTTL: b.ttl, MaxTTL: b.ttl, DefaultTTL: b.ttl} }
 
 // Open implements Backend.
-func (b *Shared) Open(ctx context.Context, o OpenOptions) (Session, error) {
+func (b *Shared) Open(ctx context.Context, o OpenOptions) (*Session, error) {
 	if o.TTL != 0 && o.TTL != b.ttl {
 		return nil, fmt.Errorf("%v: open: TTL %v differs from the shared session's %v", b, o.TTL, b.ttl)
 	}
@@ -75,7 +74,7 @@ func (b *Shared) Open(ctx context.Context, o OpenOptions) (Session, error) {
 // join returns a handle on opened, or on the present session if opened is nil and
 // there is one that lives. Looking and joining are one step, so that the last user
 // cannot leave in between and take the session along.
-func (b *Shared) join(opened Session) Session {
+func (b *Shared) join(opened *Session) *Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -87,11 +86,11 @@ func (b *Shared) join(opened Session) Session {
 	b.present.users++
 	h := &handle{Session: b.present.session, of: b.present, shared: b, made: make(map[string]Entry), doubted: make(map[string]Entry)}
 	h.ctx, h.close = context.WithCancel(context.Background())
-	return h
+	return h.Session.Around(Layer{Life: h, Call: h.call})
 }
 
 // leave gives up one use of s and returns its session if that has to be closed.
-func (b *Shared) leave(s *shared) Session {
+func (b *Shared) leave(s *shared) *Session {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if s != b.present {
@@ -104,9 +103,9 @@ func (b *Shared) leave(s *shared) Session {
 	return s.session
 }
 
-// handle is one user's view of a shared session.
+// handle is one user's view of a shared session: the layer around it, and its Life.
 type handle struct {
-	Session
+	*Session
 	of     *shared
 	shared *Shared
 	ctx    context.Context // ends when the handle is closed
@@ -114,31 +113,27 @@ type handle struct {
 
 	mu   sync.Mutex
 	left bool
-	last Session // to be closed with this handle, as it was the last
+	last *Session // to be closed with this handle, as it was the last
 	// made are the ephemeral entries made through this handle that may stand, without their
 	// values; doubted are those of them whose removal is not confirmed yet.
 	made    map[string]Entry
 	doubted map[string]Entry
 }
 
-// call runs one call of the session, and ends it with the handle, too.
-func call[T any](ctx context.Context, h *handle, do func(context.Context) (T, error)) (T, error) {
-	bound, cancel := context.WithCancel(ctx)
+// bound runs what ends with the handle, too.
+func (h *handle) bound(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(h.ctx, cancel)()
 	if h.ctx.Err() != nil {
 		cancel() // AfterFunc does it on another goroutine, perhaps too late
 	}
-	v, err := do(bound)
+	err := do(ctx)
 	if err != nil && h.ctx.Err() != nil && !errors.Is(err, ErrSessionLost) {
 		err = fmt.Errorf("%v: %w: closed: %w", h.shared, ErrSessionLost, err)
 	}
-	return v, err
+	return err
 }
-
-// Unwrap returns the shared session, for functions of a backend's package that
-// take a Session.
-func (h *handle) Unwrap() Session { return h.Session }
 
 func (h *handle) State() State {
 	if h.ctx.Err() != nil {
@@ -147,9 +142,10 @@ func (h *handle) State() State {
 	return h.Session.State()
 }
 
-func (h *handle) AwaitState(ctx context.Context, prev State) (State, error) {
-	state, err := call(ctx, h, func(ctx context.Context) (State, error) {
-		return h.Session.AwaitState(ctx, prev)
+func (h *handle) AwaitState(ctx context.Context, prev State) (state State, err error) {
+	err = h.bound(ctx, func(ctx context.Context) error {
+		state, err = h.Session.AwaitState(ctx, prev)
+		return err
 	})
 	if h.ctx.Err() != nil {
 		return Lost, nil
@@ -157,77 +153,62 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (State, error) {
 	return state, err
 }
 
-func (h *handle) Get(ctx context.Context, key string) (Entry, error) {
-	made := h.own(key) // before: what is made meanwhile may not be there yet
-	e, err := call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Get(ctx, key) })
-	if errors.Is(err, ErrNoEntry) || err == nil && e.Rev > made.Rev {
-		h.gone(made)
+// call makes a call, and notes what it tells of the entries that were made through the handle.
+func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) error) error {
+	switch c.Kind {
+	case CallDrop:
+		return h.Drop(ctx, c.Entry)
+	case CallClose:
+		return h.Close(ctx)
+	case CallCommit:
+		return h.bound(ctx, func(ctx context.Context) error { return h.commit(ctx, c, next) })
 	}
-	return e, err
-}
-
-func (h *handle) Survey(ctx context.Context, key string, known func(Entry) string) (e Entry, strangers []string, err error) {
-	e, err = call(ctx, h, func(ctx context.Context) (e Entry, err error) {
-		e, strangers, err = h.Session.Survey(ctx, key, known)
-		return e, err
-	})
-	return e, strangers, err
-}
-
-func (h *handle) List(ctx context.Context, dir string) (Listing, error) {
-	return call(ctx, h, func(ctx context.Context) (Listing, error) { return h.Session.List(ctx, dir) })
-}
-
-func (h *handle) AwaitList(ctx context.Context, known Listing) (Listing, error) {
-	return call(ctx, h, func(ctx context.Context) (Listing, error) { return h.Session.AwaitList(ctx, known) })
-}
-
-func (h *handle) Predecessor(ctx context.Context, e Entry) (Entry, error) {
-	before, err := call(ctx, h, func(ctx context.Context) (Entry, error) { return h.Session.Predecessor(ctx, e) })
-	if errors.Is(err, ErrNoEntry) {
-		h.gone(e)
-	}
-	return before, err
-}
-
-func (h *handle) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
-	now, err := call(ctx, h, func(ctx context.Context) ([]Entry, error) { return h.Session.Await(ctx, known...) })
-	for i, e := range now {
-		if e.Rev != known[i].Rev {
-			h.gone(known[i])
+	had := h.own(c.Key) // before: what is made meanwhile may not be there yet
+	err := h.bound(ctx, next)
+	switch c.Kind {
+	case CallGet:
+		if errors.Is(err, ErrNoEntry) || err == nil && c.Found.Rev > had.Rev {
+			h.gone(had)
 		}
-	}
-	return now, err
-}
-
-func (h *handle) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error) {
-	return call(ctx, h, func(ctx context.Context) ([]Entry, error) {
-		made, err := h.Session.Commit(ctx, guards, ops...)
-		if err != nil {
-			return made, err
+	case CallPredecessor:
+		if errors.Is(err, ErrNoEntry) {
+			h.gone(c.Entry)
 		}
-		h.mu.Lock()
-		for i, op := range ops {
-			switch op.Kind {
-			case OpCreate, OpEnqueue:
-				if e := made[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
-					e.Value = nil
-					h.made[e.Key] = e
-				}
-			case OpDelete:
-				h.forget(op.Key, op.Rev)
+	case CallAwait:
+		for i, e := range c.Entries {
+			if e.Rev != c.KnownEntries[i].Rev {
+				h.gone(c.KnownEntries[i])
 			}
 		}
-		late := h.left
-		h.mu.Unlock()
-		if late {
-			// Close may have been through h.made already. The commit is done all the same:
-			// what it wrote for good stays. Of an error another Close tells; the session
-			// goes on with removing the rest.
-			_ = h.dropAll(ctx)
+	}
+	return err
+}
+
+func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context) error) error {
+	if err := next(ctx); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	for i, op := range c.Ops {
+		switch op.Kind {
+		case OpCreate, OpEnqueue:
+			if e := c.Entries[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
+				e.Value = nil
+				h.made[e.Key] = e
+			}
+		case OpDelete:
+			h.forget(op.Key, op.Rev)
 		}
-		return made, nil
-	})
+	}
+	late := h.left
+	h.mu.Unlock()
+	if late {
+		// Close may have been through h.made already. The commit is done all the same:
+		// what it wrote for good stays. Of an error another Close tells; the session
+		// goes on with removing the rest.
+		_ = h.dropAll(ctx)
+	}
+	return nil
 }
 
 // Drop asks again for what it could not remove before, once it can remove something: the

@@ -18,22 +18,14 @@ type refusing struct {
 	err   error
 }
 
-func (b *refusing) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	return refusingSession{s, b}, err
-}
-
-type refusingSession struct {
-	backend.Session
-	b *refusing
-}
-
-func (s refusingSession) Drop(ctx context.Context, e backend.Entry) error {
-	if s.b.times > 0 {
-		s.b.times--
-		return s.b.err
-	}
-	return s.Session.Drop(ctx, e)
+func (b *refusing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	return backend.Intercept(b.Backend, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if c.Kind == backend.CallDrop && b.times > 0 {
+			b.times--
+			return b.err
+		}
+		return next(ctx)
+	}).Open(ctx, o)
 }
 
 // An entry that could not be removed stands as long as anybody uses the session. So each

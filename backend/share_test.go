@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-func open(t *testing.T, b backend.Backend) backend.Session {
+func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
 	s, err := b.Open(t.Context(), backend.OpenOptions{})
 	if err != nil {
@@ -26,7 +26,7 @@ func open(t *testing.T, b backend.Backend) backend.Session {
 	return s
 }
 
-func create(t *testing.T, s backend.Session, key string) backend.Entry {
+func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
 	made, err := s.Commit(t.Context(), nil, backend.Create(key, nil))
 	if err != nil {
@@ -127,28 +127,18 @@ func TestShareClosedHandle(t *testing.T) {
 	})
 }
 
-// late is a backend whose commits are answered when answer is closed, and whose sessions
-// close done when a commit is done in the service.
-type late struct {
-	backend.Backend
-	done, answer chan struct{}
-}
-
-func (b late) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	return lateSession{s, b}, err
-}
-
-type lateSession struct {
-	backend.Session
-	b late
-}
-
-func (s lateSession) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	made, err := s.Session.Commit(ctx, guards, ops...)
-	close(s.b.done)
-	<-s.b.answer
-	return made, err
+// late returns a backend whose commits are answered when answer is closed; done is closed when
+// a commit is done in the service.
+func late(b backend.Backend) (slow backend.Backend, done, answer chan struct{}) {
+	done, answer = make(chan struct{}), make(chan struct{})
+	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		if c.Kind == backend.CallCommit {
+			close(done)
+			<-answer
+		}
+		return err
+	}), done, answer
 }
 
 // A commit that is answered after Close is done, and says so: an error would say that
@@ -156,7 +146,7 @@ func (s lateSession) Commit(ctx context.Context, guards []backend.Guard, ops ...
 func TestShareCommitBesideClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		slow := late{service, make(chan struct{}), make(chan struct{})}
+		slow, done, answer := late(service)
 		shared := backend.Share(slow, 0)
 		a, other := open(t, shared), open(t, service)
 		defer open(t, shared).Close(t.Context()) // so that the session goes on
@@ -165,11 +155,11 @@ func TestShareCommitBesideClose(t *testing.T) {
 			_, err := a.Commit(t.Context(), nil, backend.Put("/for-good", nil, 0), backend.Create("/seat", nil))
 			failed <- err
 		}()
-		<-slow.done
+		<-done
 		if err := a.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
-		close(slow.answer)
+		close(answer)
 		if err := <-failed; err != nil {
 			t.Errorf("Commit: %v", err)
 		}
@@ -189,40 +179,4 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1m0s") || !strings.Contains(err.Error(), "1s") {
 		t.Errorf("Open with another TTL: %v, want an error that names both", err)
 	}
-}
-
-// loose is a backend whose sessions are not comparable.
-type loose struct{ backend.Backend }
-
-func (b loose) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	return looseSession{Session: s}, err
-}
-
-type looseSession struct {
-	backend.Session
-	_ []string
-}
-
-// Sessions need not be comparable.
-func TestShareOfSessionsThatAreNotComparable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := memory.New(memory.Options{})
-		shared := backend.Share(loose{service}, 0)
-		for range 2 {
-			a, b := open(t, shared), open(t, shared)
-			create(t, a, "/a")
-			for _, s := range []backend.Session{a, b} {
-				if service.Stats().Sessions != 1 {
-					t.Errorf("%d sessions in the service while one uses it, want 1", service.Stats().Sessions)
-				}
-				if err := s.Close(t.Context()); err != nil {
-					t.Error(err)
-				}
-			}
-			if n := service.Stats().Sessions; n != 0 || service.Entry("/a").Exists() {
-				t.Errorf("%d sessions in the service after the last Close, want none", n)
-			}
-		}
-	})
 }

@@ -168,13 +168,13 @@ func serviceDown(r *run) {
 	c := r.client()
 	r.nothing("close", r.open(c).Close(r.ctx))
 	r.nothing("stop the service", r.svc.Stop())
-	opening := start(r, "open while the service is down", func(ctx context.Context) (backend.Session, error) {
+	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
 		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.svc.TTL})
 	})
 	_, err := opening.result()
 	r.nothing("start the service", r.svc.Start())
 	r.refused("open while the service was down", err, backend.ErrUnavailable)
-	var s backend.Session
+	var s *backend.Session
 	r.until("the service can be reached again", func() bool {
 		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.svc.TTL})
 		if err != nil && !errors.Is(err, backend.ErrUnavailable) {

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/strategies"
 )
 
@@ -93,14 +93,14 @@ type costElection struct {
 }
 
 type costCandidate struct {
-	meter    *backend.Metered
+	meter    *meter.Backend
 	withdraw context.CancelFunc
 	won      bool
 }
 
 func (e *costElection) join() {
 	ctx, withdraw := context.WithCancel(e.t.Context())
-	c := &costCandidate{meter: backend.Meter(e.service, nil), withdraw: withdraw}
+	c := &costCandidate{meter: meter.New(e.service, nil), withdraw: withdraw}
 	e.all = append(e.all, c)
 	el, err := elector.New(elector.Config{
 		Backend: c.meter, Strategy: e.strategy, Election: "/election", ID: strconv.Itoa(len(e.all)),
@@ -146,7 +146,7 @@ func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) 
 	for range n + 1 {
 		e.join()
 	}
-	var before []backend.Counts
+	var before []meter.Counts
 	for _, c := range e.all {
 		before = append(before, c.meter.Counts())
 	}

@@ -55,7 +55,7 @@ type ElectionConfig struct {
 
 	// Entries reads what the candidates of an election have in the service, in
 	// order of succession, the leader's first. Nil means this library's layout.
-	Entries func(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error)
+	Entries func(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error)
 
 	// Why maps the name of a rule, or of an Ability, to the reason why it isn't
 	// there in this implementation. The suite prints it.
@@ -341,7 +341,7 @@ func (o offer) lacks(t *testing.T, r electionRule) string {
 }
 
 // entriesOf reads an election of this library's layout.
-func entriesOf(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
+func entriesOf(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error) {
 	dir, err := dirOf(ctx, s, election)
 	if err != nil || dir == "" {
 		return nil, err
@@ -364,7 +364,7 @@ func entriesOf(ctx context.Context, s backend.Session, election string) ([]backe
 }
 
 // dirOf returns the directory of an election; "" if it has not been founded.
-func dirOf(ctx context.Context, s backend.Session, election string) (string, error) {
+func dirOf(ctx context.Context, s *backend.Session, election string) (string, error) {
 	e, err := find(ctx, s, election)
 	if err != nil || len(e.Value) == 0 {
 		return "", err

@@ -304,7 +304,7 @@ func (a *arena) entries() []backend.Entry {
 	return readNow(a, "the candidates' entries", a.listed)
 }
 
-func (a *arena) listed(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
+func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
 	return a.cfg.Entries(ctx, s, a.path)
 }
 
@@ -321,7 +321,7 @@ func (a *arena) seat() backend.Entry {
 // get reads one entry as it is now; none has Rev 0.
 func (a *arena) get(key string) backend.Entry {
 	a.t.Helper()
-	return readNow(a, key, func(ctx context.Context, s backend.Session) (backend.Entry, error) {
+	return readNow(a, key, func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 		return find(ctx, s, key)
 	})
 }
@@ -329,7 +329,7 @@ func (a *arena) get(key string) backend.Entry {
 // dir returns the election's directory, in this library's layout.
 func (a *arena) dir() string {
 	a.t.Helper()
-	return readNow(a, "the election's record", func(ctx context.Context, s backend.Session) (string, error) {
+	return readNow(a, "the election's record", func(ctx context.Context, s *backend.Session) (string, error) {
 		return dirOf(ctx, s, a.path)
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/history"
 )
 
@@ -18,8 +18,8 @@ type bid struct {
 	done   chan struct{}
 	term   *elector.Term
 	err    error
-	log    int            // what had been reported before
-	atWin  backend.Counts // when it took up the term
+	log    int          // what had been reported before
+	atWin  meter.Counts // when it took up the term
 }
 
 // campaign starts a Campaign.

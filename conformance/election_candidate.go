@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // A candidate is one elector under test, with all that it reported.
@@ -25,7 +26,7 @@ type candidate struct {
 	log      []report
 	releases []func() // of holds, at the end
 	holds    stops[elector.StageEvent]
-	atWin    backend.Counts // when it took up its last term
+	atWin    meter.Counts // when it took up its last term
 }
 
 // A report is one call of a hook.
@@ -65,7 +66,7 @@ func (a *arena) id(n int) string {
 // standIn makes a candidate in process at.
 func (a *arena) standIn(at *Client, set ...func(*elector.Config)) *candidate {
 	a.t.Helper()
-	c := &candidate{a: a, client: at, tap: &tap{Metered: backend.Meter(at.Backend, nil)}}
+	c := &candidate{a: a, client: at, tap: &tap{Backend: meter.New(at.Backend, nil)}}
 	cfg := elector.Config{
 		Backend:  c.tap,
 		Strategy: a.cfg.Strategy,

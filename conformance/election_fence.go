@@ -187,7 +187,7 @@ func (a *arena) observeAll(s shelf) <-chan shelf {
 }
 
 // getAll reads what stands under the keys now.
-func (a *arena) getAll(session backend.Session, s shelf) (shelf, error) {
+func (a *arena) getAll(session *backend.Session, s shelf) (shelf, error) {
 	ctx, cancel := a.within()
 	defer cancel()
 	now := make(shelf, len(s))

@@ -43,7 +43,7 @@ func fenceGuard(a *arena) {
 			at := backend.Entry{Key: a.own("entry")}
 			write := func(when string, want error) {
 				a.t.Helper()
-				a.operate("commit "+when, func(ctx context.Context, s backend.Session) error {
+				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
 					made, err := s.Commit(ctx, conditions, backend.Put(at.Key, []byte(when), at.Version))
 					if want != nil {
 						a.refused("a commit under the conditions of a term "+when, err, want)

@@ -55,12 +55,12 @@ func fenceRace(a *arena) {
 func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 	a.t.Helper()
 	// A member that is behind the others does not know it.
-	seat := readNow(a, "the leader's entry", func(ctx context.Context, s backend.Session) (backend.Entry, error) {
+	seat := readNow(a, "the leader's entry", func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 		return s.Get(ctx, seatOf(a, t).Key)
 	})
 	a.hist.note("operator deletes %s", seat.Key)
 	defer a.hist.During(history.Force, "operator deletes "+seat.Key)()
-	a.operate("delete "+seat.Key, func(ctx context.Context, s backend.Session) error {
+	a.operate("delete "+seat.Key, func(ctx context.Context, s *backend.Session) error {
 		made, err := s.Commit(ctx, nil, backend.Delete(seat), backend.Put(a.own("mark"), nil, 0))
 		if err == nil {
 			mark = made[1]

@@ -161,7 +161,7 @@ func (a *arena) isNot(what string, err error, none ...error) {
 func (a *arena) untouched(want ...backend.Entry) shelf {
 	a.t.Helper()
 	now := slices.Clone(want)
-	a.operate("write over what has to be as it was", func(ctx context.Context, s backend.Session) error {
+	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
 		ops := make([]backend.Op, len(want))
 		for i, e := range want {
 			ops[i] = backend.Put(e.Key, e.Value, e.Version)
@@ -189,13 +189,13 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 // present reads what stands under the keys after all that has been written before.
 func (a *arena) present(s ...backend.Entry) shelf {
 	a.t.Helper()
-	return readNow(a, "what stands there", func(ctx context.Context, o backend.Session) (shelf, error) {
+	return readNow(a, "what stands there", func(ctx context.Context, o *backend.Session) (shelf, error) {
 		return a.getAll(o, s)
 	})
 }
 
 // operate has the operator do something in its session.
-func (a *arena) operate(what string, do func(ctx context.Context, s backend.Session) error) {
+func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
 	a.t.Helper()
 	ctx, cancel := a.within()
 	defer cancel()

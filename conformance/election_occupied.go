@@ -14,7 +14,7 @@ import (
 // where no candidate of this library's has one.
 func (a *arena) stranger() (e backend.Entry) {
 	a.t.Helper()
-	a.operate("make a stranger", func(ctx context.Context, s backend.Session) error {
+	a.operate("make a stranger", func(ctx context.Context, s *backend.Session) error {
 		made, err := s.Commit(ctx, nil, backend.Enqueue(a.path, []byte("stranger")))
 		if err == nil {
 			e = made[0]
@@ -26,7 +26,7 @@ func (a *arena) stranger() (e backend.Entry) {
 
 func (a *arena) goes(stranger backend.Entry) {
 	a.t.Helper()
-	a.operate("drop a stranger", func(ctx context.Context, s backend.Session) error { return s.Drop(ctx, stranger) })
+	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Drop(ctx, stranger) })
 }
 
 // seesIt waits until the candidate, which may be a little behind, sees an entry.

@@ -13,12 +13,12 @@ import (
 // removes what it is told to.
 type operator struct {
 	a        *arena
-	session  backend.Session
+	session  *backend.Session
 	sessions int // how many there have been
 }
 
 // look returns a session that lives.
-func (o *operator) look() backend.Session {
+func (o *operator) look() *backend.Session {
 	a := o.a
 	if o.session != nil && o.session.State() != backend.Lost {
 		return o.session
@@ -41,7 +41,7 @@ func (o *operator) look() backend.Session {
 	return o.session
 }
 
-func (o *operator) shut(s backend.Session) {
+func (o *operator) shut(s *backend.Session) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_ = s.Close(ctx) // only the electors are under test
@@ -54,7 +54,7 @@ func (o *operator) close() {
 }
 
 // find is Get, but what is not there has Rev 0.
-func find(ctx context.Context, s backend.Session, key string) (backend.Entry, error) {
+func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return backend.Entry{Key: key}, nil
@@ -63,7 +63,7 @@ func find(ctx context.Context, s backend.Session, key string) (backend.Entry, er
 }
 
 // read retries a read of the operator's whose session was lost meanwhile.
-func read[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
+func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	a.t.Helper()
 	var out T
 	a.until(what+" can be read", func() bool {
@@ -81,9 +81,9 @@ func read[T any](a *arena, what string, get func(ctx context.Context, s backend.
 
 // readNow reads what there is now: no member is behind for a session that has just
 // written.
-func readNow[T any](a *arena, what string, get func(ctx context.Context, s backend.Session) (T, error)) T {
+func readNow[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	a.t.Helper()
-	return read(a, what, func(ctx context.Context, s backend.Session) (out T, err error) {
+	return read(a, what, func(ctx context.Context, s *backend.Session) (out T, err error) {
 		// No other session writes there, not even one before that was lost.
 		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))
 		if err == nil {

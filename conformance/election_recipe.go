@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 var recipeRules = []electionRule{
@@ -64,13 +64,13 @@ func recipeOneWakeUp(a *arena) {
 		_, b := a.queue()
 		bids = append(bids, b)
 	}
-	before := map[*bid]backend.Counts{}
+	before := map[*bid]meter.Counts{}
 	for i := range bids {
 		a.settle()
 		for _, b := range bids {
 			before[b] = b.c.tap.Counts()
 		}
-		since := func(b *bid) backend.Counts { return b.c.tap.Counts().Sub(before[b]) }
+		since := func(b *bid) meter.Counts { return b.c.tap.Counts().Sub(before[b]) }
 		a.resign(t)
 		winner := bids[i]
 		t = winner.wins()
@@ -85,9 +85,9 @@ func recipeOneWakeUp(a *arena) {
 		for k, b := range bids[i+1:] {
 			now := since(b)
 			now.Sent, now.Received = 0, 0
-			want := backend.Counts{}
+			want := meter.Counts{}
 			if k == 0 { // the watch has told of the mark, and is set again
-				want = backend.Counts{WakeUps: 1, Waits: 1, Watches: 1}
+				want = meter.Counts{WakeUps: 1, Waits: 1, Watches: 1}
 			}
 			if now != want {
 				a.failf("%s, number %d behind the new leader, made calls %+v, want %+v", b.c.id, k+1, now, want)
@@ -160,7 +160,7 @@ func recipeHerd(a *arena) {
 	}
 	for len(bids) > 1 {
 		a.settle()
-		before := map[*bid]backend.Counts{}
+		before := map[*bid]meter.Counts{}
 		for _, b := range bids {
 			before[b] = b.c.tap.Counts()
 			most[b]++

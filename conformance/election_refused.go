@@ -10,47 +10,22 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// refusing is a backend that at times refuses to remove entries, as a service does when
-// rights are withdrawn.
-type refusing struct {
-	backend.Backend
-	refuses atomic.Bool
-}
-
-func (b *refusing) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return refusingSession{s, b}, nil
-}
-
-type refusingSession struct {
-	backend.Session
-	b *refusing
-}
-
-// Unwrap is for functions of the backend's package that take a session.
-func (s refusingSession) Unwrap() backend.Session { return s.Session }
-
-func (s refusingSession) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	if s.b.refuses.Load() && slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == backend.OpDelete }) {
-		return nil, fmt.Errorf("no right to remove %s: %w", ops[0].Key, backend.ErrDenied)
-	}
-	return s.Session.Commit(ctx, guards, ops...)
-}
-
-func (s refusingSession) Drop(ctx context.Context, e backend.Entry) error {
-	if s.b.refuses.Load() {
-		return fmt.Errorf("no right to remove %s: %w", e.Key, backend.ErrDenied)
-	}
-	return s.Session.Drop(ctx, e)
+// refusing returns a backend that refuses to remove entries while refuses is true, as a service
+// does when rights are withdrawn.
+func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
+	removes := func(op backend.Op) bool { return op.Kind == backend.OpDelete }
+	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if refuses.Load() && (c.Kind == backend.CallDrop || slices.ContainsFunc(c.Ops, removes)) {
+			return fmt.Errorf("no right to remove %s: %w", c.Key, backend.ErrDenied)
+		}
+		return next(ctx)
+	})
 }
 
 func sharingRefused(a *arena) {
 	client := *a.svc.Client(a.t)
-	rights := &refusing{Backend: client.Backend}
-	client.Backend = backend.Share(rights, a.svc.TTL)
+	var refuses atomic.Bool
+	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.svc.TTL)
 	ctx, cancel := a.within()
 	user, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.svc.TTL})
 	cancel()
@@ -66,7 +41,7 @@ func sharingRefused(a *arena) {
 	var seat backend.Entry
 	withdraw := func() {
 		seat = a.seat()
-		rights.refuses.Store(true)
+		refuses.Store(true)
 	}
 	stands := func(what string, do func(context.Context) error) {
 		a.t.Helper()
@@ -86,7 +61,7 @@ func sharingRefused(a *arena) {
 	a.ends(t, elector.ErrResigned)
 	c.campaign().fails(backend.ErrDenied, backend.ErrStanding)
 	stands("Resign after a new Campaign", t.Resign)
-	rights.refuses.Store(false)
+	refuses.Store(false)
 	own := c.campaign() // which first removes what stands
 	a.until("the seat goes to one of the two", func() bool { return own.returned() || rival.returned() })
 	if rival.returned() {
@@ -108,7 +83,7 @@ func sharingRefused(a *arena) {
 	}
 	stands("Close", c.real.Close)
 	a.ends(t, elector.ErrClosed)
-	rights.refuses.Store(false)
+	refuses.Store(false)
 	a.close(c)
 	if user.State() != backend.Live {
 		a.failf("the session that others use is %v", user.State())

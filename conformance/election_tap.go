@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // A tap stands between an elector and its backend, which counts what passes.
 type tap struct {
-	*backend.Metered
+	*meter.Backend
 
 	mu       sync.Mutex
-	sessions []backend.Session
+	sessions []*backend.Session
 	waits    int           // that are under way, for something known
 	deaf     chan struct{} // while not nil: nothing is heard of a session's state
 	frozen   bool          // nor of any entry, and the window does not end
@@ -22,8 +23,8 @@ type tap struct {
 	stalls   stops[passing]
 }
 
-func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := t.Metered.Open(ctx, o)
+func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := t.Backend.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -31,11 +32,12 @@ func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session,
 	defer t.mu.Unlock()
 	t.sessions = append(t.sessions, s)
 	closed, ended := context.WithCancel(context.Background())
-	return tapped{s, t, closed, ended}, nil
+	life := tapped{s, t, closed, ended}
+	return s.Around(backend.Layer{Life: life, Call: life.call}), nil
 }
 
 // session returns the session that was opened last.
-func (t *tap) session() backend.Session {
+func (t *tap) session() *backend.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.sessions) == 0 {
@@ -67,45 +69,37 @@ func (t *tap) wait() (done func()) {
 	return func() { add(-1) }
 }
 
+// tapped is the layer around a session, and its Life.
 type tapped struct {
-	backend.Session
+	*backend.Session
 	t      *tap
 	closed context.Context // ends with Close: that, the elector knows of itself
 	ended  context.CancelFunc
 }
 
-func (s tapped) Close(ctx context.Context) error {
-	s.ended()
-	return s.Session.Close(ctx)
-}
-
-func (s tapped) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	defer s.t.wait()()
-	return s.Session.AwaitList(ctx, known)
-}
-
-func (s tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	if !slices.ContainsFunc(known, backend.Entry.IsUnknown) {
-		s.t.stalls.pass(passing{await: true})
+func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+	if c.Waits() {
+		if c.Kind == backend.CallAwait {
+			s.t.stalls.pass(passing{await: true})
+		}
 		defer s.t.wait()()
 	}
-	now, err := s.Session.Await(ctx, known...)
-	if (err != nil || s.t.isFrozen()) && !s.hears(ctx) {
-		return nil, ctx.Err()
+	switch c.Kind {
+	case backend.CallClose:
+		s.ended()
+	case backend.CallGet:
+		s.t.stalls.pass(passing{read: c.Key})
+	case backend.CallCommit:
+		s.t.stalls.pass(passing{ops: c.Ops})
+		defer s.t.stalls.pass(passing{ops: c.Ops, answer: true})
+	case backend.CallAwait:
+		err := next(ctx)
+		if (err != nil || s.t.isFrozen()) && !s.hears(ctx) {
+			return ctx.Err()
+		}
+		return err
 	}
-	return now, err
-}
-
-func (s tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
-	s.t.stalls.pass(passing{read: key})
-	return s.Session.Get(ctx, key)
-}
-
-func (s tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	s.t.stalls.pass(passing{ops: ops})
-	out, err := s.Session.Commit(ctx, guards, ops...)
-	s.t.stalls.pass(passing{ops: ops, answer: true})
-	return out, err
+	return next(ctx)
 }
 
 // deafen keeps from the elector what becomes of its sessions, until hear.

@@ -149,7 +149,7 @@ func (t *task[T]) blocked(why string) {
 
 // A sess is a session whose calls have to succeed.
 type sess struct {
-	backend.Session
+	*backend.Session
 	r *run
 }
 

@@ -33,7 +33,7 @@ type spoilt struct {
 	opened func()
 }
 
-func (b spoilt) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b spoilt) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := b.Backend.Open(ctx, o)
 	b.opened()
 	return s, err
@@ -201,9 +201,9 @@ func TestStandsStill(t *testing.T) {
 // A wrong session is one of a real server with a window that counts from the answers, and of whose
 // commits some are done after its end.
 type wrongSession struct {
-	backend.Session
-	first time.Time       // its deadline when it was opened
-	after backend.Session // does what this one has not
+	*backend.Session
+	first time.Time        // its deadline when it was opened
+	after *backend.Session // does what this one has not
 }
 
 func (s wrongSession) Deadline() time.Time {
@@ -228,13 +228,13 @@ type wrongBackend struct {
 	other backend.Backend // with links of its own
 }
 
-func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := b.Backend.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	after, err := b.other.Open(ctx, o)
-	return wrongSession{s, s.Deadline(), after}, err
+	return backend.NewSession(wrongSession{s, s.Deadline(), after}), err
 }
 
 // What no mutant on memory breaks, as its messages do not linger, a backend on a server does.

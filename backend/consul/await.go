@@ -8,7 +8,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Await implements backend.Session. Each key has a blocking query, which needs a
+// Await implements backend.Driver. Each key has a blocking query, which needs a
 // connection for as long as it waits. With several keys, what there is of all of them is
 // read once more when one has changed, as one snapshot: that is rule 4.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
@@ -165,7 +165,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 	}
 }
 
-// AwaitList implements backend.Session.
+// AwaitList implements backend.Driver.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	if err := backend.CheckKey(known.Dir); err != nil {
 		return backend.Listing{}, opError("await list", known.Dir, err)

@@ -27,8 +27,8 @@ import (
 // says that a guard does not hold, or that the entry was written to meanwhile: ask again,
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
-func Checks(ctx context.Context, s backend.Session, guards ...backend.Guard) (api.TxnOps, error) {
-	own := unwrap(s)
+func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) (api.TxnOps, error) {
+	own := ours(s)
 	if own == nil {
 		return nil, fmt.Errorf("consul: checks: the session is not of this package: it is a %T", s)
 	}

@@ -31,7 +31,7 @@ type sent struct {
 	t *slot
 }
 
-// Commit implements backend.Session.
+// Commit implements backend.Driver.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops}
 	label, err := c.check()
@@ -328,7 +328,7 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// Drop implements backend.Session.
+// Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := backend.CheckKey(e.Key); err != nil {
 		return opError("drop", e.Key, err)

@@ -14,7 +14,7 @@ import (
 
 var (
 	_ backend.Backend = (*Backend)(nil)
-	_ backend.Session = (*session)(nil)
+	_ backend.Driver  = (*session)(nil)
 )
 
 // What Consul's servers take for a session's TTL (session_ttl_min is 10 s by
@@ -108,22 +108,17 @@ func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
 }
 
-// unwrap returns the session of this package that is in s, or nil.
-func unwrap(s backend.Session) *session {
-	for {
-		switch t := s.(type) {
-		case *session:
-			return t
-		case interface{ Unwrap() backend.Session }:
-			s = t.Unwrap()
-		default:
-			return nil
-		}
+// ours returns the session of this package that is in s, or nil.
+func ours(s *backend.Session) *session {
+	if s == nil {
+		return nil
 	}
+	own, _ := s.Driver().(*session)
+	return own
 }
 
 // Open implements backend.Backend.
-func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	limits := b.Limits()
 	ttl := o.TTL
 	if ttl == 0 {
@@ -139,7 +134,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	if err != nil {
 		return nil, fmt.Errorf("consul: open: %w", err)
 	}
-	return s, nil
+	return backend.NewSession(s), nil
 }
 
 // open tries again for a while if the token is refused: see errors.go.

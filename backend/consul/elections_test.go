@@ -218,7 +218,7 @@ func TestChecksErrors(t *testing.T) {
 	double, err := memory.New(memory.Options{}).Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
-	for _, foreign := range []backend.Session{double, nil} {
+	for _, foreign := range []*backend.Session{double, nil} {
 		_, err = consul.Checks(f.ctx, foreign, backend.Held(e))
 		require.ErrorContains(t, err, "not of this package")
 	}
@@ -250,10 +250,10 @@ func TestChecks(t *testing.T) {
 		require.NoError(t, err)
 		return ok
 	}
-	for name, create := range map[string]func(s backend.Session) backend.Entry{
+	for name, create := range map[string]func(s *backend.Session) backend.Entry{
 		"enqueued":   f.enqueue,
-		"exclusive":  func(s backend.Session) backend.Entry { return f.commit(s, backend.Create(f.dir+"/seat", nil))[0] },
-		"persistent": func(s backend.Session) backend.Entry { return f.commit(s, backend.Put(f.dir+"/p", nil, 0))[0] },
+		"exclusive":  func(s *backend.Session) backend.Entry { return f.commit(s, backend.Create(f.dir+"/seat", nil))[0] },
+		"persistent": func(s *backend.Session) backend.Entry { return f.commit(s, backend.Put(f.dir+"/p", nil, 0))[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := create(f.s)

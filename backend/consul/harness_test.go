@@ -28,7 +28,7 @@ type fixture struct {
 	*consultest.Process
 	t   *testing.T
 	ctx context.Context
-	s   backend.Session
+	s   *backend.Session
 	dir string
 }
 
@@ -66,7 +66,7 @@ func (f *fixture) another() *fixture {
 	return o
 }
 
-func (f *fixture) open() backend.Session {
+func (f *fixture) open() *backend.Session {
 	f.t.Helper()
 	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(f.t, err)
@@ -78,14 +78,14 @@ func (f *fixture) open() backend.Session {
 	return s
 }
 
-func (f *fixture) commit(s backend.Session, ops ...backend.Op) []backend.Entry {
+func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
 	made, err := s.Commit(f.ctx, nil, ops...)
 	require.NoError(f.t, err)
 	return made
 }
 
-func (f *fixture) enqueue(s backend.Session) backend.Entry {
+func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 	f.t.Helper()
 	return f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
 }

@@ -16,7 +16,7 @@ const (
 	readBack = 3
 )
 
-// Predecessor implements backend.Session. It lists the directory the first time, and
+// Predecessor implements backend.Driver. It lists the directory the first time, and
 // then goes back through the keys that it remembers, none of which can ever come anew:
 // one request, or none where an Await has just shown that e stands and all of them are
 // gone, at one moment.

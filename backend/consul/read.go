@@ -94,7 +94,7 @@ func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names [
 	return names, meta.LastIndex, nil
 }
 
-// Get implements backend.Session.
+// Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, opError("get", key, err)
@@ -211,7 +211,7 @@ func refusal(e *api.TxnError) error {
 	return err
 }
 
-// List implements backend.Session. The values of all that is below the directory come
+// List implements backend.Driver. The values of all that is below the directory come
 // with it.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	if err := backend.CheckKey(dir); err != nil {

@@ -205,7 +205,7 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 // client is a session beside that of the candidates.
-func (f *fixture) client(t *testing.T) backend.Session {
+func (f *fixture) client(t *testing.T) *backend.Session {
 	t.Helper()
 	if f.s == nil {
 		f.s = processOn(t, consultest.Options{}, f.Servers[0]).open()

@@ -38,7 +38,7 @@ func TestReleasedFromTheQueue(t *testing.T) {
 	now, err = receive(o, theirs)
 	require.NoError(t, err)
 	assert.False(t, now[0].Exists())
-	for _, s := range []backend.Session{f.s, o.s, f.another().s} {
+	for _, s := range []*backend.Session{f.s, o.s, f.another().s} {
 		p, err = s.Predecessor(f.ctx, me)
 		require.NoError(t, err)
 		assert.False(t, p.Exists())

@@ -82,23 +82,23 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	return s
 }
 
-// ID implements backend.Session: Consul's name of the session.
+// ID implements backend.Driver: Consul's name of the session.
 func (s *session) ID() string { return s.id }
 
-// TTL implements backend.Session.
+// TTL implements backend.Driver.
 func (s *session) TTL() time.Duration { return s.lease.ttl }
 
-// Deadline implements backend.Session.
+// Deadline implements backend.Driver.
 func (s *session) Deadline() time.Time { return s.window.Deadline() }
 
-// State implements backend.Session.
+// State implements backend.Driver.
 func (s *session) State() backend.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// AwaitState implements backend.Session.
+// AwaitState implements backend.Driver.
 func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
 	for {
 		s.mu.Lock()
@@ -242,7 +242,7 @@ func (s *session) destroy(ctx context.Context) error {
 	}
 }
 
-// Close implements backend.Session. It tries for a few seconds to end the session at
+// Close implements backend.Driver. It tries for a few seconds to end the session at
 // the servers. Where they cannot be reached, or refuse, the error says that the entries
 // live on until the session times out.
 func (s *session) Close(ctx context.Context) error {

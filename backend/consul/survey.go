@@ -13,7 +13,7 @@ import (
 // maxLooks is how many keys Survey looks at.
 const maxLooks = 100
 
-// Survey implements backend.Session. The entry and the names under it are two requests at
+// Survey implements backend.Driver. The entry and the names under it are two requests at
 // the same time. A third one follows if there are others than the known one. What has keys
 // below it, too, is a directory and not looked at.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Await implements backend.Session. Where all keys have the same parent, one watch
+// Await implements backend.Driver. Where all keys have the same parent, one watch
 // covers them, and what it tells is returned without any read; it holds no goroutine
 // of its own then, and costs nothing while an earlier call's watch tells what is asked for.
 // Keys in different directories take a read after each change.
@@ -244,7 +244,7 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 	return seen, differs
 }
 
-// AwaitList implements backend.Session. Each caller has a watch of its own, from the
+// AwaitList implements backend.Driver. Each caller has a watch of its own, from the
 // revision of the listing that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	if err := backend.CheckKey(known.Dir); err != nil {

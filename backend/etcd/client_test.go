@@ -27,7 +27,7 @@ import (
 // asking is a user's log handler that asks the session.
 type asking struct {
 	slog.Handler
-	s *atomic.Pointer[backend.Session]
+	s *atomic.Pointer[*backend.Session]
 }
 
 func (h asking) Enabled(context.Context, slog.Level) bool { return true }
@@ -42,7 +42,7 @@ func (h asking) Handle(context.Context, slog.Record) error {
 // The user's logger is not called under a lock.
 func TestLoggerMayAskTheSession(t *testing.T) {
 	f := setUp(t, 6*time.Second)
-	var logged atomic.Pointer[backend.Session]
+	var logged atomic.Pointer[*backend.Session]
 	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(asking{slog.DiscardHandler, &logged})})
 	require.NoError(t, err)
 	s, err := b.Open(f.ctx, backend.OpenOptions{})

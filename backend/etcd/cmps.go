@@ -22,8 +22,8 @@ import (
 // The session must be of this package (one behind backend.Share is). Cmps takes no
 // round trip and does not block. The conditions stay right for as long as they are kept;
 // ErrGuard says that one of them can never hold.
-func Cmps(ctx context.Context, s backend.Session, guards ...backend.Guard) ([]clientv3.Cmp, error) {
-	own := unwrap(s)
+func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]clientv3.Cmp, error) {
+	own := ours(s)
 	if own == nil {
 		return nil, fmt.Errorf("etcd: cmps: the session is not of this package: it is a %T", s)
 	}

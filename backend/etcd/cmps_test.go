@@ -96,10 +96,10 @@ func TestCmps(t *testing.T) {
 		return answer.Succeeded
 	}
 	f.enqueue(other.s) // so that the next stands in a queue
-	for name, make := range map[string]func(by backend.Session) backend.Entry{
-		"enqueued":   func(by backend.Session) backend.Entry { return f.commit(by, backend.Enqueue(f.dir, nil))[0] },
-		"exclusive":  func(by backend.Session) backend.Entry { return f.commit(by, backend.Create(f.dir+"/seat", nil))[0] },
-		"persistent": func(by backend.Session) backend.Entry { return f.commit(by, backend.Put(f.dir+"/p", nil, 0))[0] },
+	for name, make := range map[string]func(by *backend.Session) backend.Entry{
+		"enqueued":   func(by *backend.Session) backend.Entry { return f.commit(by, backend.Enqueue(f.dir, nil))[0] },
+		"exclusive":  func(by *backend.Session) backend.Entry { return f.commit(by, backend.Create(f.dir+"/seat", nil))[0] },
+		"persistent": func(by *backend.Session) backend.Entry { return f.commit(by, backend.Put(f.dir+"/p", nil, 0))[0] },
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
@@ -129,7 +129,7 @@ func TestCmpsErrors(t *testing.T) {
 	double, err := memory.New(memory.Options{}).Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
-	for _, foreign := range []backend.Session{double, nil} {
+	for _, foreign := range []*backend.Session{double, nil} {
 		_, err = etcd.Cmps(f.ctx, foreign, backend.Held(e))
 		require.ErrorContains(t, err, "not of this package")
 	}

@@ -34,7 +34,7 @@ type commit struct {
 	pause    *pause        // before the next one
 }
 
-// Commit implements backend.Session: one transaction, in one round trip; two where a
+// Commit implements backend.Driver: one transaction, in one round trip; two where a
 // Put finds ancestors missing, or an Enqueue others before it. See compile for what
 // is in it and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
@@ -253,7 +253,7 @@ func (c *commit) abandon(err error) error {
 	return backend.Indeterminate(err)
 }
 
-// Drop implements backend.Session.
+// Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := backend.CheckKey(e.Key); err != nil {
 		return opError("drop", e.Key, err)

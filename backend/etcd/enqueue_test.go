@@ -56,7 +56,7 @@ func TestSecondStepLost(t *testing.T) {
 			lose()
 			second := f.enqueue(f.s)
 			third := f.enqueue(other.s)
-			for _, s := range []backend.Session{f.s, other.s} {
+			for _, s := range []*backend.Session{f.s, other.s} {
 				l, err := s.List(f.ctx, f.dir)
 				require.NoError(t, err)
 				require.Equal(t, []string{first.Key, second.Key, third.Key}, l.Keys)

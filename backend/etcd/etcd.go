@@ -30,7 +30,7 @@ const (
 
 var (
 	_ backend.Backend = (*Backend)(nil)
-	_ backend.Session = (*session)(nil)
+	_ backend.Driver  = (*session)(nil)
 )
 
 // Config says what a Backend does. Its zero value is ready.
@@ -129,7 +129,7 @@ func (b *Backend) Limits() backend.Limits {
 // Open implements backend.Backend. Servers that do not answer within the timeout
 // asked for are ErrUnavailable. The error names the endpoints, and why the last connection
 // failed; to find that out takes a tenth of a second more at most.
-func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	ttl := o.TTL
 	if ttl == 0 {
 		ttl = b.cfg.SessionTimeout
@@ -155,7 +155,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		}
 		switch {
 		case err == nil:
-			return b.start(lease, sent), nil
+			return backend.NewSession(b.start(lease, sent)), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
 		case errors.Is(err, context.DeadlineExceeded):
@@ -205,17 +205,11 @@ func (b *Backend) unanswered() string {
 // connectionFailed is what gRPC says before the reason.
 const connectionFailed = `connection error: desc = "`
 
-// unwrap returns the session behind the handles of backend.Share, or nil if it is not
-// of this package.
-func unwrap(s backend.Session) *session {
-	for {
-		switch t := s.(type) {
-		case *session:
-			return t
-		case interface{ Unwrap() backend.Session }:
-			s = t.Unwrap()
-		default:
-			return nil
-		}
+// ours returns the session of this package that is in s, or nil.
+func ours(s *backend.Session) *session {
+	if s == nil {
+		return nil
 	}
+	own, _ := s.Driver().(*session)
+	return own
 }

@@ -240,7 +240,7 @@ func TestCloseWithAPausedMember(t *testing.T) {
 	leader, err := servers.WaitLeader(20 * time.Second)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
-	sessions := []backend.Session{f.s}
+	sessions := []*backend.Session{f.s}
 	for range 5 {
 		sessions = append(sessions, f.open(clusterTTL))
 	}

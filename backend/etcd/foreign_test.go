@@ -69,7 +69,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 		}
 		second := f.enqueue(f.s)
 		third := f.enqueue(other.s)
-		for _, s := range []backend.Session{f.s, other.s} {
+		for _, s := range []*backend.Session{f.s, other.s} {
 			l, err := s.List(f.ctx, f.dir)
 			require.NoError(t, err)
 			assert.Equal(t, []string{first.Key, second.Key, third.Key}, l.Keys, how)

@@ -35,7 +35,7 @@ type fixture struct {
 	*etcdtest.Process
 	t   *testing.T
 	ctx context.Context
-	s   backend.Session
+	s   *backend.Session
 	dir string
 }
 
@@ -69,7 +69,7 @@ func (f *fixture) another(ttl time.Duration) *fixture {
 	return o
 }
 
-func (f *fixture) open(ttl time.Duration) backend.Session {
+func (f *fixture) open(ttl time.Duration) *backend.Session {
 	f.t.Helper()
 	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{TTL: ttl})
 	require.NoError(f.t, err)
@@ -81,20 +81,20 @@ func (f *fixture) open(ttl time.Duration) backend.Session {
 	return s
 }
 
-func (f *fixture) commit(s backend.Session, ops ...backend.Op) []backend.Entry {
+func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
 	made, err := s.Commit(f.ctx, nil, ops...)
 	require.NoError(f.t, err)
 	return made
 }
 
-func (f *fixture) enqueue(s backend.Session) backend.Entry {
+func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 	f.t.Helper()
 	return f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
 }
 
 // awaits starts an Await.
-func (f *fixture) awaits(s backend.Session, known ...backend.Entry) <-chan result[[]backend.Entry] {
+func (f *fixture) awaits(s *backend.Session, known ...backend.Entry) <-chan result[[]backend.Entry] {
 	return later(func() ([]backend.Entry, error) { return s.Await(f.ctx, known...) })
 }
 

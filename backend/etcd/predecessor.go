@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Predecessor implements backend.Session. It takes no round trip right after
+// Predecessor implements backend.Driver. It takes no round trip right after
 // Enqueue, which has looked already, and one later.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if err := backend.CheckKey(e.Key); err != nil {

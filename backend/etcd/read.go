@@ -127,7 +127,7 @@ func one(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 	return kvs[0]
 }
 
-// Get implements backend.Session.
+// Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, opError("get", key, err)
@@ -151,7 +151,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, nil
 }
 
-// List implements backend.Session.
+// List implements backend.Driver.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, opError("list", dir, err)

@@ -92,23 +92,23 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	return s
 }
 
-// ID implements backend.Session: the lease's ID in hex, as etcdctl has it.
+// ID implements backend.Driver: the lease's ID in hex, as etcdctl has it.
 func (s *session) ID() string { return s.id }
 
-// TTL implements backend.Session.
+// TTL implements backend.Driver.
 func (s *session) TTL() time.Duration { return s.ttl }
 
-// Deadline implements backend.Session.
+// Deadline implements backend.Driver.
 func (s *session) Deadline() time.Time { return s.window.Deadline() }
 
-// State implements backend.Session.
+// State implements backend.Driver.
 func (s *session) State() backend.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// AwaitState implements backend.Session.
+// AwaitState implements backend.Driver.
 func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
 	for {
 		s.mu.Lock()
@@ -304,7 +304,7 @@ func (s *session) revoke(ctx context.Context, times int) bool {
 	return true
 }
 
-// Close implements backend.Session. Where the server cannot be reached within three
+// Close implements backend.Driver. Where the server cannot be reached within three
 // seconds, the entries live on until the lease expires, and the error says so.
 func (s *session) Close(ctx context.Context) error {
 	s.lose(errClosed)

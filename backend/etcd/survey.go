@@ -19,7 +19,7 @@ const (
 	maxPages = 10
 )
 
-// Survey implements backend.Session. It is one request, unless there are more than a
+// Survey implements backend.Driver. It is one request, unless there are more than a
 // hundred keys below key, or others directly under it than the known one. Of what is
 // further below, a page passes over one directory at least.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {

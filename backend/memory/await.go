@@ -66,7 +66,7 @@ func wake(head *watch) {
 	}
 }
 
-// Await implements backend.Session. What it returns is the state at one instant.
+// Await implements backend.Driver. What it returns is the state at one instant.
 func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	key := ""
 	for _, e := range known {
@@ -124,7 +124,7 @@ func (n *session) compare(known []backend.Entry) []backend.Entry {
 	return nil
 }
 
-// AwaitList implements backend.Session.
+// AwaitList implements backend.Driver.
 func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	dir := known.Dir
 	if err := backend.CheckKey(dir); err != nil {

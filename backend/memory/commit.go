@@ -29,7 +29,7 @@ type doubt struct {
 	ops []backend.Op
 }
 
-// Commit implements backend.Session. While the session is suspended it is not sent.
+// Commit implements backend.Driver. While the session is suspended it is not sent.
 func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	for _, g := range guards {
 		if err := backend.CheckKey(g.Entry.Key); err != nil {
@@ -217,7 +217,7 @@ func (n *session) tidy(req *request, ops []backend.Op) {
 // errNotOurs refuses a Drop of what this session does not own.
 var errNotOurs = errors.New("entry belongs to another session, or to none")
 
-// Drop implements backend.Session.
+// Drop implements backend.Driver.
 func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := backend.CheckKey(e.Key); err != nil {
 		return wrap("drop", "", err)

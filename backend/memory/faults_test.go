@@ -19,10 +19,10 @@ func open(t *testing.T, c *Client) *session {
 	t.Helper()
 	s, err := c.Open(t.Context(), backend.OpenOptions{TTL: 9 * time.Second})
 	require.NoError(t, err)
-	return s.(*session)
+	return s.Driver().(*session)
 }
 
-func create(t *testing.T, s backend.Session, key string) backend.Entry {
+func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	t.Helper()
 	out, err := s.Commit(t.Context(), nil, backend.Create(key, []byte("x")))
 	require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 var (
 	_ backend.Backend = (*Service)(nil)
 	_ backend.Backend = (*Client)(nil)
-	_ backend.Session = (*session)(nil)
+	_ backend.Driver  = (*session)(nil)
 )
 
 // Options tune a Service. The zero value is good.

@@ -8,7 +8,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Get implements backend.Session.
+// Get implements backend.Driver.
 func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, wrap("get", "", err)
@@ -26,7 +26,7 @@ func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return e, nil
 }
 
-// Survey implements backend.Session.
+// Survey implements backend.Driver.
 func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) string) (backend.Entry, []string, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, nil, wrap("read", "", err)
@@ -61,7 +61,7 @@ func (t *tree) strangers(key string) (keys []string) {
 	return keys
 }
 
-// List implements backend.Session.
+// List implements backend.Driver.
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, wrap("list", "", err)
@@ -109,7 +109,7 @@ func (t *tree) list(dir string) backend.Listing {
 	return l
 }
 
-// Predecessor implements backend.Session. It takes constant time for an enqueued
+// Predecessor implements backend.Driver. It takes constant time for an enqueued
 // entry.
 func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if err := backend.CheckKey(e.Key); err != nil {

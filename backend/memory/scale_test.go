@@ -16,7 +16,7 @@ import (
 
 // queue enrols n sessions of c in /d, and has each but the first wait for its own
 // entry and the one before, on a goroutine of its caller's.
-func queue(tb testing.TB, svc *Service, n int) (sessions []backend.Session, entries []backend.Entry, woken <-chan int, wait func()) {
+func queue(tb testing.TB, svc *Service, n int) (sessions []*backend.Session, entries []backend.Entry, woken <-chan int, wait func()) {
 	ctx := context.Background()
 	require.NoError(tb, svc.Put("/d", nil))
 	c := svc.Client("a")

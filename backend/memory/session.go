@@ -53,7 +53,7 @@ const (
 
 // Open implements backend.Backend. It blocks only while its message is under way: a service
 // that is stopped and a process that is suspended get ErrUnavailable.
-func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s := c.svc
 	s.step(Step{Client: c.name, Kind: StepOpen})
 	err := ctx.Err()
@@ -93,7 +93,7 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 	})
 	s.mu.Unlock()
 	if granted.comes(ctx, nil) {
-		return n, nil
+		return backend.NewSession(n), nil
 	}
 	err = cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	s.mu.Lock()
@@ -107,17 +107,17 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 }
 
 // Open implements backend.Backend.
-func (s *Service) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (s *Service) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return s.self.Open(ctx, o)
 }
 
-// ID implements backend.Session.
+// ID implements backend.Driver.
 func (n *session) ID() string { return n.id }
 
-// TTL implements backend.Session.
+// TTL implements backend.Driver.
 func (n *session) TTL() time.Duration { return n.ttl }
 
-// Deadline implements backend.Session.
+// Deadline implements backend.Driver.
 func (n *session) Deadline() time.Time {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
@@ -136,7 +136,7 @@ func (n *session) lastBeat(now time.Time) time.Time {
 	return n.beat.Add(now.Sub(n.beat) / every * every)
 }
 
-// State implements backend.Session.
+// State implements backend.Driver.
 func (n *session) State() backend.State {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
@@ -164,7 +164,7 @@ func (n *session) now() backend.State {
 	return n.state
 }
 
-// AwaitState implements backend.Session.
+// AwaitState implements backend.Driver.
 func (n *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
 	for {
 		n.svc.mu.Lock()
@@ -532,7 +532,7 @@ func (n *session) end() {
 	}
 }
 
-// Close implements backend.Session. It blocks only while its message is under way. Out of
+// Close implements backend.Driver. It blocks only while its message is under way. Out of
 // touch, it returns ErrUnavailable, and the service drops the entries when the session times
 // out; a later call may still find it in touch.
 func (n *session) Close(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Await implements backend.Session. It holds no goroutine, and reads nothing
+// Await implements backend.Driver. It holds no goroutine, and reads nothing
 // while the watches of an earlier call show what is known. An entry that is
 // deleted while it waits is reported without any read.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
@@ -186,7 +186,7 @@ func (s *session) now(ctx context.Context, key string) (backend.Entry, error) {
 	return seen[0], nil
 }
 
-// AwaitList implements backend.Session. Each caller lists for itself when the
+// AwaitList implements backend.Driver. Each caller lists for itself when the
 // directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	if err := backend.CheckKey(known.Dir); err != nil {

@@ -18,7 +18,7 @@ func TestCreateInANewDirectory(t *testing.T) {
 	svc := zktest.Ensemble(t).Service(ttl)(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var sessions []backend.Session
+	var sessions []*backend.Session
 	for member := range svc.Members {
 		c, free := svc.ClientAt(t, member)
 		defer free()

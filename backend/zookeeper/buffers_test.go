@@ -22,7 +22,7 @@ func TestBuffersGrow(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/large"
 	reader, user := f.open(), f.open()
-	holds := func(s backend.Session) {
+	holds := func(s *backend.Session) {
 		t.Helper()
 		got, err := s.Get(f.ctx, key)
 		require.NoError(t, err)

@@ -28,8 +28,8 @@ import (
 // somebody has written to its entry, or created another in the same directory: ask again,
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
-func Checks(ctx context.Context, s backend.Session, guards ...backend.Guard) ([]any, error) {
-	own := unwrap(s)
+func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]any, error) {
+	own := ours(s)
 	if own == nil {
 		return nil, fmt.Errorf("zookeeper: checks: the session is not of this package: it is a %T", s)
 	}

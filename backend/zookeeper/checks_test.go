@@ -25,7 +25,7 @@ func TestChecks(t *testing.T) {
 	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = chroot })
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
-	open := func(b backend.Backend) backend.Session {
+	open := func(b backend.Backend) *backend.Session {
 		s, err := b.Open(ctx, backend.OpenOptions{})
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
@@ -44,19 +44,19 @@ func TestChecks(t *testing.T) {
 		require.NoError(t, err)
 		return stat.Version
 	}
-	commit := func(s backend.Session, ops ...backend.Op) []backend.Entry {
+	commit := func(s *backend.Session, ops ...backend.Op) []backend.Entry {
 		made, err := s.Commit(ctx, nil, ops...)
 		require.NoError(t, err)
 		return made
 	}
 	commit(s, backend.Put("/d", nil, 0))
 	for name, kind := range map[string]struct {
-		make   func(by backend.Session) backend.Entry
+		make   func(by *backend.Session) backend.Entry
 		failed error // once the entry has been deleted and made anew
 	}{
-		"enqueued":   {func(by backend.Session) backend.Entry { return commit(by, backend.Enqueue("/d", nil))[0] }, zk.ErrNoNode},
-		"exclusive":  {func(by backend.Session) backend.Entry { return commit(by, backend.Create("/d/seat", nil))[0] }, zk.ErrBadVersion},
-		"persistent": {func(by backend.Session) backend.Entry { return commit(by, backend.Put("/d/p", nil, 0))[0] }, zk.ErrBadVersion},
+		"enqueued":   {func(by *backend.Session) backend.Entry { return commit(by, backend.Enqueue("/d", nil))[0] }, zk.ErrNoNode},
+		"exclusive":  {func(by *backend.Session) backend.Entry { return commit(by, backend.Create("/d/seat", nil))[0] }, zk.ErrBadVersion},
+		"persistent": {func(by *backend.Session) backend.Entry { return commit(by, backend.Put("/d/p", nil, 0))[0] }, zk.ErrBadVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := kind.make(s)
@@ -117,7 +117,7 @@ func TestChecksErrors(t *testing.T) {
 	double, err := memory.New(memory.Options{}).Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
-	for _, foreign := range []backend.Session{double, nil} {
+	for _, foreign := range []*backend.Session{double, nil} {
 		_, err = zookeeper.Checks(f.ctx, foreign, backend.Held(e))
 		require.ErrorContains(t, err, "not of this package")
 	}

@@ -39,7 +39,7 @@ type commit struct {
 	wrong int         // how many were refused for what had been learned
 }
 
-// Commit implements backend.Session: one multi, in one round trip where nothing has
+// Commit implements backend.Driver: one multi, in one round trip where nothing has
 // to be learned first. See compile for its parts and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: slices.Clone(ops)}
@@ -389,7 +389,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 	return entries
 }
 
-// Drop implements backend.Session.
+// Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 	if err := backend.CheckKey(e.Key); err != nil {
 		return opError("drop", e.Key, err)

@@ -34,7 +34,7 @@ func TestResigningTakesOneCheck(t *testing.T) {
 	assert.Equal(t, []int32{servertest.OpGetData, servertest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
 }
 
-func (f *fixture) commitUnder(s backend.Session, e backend.Entry, ops ...backend.Op) error {
+func (f *fixture) commitUnder(s *backend.Session, e backend.Entry, ops ...backend.Op) error {
 	f.t.Helper()
 	_, err := s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, ops...)
 	return err
@@ -57,7 +57,7 @@ func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
 			if what == "persistent" && where == "in a directory" {
 				continue // cannot be told, see the package comment
 			}
-			for _, s := range []backend.Session{f.s, other} {
+			for _, s := range []*backend.Session{f.s, other} {
 				for kind := range 3 {
 					seat := f.commit(f.s, backend.Create(key, nil))[0]
 					require.NoError(t, f.commitUnder(s, seat, backend.Set(seat, []byte("held"))), "the proof is learned")

@@ -181,7 +181,7 @@ func TestRequestWaitsInAFollower(t *testing.T) {
 }
 
 // waits is one round: see TestRequestWaitsInAFollower.
-func (a *apart) waits(ctx context.Context, t *testing.T, s backend.Session, crowd *zk.Conn, dir string) {
+func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, crowd *zk.Conn, dir string) {
 	t.Helper()
 	follower := a.rest[0]
 	_, err := s.Commit(ctx, nil, backend.Put(dir, nil, 0))

@@ -62,7 +62,7 @@ func TestCreateKeepsTheParentsValue(t *testing.T) {
 	// A successor under the same key is another incarnation, for whoever asks.
 	require.NoError(t, f.s.Drop(f.ctx, seat))
 	successor := f.commit(other, backend.Create(seat.Key, nil))[0]
-	for _, s := range []backend.Session{f.s, other} {
+	for _, s := range []*backend.Session{f.s, other} {
 		_, err = s.Commit(f.ctx, []backend.Guard{backend.Held(seat)}, backend.Put(record.Key+"/y", nil, 0))
 		require.ErrorIs(t, err, backend.ErrGuard)
 		_, err = s.Commit(f.ctx, nil, backend.Delete(seat))
@@ -78,7 +78,7 @@ func TestImpliedGuard(t *testing.T) {
 	other := f.open()
 	e := f.enqueue(f.s)
 	require.NoError(t, f.s.Drop(f.ctx, e))
-	for _, s := range []backend.Session{f.s, other, other} {
+	for _, s := range []*backend.Session{f.s, other, other} {
 		for _, op := range []backend.Op{backend.Delete(e), backend.Set(e, nil)} {
 			_, err := s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, op)
 			require.ErrorIs(t, err, backend.ErrGuard)

@@ -109,7 +109,7 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 // TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
 func TestVotesAreShared(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
-	all := []backend.Session{f.s}
+	all := []*backend.Session{f.s}
 	for range 9 {
 		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 		require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestVotesAreShared(t *testing.T) {
 }
 
 // deadlineMoves returns a condition that holds once the deadline has moved from now on.
-func deadlineMoves(s backend.Session) func() bool {
+func deadlineMoves(s *backend.Session) func() bool {
 	old := s.Deadline()
 	return func() bool { return s.Deadline().After(old) }
 }

@@ -14,7 +14,7 @@ import (
 
 // The user's logger is not called under a lock.
 func TestLoggerMayAskTheSession(t *testing.T) {
-	var logged atomic.Pointer[backend.Session]
+	var logged atomic.Pointer[*backend.Session]
 	f := setUp(t, func(cfg *zookeeper.Config) {
 		cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
 			Level: slog.LevelDebug,

@@ -23,7 +23,7 @@ import (
 // A world is one service with two sessions and what they have made.
 type world struct {
 	root     string
-	sessions []backend.Session
+	sessions []*backend.Session
 	// Incarnations by key, oldest first: the last one may stand.
 	known map[string][]backend.Entry
 }

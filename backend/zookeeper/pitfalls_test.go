@@ -29,7 +29,7 @@ type fixture struct {
 	t      *testing.T
 	ctx    context.Context
 	server *servertest.ZooKeeper
-	s      backend.Session
+	s      *backend.Session
 	dir    string
 }
 
@@ -53,7 +53,7 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	return f
 }
 
-func (f *fixture) open() backend.Session {
+func (f *fixture) open() *backend.Session {
 	f.t.Helper()
 	s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(f.t, err)
@@ -65,14 +65,14 @@ func (f *fixture) open() backend.Session {
 	return s
 }
 
-func (f *fixture) commit(s backend.Session, ops ...backend.Op) []backend.Entry {
+func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry {
 	f.t.Helper()
 	made, err := s.Commit(f.ctx, nil, ops...)
 	require.NoError(f.t, err)
 	return made
 }
 
-func (f *fixture) enqueue(s backend.Session) backend.Entry {
+func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 	f.t.Helper()
 	return f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
 }
@@ -155,7 +155,7 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	defer cancel()
 	f.ctx = ctx
 	p.Proxies[0].StallToClient()
-	opening := later(func() (backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
+	opening := later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
 	eventually(t, "it connects", func() bool { return len(p.Proxies[0].Links()) == 1 })
 	select {
 	case r := <-opening:

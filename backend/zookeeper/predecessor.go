@@ -26,7 +26,7 @@ type ahead struct {
 	all   bool     // there were no others
 }
 
-// Predecessor implements backend.Session. It lists the directory the first time,
+// Predecessor implements backend.Driver. It lists the directory the first time,
 // and then goes back through the names that it remembers, none of which can ever come
 // anew. A watch stays on what it returns, and on e.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {

@@ -85,7 +85,7 @@ func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
 	})
 }
 
-// Get implements backend.Session.
+// Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	if err := backend.CheckKey(key); err != nil {
 		return backend.Entry{}, opError("get", key, err)
@@ -97,7 +97,7 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 	return s.entry(s.path(key), n), nil
 }
 
-// List implements backend.Session.
+// List implements backend.Driver.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	if err := backend.CheckKey(dir); err != nil {
 		return backend.Listing{}, opError("list", dir, err)

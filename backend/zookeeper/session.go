@@ -109,23 +109,23 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	return s
 }
 
-// ID implements backend.Session: the session's number as 16 hex digits.
+// ID implements backend.Driver: the session's number as 16 hex digits.
 func (s *session) ID() string { return s.id }
 
-// TTL implements backend.Session.
+// TTL implements backend.Driver.
 func (s *session) TTL() time.Duration { return s.ttl }
 
-// Deadline implements backend.Session.
+// Deadline implements backend.Driver.
 func (s *session) Deadline() time.Time { return s.window.Deadline() }
 
-// State implements backend.Session.
+// State implements backend.Driver.
 func (s *session) State() backend.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
 }
 
-// AwaitState implements backend.Session.
+// AwaitState implements backend.Driver.
 func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
 	for {
 		s.mu.Lock()
@@ -414,7 +414,7 @@ func (s *session) present(ctx context.Context) {
 	}
 }
 
-// Close implements backend.Session. It tries for three seconds, and takes two more at
+// Close implements backend.Driver. It tries for three seconds, and takes two more at
 // most. It waits for a link, and asks one server once, as the client library makes no other link
 // after that. Where no server can be reached, or that one does not answer, the entries live on
 // until the session times out, and the error says so.

@@ -19,7 +19,7 @@ const (
 	maxLooks = 100
 )
 
-// Survey implements backend.Session. It is one request, as Get is, unless there are other
+// Survey implements backend.Driver. It is one request, as Get is, unless there are other
 // children than the known one. Then it is two, and one more for each of the others, all at
 // once: the list of children has names only.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {

@@ -31,9 +31,9 @@ func usedUp(t *testing.T, left int32) *fixture {
 func TestPitfall19OverTheEnd(t *testing.T) {
 	f := usedUp(t, 7)
 	// Newer sessions have higher IDs, by which names would sort where numbers are alike.
-	sessions := []backend.Session{f.s}
+	sessions := []*backend.Session{f.s}
 	for range 7 {
-		sessions = append([]backend.Session{f.open()}, sessions...)
+		sessions = append([]*backend.Session{f.open()}, sessions...)
 	}
 	var want []string
 	for _, s := range sessions[4:] { // 7 creations: three of two, and one of the last number

@@ -14,7 +14,7 @@ import (
 
 var (
 	_ backend.Backend = (*Backend)(nil)
-	_ backend.Session = (*session)(nil)
+	_ backend.Driver  = (*session)(nil)
 )
 
 // sendSlack is what the send buffer has above the largest request: its length, and
@@ -53,8 +53,8 @@ func (b *Backend) Limits() backend.Limits {
 // The first call for a session has the connection's buffer grow to Config.MaxRequest, so that
 // requests of that size may be sent. It takes a round trip, and blocks while the session is
 // suspended.
-func Conn(s backend.Session) *zk.Conn {
-	own := unwrap(s)
+func Conn(s *backend.Session) *zk.Conn {
+	own := ours(s)
 	if own == nil {
 		return nil
 	}
@@ -64,29 +64,25 @@ func Conn(s backend.Session) *zk.Conn {
 
 // Path returns the server's path of a key: the chroot and the key. It returns the
 // key itself for sessions that are not of this package.
-func Path(s backend.Session, key string) string {
-	if own := unwrap(s); own != nil {
+func Path(s *backend.Session, key string) string {
+	if own := ours(s); own != nil {
 		return own.path(key)
 	}
 	return key
 }
 
-func unwrap(s backend.Session) *session {
-	for {
-		switch t := s.(type) {
-		case *session:
-			return t
-		case interface{ Unwrap() backend.Session }:
-			s = t.Unwrap()
-		default:
-			return nil
-		}
+// ours returns the session of this package that is in s, or nil.
+func ours(s *backend.Session) *session {
+	if s == nil {
+		return nil
 	}
+	own, _ := s.Driver().(*session)
+	return own
 }
 
 // Open implements backend.Backend. When ctx ends first, the half-open connection
 // is closed in the background, within a few seconds.
-func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	ttl := o.TTL
 	if ttl == 0 {
 		ttl = b.cfg.SessionTimeout
@@ -108,7 +104,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		s.lose(errors.New("not opened"))
 		return nil, fmt.Errorf("zookeeper: open: %w", err)
 	}
-	return s, nil
+	return backend.NewSession(s), nil
 }
 
 // start makes a session that connects in the background.

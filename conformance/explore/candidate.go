@@ -33,8 +33,8 @@ type candidate struct {
 
 	// Written by the candidate's goroutines under world.mu, and read by the explorer
 	// when all is quiet.
-	session  backend.Session // the latest
-	sessions []backend.Session
+	session  *backend.Session // the latest
+	sessions []*backend.Session
 	opened   int
 	flight   []*call            // let go, and not returned
 	results  map[string][]noted // of calls, by what each is

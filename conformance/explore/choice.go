@@ -209,7 +209,7 @@ func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Ent
 
 // expiry is when something happens to a session by the clock: its window ends, and then the
 // service drops its entries; or a heartbeat tells that it has been revoked. Zero: nothing will.
-func (w *world) expiry(s backend.Session, entries []backend.Entry) time.Time {
+func (w *world) expiry(s *backend.Session, entries []backend.Entry) time.Time {
 	owns := slices.ContainsFunc(entries, func(e backend.Entry) bool { return e.Session == s.ID() })
 	switch {
 	case s.State() == backend.Suspended:
@@ -223,7 +223,7 @@ func (w *world) expiry(s backend.Session, entries []backend.Entry) time.Time {
 }
 
 // revoked tells whether a session's process has yet to hear that it has ended.
-func (w *world) revoked(s backend.Session) bool {
+func (w *world) revoked(s *backend.Session) bool {
 	return s.State() != backend.Lost && !w.svc.Knows(s.ID())
 }
 

@@ -14,7 +14,7 @@ import (
 // metered is a wrapper of your own, around any backend.
 type metered struct{ backend.Backend }
 
-func (m *metered) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (m *metered) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return m.Backend.Open(ctx, o) // and count it
 }
 

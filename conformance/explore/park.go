@@ -21,9 +21,9 @@ type call struct {
 	text string // what it is, for people
 	// reads and writes are the keys that it is about. See footprint.
 	reads, writes []string
-	session       backend.Session // nil: it needs none
-	is            string          // kind, and place
-	applied       bool            // its reply is lost, and it has changed something
+	session       *backend.Session // nil: it needs none
+	is            string           // kind, and place
+	applied       bool             // its reply is lost, and it has changed something
 	let           chan struct{}
 }
 

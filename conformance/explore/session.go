@@ -16,7 +16,7 @@ type process struct {
 }
 
 // Open implements backend.Backend.
-func (p *process) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	w := p.by.world
 	c := p.by.call(callOpen, "open a session")
 	w.park(ctx, c)
@@ -31,12 +31,12 @@ func (p *process) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 	p.by.session, p.by.sessions = s, append(p.by.sessions, s)
 	w.mu.Unlock()
 	w.note(c, nil)
-	return &session{s, p.by}, nil
+	return backend.NewSession(&session{s, p.by}), nil
 }
 
 // session parks what has an effect, or reads. Each is one step of memory's then.
 type session struct {
-	backend.Session
+	*backend.Session
 	by *candidate
 }
 

@@ -134,7 +134,7 @@ func (b *broker) stand(ctx context.Context) error {
 // register enters the broker, and blocks until its registration is the one that
 // counts: the oldest with its id. A process that is started again under the id of one
 // that has died waits here until the service has noticed that.
-func (b *broker) register(ctx context.Context, s backend.Session) (backend.Entry, error) {
+func (b *broker) register(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 	dir := b.layout.brokers()
 	if _, err := s.Commit(ctx, nil, backend.Put(dir, nil, 0)); err != nil && !errors.Is(err, backend.ErrConflict) {
 		return backend.Entry{}, err // ErrConflict: it is there
@@ -164,7 +164,7 @@ func (b *broker) register(ctx context.Context, s backend.Session) (backend.Entry
 
 // elder finds the oldest registration with this broker's id that is older than its
 // own. pid is 0 if there is none.
-func (b *broker) elder(ctx context.Context, s backend.Session, own backend.Entry) (e backend.Entry, pid int, err error) {
+func (b *broker) elder(ctx context.Context, s *backend.Session, own backend.Entry) (e backend.Entry, pid int, err error) {
 	listing, err := s.List(ctx, b.layout.brokers())
 	if err != nil {
 		return e, 0, err
@@ -187,7 +187,7 @@ func (b *broker) elder(ctx context.Context, s backend.Session, own backend.Entry
 // follow learns what the controller has decided, until the registration or the
 // session is gone. One blocked call waits for everything: the registration, the
 // topics and the states of all partitions.
-func (b *broker) follow(ctx context.Context, s backend.Session, own backend.Entry) error {
+func (b *broker) follow(ctx context.Context, s *backend.Session, own backend.Entry) error {
 	topicsKey := b.layout.topics()
 	known := map[string]backend.Entry{own.Key: own, topicsKey: backend.Unknown(topicsKey)}
 	names := make(map[string]string) // of partitions, by key

@@ -19,7 +19,7 @@ const heartbeatEvery = 200 * time.Millisecond
 type controller struct {
 	*broker
 	term    *elector.Term
-	session backend.Session
+	session *backend.Session
 
 	// known is what stands under the keys that only controllers write. It is read once
 	// and then known from the own writes: while the term holds nobody else writes.

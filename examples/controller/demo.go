@@ -79,7 +79,7 @@ func demo(ctx context.Context, say sayer) error {
 }
 
 // registered waits until there are so many brokers.
-func registered(ctx context.Context, s backend.Session, brokers int) error {
+func registered(ctx context.Context, s *backend.Session, brokers int) error {
 	listing, err := s.List(ctx, layout("/").brokers())
 	for err == nil && len(listing.Keys) < brokers {
 		listing, err = s.AwaitList(ctx, listing)
@@ -88,7 +88,7 @@ func registered(ctx context.Context, s backend.Session, brokers int) error {
 }
 
 // await waits until the partitions of the demo's topic are as wanted.
-func await(ctx context.Context, s backend.Session, wanted func([]partition) bool) error {
+func await(ctx context.Context, s *backend.Session, wanted func([]partition) bool) error {
 	var known []backend.Entry
 	for n := range 3 {
 		known = append(known, backend.Unknown(layout("/").partition("orders", n)))

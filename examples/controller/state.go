@@ -116,7 +116,7 @@ func decodePartition(e backend.Entry) (partition, bool) {
 }
 
 // get reads an entry; one that is not there has no Rev.
-func get(ctx context.Context, s backend.Session, key string) (backend.Entry, error) {
+func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return backend.Entry{Key: key}, nil

@@ -53,7 +53,7 @@ func (t topic) check(name string) error {
 // createTopic asks for a topic. It needs no controller: the request is a persistent
 // entry, which the controller of now, or the next one, finds. It blocks until the
 // service has it. Asking again for the same is no error.
-func createTopic(ctx context.Context, s backend.Session, l layout, name string, t topic) error {
+func createTopic(ctx context.Context, s *backend.Session, l layout, name string, t topic) error {
 	for {
 		e, err := get(ctx, s, l.topics())
 		if err != nil {

@@ -22,10 +22,10 @@ type remote struct {
 	backend.Backend
 
 	mu       sync.Mutex
-	sessions []backend.Session
+	sessions []*backend.Session
 }
 
-func (r *remote) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (r *remote) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := r.Backend.Open(ctx, o)
 	if err == nil {
 		r.mu.Lock()

@@ -65,32 +65,15 @@ func (l *line) elected(id string, token uint64) error {
 	return nil
 }
 
-// A tap is the backend of one candidate, which tells the line when its entry is made.
-type tap struct {
-	backend.Backend
-	line *line
-	id   string
-}
-
-func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	s, err := t.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return &tapped{s, t}, nil
-}
-
-type tapped struct {
-	backend.Session
-	tap *tap
-}
-
-func (s *tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	made, err := s.Session.Commit(ctx, guards, ops...)
-	for i, op := range ops {
-		if err == nil && op.Kind == backend.OpEnqueue {
-			s.tap.line.enter(s.tap.id, made[i].Rev)
+// tap returns the backend of one candidate, which tells the line when its entry is made.
+func (l *line) tap(b backend.Backend, id string) backend.Backend {
+	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		for i, op := range c.Ops {
+			if err == nil && op.Kind == backend.OpEnqueue {
+				l.enter(id, c.Entries[i].Rev)
+			}
 		}
-	}
-	return made, err
+		return err
+	})
 }

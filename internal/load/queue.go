@@ -58,7 +58,7 @@ func newQueue(ctx context.Context, n int, w world, r *report) (*queue, error) {
 		if err != nil {
 			return q, err
 		}
-		c, err := q.stand(p, &tap{p.backend, q.line, id}, id, theElection, fair.New())
+		c, err := q.stand(p, q.line.tap(p.backend, id), id, theElection, fair.New())
 		if err != nil {
 			return q, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance"
 )
 
@@ -139,7 +140,7 @@ func Shared(newService func(testing.TB) *conformance.Service) func(testing.TB) *
 // Metered has what each client does be counted.
 func Metered(newService func(testing.TB) *conformance.Service) func(testing.TB) *conformance.Service {
 	return wrapped(newService, "metered", func(_ *conformance.Service, b backend.Backend) backend.Backend {
-		return backend.Meter(b, nil)
+		return meter.New(b, nil)
 	})
 }
 

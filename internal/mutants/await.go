@@ -12,8 +12,8 @@ import (
 type awaiting = func(context.Context, ...backend.Entry) ([]backend.Entry, error)
 
 // awaits is the opener of a mutant whose Await is made of another.
-func awaits(worsen func(s backend.Session) awaiting) *opener {
-	return calls(func(s backend.Session, o *over) { o.await = worsen(s) })
+func awaits(worsen func(s *backend.Session) awaiting) *opener {
+	return calls(func(s *backend.Session, o *over) { o.await = worsen(s) })
 }
 
 // awaitMutants break rules about waiting for a change.
@@ -23,7 +23,7 @@ func awaitMutants() []Mutant {
 			Name:   "change before the wait ignored",
 			Breaks: "Await waits for the next change, though the entries are not as known any more.",
 			Rules:  map[string][]string{Backend: {"await/changed-already"}, "fair": {"data/predecessor-gone"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 						return s.Await(ctx, known...) // that is a read
@@ -40,7 +40,7 @@ func awaitMutants() []Mutant {
 			Name:   "new value not noticed",
 			Breaks: "Await returns when an entry comes or goes, but not when it has a new value.",
 			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"view/observe", "view/observe-lost"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					for at := known; ; {
 						now, err := s.Await(ctx, at...)
@@ -58,7 +58,7 @@ func awaitMutants() []Mutant {
 			Name:   "wait that ends without a change",
 			Breaks: "Await returns after the session's timeout though nothing has changed.",
 			Rules:  map[string][]string{Backend: {"await/blocks"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					bound, cancel := context.WithTimeout(ctx, s.TTL())
 					defer cancel()
@@ -74,7 +74,7 @@ func awaitMutants() []Mutant {
 			Name:   "answers in the order of the keys",
 			Breaks: "What Await returns is in the order of the keys instead of the order given.",
 			Rules:  map[string][]string{Backend: {"await/several"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					slices.SortFunc(now, func(a, b backend.Entry) int { return cmp.Compare(a.Key, b.Key) })
@@ -86,7 +86,7 @@ func awaitMutants() []Mutant {
 			Name:   "entries read one by one",
 			Breaks: "Await reads one entry after the other, so that it can show a later change without an earlier one.",
 			Rules:  map[string][]string{Backend: {"await/in-order", "await/snapshot"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					var read []backend.Entry
 					for _, e := range known {
@@ -108,7 +108,7 @@ func awaitMutants() []Mutant {
 			Name:   "entries awaited apart",
 			Breaks: "Await waits for each entry by itself, and shows the others as they were when it began.",
 			Rules:  map[string][]string{Backend: {"await/snapshot"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					ctx, cancel := context.WithCancel(ctx)
 					defer cancel()
@@ -138,7 +138,7 @@ func awaitMutants() []Mutant {
 			Name:   "cancelled wait takes the watch along",
 			Breaks: "When one Await of a key is cancelled, no other of the session hears of that key again.",
 			Rules:  map[string][]string{Backend: {"await/again"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				var mu sync.Mutex
 				deaf := make(map[string]bool)
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
@@ -164,7 +164,7 @@ func awaitMutants() []Mutant {
 			Name:   "operator's delete not noticed",
 			Breaks: "Await goes on when the whole directory of its entries is gone.",
 			Rules:  map[string][]string{Backend: {"await/operator"}, "fair": {"data/election-deleted"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					if err != nil || now[0].Exists() || !known[0].Exists() {
@@ -181,7 +181,7 @@ func awaitMutants() []Mutant {
 			Name:   "own deletion not noticed",
 			Breaks: "Await of an entry that the session itself has made does not return when somebody deletes it.",
 			Rules:  map[string][]string{Backend: {"await/wakes"}, "fair": {"data/leader-deleted", "term/once"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					if err == nil && len(known) == 1 && known[0].Session == s.ID() && !now[0].Exists() {
@@ -202,7 +202,7 @@ func awaitMutants() []Mutant {
 
 // wakeOne tells one of those who wait that an entry is gone. The others are not told of what
 // comes after it, either.
-func wakeOne() func(s backend.Session) awaiting {
+func wakeOne() func(s *backend.Session) awaiting {
 	type incarnation struct {
 		key string
 		rev uint64
@@ -217,7 +217,7 @@ func wakeOne() func(s backend.Session) awaiting {
 		told[of] = true
 		return !was
 	}
-	return func(s backend.Session) awaiting {
+	return func(s *backend.Session) awaiting {
 		return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 			for asleep := false; ; asleep = !known[0].Exists() {
 				now, err := s.Await(ctx, known...)

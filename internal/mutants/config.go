@@ -46,7 +46,7 @@ func configMutants() []Mutant {
 			Name:   "foreign data written over",
 			Breaks: "A path that holds something that is no election's record is taken for an empty one.",
 			Rules:  map[string][]string{"fair": {"data/foreign-path"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				empty := func(e backend.Entry) backend.Entry {
 					if _, bad := layout.DecodeRecord(e.Value); e.Session == "" && bad != nil {
 						e.Value = nil
@@ -67,7 +67,7 @@ func configMutants() []Mutant {
 			Name:   "strangers not seen",
 			Breaks: "Survey tells of no strangers.",
 			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied", "data/occupied-late"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 					e, _, err := s.Survey(ctx, key, known)
 					return e, nil, err
@@ -78,7 +78,7 @@ func configMutants() []Mutant {
 			Name:   "neighbours taken for strangers",
 			Breaks: "An election whose path has persistent keys of somebody beside its directory is refused.",
 			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 					e, strangers, err := s.Survey(ctx, key, known)
 					if _, none := s.Get(ctx, key+"/notes"); none == nil {
@@ -92,7 +92,7 @@ func configMutants() []Mutant {
 			Name:   "strangers looked for once",
 			Breaks: "A candidate looks for strangers when it enters, and never again.",
 			Rules:  map[string][]string{"fair": {"data/occupied-late"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				var entered atomic.Bool
 				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 					e, strangers, err := s.Survey(ctx, key, known)

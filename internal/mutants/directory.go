@@ -62,7 +62,7 @@ func directoryMutants() []Mutant {
 			Name:   "own entry watched beside the directory",
 			Breaks: "A candidate that watches the directory has a watch on its own entry, too.",
 			Rules:  map[string][]string{suite: {"recipe/two-watches"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 					ctx, cancel := context.WithCancel(ctx)
 					var watch sync.WaitGroup
@@ -83,7 +83,7 @@ func directoryMutants() []Mutant {
 // listed is the campaign of a mutant that makes something else of each listing. me is the
 // key of its entry.
 func listed(worsen func(me func() string) func(backend.Listing) backend.Listing) campaigner {
-	return inSession(func(s backend.Session, o *over) {
+	return inSession(func(s *backend.Session, o *over) {
 		me := ""
 		change := worsen(func() string { return me })
 		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {

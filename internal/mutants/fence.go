@@ -106,7 +106,7 @@ func fenceMutants() []Mutant {
 			Name:   "refused write told to its caller only",
 			Breaks: "A term goes on after the service has refused its write for good.",
 			Rules:  map[string][]string{"fair": {"fence/frozen"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrGuard) {
@@ -120,7 +120,7 @@ func fenceMutants() []Mutant {
 			Name:   "queued write without its guards",
 			Breaks: "A commit that waits for the link loses its conditions meanwhile.",
 			Rules:  map[string][]string{"fair": {"fence/queued"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if s.State() == backend.Suspended && len(ops) > 0 {
 						guards = nil

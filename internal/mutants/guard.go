@@ -27,7 +27,7 @@ func guardMutants() []Mutant {
 			Name:   "question not asked",
 			Breaks: "A commit of guards without ops always succeeds.",
 			Rules:  map[string][]string{Backend: {"guard/alone"}, "fair": {"fence/guard"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) == 0 {
 						return nil, nil
@@ -40,7 +40,7 @@ func guardMutants() []Mutant {
 			Name:   "drop not confirmed",
 			Breaks: "Drop returns at once and does its work a little later.",
 			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					time.AfterFunc(s.TTL()/20, func() { _ = s.Drop(context.WithoutCancel(ctx), e) })
 					return nil
@@ -51,7 +51,7 @@ func guardMutants() []Mutant {
 			Name:   "drop of what is gone fails",
 			Breaks: "Drop of an entry that somebody has removed returns ErrNoEntry.",
 			Rules:  map[string][]string{Backend: {"drop/confirmed"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if _, err := s.Get(ctx, e.Key); isNoEntry(err) {
 						return err
@@ -64,7 +64,7 @@ func guardMutants() []Mutant {
 			Name:   "drop of anybody's",
 			Breaks: "Drop removes an entry that is another session's, or nobody's.",
 			Rules:  map[string][]string{Backend: {"drop/not-own"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if e.Session == s.ID() {
 						return s.Drop(ctx, e)
@@ -78,7 +78,7 @@ func guardMutants() []Mutant {
 			Name:   "drop given up with its context",
 			Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
 			Rules:  map[string][]string{Backend: {"drop/background"}, "fair": {"cancel/out-of-touch"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
 						return err
@@ -91,7 +91,7 @@ func guardMutants() []Mutant {
 			Name:   "withdrawn entry forgotten",
 			Breaks: "Drop says that the entry is gone, and removes nothing.",
 			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					_, err := s.Get(ctx, e.Key) // for the errors of the call itself
 					if isNoEntry(err) {
@@ -105,8 +105,8 @@ func guardMutants() []Mutant {
 }
 
 // exact has all guards ask for the version, or none.
-func exact(all bool) func(s backend.Session, o *over) {
-	return func(s backend.Session, o *over) {
+func exact(all bool) func(s *backend.Session, o *over) {
+	return func(s *backend.Session, o *over) {
 		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 			guards = slices.Clone(guards)
 			for i := range guards {

@@ -36,7 +36,7 @@ type lost struct {
 }
 
 // answer is the right one, but that nobody looks whether what was made still stands.
-func (c *lost) answer(ctx context.Context, s backend.Session) ([]backend.Entry, error) {
+func (c *lost) answer(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
 	switch {
 	case !c.reached:
 		return s.Commit(ctx, c.guards, c.ops...)
@@ -54,13 +54,13 @@ func (c *lost) answer(ctx context.Context, s backend.Session) ([]backend.Entry, 
 }
 
 // lossy is the backend of a mutant that does wrong what follows a loss.
-func lossy(resolve func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
+func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
 	return func(b backend.Backend) backend.Backend { return &losing{Backend: b, resolve: resolve} }
 }
 
 type losing struct {
 	backend.Backend
-	resolve func(context.Context, backend.Session, *lost) ([]backend.Entry, error)
+	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
 
 	mu    sync.Mutex
 	armed []loss
@@ -98,12 +98,12 @@ func (b *losing) next(ops []backend.Op) (loss, bool) {
 	return l, true
 }
 
-func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := b.Backend.Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return &over{Session: s, commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	with := over{Session: s, commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 		l, ok := b.next(ops)
 		if !ok {
 			return s.Commit(ctx, guards, ops...)
@@ -118,7 +118,8 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 			_, c.cut = s.List(ctx, "/any") // blocks until the link is back
 		}
 		return b.resolve(ctx, s, c)
-	}}, nil
+	}}
+	return with.worse(), nil
 }
 
 // FaulterOf returns the Faulter in the backend of a mutant, if there is one.

@@ -22,7 +22,7 @@ func lostMutants() []Mutant {
 				},
 				"fair": {"reply/lost", "fence/lost-reply"},
 			},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				return s.Commit(ctx, c.guards, c.ops...)
 			}),
 		},
@@ -33,7 +33,7 @@ func lostMutants() []Mutant {
 				Backend: {"lost-reply/set", "lost-reply/race", "lost-reply/deleted"},
 				"fair":  {"reply/lost", "fence/lost-reply"},
 			},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				if c.reached {
 					return nil, fmt.Errorf("%v: connection lost: %w", "memory", backend.ErrConflict)
 				}
@@ -44,7 +44,7 @@ func lostMutants() []Mutant {
 			Name:   "lost reply resolved by the value",
 			Breaks: "A commit whose reply was lost takes what stands under its keys for its own if the value is the same.",
 			Rules:  map[string][]string{Backend: {"lost-reply/refused", "lost-reply/not-mine"}},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				var found []backend.Entry
 				for _, op := range c.ops {
 					e, err := s.Get(ctx, op.Key)
@@ -60,7 +60,7 @@ func lostMutants() []Mutant {
 			Name:   "late reply believed",
 			Breaks: "A commit whose reply comes late returns what it made, though somebody has removed it since.",
 			Rules:  map[string][]string{Backend: {"lost-reply/deleted"}},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				return c.answer(ctx, s)
 			}),
 		},
@@ -74,7 +74,7 @@ func lostMutants() []Mutant {
 				},
 				"fair": {"reply/lost-request", "fence/lost-reply"},
 			},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				if !c.reached {
 					return nil, fmt.Errorf("memory: commit: %w", backend.ErrUnavailable)
 				}
@@ -85,7 +85,7 @@ func lostMutants() []Mutant {
 			Name:   "ghost of an abandoned commit",
 			Breaks: "An entry whose creation could not be reported, because the context ended, stays.",
 			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"cancel/lost-reply"}},
-			backend: lossy(func(ctx context.Context, s backend.Session, c *lost) ([]backend.Entry, error) {
+			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				if c.cut != nil {
 					return nil, fmt.Errorf("memory: commit: %w: %w", backend.ErrIndeterminate, c.cut)
 				}
@@ -96,7 +96,7 @@ func lostMutants() []Mutant {
 			Name:   "commit given up done late",
 			Breaks: "A commit that is given up before it is answered is done a second later, whatever has been done since.",
 			Rules:  map[string][]string{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) (made []backend.Entry, err error) {
 					select {
 					case <-time.After(time.Millisecond / 2): // of a fake clock
@@ -118,7 +118,7 @@ func lostMutants() []Mutant {
 				Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"},
 				"fair":  {"fence/lost-and-cut", "fence/cancel"},
 			},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if !errors.Is(err, backend.ErrIndeterminate) {
 						return err
@@ -136,7 +136,7 @@ func lostMutants() []Mutant {
 			Name:   "unknown outcome ends the campaign",
 			Breaks: "A commit whose outcome could not be learnt returns an error that nobody knows.",
 			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if errors.Is(err, backend.ErrIndeterminate) {
 						return errors.New("connection lost")

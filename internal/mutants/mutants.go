@@ -43,7 +43,7 @@ type Mutant struct {
 const Backend = "backend"
 
 // An opener makes a session worse that has been opened.
-type opener func(b backend.Backend, o backend.OpenOptions, s backend.Session) backend.Session
+type opener func(b backend.Backend, o backend.OpenOptions, s *backend.Session) *backend.Session
 
 // A campaigner is the Campaign of a strategy, worse than inner.
 type campaigner func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error)
@@ -86,13 +86,13 @@ type wrapped struct {
 	worsen *opener
 }
 
-func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := w.Backend.Open(ctx, o)
 	switch {
 	case err != nil:
 		return nil, err
 	case w.worsen == nil:
-		return &over{Session: s}, nil
+		return s, nil
 	}
 	return (*w.worsen)(w.Backend, o, s), nil
 }

@@ -17,7 +17,7 @@ func orderMutants() []Mutant {
 			Name:   "event lost between read and watch",
 			Breaks: "Await reads first and subscribes then: a change in between is missed.",
 			Rules:  map[string][]string{Backend: {"await/nothing-missed"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					read, err := now(ctx, s, known)
 					if err != nil || differ(read, known) {
@@ -38,7 +38,7 @@ func orderMutants() []Mutant {
 				Backend: {"guard/held", "guard/unchanged", "guard/race", "guard/incarnations"},
 				"fair":  {"fence/guard", "fence/frozen", "fence/stalled"},
 			},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) > 0 {
 						guards = nil
@@ -54,7 +54,7 @@ func orderMutants() []Mutant {
 				Backend:  {"guard/incarnations"},
 				"unfair": {"fence/zombie-resign"},
 			},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i, op := range ops {
@@ -79,7 +79,7 @@ func orderMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 			// Those who lead at once take turns without end, at one instant.
 			Endless: []string{"run/failing-candidates"},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 					before, err := s.Predecessor(ctx, e)
 					if err != nil || !before.Exists() {
@@ -97,7 +97,7 @@ func orderMutants() []Mutant {
 			Name:   "predecessor's going taken for the win",
 			Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
 			Rules:  map[string][]string{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 					before, err := s.Predecessor(ctx, e)
 					if err == nil && before.Exists() {
@@ -113,7 +113,7 @@ func orderMutants() []Mutant {
 			Name:   "win without own entry",
 			Breaks: "A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
 			Rules:  map[string][]string{"fair": {"data/deleted-at-handover", "data/deleted-after-handover", "data/waiting-deleted"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known[1:]...)
 					return append([]backend.Entry{known[0]}, now...), err
@@ -126,7 +126,7 @@ func orderMutants() []Mutant {
 			Rules:  map[string][]string{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 			// Those who lead at once take turns without end, at one instant.
 			Endless: []string{"run/failing-candidates"},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isExists(err) {
@@ -155,7 +155,7 @@ func checkThenWrite() []Mutant {
 			Name:   fmt.Sprintf("guard checked before %v", kind),
 			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
 			Rules:  rules,
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if !slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == kind }) {
 						return s.Commit(ctx, guards, ops...)

@@ -10,7 +10,7 @@ import (
 
 // over is a session of which the calls that are set are done otherwise.
 type over struct {
-	backend.Session
+	*backend.Session
 	id          func() string
 	ttl         func() time.Duration
 	deadline    func() time.Time
@@ -27,121 +27,95 @@ type over struct {
 	close       func(context.Context) error
 }
 
-func (s *over) ID() string {
-	if s.id != nil {
-		return s.id()
-	}
-	return s.Session.ID()
+// worse returns the session with these calls.
+func (o *over) worse() *backend.Session {
+	return o.Session.Around(backend.Layer{Life: overLife{o.Session, o}, Call: o.call})
 }
 
-func (s *over) TTL() time.Duration {
-	if s.ttl != nil {
-		return s.ttl()
-	}
-	return s.Session.TTL()
+// overLife is the Life of such a session.
+type overLife struct {
+	backend.Life
+	o *over
 }
 
-func (s *over) Deadline() time.Time {
-	if s.deadline != nil {
-		return s.deadline()
+func (l overLife) ID() string {
+	if l.o.id != nil {
+		return l.o.id()
 	}
-	return s.Session.Deadline()
+	return l.Life.ID()
 }
 
-func (s *over) State() backend.State {
-	if s.state != nil {
-		return s.state()
+func (l overLife) TTL() time.Duration {
+	if l.o.ttl != nil {
+		return l.o.ttl()
 	}
-	return s.Session.State()
+	return l.Life.TTL()
 }
 
-func (s *over) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
-	if s.awaitState != nil {
-		return s.awaitState(ctx, prev)
+func (l overLife) Deadline() time.Time {
+	if l.o.deadline != nil {
+		return l.o.deadline()
 	}
-	return s.Session.AwaitState(ctx, prev)
+	return l.Life.Deadline()
 }
 
-func (s *over) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if s.get != nil {
-		return s.get(ctx, key)
+func (l overLife) State() backend.State {
+	if l.o.state != nil {
+		return l.o.state()
 	}
-	return s.Session.Get(ctx, key)
+	return l.Life.State()
 }
 
-func (s *over) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	if s.survey != nil {
-		return s.survey(ctx, key, known)
+func (l overLife) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	if l.o.awaitState != nil {
+		return l.o.awaitState(ctx, prev)
 	}
-	return s.Session.Survey(ctx, key, known)
+	return l.Life.AwaitState(ctx, prev)
 }
 
-func (s *over) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if s.list != nil {
-		return s.list(ctx, dir)
+func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Context) error) (err error) {
+	switch {
+	case c.Kind == backend.CallGet && o.get != nil:
+		c.Found, err = o.get(ctx, c.Key)
+	case c.Kind == backend.CallSurvey && o.survey != nil:
+		c.Found, c.Strangers, err = o.survey(ctx, c.Key, c.Known)
+	case c.Kind == backend.CallList && o.list != nil:
+		c.Listing, err = o.list(ctx, c.Key)
+	case c.Kind == backend.CallAwaitList && o.awaitList != nil:
+		c.Listing, err = o.awaitList(ctx, c.KnownListing)
+	case c.Kind == backend.CallPredecessor && o.predecessor != nil:
+		c.Found, err = o.predecessor(ctx, c.Entry)
+	case c.Kind == backend.CallAwait && o.await != nil:
+		c.Entries, err = o.await(ctx, c.KnownEntries...)
+	case c.Kind == backend.CallCommit && o.commit != nil:
+		c.Entries, err = o.commit(ctx, c.Guards, c.Ops...)
+	case c.Kind == backend.CallDrop && o.drop != nil:
+		err = o.drop(ctx, c.Entry)
+	case c.Kind == backend.CallClose && o.close != nil:
+		err = o.close(ctx)
+	default:
+		err = next(ctx)
 	}
-	return s.Session.List(ctx, dir)
-}
-
-func (s *over) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if s.awaitList != nil {
-		return s.awaitList(ctx, known)
-	}
-	return s.Session.AwaitList(ctx, known)
-}
-
-func (s *over) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if s.predecessor != nil {
-		return s.predecessor(ctx, e)
-	}
-	return s.Session.Predecessor(ctx, e)
-}
-
-func (s *over) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	if s.await != nil {
-		return s.await(ctx, known...)
-	}
-	return s.Session.Await(ctx, known...)
-}
-
-func (s *over) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	if s.commit != nil {
-		return s.commit(ctx, guards, ops...)
-	}
-	return s.Session.Commit(ctx, guards, ops...)
-}
-
-func (s *over) Drop(ctx context.Context, e backend.Entry) error {
-	if s.drop != nil {
-		return s.drop(ctx, e)
-	}
-	return s.Session.Drop(ctx, e)
-}
-
-func (s *over) Close(ctx context.Context) error {
-	if s.close != nil {
-		return s.close(ctx)
-	}
-	return s.Session.Close(ctx)
+	return err
 }
 
 // calls is the opener of a mutant that does some calls of a session otherwise.
-func calls(worsen func(s backend.Session, o *over)) *opener {
-	var o opener = func(_ backend.Backend, _ backend.OpenOptions, s backend.Session) backend.Session {
-		worse := &over{Session: s}
-		worsen(s, worse)
-		return worse
+func calls(worsen func(s *backend.Session, o *over)) *opener {
+	var open opener = func(_ backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+		o := &over{Session: s}
+		worsen(s, o)
+		return o.worse()
 	}
-	return &o
+	return &open
 }
 
 // inSession is the campaign of a mutant whose recipe is right but for what it makes of
 // its session.
-func inSession(worsen func(s backend.Session, o *over)) campaigner {
+func inSession(worsen func(s *backend.Session, o *over)) campaigner {
 	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
-		with, worse := *c, &over{Session: c.Session}
-		worsen(c.Session, worse)
-		with.Session = worse
+		with, o := *c, &over{Session: c.Session}
+		worsen(c.Session, o)
+		with.Session = o.worse()
 		return inner(ctx, &with)
 	}
 }
@@ -158,7 +132,7 @@ func claiming(worsen func(c *elector.Claim)) campaigner {
 }
 
 // now reads what there is under the keys of known.
-func now(ctx context.Context, s backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+func now(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
 	// What is unknown differs from all there is, so that this returns at once.
 	unknown := make([]backend.Entry, len(known))
 	for i, e := range known {

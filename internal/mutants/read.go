@@ -15,7 +15,7 @@ func readMutants() []Mutant {
 			Name:   "read from a cache",
 			Breaks: "Get returns what it read under the key the last time.",
 			Rules:  map[string][]string{Backend: {"read/get", "write/set"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var mu sync.Mutex
 				cache := make(map[string]backend.Entry)
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
@@ -39,7 +39,7 @@ func readMutants() []Mutant {
 			Name:   "refused by what is not read",
 			Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
 			Rules:  map[string][]string{Backend: {"read/decided"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var refused, done bool
 				var mu sync.Mutex
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
@@ -64,7 +64,7 @@ func readMutants() []Mutant {
 			Name:   "listing upside down",
 			Breaks: "List has the youngest entry first.",
 			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/late-joiner", "view/candidates"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				turn := func(l backend.Listing, err error) (backend.Listing, error) {
 					l.Keys = slices.Clone(l.Keys) // it may be shared
 					slices.Reverse(l.Keys)
@@ -80,7 +80,7 @@ func readMutants() []Mutant {
 			Name:   "foreign child taken for an entry",
 			Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
 			Rules:  map[string][]string{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 					before, err := s.Predecessor(ctx, e)
 					if err != nil || before.Exists() {
@@ -98,7 +98,7 @@ func readMutants() []Mutant {
 			Name:   "list read before it is watched",
 			Breaks: "AwaitList reads first and subscribes then: a change in between is missed.",
 			Rules:  map[string][]string{Backend: {"list/nothing-missed"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 					read, err := s.List(ctx, known.Dir)
 					if err != nil || read.Rev != known.Rev {
@@ -116,7 +116,7 @@ func readMutants() []Mutant {
 			Name:   "list never waited for",
 			Breaks: "AwaitList returns at once, whether or not there is a change.",
 			Rules:  map[string][]string{Backend: {"list/await", "list/await-absent"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 					return s.List(ctx, known.Dir)
 				}
@@ -126,7 +126,7 @@ func readMutants() []Mutant {
 			Name:   "entry enqueued under another key first",
 			Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
 			Rules:  map[string][]string{Backend: {"list/while-enqueued"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if err != nil || len(ops) != 1 || ops[0].Kind != backend.OpEnqueue {

@@ -17,7 +17,7 @@ func recipeMutants() []Mutant {
 			Name:   "all woken",
 			Breaks: "A candidate waits for any change of the directory instead of its predecessor's going.",
 			Rules:  map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					dir := backend.Parent(known[0].Key)
 					for {
@@ -61,7 +61,7 @@ func recipeMutants() []Mutant {
 			Name:   "list read at each news",
 			Breaks: "Who observes lists the directory whenever the leader's entry has changed.",
 			Rules:  map[string][]string{"fair": {"recipe/observing"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					if err == nil {
@@ -77,7 +77,7 @@ func recipeMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/order", "run/failing-candidates"}},
 			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 				steps := c.ID[len(c.ID)-1]%2 == 0
-				return inSession(func(s backend.Session, o *over) {
+				return inSession(func(s *backend.Session, o *over) {
 					o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 						now, err := s.Await(ctx, known...)
 						if err == nil && steps && len(now) == 2 && now[0].Exists() && !now[1].Exists() {
@@ -94,7 +94,7 @@ func recipeMutants() []Mutant {
 			Name:   "waits for foreign seats",
 			Breaks: "A candidate waits for an entry on the seat that nobody's session will ever take away.",
 			Rules:  map[string][]string{"unfair": {"data/foreign-seat"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					for i := range now {
@@ -110,7 +110,7 @@ func recipeMutants() []Mutant {
 			Name:   "missing directory is final",
 			Breaks: "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
 			Rules:  map[string][]string{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if errors.Is(err, backend.ErrNoParent) {
 						return errors.New("no such directory")
@@ -142,7 +142,7 @@ func recipeMutants() []Mutant {
 			Name:   "cancelled campaign keeps its entry",
 			Breaks: "A candidate that is cancelled while it waits leaves its entry in the line.",
 			Rules:  map[string][]string{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				o.drop = func(context.Context, backend.Entry) error { return nil }
 			}),
 		},

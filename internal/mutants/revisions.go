@@ -25,7 +25,7 @@ func swapEntries(entries []backend.Entry) []backend.Entry {
 }
 
 // swapRevisions has all revisions swapped, on the way in and out.
-func swapRevisions(s backend.Session, o *over) {
+func swapRevisions(s *backend.Session, o *over) {
 	o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 		e, err := s.Get(ctx, key)
 		e.Rev = swapped(e.Rev)

@@ -107,7 +107,7 @@ func seatMutants() []Mutant {
 			Name:   "failed removal forgotten",
 			Breaks: "A session that could not remove an entry is closed without a word of it.",
 			Rules:  map[string][]string{"fair": {"sharing/refused"}, "kafka": {"sharing/refused"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				var failed atomic.Bool
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					err := s.Drop(ctx, e)
@@ -145,7 +145,7 @@ func seatMutants() []Mutant {
 }
 
 // lateNews has the session look alive for one more look after it was lost.
-func lateNews(s backend.Session, o *over) {
+func lateNews(s *backend.Session, o *over) {
 	var mu sync.Mutex
 	looks := 0
 	alive := func() bool {

@@ -17,7 +17,7 @@ func serviceMutants() []Mutant {
 			Name:   "open ignores its context",
 			Breaks: "Open goes on when its context has ended.",
 			Rules:  map[string][]string{Backend: {"session/open"}},
-			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (backend.Session, error) {
+			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 				return b.Open(context.WithoutCancel(ctx), o)
 			}),
 		},
@@ -25,7 +25,7 @@ func serviceMutants() []Mutant {
 			Name:   "open waits for the service",
 			Breaks: "Open blocks until the service is there instead of saying that it is not.",
 			Rules:  map[string][]string{Backend: {"service/down"}},
-			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (backend.Session, error) {
+			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 				for {
 					s, err := b.Open(ctx, o)
 					if !errors.Is(err, backend.ErrUnavailable) {
@@ -43,7 +43,7 @@ func serviceMutants() []Mutant {
 			Name:   "unreachable service is final",
 			Breaks: "The error of an Open that reached no server is one that nobody knows.",
 			Rules:  map[string][]string{Backend: {"service/down"}, "fair": {"server/unreachable-at-start", "server/none-at-start", "server/long-outage"}},
-			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (backend.Session, error) {
+			backend: opening(func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 				s, err := b.Open(ctx, o)
 				if errors.Is(err, backend.ErrUnavailable) {
 					err = errors.New("connection refused")
@@ -55,7 +55,7 @@ func serviceMutants() []Mutant {
 			Name:   "ended context not heeded",
 			Breaks: "A read whose context has ended is answered all the same.",
 			Rules:  map[string][]string{Backend: {"errors/context"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					return s.Get(context.WithoutCancel(ctx), key)
 				}
@@ -65,7 +65,7 @@ func serviceMutants() []Mutant {
 			Name:   "error without a key",
 			Breaks: "An error is the bare sentinel, which names neither backend nor key.",
 			Rules:  map[string][]string{Backend: {"errors/wrapped"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					for _, bare := range []error{backend.ErrNoEntry, backend.ErrGuard, backend.ErrExists} {
 						if errors.Is(err, bare) {
@@ -80,7 +80,7 @@ func serviceMutants() []Mutant {
 			Name:   "goroutine left behind",
 			Breaks: "Each session starts a goroutine that outlives its Close.",
 			Rules:  map[string][]string{Backend: {"many/goroutines"}},
-			session: calls(func(backend.Session, *over) {
+			session: calls(func(*backend.Session, *over) {
 				go func() { time.Sleep(lingering) }()
 			}),
 		},
@@ -88,7 +88,7 @@ func serviceMutants() []Mutant {
 			Name:   "key left behind by each commit",
 			Breaks: "Each commit leaves a key of a kilobyte that nobody asked for.",
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
-			session: notes(func(ctx context.Context, s backend.Session) {
+			session: notes(func(ctx context.Context, s *backend.Session) {
 				_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+rand.Text(), make([]byte, 1024), 0))
 			}),
 		},
@@ -96,7 +96,7 @@ func serviceMutants() []Mutant {
 			Name:   "commits noted down",
 			Breaks: "Each commit makes one key longer that nobody asked for.",
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "kafka": {"leave/nothing"}},
-			session: notes(func(ctx context.Context, s backend.Session) {
+			session: notes(func(ctx context.Context, s *backend.Session) {
 				if e, err := s.Get(ctx, "/notes"); err == nil || isNoEntry(err) {
 					_, _ = s.Commit(ctx, nil, backend.Put("/notes", append(slices.Clone(e.Value), make([]byte, 100)...), e.Version))
 				}
@@ -106,7 +106,7 @@ func serviceMutants() []Mutant {
 			Name:   "key left behind by each session",
 			Breaks: "Close leaves a key in the service that tells of the session.",
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.close = func(ctx context.Context) error {
 					_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+s.ID(), nil, 0))
 					return s.Close(ctx)
@@ -117,7 +117,7 @@ func serviceMutants() []Mutant {
 			Name:   "watch left behind",
 			Breaks: "A wait that has ended leaves a watch in the service until the session ends.",
 			Rules:  map[string][]string{"fair": {"recipe/two-watches"}},
-			session: awaits(func(s backend.Session) awaiting {
+			session: awaits(func(s *backend.Session) awaiting {
 				return func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					go func() { // ends with the session
@@ -131,8 +131,8 @@ func serviceMutants() []Mutant {
 }
 
 // notes has a session do something beside each commit that was done.
-func notes(note func(ctx context.Context, s backend.Session)) *opener {
-	return calls(func(s backend.Session, o *over) {
+func notes(note func(ctx context.Context, s *backend.Session)) *opener {
+	return calls(func(s *backend.Session, o *over) {
 		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 			made, err := s.Commit(ctx, guards, ops...)
 			if err == nil {
@@ -148,15 +148,15 @@ func notes(note func(ctx context.Context, s backend.Session)) *opener {
 const lingering = 2 * time.Hour
 
 // opening is the backend of a mutant that opens sessions otherwise.
-func opening(open func(context.Context, backend.Backend, backend.OpenOptions) (backend.Session, error)) func(backend.Backend) backend.Backend {
+func opening(open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)) func(backend.Backend) backend.Backend {
 	return func(b backend.Backend) backend.Backend { return &opens{b, open} }
 }
 
 type opens struct {
 	backend.Backend
-	open func(context.Context, backend.Backend, backend.OpenOptions) (backend.Session, error)
+	open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)
 }
 
-func (b *opens) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *opens) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return b.open(ctx, b.Backend, o)
 }

@@ -29,8 +29,8 @@ func sessionMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
 			backend: func(b backend.Backend) backend.Backend {
 				var mu sync.Mutex
-				var last backend.Session
-				return &opens{b, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (backend.Session, error) {
+				var last *backend.Session
+				return &opens{b, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if last != nil && last.State() == backend.Lost {
@@ -48,7 +48,7 @@ func sessionMutants() []Mutant {
 			Name:   "loss told as some other error",
 			Breaks: "The calls of a lost session return an error that is not ErrSessionLost.",
 			Rules:  map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/expires-at-handover", "loss/expires-after-handover"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if errors.Is(err, backend.ErrSessionLost) {
 						return errors.New("connection closed")
@@ -61,7 +61,7 @@ func sessionMutants() []Mutant {
 			Name:   "wait not released at the loss",
 			Breaks: "An Await that blocks when the session is lost goes on blocking.",
 			Rules:  map[string][]string{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					if errors.Is(err, backend.ErrSessionLost) {
@@ -76,7 +76,7 @@ func sessionMutants() []Mutant {
 			Name:   "commit beside Close told as not done",
 			Breaks: "A commit that is done, and answered after Close has begun, returns that the session is lost.",
 			Rules:  map[string][]string{Backend: {"session/close-commit"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var closed atomic.Bool
 				o.close = func(ctx context.Context) error {
 					closed.Store(true)
@@ -99,7 +99,7 @@ func sessionMutants() []Mutant {
 			Name:   "loss reported with an error",
 			Breaks: "AwaitState returns an error when the session is lost.",
 			Rules:  map[string][]string{Backend: {"session/await-state"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
 					state, err := s.AwaitState(ctx, prev)
 					if err == nil && state == backend.Lost {
@@ -113,7 +113,7 @@ func sessionMutants() []Mutant {
 			Name:   "suspension kept secret",
 			Breaks: "A session that is out of touch says that it is live until it is lost.",
 			Rules:  map[string][]string{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.state = func() backend.State {
 					if s.State() == backend.Lost {
 						return backend.Lost
@@ -137,7 +137,7 @@ func sessionMutants() []Mutant {
 			Name:   "suspended session given up",
 			Breaks: "A session that is out of touch for a moment is closed instead of waiting for the link.",
 			Rules:  map[string][]string{Backend: {"session/suspended-briefly"}, "fair": {"loss/short-cut-held", "loss/waiting-cut"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				go func() {
 					state, err := s.AwaitState(context.Background(), backend.Live)
 					if err == nil && state == backend.Suspended {
@@ -150,7 +150,7 @@ func sessionMutants() []Mutant {
 			Name:   "call fails while suspended",
 			Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
 			Rules:  map[string][]string{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					if s.State() == backend.Suspended {
 						return backend.Entry{}, backend.ErrUnavailable
@@ -169,7 +169,7 @@ func sessionMutants() []Mutant {
 			Name:   "cancelled write sent later",
 			Breaks: "A commit that is cancelled while the session is suspended is done all the same when the link is back.",
 			Rules:  map[string][]string{Backend: {"session/suspended-calls"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if s.State() != backend.Suspended {
 						return s.Commit(ctx, guards, ops...)
@@ -194,7 +194,7 @@ func sessionMutants() []Mutant {
 			Name:   "session given up where it is turned away",
 			Breaks: "A session ends when the service turns a commit away for now.",
 			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, turnedAway, err := promptly(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
 						return s.Commit(ctx, guards, ops...)
@@ -211,7 +211,7 @@ func sessionMutants() []Mutant {
 			Name:   "no pause where all is turned away",
 			Breaks: "A read that the service turns away for now is asked again at once.",
 			Rules:  map[string][]string{Backend: {"session/throttled"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					for {
 						e, turnedAway, err := promptly(ctx, s, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
@@ -226,7 +226,7 @@ func sessionMutants() []Mutant {
 			Name:   "session given up where it is denied",
 			Breaks: "A session ends when its credentials do not allow a commit.",
 			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrDenied) {
@@ -241,7 +241,7 @@ func sessionMutants() []Mutant {
 			Name:   "what is denied is asked for ever",
 			Breaks: "A read that the credentials do not allow is tried again until its context ends.",
 			Rules:  map[string][]string{Backend: {"session/denied"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					for {
 						e, err := s.Get(ctx, key)
@@ -257,7 +257,7 @@ func sessionMutants() []Mutant {
 			Name:   "denied drop forgotten",
 			Breaks: "A Drop that the credentials do not allow does not go on when they do.",
 			Rules:  map[string][]string{Backend: {"session/denied"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					_, err := s.Commit(ctx, nil, backend.Delete(e))
 					if errors.Is(err, backend.ErrDenied) {
@@ -271,8 +271,8 @@ func sessionMutants() []Mutant {
 			Name:   "close tells the service nothing",
 			Breaks: "Close leaves the session to its timeout instead of ending it in the service.",
 			Rules:  map[string][]string{Backend: {"session/close"}},
-			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s backend.Session) backend.Session {
-				return &over{Session: s, close: func(ctx context.Context) error {
+			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
+				o := over{Session: s, close: func(ctx context.Context) error {
 					if link, ok := b.(interface {
 						Suspend()
 						Resume()
@@ -284,6 +284,7 @@ func sessionMutants() []Mutant {
 					}
 					return s.Close(ctx)
 				}}
+				return o.worse()
 			}),
 		},
 		{
@@ -296,7 +297,7 @@ func sessionMutants() []Mutant {
 			Name:   "unconfirmed close says nil",
 			Breaks: "Close of a session that is out of touch returns nil though the service has confirmed nothing.",
 			Rules:  map[string][]string{Backend: {"session/close-suspended"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.close = func(ctx context.Context) error {
 					_ = s.Close(ctx) // that is the fault
 					return nil
@@ -309,10 +310,10 @@ func sessionMutants() []Mutant {
 func pointer(o opener) *opener { return &o }
 
 // carryOn replaces the session when it is lost, as long as nobody has closed it.
-func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) backend.Session {
+func carryOn(b backend.Backend, o backend.OpenOptions, first *backend.Session) *backend.Session {
 	var mu sync.Mutex
 	closed, at := false, first
-	current := func(ctx context.Context) backend.Session {
+	current := func(ctx context.Context) *backend.Session {
 		mu.Lock()
 		defer mu.Unlock()
 		if at.State() == backend.Lost && !closed {
@@ -323,7 +324,7 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) ba
 		return at
 	}
 	id := first.ID()
-	return &over{
+	with := over{
 		Session:  first,
 		id:       func() string { return id },
 		deadline: func() time.Time { return current(context.Background()).Deadline() },
@@ -358,10 +359,11 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first backend.Session) ba
 			return errors.Join(first.Close(ctx), at.Close(ctx))
 		},
 	}
+	return with.worse()
 }
 
 // forgetWatches makes an Await begin anew after each cut.
-func forgetWatches(s backend.Session, o *over) {
+func forgetWatches(s *backend.Session, o *over) {
 	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 		for {
 			waiting, cut := context.WithCancel(ctx)
@@ -390,10 +392,10 @@ func forgetWatches(s backend.Session, o *over) {
 type together struct {
 	backend.Backend
 	mu  sync.Mutex
-	all []backend.Session
+	all []*backend.Session
 }
 
-func (b *together) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (b *together) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	s, err := b.Backend.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -401,7 +403,7 @@ func (b *together) Open(ctx context.Context, o backend.OpenOptions) (backend.Ses
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all = append(b.all, s)
-	return &over{Session: s, close: func(ctx context.Context) error {
+	with := over{Session: s, close: func(ctx context.Context) error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		err := s.Close(ctx)
@@ -409,11 +411,12 @@ func (b *together) Open(ctx context.Context, o backend.OpenOptions) (backend.Ses
 			err = errors.Join(err, other.Close(ctx))
 		}
 		return err
-	}}, nil
+	}}
+	return with.worse(), nil
 }
 
 // promptly calls, and does not wait for long where the service has turned the call away.
-func promptly[T any](ctx context.Context, s backend.Session, call func(context.Context) (T, error)) (v T, turnedAway bool, err error) {
+func promptly[T any](ctx context.Context, s *backend.Session, call func(context.Context) (T, error)) (v T, turnedAway bool, err error) {
 	soon, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
 	v, err = call(soon)

@@ -34,19 +34,19 @@ func (h *hoarder) Campaign(ctx context.Context) (*elector.Term, error) {
 
 // soakMutants break rules about what is kept of what is over.
 func soakMutants() []Mutant {
-	var sessions hoard[backend.Session]
+	var sessions hoard[*over]
 	return []Mutant{
 		{
 			Name:    "closed sessions kept",
 			Breaks:  "A process keeps each session that it has opened, closed ones included.",
 			Rules:   map[string][]string{Backend: {"soak/sessions"}},
-			session: calls(func(_ backend.Session, o *over) { sessions.keep(o) }),
+			session: calls(func(_ *backend.Session, o *over) { sessions.keep(o) }),
 		},
 		{
 			Name:   "entries kept that are gone",
 			Breaks: "A session keeps each entry that it has made, whether or not it is gone.",
 			Rules:  map[string][]string{Backend: {"soak/entries"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var made hoard[backend.Op]
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made.keep(ops...)
@@ -58,7 +58,7 @@ func soakMutants() []Mutant {
 			Name:   "watches kept for each link",
 			Breaks: "A session keeps a channel for each watch that it sets, and sets all of them again on each link.",
 			Rules:  map[string][]string{Backend: {"soak/links"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var watches hoard[chan backend.Entry]
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					for range known {

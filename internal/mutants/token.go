@@ -37,7 +37,7 @@ func tokenMutants() []Mutant {
 			Name:   "epoch begins anew with each founder",
 			Breaks: "A candidate that finds nobody there begins to count from 1.",
 			Rules:  map[string][]string{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				first := true
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if first && len(ops) == 2 {
@@ -62,7 +62,7 @@ func tokenMutants() []Mutant {
 			Name:   "epoch raised by two",
 			Breaks: "A claim raises the epoch by two.",
 			Rules:  map[string][]string{"kafka": {"epoch/dense", "epoch/stalled-claim", "epoch/restart"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 					now, err := s.Await(ctx, known...)
 					if err == nil && now[1].Exists() {
@@ -77,7 +77,7 @@ func tokenMutants() []Mutant {
 			Name:   "claim in two steps",
 			Breaks: "The epoch is raised first, and the seat taken then.",
 			Rules:  map[string][]string{"kafka": {"epoch/stalled-claim"}},
-			campaign: inSession(func(s backend.Session, o *over) {
+			campaign: inSession(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					var made []backend.Entry
 					for _, op := range ops {

@@ -20,7 +20,7 @@ func usedUpMutants() []Mutant {
 			Name:   "goes on past the end of the numbers",
 			Breaks: "Where the numbers have ended an entry is made all the same, which nobody is before.",
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrUsedUp) && len(ops) == 1 {
@@ -40,7 +40,7 @@ func usedUpMutants() []Mutant {
 			Name:   "new directory beside the old one",
 			Breaks: "A directory that takes no more looks empty, so that the election moves on while candidates stand there.",
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}, "parentwatch": {"data/used-up"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				var used sync.Map
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
@@ -62,7 +62,7 @@ func usedUpMutants() []Mutant {
 			Name:   "end of the numbers is the end",
 			Breaks: "That a directory takes no more is an error like any other, and ends the campaign.",
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrUsedUp) {

@@ -46,7 +46,7 @@ func viewMutants() []Mutant {
 			Name:   "empty by an old listing",
 			Breaks: "Leader tells that nobody leads when all those are gone that it has listed.",
 			Rules:  map[string][]string{"fair": {"view/no-vacancy"}},
-			trusted: calls(func(s backend.Session, o *over) {
+			trusted: calls(func(s *backend.Session, o *over) {
 				var was backend.Listing // of the one directory that is looked at
 				o.list = func(ctx context.Context, dir string) (backend.Listing, error) {
 					if !slices.ContainsFunc(was.Keys, func(key string) bool { _, err := s.Get(ctx, key); return err == nil }) && was.Dir == dir {

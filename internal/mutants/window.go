@@ -16,7 +16,7 @@ func windowMutants() []Mutant {
 			Name:   "window anchored at the answer",
 			Breaks: "Heartbeats take a quarter of the timeout on their way, and the window counts from the answer instead of the sending.",
 			Rules:  map[string][]string{Backend: {"session/suspended-too-long"}, "fair": {"loss/long-cut"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.trustLonger(s.TTL() / 4)
 			}),
 		},
@@ -37,7 +37,7 @@ func windowMutants() []Mutant {
 			Name:   "window not extended",
 			Breaks: "The deadline stays where it was when the session was opened, however many heartbeats are answered.",
 			Rules:  map[string][]string{Backend: {"session/deadline"}, "fair": {"loss/short-cut-held"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				first := s.Deadline()
 				o.deadline = func() time.Time { return first }
 			}),
@@ -45,7 +45,7 @@ func windowMutants() []Mutant {
 	}
 }
 
-func aheadOfClock(s backend.Session, o *over) {
+func aheadOfClock(s *backend.Session, o *over) {
 	o.deadline = func() time.Time { return time.Now().Add(s.TTL()) }
 }
 
@@ -103,7 +103,7 @@ func (s *over) trustLonger(extra time.Duration) {
 // client that does not look.
 type halving struct{ backend.Backend }
 
-func (h halving) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (h halving) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	if o.TTL == 0 {
 		o.TTL = h.Limits().DefaultTTL
 	}
@@ -115,5 +115,5 @@ func (h halving) Open(ctx context.Context, o backend.OpenOptions) (backend.Sessi
 	}
 	longer := &over{Session: s, ttl: func() time.Duration { return asked }}
 	longer.trustLonger(asked - s.TTL())
-	return longer, nil
+	return longer.worse(), nil
 }

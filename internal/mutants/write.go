@@ -20,7 +20,7 @@ func writeMutants() []Mutant {
 			Name:   "own entry taken for the new one",
 			Breaks: "Create of a key that this session has made before succeeds, with the entry that stands there.",
 			Rules:  map[string][]string{Backend: {"write/create", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isExists(err) && len(ops) == 1 {
@@ -36,7 +36,7 @@ func writeMutants() []Mutant {
 			Name:   "enqueued entry looked up by age",
 			Breaks: "Enqueue returns the youngest entry of the directory, which may be another's by then.",
 			Rules:  map[string][]string{Backend: {"write/enqueue"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if err != nil {
@@ -61,7 +61,7 @@ func writeMutants() []Mutant {
 			Name:   "missing parent made",
 			Breaks: "Create and Enqueue make the directory where it is missing.",
 			Rules:  map[string][]string{Backend: {"write/no-parent", "await/operator"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if !errors.Is(err, backend.ErrNoParent) {
@@ -82,7 +82,7 @@ func writeMutants() []Mutant {
 			Name:   "put over any version",
 			Breaks: "Put writes over whatever version there is.",
 			Rules:  map[string][]string{Backend: {"write/put", "write/put-race", "lost-reply/refused"}, "fair": {"fence/conflict"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					return s.Commit(ctx, guards, versioned(ctx, s, ops, func(backend.Op, backend.Entry) bool { return true })...)
 				}
@@ -92,7 +92,7 @@ func writeMutants() []Mutant {
 			Name:   "version compared before the write",
 			Breaks: "Put compares the version first and writes then, in two steps.",
 			Rules:  map[string][]string{Backend: {"write/put-race"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					same := true
 					versioned(ctx, s, ops, func(op backend.Op, e backend.Entry) bool {
@@ -111,7 +111,7 @@ func writeMutants() []Mutant {
 			Name:   "set brings back what is gone",
 			Breaks: "Set of an entry that is gone makes a new one.",
 			Rules:  map[string][]string{Backend: {"write/set"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isNoEntry(err) && len(ops) == 1 && ops[0].Kind == backend.OpSet {
@@ -125,7 +125,7 @@ func writeMutants() []Mutant {
 			Name:   "delete of what is gone succeeds",
 			Breaks: "Delete of an entry that is gone returns no error.",
 			Rules:  map[string][]string{Backend: {"write/delete", "lost-reply/refused"}, "fair": {"fence/stalled"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isNoEntry(err) && len(ops) == 1 && ops[0].Kind == backend.OpDelete {
@@ -142,7 +142,7 @@ func writeMutants() []Mutant {
 				Backend: {"write/atomic", "write/put-parent", "write/conflict"},
 				"fair":  {"fence/conflict"},
 			},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) < 2 {
 						return s.Commit(ctx, guards, ops...)
@@ -163,7 +163,7 @@ func writeMutants() []Mutant {
 			Name:   "ancestors made before the commit",
 			Breaks: "The missing ancestors of a Put are made beforehand, and stay when the commit is refused.",
 			Rules:  map[string][]string{Backend: {"write/put-parent"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					for _, op := range ops {
 						if op.Kind == backend.OpPut && strings.Count(op.Key, "/") > 2 {
@@ -179,7 +179,7 @@ func writeMutants() []Mutant {
 			Name:   "conflict told as a failed guard",
 			Breaks: "A commit that finds an entry other than its ops expect returns ErrGuard.",
 			Rules:  map[string][]string{Backend: {"write/conflict", "write/put", "write/put-race"}, "fair": {"fence/conflict"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if errors.Is(err, backend.ErrConflict) {
 						return backend.ErrGuard
@@ -192,7 +192,7 @@ func writeMutants() []Mutant {
 			Name:   "half of the limit of bytes",
 			Breaks: "Commits of more than half of the bytes that the service takes are refused.",
 			Rules:  map[string][]string{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					size := 0
 					for _, op := range ops {
@@ -209,7 +209,7 @@ func writeMutants() []Mutant {
 			Name:   "large commit sent in parts",
 			Breaks: "A commit of more ops than the service takes is done in several.",
 			Rules:  map[string][]string{Backend: {"write/too-many"}, "fair": {"fence/too-many"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					var made []backend.Entry
 					for rest := ops; len(made) == 0 || len(rest) > 0; {
@@ -229,7 +229,7 @@ func writeMutants() []Mutant {
 			Name:   "value ends at the first zero",
 			Breaks: "Values are stored up to their first zero byte.",
 			Rules:  map[string][]string{Backend: {"write/values"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i := range ops {
@@ -243,7 +243,7 @@ func writeMutants() []Mutant {
 			Name:   "keys silently cleaned",
 			Breaks: "A key that cannot be stored is rewritten instead of refused.",
 			Rules:  map[string][]string{Backend: {"write/keys"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					return s.Get(ctx, path.Join("/", key))
 				}
@@ -253,7 +253,7 @@ func writeMutants() []Mutant {
 			Name:   "no more than 32 segments",
 			Breaks: "A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
 			Rules:  map[string][]string{Backend: {"write/key-limits"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					for _, op := range ops {
 						if op.Kind == backend.OpPut && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
@@ -268,7 +268,7 @@ func writeMutants() []Mutant {
 			Name:   "a character refused",
 			Breaks: "Get does not take one of the characters that CheckKey accepts.",
 			Rules:  map[string][]string{Backend: {"write/key-limits"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					if strings.ContainsRune(key, '\u2800') {
 						return backend.Entry{}, backend.ErrBadKey
@@ -281,7 +281,7 @@ func writeMutants() []Mutant {
 			Name:   "removed with all in it",
 			Breaks: "Delete of a directory first deletes what stands in it.",
 			Rules:  map[string][]string{"fair": {"remove/in-use", "remove/any-time"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if !errors.Is(err, backend.ErrConflict) || len(ops) != 1 || ops[0].Kind != backend.OpDelete {
@@ -304,7 +304,7 @@ func writeMutants() []Mutant {
 			Name:   "emptied and not deleted",
 			Breaks: "Delete of a persistent entry only takes its value away.",
 			Rules:  map[string][]string{"fair": {"remove/leaves-nothing"}},
-			session: calls(func(s backend.Session, o *over) {
+			session: calls(func(s *backend.Session, o *over) {
 				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i, op := range ops {
@@ -326,7 +326,7 @@ func writeMutants() []Mutant {
 }
 
 // versioned gives those Puts that pick picks the version that is there now.
-func versioned(ctx context.Context, s backend.Session, ops []backend.Op, pick func(backend.Op, backend.Entry) bool) []backend.Op {
+func versioned(ctx context.Context, s *backend.Session, ops []backend.Op, pick func(backend.Op, backend.Entry) bool) []backend.Op {
 	ops = slices.Clone(ops)
 	for i, op := range ops {
 		if op.Kind != backend.OpPut {

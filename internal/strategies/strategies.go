@@ -37,7 +37,7 @@ func Named(name string) (conformance.ElectionConfig, bool) {
 }
 
 // controller reads the only entry that candidates have in Kafka's layout.
-func controller(ctx context.Context, s backend.Session, election string) ([]backend.Entry, error) {
+func controller(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error) {
 	e, err := s.Get(ctx, election+"/controller")
 	if errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "" {
 		return nil, nil

@@ -83,7 +83,7 @@ func keys(root string) state {
 }
 
 // await blocks until the state is not the known one any more.
-func await(ctx context.Context, s backend.Session, known state) (state, error) {
+func await(ctx context.Context, s *backend.Session, known state) (state, error) {
 	now, err := s.Await(ctx, known.controller, known.epoch)
 	if err != nil {
 		return state{}, err
@@ -185,7 +185,7 @@ func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (
 }
 
 // Observe follows the controller and the epoch.
-func (Strategy) Observe(ctx context.Context, s backend.Session, root string) iter.Seq2[elector.Leader, error] {
+func (Strategy) Observe(ctx context.Context, s *backend.Session, root string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
 		for {
 			now, err := look(ctx, s, root)
@@ -206,7 +206,7 @@ func (Strategy) Observe(ctx context.Context, s backend.Session, root string) ite
 
 // look reads a controller and its epoch. A claim changes both at once, so the epoch
 // that was read between two looks at one controller is that controller's own.
-func look(ctx context.Context, s backend.Session, root string) (state, error) {
+func look(ctx context.Context, s *backend.Session, root string) (state, error) {
 	for {
 		at := keys(root)
 		first, err := get(ctx, s, at.controller.Key)
@@ -225,7 +225,7 @@ func look(ctx context.Context, s backend.Session, root string) (state, error) {
 }
 
 // get reads an entry; one that is not there has no Rev.
-func get(ctx context.Context, s backend.Session, key string) (backend.Entry, error) {
+func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
 	e, err := s.Get(ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return backend.Entry{Key: key}, nil
@@ -247,7 +247,7 @@ func leaderOf(now state) (elector.Leader, error) {
 }
 
 // Candidates lists the controller only: the others leave no trace in the service.
-func (Strategy) Candidates(ctx context.Context, s backend.Session, root string) ([]elector.Candidate, error) {
+func (Strategy) Candidates(ctx context.Context, s *backend.Session, root string) ([]elector.Candidate, error) {
 	now, err := look(ctx, s, root)
 	if err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func ready(ctx context.Context, c *elector.Candidacy) (err error) {
 }
 
 // look reads the seat.
-func look(ctx context.Context, s backend.Session, dir string) (backend.Entry, error) {
+func look(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
 	seat, err := s.Get(ctx, seatKey(dir))
 	if errors.Is(err, backend.ErrNoEntry) {
 		return backend.Entry{Key: seatKey(dir)}, nil
@@ -97,7 +97,7 @@ func look(ctx context.Context, s backend.Session, dir string) (backend.Entry, er
 }
 
 // Observe follows the seat.
-func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+func (Strategy) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
 		seat, err := look(ctx, s, dir)
 		for {
@@ -113,7 +113,7 @@ func (Strategy) Observe(ctx context.Context, s backend.Session, dir string) iter
 }
 
 // Candidates lists the leader only: the others leave no trace in the service.
-func (Strategy) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
+func (Strategy) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
 	seat, err := look(ctx, s, dir)
 	if err != nil || seat.Session == "" {
 		return nil, err

@@ -50,7 +50,7 @@ func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 
 // Observe follows the oldest entry. It reads what that has become, and lists the directory
 // when all those are gone that it remembers to be next.
-func (Queue) Observe(ctx context.Context, s backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
 		q := line{session: s, dir: dir, most: remembered}
 		oldest, err := q.oldest(ctx)
@@ -70,7 +70,7 @@ func (Queue) Observe(ctx context.Context, s backend.Session, dir string) iter.Se
 }
 
 // Candidates lists the entries, the oldest first.
-func (Queue) Candidates(ctx context.Context, s backend.Session, dir string) ([]elector.Candidate, error) {
+func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
 	q := line{session: s, dir: dir}
 	oldest, err := q.oldest(ctx)
 	if err != nil || !oldest.Exists() {
@@ -91,7 +91,7 @@ func (Queue) Candidates(ctx context.Context, s backend.Session, dir string) ([]e
 
 // A line is what an outsider knows of the candidates in a directory.
 type line struct {
-	session backend.Session
+	session *backend.Session
 	dir     string
 	// keys are those that come next, the oldest first. They stay that: whoever comes later
 	// is younger.

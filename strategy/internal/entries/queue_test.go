@@ -8,6 +8,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/layout"
 	"github.com/elector-go/elector/strategy/internal/entries"
 )
@@ -17,8 +18,8 @@ import (
 func TestObserverOfALongQueue(t *testing.T) {
 	const candidates = 200
 	synctest.Test(t, func(t *testing.T) {
-		meter := backend.Meter(memory.New(memory.Options{}), nil)
-		open := func() backend.Session {
+		meter := meter.New(memory.New(memory.Options{}), nil)
+		open := func() *backend.Session {
 			s, err := meter.Open(t.Context(), backend.OpenOptions{})
 			if err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
@@ -19,7 +20,7 @@ type candidate struct {
 	number  int // by first arrival; one that comes back after a crash keeps its number
 	elector elector.Elector
 	seat    seat
-	meter   *backend.Metered
+	meter   *meter.Backend
 
 	activity activity
 	waiting  atomic.Bool    // for a predecessor or for the seat
@@ -28,7 +29,7 @@ type candidate struct {
 	arrived  chan time.Time // holds one
 
 	// Of its last arrival, for the run's goroutine alone.
-	before  backend.Counts // it entered
+	before  meter.Counts // it entered
 	entered bool
 	at      time.Time
 	rank    int // among all arrivals
@@ -49,9 +50,9 @@ func (r *run) candidate(number int) (*candidate, error) {
 		return nil, err
 	}
 	c := &candidate{number: number, seat: at, arrived: make(chan time.Time, 1)}
-	c.meter = backend.Meter(
+	c.meter = meter.New(
 		&tap{Backend: at.backend, activity: &c.activity, half: at.half},
-		func(call backend.Call) { r.recorder.call(number, call) })
+		func(call meter.Call) { r.recorder.call(number, call) })
 	// Kafka's layout knows candidates by numbers, so all have one for an ID. It is a new
 	// one after a crash: a new process is a new candidate.
 	r.ids++
@@ -87,7 +88,7 @@ func (c *candidate) stage(e elector.StageEvent) {
 }
 
 // counts are what the candidate has done since it has been connected.
-func (c *candidate) counts() backend.Counts { return c.meter.Counts().Sub(c.before) }
+func (c *candidate) counts() meter.Counts { return c.meter.Counts().Sub(c.before) }
 
 // connect opens the candidate's session. It returns how the service refuses it. The
 // reading that this takes is not counted.

@@ -81,7 +81,7 @@ func (r *run) seatOf(leader win) (backend.Entry, error) {
 }
 
 // awaitEnd blocks until the entry is gone, and sends when that was.
-func awaitEnd(ctx context.Context, s backend.Session, entry backend.Entry, gone chan<- time.Time) error {
+func awaitEnd(ctx context.Context, s *backend.Session, entry backend.Entry, gone chan<- time.Time) error {
 	for {
 		now, err := s.Await(ctx, entry)
 		if err != nil {

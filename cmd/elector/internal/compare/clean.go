@@ -48,7 +48,7 @@ func (r *run) clean() error {
 
 // cleaner returns a session to delete with: the observer's, or, where that is lost, a new
 // one, if there is one to be had by now.
-func (r *run) cleaner(ctx context.Context) (s backend.Session, done func(), err error) {
+func (r *run) cleaner(ctx context.Context) (s *backend.Session, done func(), err error) {
 	if r.observer.State() != backend.Lost {
 		return r.observer, func() {}, nil
 	}
@@ -83,7 +83,7 @@ func (r *run) remove(ctx context.Context) error {
 	}
 }
 
-func (r *run) removeOnce(ctx context.Context, s backend.Session) error {
+func (r *run) removeOnce(ctx context.Context, s *backend.Session) error {
 	keys := []string{r.election + "/controller_epoch", r.election}
 	top, err := s.Get(ctx, r.election)
 	if err == nil {

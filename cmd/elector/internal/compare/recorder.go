@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
@@ -51,7 +52,7 @@ func (r *recorder) happened(candidate int, kind report.EventKind, at time.Time) 
 }
 
 // call notes a call, unless it was given up.
-func (r *recorder) call(candidate int, c backend.Call) {
+func (r *recorder) call(candidate int, c meter.Call) {
 	kind := report.Read
 	switch {
 	case c.WokenUp:

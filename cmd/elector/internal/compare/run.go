@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/program"
 )
@@ -45,21 +46,21 @@ type run struct {
 	wins      chan win
 	campaigns sync.WaitGroup
 	cleanups  sync.WaitGroup
-	observer  backend.Session
+	observer  *backend.Session
 	recorder  recorder
 
 	present  []*candidate // by arrival
 	leader   win
 	ids      int
 	arrivals int
-	elected  []int          // ranks of arrival, in the order of election
-	left     backend.Counts // of those who are gone
-	fewer    map[int]bool   // the numbers of those who left, or joined later
+	elected  []int        // ranks of arrival, in the order of election
+	left     meter.Counts // of those who are gone
+	fewer    map[int]bool // the numbers of those who left, or joined later
 
 	// What was found.
 	fairness           report.Fairness
 	changes, joined    int
-	perChange, perJoin backend.Counts
+	perChange, perJoin meter.Counts
 	resigned, crashed  []time.Duration
 	unnoticed, waits   []time.Duration
 	figures            *figures
@@ -247,7 +248,7 @@ func (r *run) next(within time.Duration) error {
 
 // measured adds to sum what all candidates do from now until what do begins is over and
 // all is still.
-func (r *run) measured(sum *backend.Counts, do func() error) error {
+func (r *run) measured(sum *meter.Counts, do func() error) error {
 	before := r.counts()
 	if err := do(); err != nil {
 		return err
@@ -259,7 +260,7 @@ func (r *run) measured(sum *backend.Counts, do func() error) error {
 	return nil
 }
 
-func (r *run) counts() backend.Counts {
+func (r *run) counts() meter.Counts {
 	sum := r.left
 	for _, c := range r.present {
 		sum = sum.Add(c.counts())

@@ -2,7 +2,6 @@ package compare
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,85 +28,48 @@ type tap struct {
 }
 
 // Open implements backend.Backend.
-func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
-	return travel(t, func() (backend.Session, error) {
-		s, err := t.Backend.Open(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		return &tapped{Session: s, tap: t}, nil
+func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (s *backend.Session, err error) {
+	err = t.travel(func() error {
+		s, err = t.Backend.Open(ctx, o)
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return s.Around(backend.Layer{Call: t.call}), nil
+}
+
+func (t *tap) call(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+	do := func() error { return next(ctx) }
+	switch {
+	case c.Kind == backend.CallClose:
+		return do()
+	case c.Waits():
+		return t.await(do)
+	}
+	return t.travel(do)
 }
 
 // travel makes a call of which the answer is awaited.
-func travel[T any](t *tap, do func() (T, error)) (T, error) {
+func (t *tap) travel(do func() error) error {
 	t.activity.begin()
 	defer t.activity.end()
 	time.Sleep(t.half)
-	v, err := do()
+	err := do()
 	time.Sleep(t.half)
-	return v, err
+	return err
 }
 
 // await makes a call that blocks until there is a notice. It subscribes first.
-func await[T any](t *tap, do func() (T, error)) (T, error) {
+func (t *tap) await(do func() error) error {
 	t.activity.begin()
 	time.Sleep(t.half)
 	t.activity.end()
-	v, err := do()
+	err := do()
 	t.activity.begin()
 	defer t.activity.end()
 	if err == nil {
 		time.Sleep(t.half)
 	}
-	return v, err
-}
-
-type tapped struct {
-	backend.Session
-	tap *tap
-}
-
-// Unwrap returns the session below.
-func (s *tapped) Unwrap() backend.Session { return s.Session }
-
-func (s *tapped) Get(ctx context.Context, key string) (backend.Entry, error) {
-	return travel(s.tap, func() (backend.Entry, error) { return s.Session.Get(ctx, key) })
-}
-
-func (s *tapped) Survey(ctx context.Context, key string, known func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {
-	e, err = travel(s.tap, func() (e backend.Entry, err error) {
-		e, strangers, err = s.Session.Survey(ctx, key, known)
-		return e, err
-	})
-	return e, strangers, err
-}
-
-func (s *tapped) List(ctx context.Context, dir string) (backend.Listing, error) {
-	return travel(s.tap, func() (backend.Listing, error) { return s.Session.List(ctx, dir) })
-}
-
-func (s *tapped) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	return travel(s.tap, func() (backend.Entry, error) { return s.Session.Predecessor(ctx, e) })
-}
-
-func (s *tapped) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	return await(s.tap, func() (backend.Listing, error) { return s.Session.AwaitList(ctx, known) })
-}
-
-func (s *tapped) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	do := func() ([]backend.Entry, error) { return s.Session.Await(ctx, known...) }
-	if slices.ContainsFunc(known, backend.Entry.IsUnknown) {
-		return travel(s.tap, do) // a read
-	}
-	return await(s.tap, do)
-}
-
-func (s *tapped) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	return travel(s.tap, func() ([]backend.Entry, error) { return s.Session.Commit(ctx, guards, ops...) })
-}
-
-func (s *tapped) Drop(ctx context.Context, e backend.Entry) error {
-	_, err := travel(s.tap, func() (struct{}, error) { return struct{}{}, s.Session.Drop(ctx, e) })
 	return err
 }

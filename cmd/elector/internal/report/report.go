@@ -88,7 +88,7 @@ type Quantiles struct {
 	Max time.Duration `json:"max"`
 }
 
-// Cost is what candidates asked of the service, as backend.Counts has it.
+// Cost is what candidates asked of the service, as meter.Counts has it.
 type Cost struct {
 	WakeUps    float64 `json:"wakeUps"`
 	Operations float64 `json:"operations"`

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/stat"
 
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // Quantile returns the quantiles of durations, each one of them (nearest rank). The order
@@ -26,7 +26,7 @@ func Quantile(all []time.Duration) Quantiles {
 func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{Quantile(all), all} }
 
 // MeanCost is the mean over so many leader changes or joins; zero over none.
-func MeanCost(sum backend.Counts, over int) Cost {
+func MeanCost(sum meter.Counts, over int) Cost {
 	if over == 0 {
 		return Cost{}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // A crowd is the candidates of one election.
@@ -21,7 +22,7 @@ type crowd struct {
 	stop     context.CancelFunc
 	server   *server
 	service  *memory.Service
-	observer backend.Session // sees the service as it is, without the model
+	observer *backend.Session // sees the service as it is, without the model
 	all      []*candidate
 	wins     chan win
 	running  sync.WaitGroup // campaigns
@@ -35,9 +36,9 @@ type crowd struct {
 type candidate struct {
 	number  int
 	process *process
-	meter   *backend.Metered
+	meter   *meter.Backend
 	elector elector.Elector
-	spent   backend.Counts // by its processes that have crashed
+	spent   meter.Counts // by its processes that have crashed
 
 	// Its last arrival.
 	rank    int // among all arrivals
@@ -70,7 +71,7 @@ func newCrowd(cfg Config, s *server) (*crowd, error) {
 // start starts a candidate's process.
 func (c *crowd) start(who *candidate) (err error) {
 	who.process = &process{Client: c.service.Client(strconv.Itoa(who.number)), server: c.server, number: who.number}
-	who.meter = backend.Meter(who.process, nil)
+	who.meter = meter.New(who.process, nil)
 	who.elector, err = elector.New(elector.Config{
 		Backend: who.meter, Strategy: c.cfg.Strategy, Election: "/simulated",
 		ID: strconv.Itoa(who.number), TTL: c.cfg.TTL,
@@ -209,7 +210,7 @@ func (c *crowd) bury(who *candidate) error {
 }
 
 // counts are what all candidates have asked for so far.
-func (c *crowd) counts() (sum backend.Counts) {
+func (c *crowd) counts() (sum meter.Counts) {
 	for _, who := range c.all {
 		sum = sum.Add(who.spent).Add(who.meter.Counts())
 	}

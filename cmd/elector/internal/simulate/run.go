@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/bubble"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
@@ -144,7 +144,7 @@ type measurement struct {
 
 	changes, arrivals            int
 	resigned, crashed, unnoticed []time.Duration
-	perChange, perJoin           backend.Counts // sums
+	perChange, perJoin           meter.Counts // sums
 	packets                      int
 	wins, ranks                  []int // ranks: of arrival, in the order of election
 	waits                        []time.Duration

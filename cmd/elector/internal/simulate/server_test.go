@@ -39,7 +39,7 @@ func inHall(t *testing.T, sessions int, f func(t *testing.T, h *hall)) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.sessions = append(h.sessions, s.(*session))
+			h.sessions = append(h.sessions, s.Driver().(*session))
 		}
 		h.server.use(plain)
 		h.began = time.Now()

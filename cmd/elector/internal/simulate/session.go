@@ -21,7 +21,7 @@ type process struct {
 }
 
 // Open implements backend.Backend.
-func (p *process) Open(ctx context.Context, o backend.OpenOptions) (backend.Session, error) {
+func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	inner, err := p.Client.Open(ctx, o)
 	if err != nil {
 		return nil, err
@@ -30,12 +30,12 @@ func (p *process) Open(ctx context.Context, o backend.OpenOptions) (backend.Sess
 		Session: inner, server: p.server, number: p.number,
 		watches: make(map[watchKey]*watch), changed: make(chan struct{}), lost: make(chan struct{}),
 	}
-	return p.session, nil
+	return backend.NewSession(p.session), nil
 }
 
 // A session does what backend/zookeeper's does, in requests of the model.
 type session struct {
-	backend.Session
+	*backend.Session
 	server *server
 	number int
 

@@ -57,7 +57,7 @@ func (n *session) set(key watchKey, w watch) {
 	s.watches[key] = append(s.watches[key], &w)
 }
 
-// Await implements backend.Session. It reads what no watch shows, all at once, and is told
+// Await implements backend.Driver. It reads what no watch shows, all at once, and is told
 // of deletions without a read.
 func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 	n.server.waitAtGate()
@@ -179,7 +179,7 @@ func (n *session) wait(ctx context.Context, changed <-chan struct{}, heard time.
 	return n.over(ctx)
 }
 
-// AwaitList implements backend.Session. Each caller lists for itself when the directory
+// AwaitList implements backend.Driver. Each caller lists for itself when the directory
 // has changed.
 func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	n.server.waitAtGate()

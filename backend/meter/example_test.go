@@ -1,4 +1,4 @@
-package backend_test
+package meter_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -18,11 +19,11 @@ func testOneWakeUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
 		elected := make(chan *elector.Term)
-		var meters []*backend.Metered // one for each candidate
+		var meters []*meter.Backend // one for each candidate
 		for i := range 5 {
-			meter := backend.Meter(service, nil)
-			meters = append(meters, meter)
-			e, err := elector.New(elector.Config{Backend: meter, Strategy: fair.New(), Election: "/jobs", ID: fmt.Sprint(i)})
+			counted := meter.New(service, nil)
+			meters = append(meters, counted)
+			e, err := elector.New(elector.Config{Backend: counted, Strategy: fair.New(), Election: "/jobs", ID: fmt.Sprint(i)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,10 +61,10 @@ func testOneWakeUp(t *testing.T) {
 
 // In a test of your own, the meter tells what a change has cost: see testOneWakeUp.
 // Outside of one it tells what a session has done so far.
-func ExampleMeter() {
+func ExampleNew() {
 	ctx := context.Background()
-	meter := backend.Meter(memory.New(memory.Options{}), nil)
-	s, err := meter.Open(ctx, backend.OpenOptions{})
+	counted := meter.New(memory.New(memory.Options{}), nil)
+	s, err := counted.Open(ctx, backend.OpenOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -71,10 +72,10 @@ func ExampleMeter() {
 	defer s.Close(ctx)
 	made, _ := s.Commit(ctx, nil, backend.Create("/job", []byte("value")))
 
-	before := meter.Counts()
+	before := counted.Counts()
 	s.Commit(ctx, nil, backend.Set(made[0], []byte("another")))
 	s.Await(ctx, made[0]) // returns at once: it has changed
-	cost := meter.Counts().Sub(before)
+	cost := counted.Counts().Sub(before)
 	fmt.Printf("%d commit, %d watch, %d wake-up\n", cost.Commits, cost.Watches, cost.WakeUps)
 	// Output:
 	// 1 commit, 1 watch, 1 wake-up

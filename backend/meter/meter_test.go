@@ -1,4 +1,4 @@
-package backend_test
+package meter_test
 
 import (
 	"context"
@@ -11,26 +11,27 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // metering is one metered session, and another that nobody counts.
 type metering struct {
 	t     *testing.T
-	m     *backend.Metered
-	s     backend.Session
-	other backend.Session
-	seen  backend.Counts
+	m     *meter.Backend
+	s     *backend.Session
+	other *backend.Session
+	seen  meter.Counts
 }
 
-func meter(t *testing.T, trace func(backend.Call)) *metering {
+func metered(t *testing.T, trace func(meter.Call)) *metering {
 	service := memory.New(memory.Options{})
-	m := &metering{t: t, m: backend.Meter(service.Client("metered"), trace), other: open(t, service.Client("other"))}
+	m := &metering{t: t, m: meter.New(service.Client("metered"), trace), other: open(t, service.Client("other"))}
 	m.s = open(t, m.m)
 	return m
 }
 
 // counts checks what has been counted since it was called last.
-func (m *metering) counts(what string, want backend.Counts) {
+func (m *metering) counts(what string, want meter.Counts) {
 	m.t.Helper()
 	synctest.Wait()
 	now := m.m.Counts()
@@ -74,26 +75,26 @@ func (m *metering) awaitList(known backend.Listing) (cancel func()) {
 
 func TestMeterCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, ctx := meter(t, nil), t.Context()
+		m, ctx := metered(t, nil), t.Context()
 		entry := func(made []backend.Entry, err error) backend.Entry { return must[[]backend.Entry](t)(made, err)[0] }
 
 		dir := entry(m.s.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
-		m.counts("put", backend.Counts{Commits: 1, Sent: 4, Received: 4})
+		m.counts("put", meter.Counts{Commits: 1, Sent: 4, Received: 4})
 		first := entry(m.s.Commit(ctx, []backend.Guard{backend.Held(dir)}, backend.Enqueue("/dir", []byte("abc"))))
-		m.counts("enqueue", backend.Counts{Commits: 1, Sent: 4 + 4 + 3, Received: len(first.Key) + 3})
+		m.counts("enqueue", meter.Counts{Commits: 1, Sent: 4 + 4 + 3, Received: len(first.Key) + 3})
 		second := entry(m.s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))
 		m.seen = m.m.Counts()
 
 		must[backend.Entry](t)(m.s.Get(ctx, first.Key))
-		m.counts("get", backend.Counts{Gets: 1, Sent: len(first.Key), Received: len(first.Key) + 3})
+		m.counts("get", meter.Counts{Gets: 1, Sent: len(first.Key), Received: len(first.Key) + 3})
 		must[backend.Listing](t)(m.s.List(ctx, "/dir"))
-		m.counts("list", backend.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
+		m.counts("list", meter.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
 		must[backend.Entry](t)(m.s.Predecessor(ctx, second))
-		m.counts("predecessor", backend.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
+		m.counts("predecessor", meter.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
 		if err := m.s.Drop(ctx, second); err != nil {
 			t.Error(err)
 		}
-		m.counts("drop", backend.Counts{Drops: 1, Sent: len(second.Key)})
+		m.counts("drop", meter.Counts{Drops: 1, Sent: len(second.Key)})
 		if n := m.m.Counts().Operations(); n != 7 {
 			t.Errorf("%d operations, want 7", n)
 		}
@@ -102,7 +103,7 @@ func TestMeterCalls(t *testing.T) {
 
 func TestMeterErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, ctx := meter(t, nil), t.Context()
+		m, ctx := metered(t, nil), t.Context()
 		a := create(t, m.s, "/a")
 		m.seen = m.m.Counts()
 		gone := backend.Entry{Key: "/gone", Rev: 77}
@@ -121,23 +122,23 @@ func TestMeterErrors(t *testing.T) {
 			if _, err := m.s.Commit(ctx, c.guards, c.op); !errors.Is(err, c.err) {
 				t.Errorf("%v of %s: %v, want %v", c.op.Kind, c.op.Key, err, c.err)
 			}
-			m.counts("a commit that is refused", backend.Counts{Commits: 1, Sent: c.sent, Refused: 1})
+			m.counts("a commit that is refused", meter.Counts{Commits: 1, Sent: c.sent, Refused: 1})
 		}
 		if _, err := m.s.Commit(ctx, nil, backend.Create("no key", nil)); !errors.Is(err, backend.ErrBadKey) {
 			t.Error(err)
 		}
-		m.counts("a commit that is wrong", backend.Counts{Commits: 1, Sent: 6, Errors: 1})
+		m.counts("a commit that is wrong", meter.Counts{Commits: 1, Sent: 6, Errors: 1})
 		if _, err := m.s.Get(ctx, "/gone"); !errors.Is(err, backend.ErrNoEntry) {
 			t.Error(err)
 		}
-		m.counts("a get of nothing", backend.Counts{Gets: 1, Sent: 5})
+		m.counts("a get of nothing", meter.Counts{Gets: 1, Sent: 5})
 
 		over, cancel := context.WithCancel(ctx)
 		cancel()
 		if _, err := m.s.Get(over, "/a"); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		m.counts("a get that is given up", backend.Counts{Gets: 1, Sent: 2})
+		m.counts("a get that is given up", meter.Counts{Gets: 1, Sent: 2})
 		blocked := make(chan error)
 		go func() { _, err := m.s.Await(ctx, a); blocked <- err }()
 		synctest.Wait()
@@ -148,47 +149,47 @@ func TestMeterErrors(t *testing.T) {
 		if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
 			t.Error(err)
 		}
-		m.counts("a wait whose session ends", backend.Counts{Errors: 1})
+		m.counts("a wait whose session ends", meter.Counts{Errors: 1})
 	})
 }
 
 func TestMeterWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, ctx := meter(t, nil), t.Context()
+		m, ctx := metered(t, nil), t.Context()
 		a, b := create(t, m.other, "/a"), create(t, m.other, "/b")
 
 		now, err := m.s.Await(ctx, backend.Unknown("/a"))
 		if err != nil || !now[0].Same(a) {
 			t.Fatal(now, err)
 		}
-		m.counts("a wait for the unknown is a read that leaves a watch", backend.Counts{Waits: 1, Watches: 1, Sent: 2, Received: 2})
+		m.counts("a wait for the unknown is a read that leaves a watch", meter.Counts{Waits: 1, Watches: 1, Sent: 2, Received: 2})
 		cancel := m.await(a, b)
-		m.counts("one watch is there already", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		m.counts("one watch is there already", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
-		m.counts("a wait that is given up", backend.Counts{})
+		m.counts("a wait that is given up", meter.Counts{})
 		cancel = m.await(a, b)
-		m.counts("both watches are kept", backend.Counts{Waits: 1, Sent: 4})
+		m.counts("both watches are kept", meter.Counts{Waits: 1, Sent: 4})
 
 		made, err := m.other.Commit(ctx, nil, backend.Set(b, []byte("new")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.counts("a change", backend.Counts{WakeUps: 1, Received: 2 + 2 + 3})
+		m.counts("a change", meter.Counts{WakeUps: 1, Received: 2 + 2 + 3})
 		b = made[0]
 		cancel()
 		cancel = m.await(a, b)
-		m.counts("the watch that has told is set again", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		m.counts("the watch that has told is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
 		if err := m.other.Drop(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		cancel = m.await(a)
-		m.counts("a change while nobody waited", backend.Counts{Waits: 1, WakeUps: 1, Sent: 2, Received: 2})
+		m.counts("a change while nobody waited", meter.Counts{Waits: 1, WakeUps: 1, Sent: 2, Received: 2})
 		cancel()
 		cancel = m.await(backend.Entry{Key: "/a"})
-		m.counts("a wait for what is not there", backend.Counts{Waits: 1, Watches: 1, Sent: 2})
+		m.counts("a wait for what is not there", meter.Counts{Waits: 1, Watches: 1, Sent: 2})
 		create(t, m.other, "/a")
-		m.counts("it comes", backend.Counts{WakeUps: 1, Received: 2})
+		m.counts("it comes", meter.Counts{WakeUps: 1, Received: 2})
 		cancel()
 	})
 }
@@ -196,7 +197,7 @@ func TestMeterWaits(t *testing.T) {
 // Two who wait for the same entry share a watch, whichever of them is told first.
 func TestMeterSharedWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := meter(t, nil)
+		m := metered(t, nil)
 		a := create(t, m.other, "/a")
 		follow := func(ctx context.Context) error {
 			known := a
@@ -209,14 +210,14 @@ func TestMeterSharedWatch(t *testing.T) {
 			}
 		}
 		one, two := m.wait(follow), m.wait(follow)
-		m.counts("two wait", backend.Counts{Waits: 2, Watches: 1, Sent: 4})
+		m.counts("two wait", meter.Counts{Waits: 2, Watches: 1, Sent: 4})
 		for range 5 {
 			made, err := m.other.Commit(t.Context(), nil, backend.Set(a, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
 			a = made[0]
-			m.counts("a change", backend.Counts{Waits: 2, Watches: 1, WakeUps: 2, Sent: 4, Received: 4})
+			m.counts("a change", meter.Counts{Waits: 2, Watches: 1, WakeUps: 2, Sent: 4, Received: 4})
 		}
 		one()
 		two()
@@ -225,26 +226,26 @@ func TestMeterSharedWatch(t *testing.T) {
 
 func TestMeterListWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, ctx := meter(t, nil), t.Context()
+		m, ctx := metered(t, nil), t.Context()
 		dir := create(t, m.other, "/other")
 		must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
 		known := must[backend.Listing](t)(m.s.List(ctx, "/dir"))
 		m.seen = m.m.Counts()
 		cancel := m.awaitList(known)
-		m.counts("a wait", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		m.counts("a wait", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
 		cancel = m.awaitList(known)
-		m.counts("the watch is kept", backend.Counts{Waits: 1, Sent: 4})
+		m.counts("the watch is kept", meter.Counts{Waits: 1, Sent: 4})
 		entry := must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Enqueue("/dir", nil)))[0]
-		m.counts("an entry comes", backend.Counts{WakeUps: 1, Received: len(entry.Key)})
+		m.counts("an entry comes", meter.Counts{WakeUps: 1, Received: len(entry.Key)})
 		cancel()
 		known = must[backend.Listing](t)(m.s.List(ctx, "/dir"))
 		m.seen = m.m.Counts()
 		cancel = m.awaitList(known)
-		m.counts("it is set again", backend.Counts{Waits: 1, Watches: 1, Sent: 4})
+		m.counts("it is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		// A directory is an entry, too, and has two watches then.
 		ends := m.await(must[backend.Entry](t)(m.other.Get(ctx, "/dir")), dir)
-		m.counts("a wait for the directory itself", backend.Counts{Waits: 1, Watches: 2, Sent: 10})
+		m.counts("a wait for the directory itself", meter.Counts{Waits: 1, Watches: 2, Sent: 10})
 		ends()
 		cancel()
 	})
@@ -253,8 +254,8 @@ func TestMeterListWaits(t *testing.T) {
 func TestMeterTraceAndSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		var calls []backend.Call
-		m := meter(t, func(c backend.Call) {
+		var calls []meter.Call
+		m := metered(t, func(c meter.Call) {
 			time.Sleep(time.Second) // the caller's time, and nobody else's
 			mu.Lock()
 			defer mu.Unlock()
@@ -308,7 +309,7 @@ func TestMeterInATest(t *testing.T) { testOneWakeUp(t) }
 // for counts.
 func TestMeterLetsClosedSessionsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := backend.Meter(memory.New(memory.Options{}), nil)
+		m := meter.New(memory.New(memory.Options{}), nil)
 		first, second := open(t, m), open(t, m)
 		create(t, first, "/a")
 		create(t, second, "/b")
@@ -327,4 +328,22 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 			t.Errorf("counted %+v", sum)
 		}
 	})
+}
+
+func open(t *testing.T, b backend.Backend) *backend.Session {
+	t.Helper()
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func create(t *testing.T, s *backend.Session, key string) backend.Entry {
+	t.Helper()
+	made, err := s.Commit(t.Context(), nil, backend.Create(key, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made[0]
 }

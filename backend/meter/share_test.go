@@ -1,4 +1,4 @@
-package backend_test
+package meter_test
 
 import (
 	"errors"
@@ -8,15 +8,16 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
 )
 
 // Candidates that share a session are told apart by a meter on each one's side of it, and
 // the session's own cost by one on the other side.
 func TestMeterAndShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		below := backend.Meter(memory.New(memory.Options{}), nil)
+		below := meter.New(memory.New(memory.Options{}), nil)
 		shared := backend.Share(below, 0)
-		one, two := backend.Meter(shared, nil), backend.Meter(shared, nil)
+		one, two := meter.New(shared, nil), meter.New(shared, nil)
 		a, b := open(t, one), open(t, two)
 		if a.ID() != b.ID() || len(below.Sessions()) != 1 {
 			t.Errorf("sessions %s and %s, %d below; want one", a.ID(), b.ID(), len(below.Sessions()))
@@ -39,20 +40,14 @@ func TestMeterUnwraps(t *testing.T) {
 		service := memory.New(memory.Options{})
 		bare := open(t, service)
 		for name, b := range map[string]backend.Backend{
-			"metered":          backend.Meter(service, nil),
-			"share of metered": backend.Share(backend.Meter(service, nil), 0),
-			"metered share":    backend.Meter(backend.Share(service, 0), nil),
+			"metered":          meter.New(service, nil),
+			"share of metered": backend.Share(meter.New(service, nil), 0),
+			"metered share":    meter.New(backend.Share(service, 0), nil),
 		} {
 			s := open(t, b)
-			id := s.ID()
-			for wrapped := true; wrapped; {
-				var w interface{ Unwrap() backend.Session }
-				if w, wrapped = s.(interface{ Unwrap() backend.Session }); wrapped {
-					s = w.Unwrap()
-				}
-			}
-			if s.ID() != id || fmt.Sprintf("%T", s) != fmt.Sprintf("%T", bare) {
-				t.Errorf("%s: in the end there is %T, want %T", name, s, bare)
+			d := s.Driver()
+			if d.ID() != s.ID() || fmt.Sprintf("%T", d) != fmt.Sprintf("%T", bare.Driver()) {
+				t.Errorf("%s: in the end there is %T, want %T", name, d, bare.Driver())
 			}
 		}
 	})
@@ -61,7 +56,7 @@ func TestMeterUnwraps(t *testing.T) {
 func TestMeterFailedOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		m := backend.Meter(service, nil)
+		m := meter.New(service, nil)
 		service.Stop()
 		if s, err := m.Open(t.Context(), backend.OpenOptions{}); !errors.Is(err, backend.ErrUnavailable) || s != nil {
 			t.Errorf("open returned %v, %v", s, err)

@@ -1,0 +1,138 @@
+package backend
+
+import (
+	"context"
+	"time"
+)
+
+// Life is what a session tells of itself without asking the service. The methods are those
+// of Session.
+type Life interface {
+	ID() string
+	TTL() time.Duration
+	Deadline() time.Time
+	State() State
+	AwaitState(ctx context.Context, prev State) (State, error)
+}
+
+// A Driver does the calls of a Session natively. The methods are those of Session, whose
+// comments are the contract. It keeps a subscription of Await that has not fired for the next
+// call, and does not list the directory for each Predecessor.
+type Driver interface {
+	Life
+	Get(ctx context.Context, key string) (Entry, error)
+	Survey(ctx context.Context, key string, known func(Entry) string) (Entry, []string, error)
+	List(ctx context.Context, dir string) (Listing, error)
+	AwaitList(ctx context.Context, known Listing) (Listing, error)
+	Predecessor(ctx context.Context, e Entry) (Entry, error)
+	Await(ctx context.Context, known ...Entry) ([]Entry, error)
+	Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error)
+	Drop(ctx context.Context, e Entry) error
+	Close(ctx context.Context) error
+}
+
+// CallKind names a method of Session that asks the service.
+type CallKind string
+
+const (
+	CallGet         CallKind = "get"
+	CallSurvey      CallKind = "survey"
+	CallList        CallKind = "list"
+	CallPredecessor CallKind = "predecessor"
+	CallAwait       CallKind = "await"
+	CallAwaitList   CallKind = "await list"
+	CallCommit      CallKind = "commit"
+	CallDrop        CallKind = "drop"
+	CallClose       CallKind = "close"
+)
+
+// A Call is one call of a session on its way through its layers. A layer may change what is
+// asked before the call goes on, and what is answered when it is back.
+type Call struct {
+	Kind CallKind
+	// Key is what it is about, the first one where there are several; "" if nothing.
+	Key string
+
+	// What is asked.
+	Known        func(Entry) string // Survey
+	Entry        Entry              // Predecessor, Drop
+	KnownEntries []Entry            // Await
+	KnownListing Listing            // AwaitList
+	Guards       []Guard            // Commit
+	Ops          []Op               // Commit
+
+	// What is answered.
+	Found     Entry    // Get, Survey, Predecessor
+	Strangers []string // Survey
+	Listing   Listing  // List, AwaitList
+	Entries   []Entry  // Await, Commit
+}
+
+// Waits tells whether the call blocks until something changes. An Await of an entry that is
+// Unknown is a read.
+func (c *Call) Waits() bool {
+	switch c.Kind {
+	case CallAwaitList:
+		return true
+	case CallAwait:
+		for _, e := range c.KnownEntries {
+			if e.IsUnknown() {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// A Layer stands around a session, and sees all that passes.
+type Layer struct {
+	// Life tells of the session instead of itself; nil: it is asked itself.
+	Life Life
+	// Call sees the calls; nil: all pass.
+	Call Interceptor
+}
+
+// An Interceptor makes a call by calling next, which it may leave out, or call several times. It
+// is called on the caller's goroutine and without locks.
+type Interceptor func(ctx context.Context, c *Call, next func(context.Context) error) error
+
+// Around returns a session with a layer around s: the same session of the service, for all
+// functions that take one.
+func (s *Session) Around(l Layer) *Session {
+	around := &Session{life: s.life, driver: s.driver, below: s, call: l.Call}
+	if l.Life != nil {
+		around.life = l.Life
+	}
+	if l.Call == nil {
+		around.below, around.call = s.below, s.call
+	}
+	return around
+}
+
+// Driver returns what does the session's calls, below all layers, for functions of a backend's
+// package that take a Session.
+func (s *Session) Driver() Driver { return s.driver }
+
+// Around returns a Backend that opens sessions of b with a layer around each: around is called
+// for each session that was opened, and returns its layer.
+func Around(b Backend, around func(*Session) Layer) Backend { return &layered{b, around} }
+
+// Intercept returns a Backend that opens sessions of b, whose calls pass through i.
+func Intercept(b Backend, i Interceptor) Backend {
+	return Around(b, func(*Session) Layer { return Layer{Call: i} })
+}
+
+type layered struct {
+	Backend
+	around func(*Session) Layer
+}
+
+// Open implements Backend.
+func (b *layered) Open(ctx context.Context, o OpenOptions) (*Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Around(b.around(s)), nil
+}
