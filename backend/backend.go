@@ -4,7 +4,8 @@
 // A [Backend] opens sessions. A [Session] is a leased identity plus a handful of
 // primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor]
 // and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
-// write ([Session.Commit]), and [Session.Drop], which removes an entry for good.
+// write ([Session.Commit]), and [Session.Drop], which removes an entry for good. A [Driver] does
+// them.
 // Every primitive must be native and cheap on the service; what all services
 // share (trust-window arithmetic, sharing a session, checking keys, turns of
 // commits, removing what they left) is written once, beside the interface:

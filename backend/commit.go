@@ -2,6 +2,7 @@ package backend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,16 @@ func Held(e Entry) Guard { return Guard{Entry: e} }
 
 // Unchanged is the condition that e still exists at this very version.
 func Unchanged(e Entry) Guard { return Guard{Entry: e, Exact: true} }
+
+// CheckGuards reports which guard no service can hold, as its key is none: ErrBadKey.
+func CheckGuards(guards []Guard) error {
+	for _, g := range guards {
+		if err := CheckKey(g.Entry.Key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // OpKind tells what an Op does.
 type OpKind int
@@ -110,3 +121,11 @@ func Set(e Entry, value []byte) Op {
 
 // Delete removes this incarnation of e, unless it has children (ErrConflict).
 func Delete(e Entry) Op { return Op{Kind: OpDelete, Key: e.Key, Rev: e.Rev} }
+
+func cloned(ops []Op) []Op {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		ops[i].Value = slices.Clone(ops[i].Value)
+	}
+	return ops
+}

@@ -2,6 +2,8 @@ package backend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -17,7 +19,9 @@ type Life interface {
 
 // A Driver does the calls of a Session natively. The methods are those of Session, whose
 // comments are the contract. It keeps a subscription of Await that has not fired for the next
-// call, and does not list the directory for each Predecessor.
+// call, and does not list the directory for each Predecessor. What it is asked has been checked:
+// keys by CheckKey, ops by Op.Check, and what Drop is about is of this session. Its errors bear
+// neither name, operation nor key: the Session puts them before, once.
 type Driver interface {
 	Life
 	Get(ctx context.Context, key string) (Entry, error)
@@ -68,6 +72,66 @@ type Call struct {
 	Entries   []Entry  // Await, Commit
 }
 
+// check reports what no service can do. id is the session's.
+func (c *Call) check(id string) error {
+	switch c.Kind {
+	case CallAwait:
+		if len(c.KnownEntries) == 0 {
+			return errors.New("no entries were given")
+		}
+		for _, e := range c.KnownEntries {
+			if err := CheckKey(e.Key); err != nil {
+				return err
+			}
+		}
+	case CallCommit:
+		if err := CheckGuards(c.Guards); err != nil {
+			return err
+		}
+		for _, op := range c.Ops {
+			if err := op.Check(); err != nil {
+				return err
+			}
+		}
+	case CallClose:
+	case CallDrop:
+		if err := CheckKey(c.Key); err != nil {
+			return err
+		}
+		if c.Entry.Exists() && c.Entry.Session != id {
+			return fmt.Errorf("it is of session %q, not of this one (%s)", c.Entry.Session, id)
+		}
+	default:
+		return CheckKey(c.Key)
+	}
+	return nil
+}
+
+// By has a driver do the call.
+func (c *Call) By(ctx context.Context, d Driver) (err error) {
+	switch c.Kind {
+	case CallGet:
+		c.Found, err = d.Get(ctx, c.Key)
+	case CallSurvey:
+		c.Found, c.Strangers, err = d.Survey(ctx, c.Key, c.Known)
+	case CallList:
+		c.Listing, err = d.List(ctx, c.Key)
+	case CallAwaitList:
+		c.Listing, err = d.AwaitList(ctx, c.KnownListing)
+	case CallPredecessor:
+		c.Found, err = d.Predecessor(ctx, c.Entry)
+	case CallAwait:
+		c.Entries, err = d.Await(ctx, c.KnownEntries...)
+	case CallCommit:
+		c.Entries, err = d.Commit(ctx, c.Guards, c.Ops...)
+	case CallDrop:
+		err = d.Drop(ctx, c.Entry)
+	case CallClose:
+		err = d.Close(ctx)
+	}
+	return err
+}
+
 // Waits tells whether the call blocks until something changes. An Await of an entry that is
 // Unknown is a read.
 func (c *Call) Waits() bool {
@@ -96,6 +160,11 @@ type Layer struct {
 // An Interceptor makes a call by calling next, which it may leave out, or call several times. It
 // is called on the caller's goroutine and without locks.
 type Interceptor func(ctx context.Context, c *Call, next func(context.Context) error) error
+
+// DoneBy is a layer in which d does all calls, as a rule with the session below.
+func DoneBy(d Driver) Layer {
+	return Layer{Life: d, Call: func(ctx context.Context, c *Call, _ func(context.Context) error) error { return c.By(ctx, d) }}
+}
 
 // Around returns a session with a layer around s: the same session of the service, for all
 // functions that take one.

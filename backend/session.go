@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -16,14 +17,17 @@ import (
 // method but Close returns an error that is ErrSessionLost once the session is
 // lost, blocked calls included, and ctx's error once ctx ends.
 type Session struct {
+	name   string
 	life   Life
 	driver Driver // what does the calls, or the session below that a layer is around
 	below  *Session
 	call   Interceptor // of the layer, or nil
 }
 
-// NewSession returns the session that a backend has opened with a driver of its own.
-func NewSession(d Driver) *Session { return &Session{life: d, driver: d} }
+// NewSession returns the session that a backend of this name has opened with a driver of its
+// own. The session checks what it is asked, and wraps errors with the name, the operation and
+// the key.
+func NewSession(name string, d Driver) *Session { return &Session{name: name, life: d, driver: d} }
 
 // ID is the service's name for the session. Entry.Session holds it.
 func (s *Session) ID() string { return s.life.ID() }
@@ -147,29 +151,23 @@ func (s *Session) Close(ctx context.Context) error {
 }
 
 // do makes a call, by way of the layer if there is one.
-func (s *Session) do(ctx context.Context, c *Call) (err error) {
+func (s *Session) do(ctx context.Context, c *Call) error {
 	if s.call != nil {
 		return s.call(ctx, c, func(ctx context.Context) error { return s.below.do(ctx, c) })
 	}
-	switch d := s.driver; c.Kind {
-	case CallGet:
-		c.Found, err = d.Get(ctx, c.Key)
-	case CallSurvey:
-		c.Found, c.Strangers, err = d.Survey(ctx, c.Key, c.Known)
-	case CallList:
-		c.Listing, err = d.List(ctx, c.Key)
-	case CallAwaitList:
-		c.Listing, err = d.AwaitList(ctx, c.KnownListing)
-	case CallPredecessor:
-		c.Found, err = d.Predecessor(ctx, c.Entry)
-	case CallAwait:
-		c.Entries, err = d.Await(ctx, c.KnownEntries...)
-	case CallCommit:
-		c.Entries, err = d.Commit(ctx, c.Guards, c.Ops...)
-	case CallDrop:
-		err = d.Drop(ctx, c.Entry)
-	case CallClose:
-		err = d.Close(ctx)
+	err := c.check(s.driver.ID())
+	if err == nil {
+		if c.Kind == CallCommit { // it may be looked at after an abandoned call
+			c.Ops = cloned(c.Ops)
+		}
+		err = c.By(ctx, s.driver)
 	}
-	return err
+	if err == nil {
+		return nil
+	}
+	c.Found, c.Strangers, c.Listing, c.Entries = Entry{}, nil, Listing{}, nil
+	if c.Key == "" {
+		return fmt.Errorf("%s: %s: %w", s.name, c.Kind, err)
+	}
+	return fmt.Errorf("%s: %s %s: %w", s.name, c.Kind, c.Key, err)
 }

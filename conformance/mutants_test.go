@@ -234,7 +234,10 @@ func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend
 		return nil, err
 	}
 	after, err := b.other.Open(ctx, o)
-	return backend.NewSession(wrongSession{s, s.Deadline(), after}), err
+	if err != nil {
+		return nil, err
+	}
+	return s.Around(backend.DoneBy(wrongSession{s, s.Deadline(), after})), nil
 }
 
 // What no mutant on memory breaks, as its messages do not linger, a backend on a server does.

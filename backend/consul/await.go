@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/elector-go/elector/backend"
@@ -12,21 +11,6 @@ import (
 // connection for as long as it waits. With several keys, what there is of all of them is
 // read once more when one has changed, as one snapshot: that is rule 4.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	label := ""
-	for _, e := range known {
-		label = e.Key
-		if err := backend.CheckKey(e.Key); err != nil {
-			return nil, opError("await", label, err)
-		}
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("consul: await: no entries were given")
-	}
-	seen, err := s.await(ctx, known)
-	return seen, opError("await", label, err)
-}
-
-func (s *session) await(ctx context.Context, known []backend.Entry) ([]backend.Entry, error) {
 	var keys []string // each once
 	at := make([]int, len(known))
 	for i, e := range known {
@@ -167,14 +151,6 @@ func (s *session) stands(snapshot []backend.Entry) {
 
 // AwaitList implements backend.Driver.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if err := backend.CheckKey(known.Dir); err != nil {
-		return backend.Listing{}, opError("await list", known.Dir, err)
-	}
-	l, err := s.awaitList(ctx, known)
-	return l, opError("await list", known.Dir, err)
-}
-
-func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	r, w := &s.watches, newWaiter()
 	index := known.Rev
 	if !s.memory.seen(index) {

@@ -32,20 +32,22 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) (a
 	if own == nil {
 		return nil, fmt.Errorf("consul: checks: the session is not of this package: it is a %T", s)
 	}
-	c := &commit{s: own, guards: guards}
-	key, err := c.check()
-	if err == nil {
-		err = own.alive(ctx)
-	}
+	p, err := own.conditions(ctx, guards)
 	if err != nil {
-		return nil, opError("checks", key, err)
-	}
-	for _, g := range guards {
-		own.memory.forget(g.Entry.Key)
-	}
-	p, err := c.compile(ctx)
-	if err != nil {
-		return nil, opError("checks", key, err)
+		return nil, fmt.Errorf("consul: checks: %w", err)
 	}
 	return p.all(), nil
+}
+
+func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan, error) {
+	if err := backend.CheckGuards(guards); err != nil {
+		return nil, err
+	}
+	if err := s.alive(ctx); err != nil {
+		return nil, err
+	}
+	for _, g := range guards {
+		s.memory.forget(g.Entry.Key)
+	}
+	return (&commit{s: s, guards: guards}).compile(ctx)
 }

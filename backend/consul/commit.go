@@ -34,10 +34,7 @@ type sent struct {
 // Commit implements backend.Driver.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops}
-	label, err := c.check()
-	if err == nil {
-		err = s.alive(ctx)
-	}
+	err := s.alive(ctx)
 	if err == nil {
 		err = s.turns.Settled(ctx, s.ctx.Done(), s.lease.ttl, ops)
 	}
@@ -45,40 +42,19 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		err = s.lostError()
 	}
 	if err != nil {
-		return nil, opError("commit", label, err)
+		return nil, err
 	}
 	made, err := c.run(ctx)
 	if (errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
 		err = fmt.Errorf("%w (%v)", s.lostError(), err)
 	}
-	return made, opError("commit", label, err)
+	return made, err
 }
 
 // aboutOwn tells whether an entry of this session is what the commit is about.
 func (c *commit) aboutOwn() bool {
 	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id }) ||
 		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.id })
-}
-
-// check looks at what was given, and returns the key that stands for it in errors.
-func (c *commit) check() (label string, err error) {
-	for _, g := range c.guards {
-		if label == "" {
-			label = g.Entry.Key
-		}
-		if err := backend.CheckKey(g.Entry.Key); err != nil {
-			return g.Entry.Key, err
-		}
-	}
-	for i, op := range c.ops {
-		if i == 0 {
-			label = op.Key
-		}
-		if err := op.Check(); err != nil {
-			return op.Key, err
-		}
-	}
-	return label, nil
 }
 
 // run tries until there is an outcome.
@@ -330,17 +306,11 @@ func keysOf(entries []backend.Entry) []string {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return opError("drop", e.Key, err)
-	}
 	if s.ctx.Err() != nil {
-		return opError("drop", e.Key, s.lostError())
+		return s.lostError()
 	}
 	if !e.Exists() {
 		return nil
-	}
-	if e.Session != s.id {
-		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
 	}
 	err := s.drop(ctx, e)
 	switch {
@@ -351,7 +321,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 		s.reaper.ReapEntry(e, s.drop)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
-	return opError("drop", e.Key, err)
+	return err
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone. It needs no

@@ -134,7 +134,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	if err != nil {
 		return nil, fmt.Errorf("consul: open: %w", err)
 	}
-	return backend.NewSession(s), nil
+	return backend.NewSession(b.String(), s), nil
 }
 
 // open tries again for a while if the token is refused: see errors.go.

@@ -21,21 +21,9 @@ const (
 // one request, or none where an Await has just shown that e stands and all of them are
 // gone, at one moment.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	err := backend.CheckKey(e.Key)
-	if err == nil && !isEnqueued(e.Key) {
-		err = fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
+	if !isEnqueued(e.Key) {
+		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
-	var p backend.Entry
-	if err == nil {
-		p, err = s.predecessor(ctx, e)
-	}
-	if err != nil {
-		return backend.Entry{}, opError("predecessor", e.Key, err)
-	}
-	return p, nil
-}
-
-func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	if err := s.alive(ctx); err != nil {
 		return backend.Entry{}, err
 	}

@@ -96,17 +96,11 @@ func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names [
 
 // Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, opError("get", key, err)
-	}
 	e, err := s.get(ctx, key)
 	if err == nil && !e.Exists() {
 		err = backend.ErrNoEntry
 	}
-	if err != nil {
-		return backend.Entry{}, opError("get", key, err)
-	}
-	return e, nil
+	return e, err
 }
 
 // get reads what stands under a key, which may be nothing.
@@ -214,11 +208,8 @@ func refusal(e *api.TxnError) error {
 // List implements backend.Driver. The values of all that is below the directory come
 // with it.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if err := backend.CheckKey(dir); err != nil {
-		return backend.Listing{}, opError("list", dir, err)
-	}
 	_, l, err := s.list(ctx, dir)
-	return l, opError("list", dir, err)
+	return l, err
 }
 
 func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backend.Listing, error) {

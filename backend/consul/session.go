@@ -257,12 +257,12 @@ func (s *session) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("consul: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.confirms {
-		return fmt.Errorf("consul: close session %s: %w", s.id, errNotConfirmed)
+		return fmt.Errorf("session %s: %w", s.id, errNotConfirmed)
 	}
 	return nil
 }

@@ -17,9 +17,6 @@ const maxLooks = 100
 // the same time. A third one follows if there are others than the known one. What has keys
 // below it, too, is a directory and not looked at.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("read", key, err)
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -35,7 +32,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	if err != nil {
 		cancel()
 		<-listed
-		return backend.Entry{}, nil, opError("read", key, err)
+		return backend.Entry{}, nil, err
 	}
 	own := ""
 	if known != nil {
@@ -44,7 +41,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	under := <-listed
 	strangers, err := s.strangers(ctx, under.names, own)
 	if err = errors.Join(under.err, err); err != nil && !errors.Is(err, backend.ErrDenied) {
-		return backend.Entry{}, nil, opError("read", key, err)
+		return backend.Entry{}, nil, err
 	}
 	return e, strangers, nil
 }

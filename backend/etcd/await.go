@@ -16,18 +16,12 @@ import (
 // of its own then, and costs nothing while an earlier call's watch tells what is asked for.
 // Keys in different directories take a read after each change.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	if len(known) == 0 {
-		return nil, errors.New("etcd: await: no entries given")
-	}
 	keys := make([]string, len(known))
 	for i, e := range known {
-		if err := backend.CheckKey(e.Key); err != nil {
-			return nil, opError("await", e.Key, err)
-		}
 		keys[i] = e.Key
 	}
 	if err := s.over(ctx); err != nil {
-		return nil, opError("await", known[0].Key, err)
+		return nil, err
 	}
 	slices.Sort(keys)
 	groups := byParent(slices.Compact(keys))
@@ -41,10 +35,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	if err == nil && s.hasLost(known, seen) {
 		err = s.checkLease(ctx)
 	}
-	if err != nil {
-		return nil, opError("await", known[0].Key, err)
-	}
-	return seen, nil
+	return seen, err
 }
 
 // hasLost tells whether entries of this session are gone: perhaps all are, with it.
@@ -247,17 +238,11 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 // AwaitList implements backend.Driver. Each caller has a watch of its own, from the
 // revision of the listing that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if err := backend.CheckKey(known.Dir); err != nil {
-		return backend.Listing{}, opError("await list", known.Dir, err)
-	}
 	l, err := s.awaitList(ctx, known)
 	if err == nil && s.hasLeft(known, l) {
 		err = s.checkLease(ctx)
 	}
-	if err != nil {
-		return backend.Listing{}, opError("await list", known.Dir, err)
-	}
-	return l, nil
+	return l, err
 }
 
 // hasLeft is hasLost for listings.

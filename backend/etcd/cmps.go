@@ -27,17 +27,19 @@ func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]c
 	if own == nil {
 		return nil, fmt.Errorf("etcd: cmps: the session is not of this package: it is a %T", s)
 	}
-	c := &commit{s: own, guards: guards}
-	key, err := c.check()
-	if err == nil {
-		err = own.over(ctx)
-	}
+	p, err := own.conditions(ctx, guards)
 	if err != nil {
-		return nil, opError("cmps", key, err)
-	}
-	p, err := c.compile("")
-	if err != nil {
-		return nil, opError("cmps", key, err)
+		return nil, fmt.Errorf("etcd: cmps: %w", err)
 	}
 	return p.cmps, nil
+}
+
+func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan, error) {
+	if err := backend.CheckGuards(guards); err != nil {
+		return nil, err
+	}
+	if err := s.over(ctx); err != nil {
+		return nil, err
+	}
+	return (&commit{s: s, guards: guards}).compile("")
 }

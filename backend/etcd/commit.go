@@ -1,7 +1,6 @@
 package etcd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -38,56 +37,30 @@ type commit struct {
 // Put finds ancestors missing, or an Enqueue others before it. See compile for what
 // is in it and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: slices.Clone(ops), pause: newPause()}
-	for i := range c.ops {
-		c.ops[i].Value = bytes.Clone(ops[i].Value) // it may be looked at after an abandoned call
+	c := &commit{s: s, guards: guards, ops: ops, pause: newPause()}
+	c.keys = make([]string, len(ops))
+	for i, op := range ops {
+		c.keys[i] = op.Key
+		if op.Kind == backend.OpEnqueue {
+			c.keys[i] = aloneKey(op.Key, s.id, newNonce())
+		}
 	}
-	label, err := c.check()
-	if err == nil {
-		err = s.over(ctx)
-	}
-	if err != nil || len(guards)+len(ops) == 0 {
-		return nil, opError("commit", label, err)
+	if err := s.over(ctx); err != nil || len(guards)+len(ops) == 0 {
+		return nil, err
 	}
 	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
-		return nil, opError("commit", label, err)
+		return nil, err
 	}
 	defer give()
 	made, err := c.run(ctx)
 	if err != nil && c.fence != "" {
 		err = c.abandon(err)
 	}
-	return made, opError("commit", label, err)
-}
-
-// check looks at what was given, and returns the key that stands for it in errors.
-func (c *commit) check() (label string, err error) {
-	for _, g := range c.guards {
-		if label == "" {
-			label = g.Entry.Key
-		}
-		if err := backend.CheckKey(g.Entry.Key); err != nil {
-			return g.Entry.Key, err
-		}
-	}
-	c.keys = make([]string, len(c.ops))
-	for i, op := range c.ops {
-		if i == 0 {
-			label = op.Key
-		}
-		if err := op.Check(); err != nil {
-			return op.Key, err
-		}
-		c.keys[i] = op.Key
-		if op.Kind == backend.OpEnqueue {
-			c.keys[i] = aloneKey(op.Key, c.s.id, newNonce())
-		}
-	}
-	return label, nil
+	return made, err
 }
 
 // run tries until there is an outcome.
@@ -255,17 +228,11 @@ func (c *commit) abandon(err error) error {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return opError("drop", e.Key, err)
-	}
 	if err := s.over(ctx); errors.Is(err, backend.ErrSessionLost) {
-		return opError("drop", e.Key, err)
+		return err
 	}
 	if !e.Exists() {
 		return nil
-	}
-	if e.Session != s.id {
-		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
 	}
 	err := s.drop(ctx, e)
 	switch {
@@ -276,7 +243,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 		s.reaper.ReapEntry(e, s.drop)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
-	return opError("drop", e.Key, err)
+	return err
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

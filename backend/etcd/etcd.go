@@ -155,7 +155,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		}
 		switch {
 		case err == nil:
-			return backend.NewSession(b.start(lease, sent)), nil
+			return backend.NewSession(b.String(), b.start(lease, sent)), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
 		case errors.Is(err, context.DeadlineExceeded):

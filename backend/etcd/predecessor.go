@@ -13,21 +13,17 @@ import (
 // Predecessor implements backend.Driver. It takes no round trip right after
 // Enqueue, which has looked already, and one later.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return backend.Entry{}, opError("predecessor", e.Key, err)
-	}
 	if err := s.over(ctx); err != nil {
-		return backend.Entry{}, opError("predecessor", e.Key, err)
+		return backend.Entry{}, err
 	}
 	if _, ok := parseName(e.Key); !ok {
-		return backend.Entry{}, opError("predecessor", e.Key, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry))
+		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
 	// What was read then is good for as long as nobody was told of anything later.
 	if st := s.memory.last(); st.own.Key == e.Key && st.own.Rev == e.Rev && s.shown.Load() <= st.rev {
 		return st.before, nil
 	}
-	p, err := s.predecessor(ctx, e)
-	return p, opError("predecessor", e.Key, err)
+	return s.predecessor(ctx, e)
 }
 
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {

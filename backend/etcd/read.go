@@ -129,9 +129,6 @@ func one(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 
 // Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, opError("get", key, err)
-	}
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
 		answer, err := s.client.KV.Get(ctx, key)
 		if err == nil {
@@ -140,24 +137,21 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return answer, err
 	})
 	if err != nil {
-		return backend.Entry{}, opError("get", key, err)
+		return backend.Entry{}, err
 	}
 	s.saw(answer.Header.Revision)
 	s.shows(answer.Header.Revision)
 	e := toEntry(key, one(answer.Kvs))
 	if !e.Exists() {
-		return backend.Entry{}, opError("get", key, backend.ErrNoEntry)
+		return backend.Entry{}, backend.ErrNoEntry
 	}
 	return e, nil
 }
 
 // List implements backend.Driver.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if err := backend.CheckKey(dir); err != nil {
-		return backend.Listing{}, opError("list", dir, err)
-	}
 	l, _, err := s.list(ctx, dir)
-	return l, opError("list", dir, err)
+	return l, err
 }
 
 // list reads the keys enqueued in dir, and tells at which revision.

@@ -312,12 +312,12 @@ func (s *session) Close(ctx context.Context) error {
 	case <-s.done:
 	case <-ctx.Done():
 		s.stop()
-		return fmt.Errorf("etcd: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.revoked || s.cause == errExpired {
 		return nil
 	}
-	return fmt.Errorf("etcd: close session %s: %w", s.id, errNotConfirmed)
+	return fmt.Errorf("session %s: %w", s.id, errNotConfirmed)
 }

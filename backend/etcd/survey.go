@@ -23,9 +23,6 @@ const (
 // hundred keys below key, or others directly under it than the known one. Of what is
 // further below, a page passes over one directory at least.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("read", key, err)
-	}
 	e, strangers, err := s.survey(ctx, key, known)
 	if err != nil && (isForbidden(err) || errors.Is(err, backend.ErrTooLarge)) { // perhaps only what is below
 		if e, err = s.Get(ctx, key); errors.Is(err, backend.ErrNoEntry) {
@@ -33,7 +30,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 		}
 		return e, nil, err
 	}
-	return e, strangers, opError("read", key, err)
+	return e, strangers, err
 }
 
 func (s *session) survey(ctx context.Context, key string, known func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {

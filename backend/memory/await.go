@@ -68,15 +68,7 @@ func wake(head *watch) {
 
 // Await implements backend.Driver. What it returns is the state at one instant.
 func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	key := ""
-	for _, e := range known {
-		if err := backend.CheckKey(e.Key); err != nil {
-			return nil, wrap("await", "", err)
-		}
-	}
-	if len(known) > 0 {
-		key = known[0].Key
-	}
+	key := known[0].Key
 	var w *waiter
 	var watches []watch
 	defer func() { n.unwatch(watches) }()
@@ -105,7 +97,7 @@ func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		})
 	}
 	if err != nil {
-		return nil, wrap("await", key, err)
+		return nil, err
 	}
 	return now, nil
 }
@@ -127,9 +119,6 @@ func (n *session) compare(known []backend.Entry) []backend.Entry {
 // AwaitList implements backend.Driver.
 func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	dir := known.Dir
-	if err := backend.CheckKey(dir); err != nil {
-		return backend.Listing{}, wrap("await list", "", err)
-	}
 	changed := func() (backend.Listing, bool) {
 		rev, exists := n.view().listRev(dir)
 		if exists && rev != known.Rev || !exists && len(known.Keys) > 0 {
@@ -159,7 +148,7 @@ func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		now.Listing, err = wait(ctx, n, w, dir, changed)
 	}
 	if err != nil {
-		return backend.Listing{}, wrap("await list", dir, err)
+		return backend.Listing{}, err
 	}
 	return now.Listing, nil
 }

@@ -31,17 +31,7 @@ type doubt struct {
 
 // Commit implements backend.Driver. While the session is suspended it is not sent.
 func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	for _, g := range guards {
-		if err := backend.CheckKey(g.Entry.Key); err != nil {
-			return nil, wrap("commit", "", err)
-		}
-	}
 	key := ""
-	for _, op := range ops {
-		if err := op.Check(); err != nil {
-			return nil, wrap("commit", "", err)
-		}
-	}
 	switch {
 	case len(ops) > 0:
 		key = ops[0].Key
@@ -49,7 +39,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		key = guards[0].Entry.Key
 	}
 	if err := n.svc.fits(guards, ops); err != nil {
-		return nil, wrap("commit", key, err)
+		return nil, err
 	}
 	var req request
 	for sent, done := false, false; ; sent = true {
@@ -59,9 +49,9 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		}
 		if err := n.enter(ctx, step); err != nil {
 			if !sent {
-				return nil, wrap("commit", key, err)
+				return nil, err
 			}
-			return nil, n.giveUp(&req, ops, key, err)
+			return nil, n.giveUp(&req, ops, err)
 		}
 		if done {
 			n.resolve(&req, ops)
@@ -72,7 +62,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		f := n.client.fault(ops)
 		if n.delays != nil || f.kind == delayRequest {
 			// It may arrive when the caller has long gone on.
-			guards, ops = slices.Clone(guards), cloned(ops)
+			guards = slices.Clone(guards)
 		}
 		req.arrived = false
 		answer := n.send(f.underWay(), func() bool { return n.serve(&req, f, guards, ops) })
@@ -89,18 +79,10 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		done = req.done
 		n.svc.mu.Unlock()
 	}
-	if req.err != nil {
-		return nil, wrap("commit", req.key, req.err)
+	if req.err != nil && req.key != key {
+		return nil, fmt.Errorf("%s: %w", req.key, req.err)
 	}
-	return req.out, nil
-}
-
-func cloned(ops []backend.Op) []backend.Op {
-	ops = slices.Clone(ops)
-	for i := range ops {
-		ops[i].Value = slices.Clone(ops[i].Value)
-	}
-	return ops
+	return req.out, req.err
 }
 
 // fits checks the limits of one commit.
@@ -189,7 +171,7 @@ func (n *session) reconnect() {
 // giveUp leaves a request whose outcome the process could not learn. What it made
 // is removed as soon as the session is in touch, so that it cannot stay behind
 // without anybody knowing of it.
-func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) error {
+func (n *session) giveUp(req *request, ops []backend.Op, err error) error {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
 	req.abandoned = true
@@ -199,7 +181,7 @@ func (n *session) giveUp(req *request, ops []backend.Op, key string, err error) 
 	case !req.arrived:
 		n.doubts = append(n.doubts, doubt{req, ops})
 	}
-	return wrap("commit", key, fmt.Errorf("%w: %w", backend.ErrIndeterminate, err))
+	return fmt.Errorf("%w: %w", backend.ErrIndeterminate, err)
 }
 
 // tidy removes what a request has made that nobody waits for any more.
@@ -219,9 +201,6 @@ var errNotOurs = errors.New("entry belongs to another session, or to none")
 
 // Drop implements backend.Driver.
 func (n *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return wrap("drop", "", err)
-	}
 	refused, err := ask(ctx, n, Step{Kind: StepDrop, Key: e.Key}, func() error {
 		n.svc.stats.Drops++
 		n.catchUp()
@@ -239,13 +218,13 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 		n.svc.mu.Lock()
 		defer n.svc.mu.Unlock()
 		if n.now() == backend.Lost { // also if ctx has ended: there is nothing left to do
-			return wrap("drop", e.Key, backend.ErrSessionLost)
+			return backend.ErrSessionLost
 		}
 		n.discard(e)
-		return wrap("drop", e.Key, fmt.Errorf("not confirmed yet: %w", err))
+		return fmt.Errorf("not confirmed yet: %w", err)
 	}
 	if refused != nil {
-		return wrap("drop", e.Key, refused)
+		return refused
 	}
 	return nil
 }

@@ -10,27 +10,21 @@ import (
 
 // Get implements backend.Driver.
 func (n *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, wrap("get", "", err)
-	}
 	e, err := ask(ctx, n, Step{Kind: StepGet, Key: key}, func() backend.Entry {
 		n.svc.stats.Gets++
 		return n.view().lookup(key)
 	})
 	switch {
 	case err != nil:
-		return backend.Entry{}, wrap("get", key, err)
+		return backend.Entry{}, err
 	case !e.Exists():
-		return backend.Entry{}, wrap("get", key, backend.ErrNoEntry)
+		return backend.Entry{}, backend.ErrNoEntry
 	}
 	return e, nil
 }
 
 // Survey implements backend.Driver.
 func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) string) (backend.Entry, []string, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, wrap("read", "", err)
-	}
 	type answer struct {
 		entry     backend.Entry
 		strangers []string
@@ -40,7 +34,7 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 		return answer{n.view().lookup(key), n.view().strangers(key)}
 	})
 	if err != nil {
-		return backend.Entry{}, nil, wrap("read", key, err)
+		return backend.Entry{}, nil, err
 	}
 	return a.entry, a.strangers, nil
 }
@@ -63,15 +57,12 @@ func (t *tree) strangers(key string) (keys []string) {
 
 // List implements backend.Driver.
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if err := backend.CheckKey(dir); err != nil {
-		return backend.Listing{}, wrap("list", "", err)
-	}
 	l, err := ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {
 		n.svc.stats.Lists++
 		return n.view().list(dir)
 	})
 	if err != nil {
-		return backend.Listing{}, wrap("list", dir, err)
+		return backend.Listing{}, err
 	}
 	return l, nil
 }
@@ -112,9 +103,6 @@ func (t *tree) list(dir string) backend.Listing {
 // Predecessor implements backend.Driver. It takes constant time for an enqueued
 // entry.
 func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return backend.Entry{}, wrap("predecessor", "", err)
-	}
 	type answer struct {
 		entry backend.Entry
 		err   error
@@ -125,7 +113,7 @@ func (n *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		return answer{before, err}
 	})
 	if err = cmp.Or(err, got.err); err != nil {
-		return backend.Entry{}, wrap("predecessor", e.Key, err)
+		return backend.Entry{}, err
 	}
 	return got.entry, nil
 }

@@ -93,7 +93,7 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	})
 	s.mu.Unlock()
 	if granted.comes(ctx, nil) {
-		return backend.NewSession(n), nil
+		return backend.NewSession("memory", n), nil
 	}
 	err = cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	s.mu.Lock()
@@ -553,7 +553,7 @@ func (n *session) Close(ctx context.Context) error {
 	})
 	n.svc.mu.Unlock()
 	if !closed.comes(ctx, nil) {
-		return wrap("close", "", cmp.Or(ctx.Err(), backend.ErrUnavailable))
+		return cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	}
 	return nil
 }

@@ -14,19 +14,7 @@ import (
 // while the watches of an earlier call show what is known. An entry that is
 // deleted while it waits is reported without any read.
 func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	if len(known) == 0 {
-		return nil, errors.New("zookeeper: await: no entries given")
-	}
-	for _, e := range known {
-		if err := backend.CheckKey(e.Key); err != nil {
-			return nil, opError("await", e.Key, err)
-		}
-	}
-	seen, err := s.await(ctx, known, false)
-	if err != nil {
-		return nil, opError("await", known[0].Key, err)
-	}
-	return seen, nil
+	return s.await(ctx, known, false)
 }
 
 // await returns what stands under the keys as soon as some of it differs from what
@@ -189,14 +177,8 @@ func (s *session) now(ctx context.Context, key string) (backend.Entry, error) {
 // AwaitList implements backend.Driver. Each caller lists for itself when the
 // directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	if err := backend.CheckKey(known.Dir); err != nil {
-		return backend.Listing{}, opError("await list", known.Dir, err)
-	}
 	l, err := s.awaitList(ctx, known)
-	if err != nil {
-		return backend.Listing{}, opError("await list", known.Dir, readError(err))
-	}
-	return l, nil
+	return l, readError(err)
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {

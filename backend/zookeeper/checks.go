@@ -33,19 +33,25 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([
 	if own == nil {
 		return nil, fmt.Errorf("zookeeper: checks: the session is not of this package: it is a %T", s)
 	}
-	c := &commit{s: own, guards: guards, anew: true}
-	key, err := c.check()
+	m, err := own.conditions(ctx, guards)
 	if err != nil {
-		return nil, opError("checks", key, err)
-	}
-	if _, err := own.awaitLive(ctx, 0); err != nil {
-		return nil, opError("checks", key, err)
-	}
-	m := newMulti()
-	for _, g := range guards {
-		if err := c.guard(ctx, m, g); err != nil {
-			return nil, opError("checks", g.Entry.Key, err)
-		}
+		return nil, fmt.Errorf("zookeeper: checks: %w", err)
 	}
 	return m.requests(), nil
+}
+
+func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*multi, error) {
+	if err := backend.CheckGuards(guards); err != nil {
+		return nil, err
+	}
+	if _, err := s.awaitLive(ctx, 0); err != nil {
+		return nil, err
+	}
+	c, m := &commit{s: s, guards: guards, anew: true}, newMulti()
+	for _, g := range guards {
+		if err := c.guard(ctx, m, g); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
+		}
+	}
+	return m, nil
 }

@@ -1,7 +1,6 @@
 package zookeeper
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,23 +41,16 @@ type commit struct {
 // Commit implements backend.Driver: one multi, in one round trip where nothing has
 // to be learned first. See compile for its parts and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: slices.Clone(ops)}
-	for i := range c.ops {
-		c.ops[i].Value = bytes.Clone(ops[i].Value) // it may be looked at after an abandoned call
-	}
-	label, err := c.check()
-	if err != nil {
-		return nil, opError("commit", label, err)
-	}
-	if len(guards)+len(ops) == 0 {
-		return nil, nil
+	c := &commit{s: s, guards: guards, ops: ops}
+	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
+		return nil, err
 	}
 	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
 	if err == backend.ErrSessionLost { // and not a cause of ctx's
 		err = s.lostError()
 	}
 	if err != nil {
-		return nil, opError("commit", label, err)
+		return nil, err
 	}
 	defer give()
 	made, err := c.run(ctx)
@@ -69,30 +61,16 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		made = nil
 	}
 	c.expectLate()
-	return made, opError("commit", label, err)
+	return made, err
 }
 
-// check looks at what was given, and returns the key that stands for it in errors.
-func (c *commit) check() (label string, err error) {
-	for _, g := range c.guards {
-		if label == "" {
-			label = g.Entry.Key
-		}
-		if err := backend.CheckKey(g.Entry.Key); err != nil {
-			return g.Entry.Key, err
-		}
-	}
+// prepare looks at the ops, and names what they will leave.
+func (c *commit) prepare() error {
 	c.nonces = make([]string, len(c.ops))
 	for i, op := range c.ops {
-		if i == 0 {
-			label = op.Key
-		}
-		if err := op.Check(); err != nil {
-			return op.Key, err
-		}
 		if most := c.s.cfg.MaxResponse; most > 0 && len(op.Value)+statSize > most {
-			return op.Key, fmt.Errorf("%w: a value of %d bytes could not be read again: an answer has at most %d (Config.MaxResponse)",
-				backend.ErrTooLarge, len(op.Value), most)
+			return fmt.Errorf("%w: a value of %d bytes for %s could not be read again: an answer has at most %d (Config.MaxResponse)",
+				backend.ErrTooLarge, len(op.Value), op.Key, most)
 		}
 		if leavesTrace(op) {
 			c.nonces[i] = newNonce()
@@ -106,7 +84,7 @@ func (c *commit) check() (label string, err error) {
 			}
 		}
 	}
-	return label, nil
+	return nil
 }
 
 // makesAbove tells whether a Put may make the parent of a later Create as its own
@@ -391,14 +369,8 @@ func (c *commit) made(f *flight) []backend.Entry {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return opError("drop", e.Key, err)
-	}
 	if !e.Exists() {
 		return nil
-	}
-	if e.Session != s.id {
-		return opError("drop", e.Key, fmt.Errorf("it is of session %q, not of this one (%s)", e.Session, s.id))
 	}
 	err := s.drop(ctx, e)
 	switch {
@@ -409,7 +381,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 		s.reaper.ReapEntry(e, s.drop)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
-	return opError("drop", e.Key, err)
+	return err
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

@@ -16,14 +16,6 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// opError wraps an error once with backend, operation and key.
-func opError(op, key string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("zookeeper: %s %s: %w", op, key, err)
-}
-
 // as makes an error that is the sentinel and the client's own error.
 func as(sentinel, native error) error {
 	if errors.Is(native, zk.ErrNoAuth) {

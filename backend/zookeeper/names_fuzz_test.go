@@ -102,7 +102,7 @@ func FuzzChecks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, rev, version uint64) {
 		e := backend.Entry{Key: key, Rev: rev, Version: version}
 		exact := !isEnqueued(key)
-		checks, err := Checks(t.Context(), backend.NewSession(s), backend.Guard{Entry: e, Exact: exact})
+		checks, err := Checks(t.Context(), backend.NewSession("zookeeper", s), backend.Guard{Entry: e, Exact: exact})
 		_, can := fromVersion(version)
 		switch wrong := backend.CheckKey(key); {
 		case wrong != nil:

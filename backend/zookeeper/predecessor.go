@@ -30,21 +30,14 @@ type ahead struct {
 // and then goes back through the names that it remembers, none of which can ever come
 // anew. A watch stays on what it returns, and on e.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if err := backend.CheckKey(e.Key); err != nil {
-		return backend.Entry{}, opError("predecessor", e.Key, err)
-	}
 	if !isEnqueued(e.Key) {
-		return backend.Entry{}, opError("predecessor", e.Key,
-			fmt.Errorf("%w that was enqueued", backend.ErrNoEntry))
+		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
 	p, err := s.predecessor(ctx, e)
-	if err != nil {
-		if errors.Is(err, backend.ErrNoEntry) {
-			s.memory.forget(e.Key)
-		}
-		return backend.Entry{}, opError("predecessor", e.Key, readError(err))
+	if errors.Is(err, backend.ErrNoEntry) {
+		s.memory.forget(e.Key)
 	}
-	return p, nil
+	return p, readError(err)
 }
 
 // predecessor lists anew only when candidates before e have gone since the last time. There

@@ -87,24 +87,18 @@ func (s *session) exists(ctx context.Context, path string) (*zk.Stat, error) {
 
 // Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, opError("get", key, err)
-	}
 	n, err := s.get(ctx, s.path(key))
 	if err != nil {
-		return backend.Entry{}, opError("get", key, readError(err))
+		return backend.Entry{}, readError(err)
 	}
 	return s.entry(s.path(key), n), nil
 }
 
 // List implements backend.Driver.
 func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	if err := backend.CheckKey(dir); err != nil {
-		return backend.Listing{}, opError("list", dir, err)
-	}
 	children, rev, err := s.list(ctx, dir)
 	if err != nil {
-		return backend.Listing{}, opError("list", dir, readError(err))
+		return backend.Listing{}, readError(err)
 	}
 	return s.listing(dir, parseNames(children), rev), nil
 }

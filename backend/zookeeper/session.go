@@ -425,7 +425,7 @@ func (s *session) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		s.stop()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("zookeeper: close session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -437,5 +437,5 @@ func (s *session) Close(ctx context.Context) error {
 		return nil
 	default:
 	}
-	return fmt.Errorf("zookeeper: close session %s: %w", s.id, errNotConfirmed)
+	return fmt.Errorf("session %s: %w", s.id, errNotConfirmed)
 }

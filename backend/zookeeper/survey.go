@@ -23,15 +23,12 @@ const (
 // children than the known one. Then it is two, and one more for each of the others, all at
 // once: the list of children has names only.
 func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	if err := backend.CheckKey(key); err != nil {
-		return backend.Entry{}, nil, opError("read", key, err)
-	}
 	n, err := s.get(ctx, s.path(key))
 	if errors.Is(err, zk.ErrNoNode) {
 		return backend.Entry{Key: key}, nil, nil // so it has no children
 	}
 	if err != nil {
-		return backend.Entry{}, nil, opError("read", key, readError(err))
+		return backend.Entry{}, nil, readError(err)
 	}
 	e := s.entry(s.path(key), n)
 	others, own := n.stat.NumChildren, ""
@@ -46,7 +43,7 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	}
 	strangers, err := s.strangers(ctx, key, own)
 	if err = readError(err); err != nil && !errors.Is(err, backend.ErrDenied) && !errors.Is(err, backend.ErrTooLarge) {
-		return backend.Entry{}, nil, opError("read", key, err)
+		return backend.Entry{}, nil, err
 	}
 	return e, strangers, nil
 }

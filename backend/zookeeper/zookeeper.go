@@ -104,7 +104,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		s.lose(errors.New("not opened"))
 		return nil, fmt.Errorf("zookeeper: open: %w", err)
 	}
-	return backend.NewSession(s), nil
+	return backend.NewSession(b.String(), s), nil
 }
 
 // start makes a session that connects in the background.

@@ -31,7 +31,7 @@ func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	p.by.session, p.by.sessions = s, append(p.by.sessions, s)
 	w.mu.Unlock()
 	w.note(c, nil)
-	return backend.NewSession(&session{s, p.by}), nil
+	return s.Around(backend.Layer{Call: (&session{s, p.by}).call}), nil
 }
 
 // session parks what has an effect, or reads. Each is one step of memory's then.
@@ -40,73 +40,107 @@ type session struct {
 	by *candidate
 }
 
-func (s *session) call(kind byte, text string) *call {
-	c := s.by.call(kind, text)
+func (s *session) call(ctx context.Context, q *backend.Call, next func(context.Context) error) error {
+	switch q.Kind {
+	case backend.CallAwait:
+		return s.await(ctx, q, next)
+	case backend.CallAwaitList:
+		return s.awaitList(ctx, q, next)
+	case backend.CallClose:
+		return next(ctx)
+	}
+	c, w := s.step(q), s.by.world
+	w.park(ctx, c)
+	err := next(ctx)
+	switch q.Kind {
+	case backend.CallList:
+		w.noteList(c, err, q.Listing)
+	case backend.CallCommit:
+		w.note(c, err, q.Entries...)
+	case backend.CallDrop:
+		w.note(c, err)
+	default:
+		w.note(c, err, q.Found)
+	}
+	return err
+}
+
+// step is what a call that does not wait reads and writes.
+func (s *session) step(q *backend.Call) (c *call) {
+	switch q.Kind {
+	case backend.CallGet, backend.CallSurvey: // no strangers come
+		c = s.by.call(callGet, "get "+q.Key)
+		c.reads = []string{q.Key}
+	case backend.CallList:
+		c = s.by.call(callList, "list "+q.Key)
+		c.reads = []string{below(q.Key)}
+	case backend.CallPredecessor:
+		c = s.by.call(callPredecessor, "look for the predecessor")
+		c.reads = []string{q.Key, older(backend.Parent(q.Key))}
+	case backend.CallDrop:
+		c = s.by.call(callDrop, "drop its entry")
+		c.writes = []string{q.Key}
+	case backend.CallCommit:
+		kind, text, writes := byte(callGuards), "ask whether the guards hold", []string(nil)
+		for i, op := range q.Ops {
+			is, keys := effect(op)
+			writes = append(writes, keys...)
+			if i == 0 || op.Ephemeral() {
+				kind, text = is, fmt.Sprintf("%v %s", op.Kind, op.Key)
+			}
+		}
+		c = s.by.call(kind, text)
+		for _, g := range q.Guards {
+			c.reads = append(c.reads, g.Entry.Key)
+		}
+		c.reads, c.writes = append(c.reads, own), writes
+	}
 	c.session = s.Session
 	return c
 }
 
-func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	c := s.call(callGet, "get "+key)
-	c.reads = []string{key}
-	s.by.world.park(ctx, c)
-	e, err := s.Session.Get(ctx, key)
-	s.by.world.note(c, err, e)
-	return e, err
-}
-
-func (s *session) Survey(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-	c := s.call(callGet, "get "+key)
-	c.reads = []string{key} // no strangers come
-	s.by.world.park(ctx, c)
-	e, strangers, err := s.Session.Survey(ctx, key, known)
-	s.by.world.note(c, err, e)
-	return e, strangers, err
-}
-
-func (s *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	c := s.call(callList, "list "+dir)
-	c.reads = []string{below(dir)}
-	s.by.world.park(ctx, c)
-	l, err := s.Session.List(ctx, dir)
-	s.by.world.noteList(c, err, l)
-	return l, err
-}
-
-func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	c := s.call(callPredecessor, "look for the predecessor")
-	c.reads = []string{e.Key, older(backend.Parent(e.Key))}
-	s.by.world.park(ctx, c)
-	before, err := s.Session.Predecessor(ctx, e)
-	s.by.world.note(c, err, before)
-	return before, err
-}
-
-// Await subscribes at once where it has to wait, for that commutes with everything:
-// known was chosen before, so no change is missed. The read that it ends with is the
+// await subscribes at once where it has to wait, for that commutes with everything:
+// what is known was chosen before, so no change is missed. The read that it ends with is the
 // step that can be late.
-func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+func (s *session) await(ctx context.Context, q *backend.Call, next func(context.Context) error) error {
 	w := s.by.world
-	c := s.call(callAwait, "notice a change")
-	for _, e := range known {
+	c := s.by.call(callAwait, "notice a change")
+	c.session = s.Session
+	for _, e := range q.KnownEntries {
 		c.reads = append(c.reads, e.Key)
 	}
 	for {
-		if s.behind() || !w.differ(known) {
-			if _, err := s.Session.Await(ctx, known...); err != nil {
+		if s.behind() || !w.differ(q.KnownEntries) {
+			if err := next(ctx); err != nil {
 				w.note(c, err)
-				return nil, err
+				return err
 			}
 		}
 		w.park(ctx, c)
-		if s.behind() || w.differ(known) || ctx.Err() != nil || s.Session.State() != backend.Live {
-			now, err := s.Session.Await(ctx, known...)
-			w.note(c, err, now...)
-			return now, err
+		if s.behind() || w.differ(q.KnownEntries) || ctx.Err() != nil || s.State() != backend.Live {
+			err := next(ctx)
+			w.note(c, err, q.Entries...)
+			return err
 		}
 		// It has changed back meanwhile, so there is nothing to tell.
 		w.landed(c)
 	}
+}
+
+func (s *session) awaitList(ctx context.Context, q *backend.Call, next func(context.Context) error) error {
+	w := s.by.world
+	c := s.by.call(callAwaitList, "notice a change of the list")
+	c.session = s.Session
+	c.reads = []string{below(q.Key)}
+	err := next(ctx)
+	if err != nil {
+		w.note(c, err)
+		return err
+	}
+	w.park(ctx, c)
+	err = next(ctx) // a listing's Rev only rises, so it still differs
+	w.noteList(c, err, q.Listing)
+	return err
 }
 
 // behind tells whether the session does not read what there is now. It still reads the same when it
@@ -124,40 +158,6 @@ func (w *world) landed(c *call) {
 	c.land()
 }
 
-func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	c := s.call(callAwaitList, "notice a change of the list")
-	c.reads = []string{below(known.Dir)}
-	l, err := s.Session.AwaitList(ctx, known)
-	if err != nil {
-		s.by.world.note(c, err)
-		return l, err
-	}
-	s.by.world.park(ctx, c)
-	l, err = s.Session.AwaitList(ctx, known) // a listing's Rev only rises, so it still differs
-	s.by.world.noteList(c, err, l)
-	return l, err
-}
-
-func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	kind, text, writes := byte(callGuards), "ask whether the guards hold", []string(nil)
-	for i, op := range ops {
-		is, keys := effect(op)
-		writes = append(writes, keys...)
-		if i == 0 || op.Ephemeral() {
-			kind, text = is, fmt.Sprintf("%v %s", op.Kind, op.Key)
-		}
-	}
-	c := s.call(kind, text)
-	for _, g := range guards {
-		c.reads = append(c.reads, g.Entry.Key)
-	}
-	c.reads, c.writes = append(c.reads, own), writes
-	s.by.world.park(ctx, c)
-	made, err := s.Session.Commit(ctx, guards, ops...)
-	s.by.world.note(c, err, made...)
-	return made, err
-}
-
 // effect is the letter of an op, and what it writes.
 func effect(op backend.Op) (kind byte, writes []string) {
 	switch op.Kind {
@@ -171,13 +171,4 @@ func effect(op backend.Op) (kind byte, writes []string) {
 		return callSet, []string{op.Key}
 	}
 	return callDelete, []string{op.Key}
-}
-
-func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	c := s.call(callDrop, "drop its entry")
-	c.writes = []string{e.Key}
-	s.by.world.park(ctx, c)
-	err := s.Session.Drop(ctx, e)
-	s.by.world.note(c, err)
-	return err
 }

@@ -35,11 +35,10 @@ func inHall(t *testing.T, sessions int, f func(t *testing.T, h *hall)) {
 		}
 		for i := range sessions {
 			p := &process{Client: h.service.Client("c"), server: h.server, number: i}
-			s, err := p.Open(t.Context(), backend.OpenOptions{})
-			if err != nil {
+			if _, err := p.Open(t.Context(), backend.OpenOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			h.sessions = append(h.sessions, s.Driver().(*session))
+			h.sessions = append(h.sessions, p.session)
 		}
 		h.server.use(plain)
 		h.began = time.Now()

@@ -30,7 +30,7 @@ func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		Session: inner, server: p.server, number: p.number,
 		watches: make(map[watchKey]*watch), changed: make(chan struct{}), lost: make(chan struct{}),
 	}
-	return backend.NewSession(p.session), nil
+	return inner.Around(backend.DoneBy(p.session)), nil
 }
 
 // A session does what backend/zookeeper's does, in requests of the model.
