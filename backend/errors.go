@@ -1,11 +1,6 @@
 package backend
 
-import (
-	"context"
-	"errors"
-	"fmt"
-	"slices"
-)
+import "errors"
 
 // The sentinels of the contract, for errors.Is. Each says in which state the
 // service may be.
@@ -63,35 +58,3 @@ var (
 	// Nothing was sent.
 	ErrTooLarge = errors.New("commit too large")
 )
-
-// Indeterminate is the error of a commit of which it is not known, for this reason,
-// whether it was applied. Only that a context has ended, or the session, is still to be
-// found in it: other sentinels say that nothing was written.
-func Indeterminate(why error) error {
-	for _, end := range []error{context.Canceled, context.DeadlineExceeded, ErrSessionLost} {
-		if errors.Is(why, end) {
-			return fmt.Errorf("%w: %w", ErrIndeterminate, why)
-		}
-	}
-	return fmt.Errorf("%w: %v", ErrIndeterminate, why)
-}
-
-// ofCalls are all sentinels. What a call returns says by them what became of that call.
-var ofCalls = []error{
-	ErrNoEntry, ErrExists, ErrNoParent, ErrUsedUp, ErrGuard, ErrConflict, ErrIndeterminate,
-	ErrSessionLost, ErrStanding, ErrUnavailable, ErrDenied, ErrBadKey, ErrTooLarge,
-}
-
-// ContextError is the error of a context that has ended, with its cause. Of a cause that is
-// one of this package's errors there is only the text: a context may end because another
-// session was lost, and the one that is asked live on.
-func ContextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	switch {
-	case cause == nil || errors.Is(cause, err):
-		return err
-	case slices.ContainsFunc(ofCalls, func(of error) bool { return errors.Is(cause, of) }):
-		return fmt.Errorf("%w: %v", err, cause)
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}

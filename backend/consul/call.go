@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 var errSilent = errors.New("no answer in time")
@@ -21,7 +22,7 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		err = backend.ContextError(ctx)
+		err = driver.ContextError(ctx)
 	case own.Err() != nil:
 		err = fmt.Errorf("%w (%v)", errSilent, limit)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -60,7 +61,7 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 	case s.ctx.Err() != nil:
 		err = s.lostError()
 	case ctx.Err() != nil:
-		err = backend.ContextError(ctx)
+		err = driver.ContextError(ctx)
 	case speechless(err):
 		s.trouble()
 	}
@@ -73,7 +74,7 @@ func (s *session) alive(ctx context.Context) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case ctx.Err() != nil:
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 	return nil
 }
@@ -150,7 +151,7 @@ func (p *pause) wait(ctx context.Context) error {
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 }
 
@@ -164,7 +165,7 @@ func (s *session) wait(ctx context.Context, p *pause) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case err != nil && ctx.Err() != nil:
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A commit is one call of Commit: a transaction of conditions and writes. A transaction
@@ -254,7 +255,7 @@ func (c *commit) abandon(p *plan, t *slot, why error) error {
 			return nil
 		})
 	}
-	return backend.Indeterminate(why)
+	return driver.Indeterminate(why)
 }
 
 // made is the outcome of a plan that was done at an index.

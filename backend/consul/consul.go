@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 var (
@@ -128,7 +129,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		return nil, fmt.Errorf("consul: open: TTL of %v is not between %v and %v", ttl, limits.MinTTL, limits.MaxTTL)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("consul: open: %w", backend.ContextError(ctx))
+		return nil, fmt.Errorf("consul: open: %w", driver.ContextError(ctx))
 	}
 	s, err := b.open(ctx, ttl)
 	if err != nil {

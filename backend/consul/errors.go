@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // as makes an error that is the sentinel and the client's own error.
@@ -222,7 +223,7 @@ func answerError(err error) error {
 func openError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	case strings.Contains(err.Error(), "Invalid Session TTL"): // 500, and for good
 		return fmt.Errorf("the servers do not take the session's TTL: choose another SessionTimeout, or change their session_ttl_min: %w", err)
 	case code(err) == http.StatusBadRequest || errors.Is(err, backend.ErrUnavailable):

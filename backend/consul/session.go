@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // closeGrace is how long the end of a session may wait for the servers to confirm it.
@@ -30,7 +31,7 @@ type session struct {
 	b        *Backend
 	id       string
 	lease    lease
-	window   *backend.Window
+	window   *driver.Window
 	patience time.Duration // for one request
 
 	ctx    context.Context         // ends when the session is lost
@@ -49,10 +50,10 @@ type session struct {
 	aborted  bool
 
 	slots   slots
-	turns   backend.Turns // for doubts alone: slots tell commits apart
+	turns   driver.Turns // for doubts alone: slots tell commits apart
 	memory  memory
 	watches registry
-	reaper  *backend.Reaper
+	reaper  *driver.Reaper
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
@@ -69,12 +70,12 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.memory.init()
-	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+	s.reaper = driver.NewReaper(s.ctx, s.run, func(err error) {
 		s.b.cfg.Logger.Warn("consul: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
 	s.mu.Lock() // the window may have passed already
-	s.window = backend.NewWindow(sent, l.ttl, l.margin(), func() { s.lose(errWindow) })
+	s.window = driver.NewWindow(sent, l.ttl, l.margin(), func() { s.lose(errWindow) })
 	s.mu.Unlock()
 	if s.begin() {
 		go s.beat(sent)
@@ -110,7 +111,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("consul: await state: %w", backend.ContextError(ctx))
+			return state, fmt.Errorf("consul: await state: %w", driver.ContextError(ctx))
 		}
 	}
 }
@@ -257,7 +258,7 @@ func (s *session) Close(ctx context.Context) error {
 		}
 		s.mu.Unlock()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, driver.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

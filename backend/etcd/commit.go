@@ -11,6 +11,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // lastMoment is how long the answer to a commit is waited for after its ctx has ended.
@@ -223,7 +224,7 @@ func (c *commit) abandon(err error) error {
 			return err
 		})
 	}
-	return backend.Indeterminate(err)
+	return driver.Indeterminate(err)
 }
 
 // Drop implements backend.Driver.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -138,7 +139,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		return nil, fmt.Errorf("etcd: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
+		return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
 	}
 	if b.client.Ctx().Err() != nil {
 		return nil, errors.New("etcd: open: the client is closed") // it would try a hundred times by itself
@@ -157,15 +158,15 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		case err == nil:
 			return backend.NewSession(b.String(), b.start(lease, sent)), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w", backend.ContextError(ctx))
+			return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
 		case errors.Is(err, context.DeadlineExceeded):
 			end := down
 			if ctx.Err() != nil {
-				end = backend.ContextError(ctx)
+				end = driver.ContextError(ctx)
 			}
 			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w: %w", backend.ContextError(ctx), err)
+			return nil, fmt.Errorf("etcd: open: %w: %w", driver.ContextError(ctx), err)
 		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
 			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A new leader may count from a checkpoint that was made right before a renewal, with what was
@@ -41,7 +41,7 @@ func TestPatienceOnSlowLinks(t *testing.T) {
 		{300 * time.Millisecond, true, 900 * time.Millisecond},
 		{time.Second, false, time.Second},
 	} {
-		over := backend.NewWindow(time.Now(), 0, 0, func() {})
+		over := driver.NewWindow(time.Now(), 0, 0, func() {})
 		k := keeper{s: &session{ttl: 4 * time.Second, window: over}, took: tt.took, slow: tt.slow}
 		if got := k.patience(); got != tt.want {
 			t.Errorf("answers took %v, slow: %t: patience of %v, want %v", tt.took, tt.slow, got, tt.want)

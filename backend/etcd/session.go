@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // closeGrace is how long the end of a session may take to revoke the lease.
@@ -36,7 +37,7 @@ type session struct {
 	lease  clientv3.LeaseID
 	id     string
 	ttl    time.Duration
-	window *backend.Window
+	window *driver.Window
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -63,8 +64,8 @@ type session struct {
 
 	streams streams
 	watches registry
-	reaper  *backend.Reaper
-	turns   backend.Turns
+	reaper  *driver.Reaper
+	turns   driver.Turns
 }
 
 // start makes the session of a lease that was asked for at sent.
@@ -79,7 +80,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.abort, s.stop = context.WithCancel(context.Background())
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.renew(s.ctx, 0)
-	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+	s.reaper = driver.NewReaper(s.ctx, s.run, func(err error) {
 		s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
@@ -87,7 +88,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.keeper.begin()
 	s.mu.Lock() // the window may have passed already
 	defer s.mu.Unlock()
-	s.window = backend.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
+	s.window = driver.NewWindow(sent, s.ttl, s.ttl/marginPart, func() { s.lose(errWindow) })
 	s.timer = time.AfterFunc(s.interval(), s.beat) // the grant was the first renewal
 	return s
 }
@@ -120,7 +121,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("etcd: await state: %w", backend.ContextError(ctx))
+			return state, fmt.Errorf("etcd: await state: %w", driver.ContextError(ctx))
 		}
 	}
 }
@@ -197,7 +198,7 @@ func (s *session) over(ctx context.Context) error {
 	case s.ctx.Err() != nil:
 		return s.lostError()
 	case ctx.Err() != nil:
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 	return nil
 }
@@ -312,7 +313,7 @@ func (s *session) Close(ctx context.Context) error {
 	case <-s.done:
 	case <-ctx.Done():
 		s.stop()
-		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, driver.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Await implements backend.Driver. It holds no goroutine, and reads nothing
@@ -38,7 +39,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 	}()
 	for {
 		if ctx.Err() != nil {
-			return nil, backend.ContextError(ctx)
+			return nil, driver.ContextError(ctx)
 		}
 		select {
 		case <-s.ctx.Done():
@@ -221,7 +222,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-			return backend.Listing{}, backend.ContextError(ctx)
+			return backend.Listing{}, driver.ContextError(ctx)
 		case <-s.ctx.Done():
 			return backend.Listing{}, s.lostError()
 		}

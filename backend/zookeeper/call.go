@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // awaitLive blocks until the session is in touch on a link later than the given
@@ -12,7 +13,7 @@ import (
 func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return 0, backend.ContextError(ctx)
+			return 0, driver.ContextError(ctx)
 		}
 		s.mu.Lock()
 		state, gen, changed := s.state, s.gen, s.changed
@@ -36,7 +37,7 @@ func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
 	var zero T
 	if ctx.Err() != nil {
-		return zero, backend.ContextError(ctx)
+		return zero, driver.ContextError(ctx)
 	}
 	if !s.begin() {
 		return zero, s.lostError()
@@ -55,7 +56,7 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	case r := <-answer:
 		return r.v, r.err
 	case <-ctx.Done():
-		return zero, backend.ContextError(ctx)
+		return zero, driver.ContextError(ctx)
 	case <-s.ctx.Done():
 		return zero, s.lostError()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -179,7 +180,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	select {
 	case <-f.done:
 	case <-ctx.Done():
-		return nil, false, c.abandon(f, backend.ContextError(ctx))
+		return nil, false, c.abandon(f, driver.ContextError(ctx))
 	case <-s.ctx.Done():
 		return nil, false, c.abandon(f, s.lostError())
 	}
@@ -263,7 +264,7 @@ func (f *flight) unclear() bool {
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
-		return backend.Indeterminate(err)
+		return driver.Indeterminate(err)
 	}
 	settled := s.turns.Doubt(c.ops)
 	switch {
@@ -282,7 +283,7 @@ func (c *commit) abandon(f *flight, err error) error {
 			settled()
 		}()
 	}
-	return backend.Indeterminate(err)
+	return driver.Indeterminate(err)
 }
 
 // undo removes the ephemeral entries of an abandoned multi, once it is known

@@ -11,6 +11,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // closeGrace is how long the end of a session may wait for the server's answer to
@@ -54,7 +55,7 @@ type session struct {
 	number int64
 	id     string
 	ttl    time.Duration
-	window *backend.Window
+	window *driver.Window
 
 	took atomic.Int64 // by the slowest of the latest heartbeats, in nanoseconds
 
@@ -72,8 +73,8 @@ type session struct {
 
 	watches  registry
 	memory   memory
-	reaper   *backend.Reaper
-	turns    backend.Turns
+	reaper   *driver.Reaper
+	turns    driver.Turns
 	late     late
 	confirms bool // the server has confirmed the close
 }
@@ -101,7 +102,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		acked:    make(chan struct{}),
 	}
 	s.pin.buffers.maxAnswer = cfg.MaxResponse
-	s.reaper = backend.NewReaper(s.ctx, s.run, func(err error) {
+	s.reaper = driver.NewReaper(s.ctx, s.run, func(err error) {
 		s.cfg.Logger.Warn("zookeeper: an entry could not be removed; trying again", "session", s.id, "error", err)
 	})
 	s.watches.init(s)
@@ -137,7 +138,7 @@ func (s *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return state, fmt.Errorf("zookeeper: await state: %w", backend.ContextError(ctx))
+			return state, fmt.Errorf("zookeeper: await state: %w", driver.ContextError(ctx))
 		}
 	}
 }
@@ -166,7 +167,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 			margin = s.cfg.margin(timeout)
 		}
 		s.number, s.id, s.ttl = id, formatSession(id), timeout
-		s.window = backend.NewWindow(sent, timeout, margin, func() { s.lose(errWindow) })
+		s.window = driver.NewWindow(sent, timeout, margin, func() { s.lose(errWindow) })
 	}
 	s.mu.Unlock()
 	switch {
@@ -425,7 +426,7 @@ func (s *session) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		s.stop()
 		// What is left ends by itself: nothing of it waits for the network now.
-		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, backend.ContextError(ctx))
+		return fmt.Errorf("session %s: %w: %w", s.id, errNotConfirmed, driver.ContextError(ctx))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // beyond looks at the numbers of what a commit has enqueued. Where one is past the end
@@ -45,7 +46,7 @@ func (c *commit) beyond(ctx context.Context, made []backend.Entry) error {
 	}
 	err := fmt.Errorf("%w: %s has had 2^31 creations, and its counter has stopped", backend.ErrUsedUp, dir)
 	if lasting {
-		return backend.Indeterminate(err)
+		return driver.Indeterminate(err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 var (
@@ -94,7 +95,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		return nil, fmt.Errorf("zookeeper: open: Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("zookeeper: open: %w", backend.ContextError(ctx))
+		return nil, fmt.Errorf("zookeeper: open: %w", driver.ContextError(ctx))
 	}
 	s, err := b.start(ttl)
 	if err != nil {
@@ -141,9 +142,9 @@ func (s *session) establish(ctx context.Context) error {
 		return s.lostError()
 	case <-ctx.Done():
 		if err := s.hosts.failure(); err != nil {
-			return fmt.Errorf("%w: %w", backend.ContextError(ctx), err)
+			return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		}
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 	for _, auth := range s.cfg.Auth {
 		// A failing one closes the connection, and would do so again and again. It

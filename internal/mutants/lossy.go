@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/backend/memory"
 )
 
@@ -48,7 +49,7 @@ func (c *lost) answer(ctx context.Context, s *backend.Session) ([]backend.Entry,
 				_ = s.Drop(ctx, e) // goes on in the background
 			}
 		}
-		return nil, backend.Indeterminate(c.cut)
+		return nil, driver.Indeterminate(c.cut)
 	}
 	return c.made, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // lostMutants break rules about requests and replies that are lost.
@@ -104,7 +105,7 @@ func lostMutants() []Mutant {
 							return made, err
 						}
 					case <-ctx.Done():
-						err = backend.Indeterminate(ctx.Err())
+						err = driver.Indeterminate(ctx.Err())
 					}
 					time.AfterFunc(time.Second, func() { _, _ = s.Commit(context.Background(), guards, ops...) })
 					return nil, err

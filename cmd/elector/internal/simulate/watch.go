@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
@@ -156,7 +157,7 @@ func (n *session) over(ctx context.Context) error {
 	default:
 	}
 	if ctx.Err() != nil {
-		return backend.ContextError(ctx)
+		return driver.ContextError(ctx)
 	}
 	return nil
 }

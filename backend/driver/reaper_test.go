@@ -1,4 +1,4 @@
-package backend_test
+package driver_test
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A reap is a reaper and when it has tried what.
 type reap struct {
-	*backend.Reaper
+	*driver.Reaper
 	began  time.Time
 	tried  map[string][]time.Duration
 	failed int
@@ -21,7 +22,7 @@ type reap struct {
 
 func newReap(ctx context.Context) *reap {
 	r := &reap{began: time.Now(), tried: make(map[string][]time.Duration)}
-	r.Reaper = backend.NewReaper(ctx, func(run func()) bool { go run(); return true }, func(error) { r.failed++ })
+	r.Reaper = driver.NewReaper(ctx, func(run func()) bool { go run(); return true }, func(error) { r.failed++ })
 	return r
 }
 

@@ -1,17 +1,17 @@
-package backend_test
+package driver_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // window opens a window of 10 s with 1 s margin, and reports when it has passed.
-func window(sent time.Time) (*backend.Window, <-chan time.Time) {
+func window(sent time.Time) (*driver.Window, <-chan time.Time) {
 	passed := make(chan time.Time, 2)
-	return backend.NewWindow(sent, 10*time.Second, time.Second, func() { passed <- time.Now() }), passed
+	return driver.NewWindow(sent, 10*time.Second, time.Second, func() { passed <- time.Now() }), passed
 }
 
 func TestWindowCountsFromTheSending(t *testing.T) {
@@ -91,7 +91,7 @@ func TestWindowStop(t *testing.T) {
 func TestWindowWithoutRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		passed := make(chan struct{})
-		w := backend.NewWindow(time.Now(), time.Second, 2*time.Second, func() { close(passed) })
+		w := driver.NewWindow(time.Now(), time.Second, 2*time.Second, func() { close(passed) })
 		<-passed
 		if time.Until(w.Deadline()) > 0 {
 			t.Error("a margin beyond the timeout must leave no trust at all")

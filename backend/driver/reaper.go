@@ -1,10 +1,12 @@
-package backend
+package driver
 
 import (
 	"context"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // A Reaper removes in the background what abandoned commits of a session may have
@@ -24,7 +26,7 @@ type Reaper struct {
 // A reaping is one job of a Reaper.
 type reaping struct {
 	do    func(context.Context) error
-	entry Entry         // what it removes, if that is all
+	entry backend.Entry // what it removes, if that is all
 	due   time.Time     // when it is to be tried again; zero: at once
 	pause time.Duration // before the last try
 }
@@ -47,7 +49,7 @@ func (r *Reaper) Reap(job func(context.Context) error) { r.add(&reaping{do: job}
 
 // ReapEntry has an entry removed by drop, as Reap does. An entry is one job, however
 // often it is asked for: callers of Drop try again while it is refused.
-func (r *Reaper) ReapEntry(e Entry, drop func(context.Context, Entry) error) {
+func (r *Reaper) ReapEntry(e backend.Entry, drop func(context.Context, backend.Entry) error) {
 	r.add(&reaping{entry: e, do: func(ctx context.Context) error { return drop(ctx, e) }})
 }
 

@@ -1,4 +1,4 @@
-package backend
+package driver
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // Turns has the commits of a session that create or put the same entry go one after
@@ -26,7 +28,7 @@ type Turns struct {
 
 // A doubt is a commit that was told as ErrIndeterminate.
 type doubt struct {
-	ops     []Op
+	ops     []backend.Op
 	settled chan struct{}
 }
 
@@ -36,7 +38,7 @@ type doubt struct {
 // has a key keeps it for longer than patience, which is the session's timeout: what that one
 // has left cannot be removed, for example. Then there is nothing to give back, and nothing was
 // sent.
-func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) (give func(), err error) {
+func (t *Turns) Take(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) (give func(), err error) {
 	keys := exclusive(ops)
 	for {
 		if err := t.Settled(ctx, lost, patience, ops); err != nil {
@@ -83,9 +85,9 @@ func await(ctx context.Context, lost <-chan struct{}, patience time.Duration, do
 	case <-done:
 		return nil
 	case <-time.After(patience):
-		return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", ErrUnavailable, key, patience)
+		return fmt.Errorf("%w: an earlier commit on %s has not been settled for %v", backend.ErrUnavailable, key, patience)
 	case <-lost:
-		return ErrSessionLost
+		return backend.ErrSessionLost
 	case <-ctx.Done():
 		return ContextError(ctx)
 	}
@@ -101,10 +103,10 @@ func (t *Turns) give(keys []string) {
 }
 
 // exclusive are the keys that a commit needs for itself, sorted.
-func exclusive(ops []Op) []string {
+func exclusive(ops []backend.Op) []string {
 	var keys []string
 	for _, op := range ops {
-		if op.Kind == OpCreate || op.Kind == OpPut {
+		if op.Kind == backend.OpCreate || op.Kind == backend.OpPut {
 			keys = append(keys, op.Key)
 		}
 	}
@@ -115,7 +117,7 @@ func exclusive(ops []Op) []string {
 // Doubt notes a commit that is told as ErrIndeterminate and may yet be done: rule 5. Those
 // that begin later with an op on the same key wait until settled is called, when nothing of it
 // comes any more. Call Doubt before the commit returns.
-func (t *Turns) Doubt(ops []Op) (settled func()) {
+func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 	d := &doubt{slices.Clone(ops), make(chan struct{})}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -133,7 +135,7 @@ func (t *Turns) Doubt(ops []Op) (settled func()) {
 
 // Settled blocks until no earlier commit that the ops might meet later is in doubt. The errors
 // are those of Take.
-func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []Op) error {
+func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time.Duration, ops []backend.Op) error {
 	for _, d := range t.ahead(ops) { // those that are noted from now on are not of earlier commits
 		if err := await(ctx, lost, patience, d.settled, d.ops[0].Key); err != nil {
 			return err
@@ -143,11 +145,13 @@ func (t *Turns) Settled(ctx context.Context, lost <-chan struct{}, patience time
 }
 
 // ahead are the doubts that ops have to wait for.
-func (t *Turns) ahead(ops []Op) (all []*doubt) {
+func (t *Turns) ahead(ops []backend.Op) (all []*doubt) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for d := range t.doubts {
-		if slices.ContainsFunc(ops, func(op Op) bool { return slices.ContainsFunc(d.ops, op.waitsFor) }) {
+		if slices.ContainsFunc(ops, func(op backend.Op) bool {
+			return slices.ContainsFunc(d.ops, func(earlier backend.Op) bool { return waitsFor(op, earlier) })
+		}) {
 			all = append(all, d)
 		}
 	}
@@ -156,11 +160,11 @@ func (t *Turns) ahead(ops []Op) (all []*doubt) {
 
 // waitsFor tells whether an earlier op might be done after o. It cannot where o has deleted the
 // incarnation that it is about: so a term ends without waiting for what was published in it.
-func (o Op) waitsFor(earlier Op) bool {
+func waitsFor(o, earlier backend.Op) bool {
 	switch {
-	case o.Key != earlier.Key, o.Kind == OpEnqueue, earlier.Kind == OpEnqueue: // its key is a new one
+	case o.Key != earlier.Key, o.Kind == backend.OpEnqueue, earlier.Kind == backend.OpEnqueue: // its key is a new one
 		return false
-	case o.Kind == OpDelete:
+	case o.Kind == backend.OpDelete:
 		return o.Rev != earlier.Rev
 	}
 	return true

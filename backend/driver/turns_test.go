@@ -1,4 +1,4 @@
-package backend_test
+package driver_test
 
 import (
 	"testing"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Turns that are given back late are waited for, however many stand in line. One that nobody
@@ -16,7 +17,7 @@ import (
 func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns backend.Turns
+		var turns driver.Turns
 		ops := []backend.Op{backend.Create("/a", nil), backend.Put("/b", nil, 0)}
 		for range 5 {
 			go func() {
@@ -45,7 +46,7 @@ func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 func TestDoubtsAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns backend.Turns
+		var turns driver.Turns
 		e, next := backend.Entry{Key: "/a", Rev: 1}, backend.Entry{Key: "/a", Rev: 2}
 		settled := turns.Doubt([]backend.Op{backend.Set(e, nil), backend.Enqueue("/d", nil)})
 		for _, op := range []backend.Op{backend.Delete(e), backend.Put("/b", nil, 0), backend.Enqueue("/d", nil), backend.Put("/d", nil, 0)} {
@@ -67,7 +68,7 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 func TestGivenUpBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
-		var turns backend.Turns
+		var turns driver.Turns
 		ops := []backend.Op{backend.Create("/a", nil)}
 		give, err := turns.Take(t.Context(), nil, patience, ops)
 		require.NoError(t, err)

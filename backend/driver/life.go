@@ -1,0 +1,318 @@
+// Package driver is the kit for whoever implements a backend: what the sessions of all services
+// over a network have in common.
+//
+// A backend.Driver embeds a [Life], which is its state, its goroutines and its end. [Window] is
+// the arithmetic of trust; [Turns] has commits go one after the other where nothing could tell
+// them apart; a [Reaper] removes in the background what could not be removed at once.
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// The reasons for which every session may be lost.
+var (
+	ErrClosed = errors.New("closed")
+	ErrWindow = errors.New("trust window has passed")
+)
+
+// LifeOptions say how a session begins and ends.
+type LifeOptions struct {
+	// State is the first one.
+	State backend.State
+	// Lost, if not nil, is called at the moment at which the session is lost. It must not block:
+	// Mu is held.
+	Lost func()
+	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the
+	// service has confirmed it. Its ctx ends when nobody waits for it any more.
+	End func(ctx context.Context, cause error)
+	// Ended, if not nil, is called when End has returned, and all goroutines of the session have.
+	Ended func()
+	// Unconfirmed is what Close says without a Confirm.
+	Unconfirmed error
+	// Reaping is told why an entry could not be removed yet.
+	Reaping func(error)
+}
+
+// A Life is the state of one session, its goroutines and its end. Embed it in a driver, and call
+// Init before anything else. It implements backend.Life, and Close.
+type Life struct {
+	// Ctx ends when the session is lost. Its cause is that of LostError.
+	Ctx    context.Context
+	Reaper *Reaper
+	Turns  Turns
+
+	o      LifeOptions
+	cancel context.CancelCauseFunc
+	abort  context.Context // ends when nobody waits for the end any more
+	stop   context.CancelFunc
+	done   chan struct{} // closed when all its goroutines have ended
+	calls  sync.WaitGroup
+
+	// Mu guards what follows, and what a driver changes together with its state.
+	Mu        sync.Mutex
+	state     backend.State
+	changed   chan struct{} // closed and replaced at each Broadcast
+	confirmed bool
+
+	// Set once, by Grant.
+	id     string
+	ttl    time.Duration
+	window *Window
+}
+
+// Init begins a life.
+func (l *Life) Init(o LifeOptions) {
+	l.o, l.state = o, o.State
+	l.changed, l.done = make(chan struct{}), make(chan struct{})
+	l.Ctx, l.cancel = context.WithCancelCause(context.Background())
+	l.abort, l.stop = context.WithCancel(context.Background())
+	l.Reaper = NewReaper(l.Ctx, l.Run, o.Reaping)
+}
+
+// Grant is for the answer to the request to open the session, which was sent at sent. The trust
+// window begins; when it has passed the session is lost.
+func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.id, l.ttl = id, ttl
+	l.window = NewWindow(sent, ttl, margin, func() { l.Lose(ErrWindow) }) // it may have passed already
+	if l.state == backend.Lost {
+		l.window.Stop()
+	}
+}
+
+// ID implements backend.Life.
+func (l *Life) ID() string { return l.id }
+
+// TTL implements backend.Life.
+func (l *Life) TTL() time.Duration { return l.ttl }
+
+// Deadline implements backend.Life.
+func (l *Life) Deadline() time.Time { return l.window.Deadline() }
+
+// Extend moves the trust window: see Window.Extend.
+func (l *Life) Extend(sent time.Time) { l.window.Extend(sent) }
+
+// State implements backend.Life.
+func (l *Life) State() backend.State {
+	state, _ := l.Look()
+	return state
+}
+
+// Look returns the state, and a channel that is closed at the next change of it, or Broadcast.
+func (l *Life) Look() (backend.State, <-chan struct{}) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.state, l.changed
+}
+
+// AwaitState implements backend.Life.
+func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	for {
+		state, changed := l.Look()
+		if state != prev || state == backend.Lost {
+			return state, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return state, fmt.Errorf("await state: %w", ContextError(ctx))
+		}
+	}
+}
+
+// AwaitLive blocks while the session is suspended. The errors are those of Over.
+func (l *Life) AwaitLive(ctx context.Context) error {
+	for {
+		if err := l.Over(ctx); err != nil {
+			return err
+		}
+		state, changed := l.Look()
+		if state == backend.Live {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// Become changes between Live and Suspended, and tells whether that was a change.
+func (l *Life) Become(state backend.State) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Set(state)
+}
+
+// Set is Become for whoever holds Mu.
+func (l *Life) Set(state backend.State) bool {
+	if l.state == backend.Lost || l.state == state {
+		return false
+	}
+	l.state = state
+	l.Broadcast()
+	return true
+}
+
+// Broadcast wakes all who wait for a change. The caller holds Mu.
+func (l *Life) Broadcast() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Lose ends the session for good, and tells whether it was not lost before. It does not block.
+func (l *Life) Lose(cause error) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.state == backend.Lost {
+		return false
+	}
+	l.state = backend.Lost
+	if l.window != nil {
+		l.window.Stop()
+	}
+	if l.o.Lost != nil {
+		l.o.Lost()
+	}
+	l.Broadcast()
+	l.cancel(fmt.Errorf("%w: %w", backend.ErrSessionLost, cause))
+	go l.end(cause) // Close waits for it by done
+	return true
+}
+
+// end is the last goroutine of the session.
+func (l *Life) end(cause error) {
+	l.o.End(l.abort, cause)
+	l.calls.Wait()
+	if l.o.Ended != nil {
+		l.o.Ended()
+	}
+	l.stop()
+	close(l.done)
+}
+
+// LostError is what every call returns once the session is lost: backend.ErrSessionLost, and why.
+func (l *Life) LostError() error { return context.Cause(l.Ctx) }
+
+// Over is the error of a call that cannot go on, because the session is lost or ctx has ended.
+func (l *Life) Over(ctx context.Context) error {
+	switch {
+	case l.Ctx.Err() != nil:
+		return l.LostError()
+	case ctx.Err() != nil:
+		return ContextError(ctx)
+	}
+	return nil
+}
+
+// Bind returns a context that ends with ctx and with the session.
+func (l *Life) Bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(l.Ctx, cancel)
+	return bound, func() { stop(); cancel() }
+}
+
+// Begin counts a goroutine of the session's, which Close waits for; it returns false once the
+// session is over. The goroutine calls Done.
+func (l *Life) Begin() bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.state == backend.Lost {
+		return false
+	}
+	l.calls.Add(1)
+	return true
+}
+
+// Done is for a goroutine that Begin has counted.
+func (l *Life) Done() { l.calls.Done() }
+
+// Run starts a goroutine of the session's; it returns false once that is over.
+func (l *Life) Run(do func()) bool {
+	if !l.Begin() {
+		return false
+	}
+	go func() {
+		defer l.Done()
+		do()
+	}()
+	return true
+}
+
+// Confirm says that nothing of the session is left at the service.
+func (l *Life) Confirm() {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.confirmed = true
+	l.Broadcast()
+}
+
+// Confirmed tells whether Confirm was called.
+func (l *Life) Confirmed() bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.confirmed
+}
+
+// Close is that of a backend.Driver.
+func (l *Life) Close(ctx context.Context) error {
+	l.Lose(ErrClosed)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		l.stop()
+		// What is left ends by itself: nothing of it waits for the network now.
+		return fmt.Errorf("session %s: %w: %w", l.id, l.o.Unconfirmed, ContextError(ctx))
+	}
+	if !l.Confirmed() {
+		return fmt.Errorf("session %s: %w", l.id, l.o.Unconfirmed)
+	}
+	return nil
+}
+
+// Drop is that of a backend.Driver: drop removes an incarnation, and returns nil once it is known
+// to be gone. While it cannot, the Reaper goes on.
+func (l *Life) Drop(ctx context.Context, e backend.Entry, drop func(context.Context, backend.Entry) error) error {
+	switch {
+	case l.Ctx.Err() != nil:
+		return l.LostError()
+	case !e.Exists():
+		return nil
+	}
+	err := drop(ctx, e)
+	switch {
+	case err == nil:
+	case l.Ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
+		err = l.LostError()
+	default:
+		l.Reaper.ReapEntry(e, drop)
+		err = fmt.Errorf("not confirmed yet: %w", err)
+	}
+	return err
+}
+
+// TakeTurn is Turns.Take for the session's commits.
+func (l *Life) TakeTurn(ctx context.Context, ops []backend.Op) (give func(), err error) {
+	give, err = l.Turns.Take(ctx, l.Ctx.Done(), l.ttl, ops)
+	return give, l.lost(err)
+}
+
+// AwaitSettled is Turns.Settled for the session's commits.
+func (l *Life) AwaitSettled(ctx context.Context, ops []backend.Op) error {
+	return l.lost(l.Turns.Settled(ctx, l.Ctx.Done(), l.ttl, ops))
+}
+
+func (l *Life) lost(err error) error {
+	if err == backend.ErrSessionLost { // and not a cause of ctx's
+		return l.LostError()
+	}
+	return err
+}
