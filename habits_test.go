@@ -90,8 +90,8 @@ func mayImport(at, dep string, direct bool) string {
 		return "only the standard library, for every user compiles it"
 	case within(at, "backend"):
 		// What a client needs in turn is the client's business.
-		if isOwn && to != "backend" || !isOwn && direct && !within(dep, clients[at]...) {
-			return "only backend and its own client; never the root, a strategy or another backend"
+		if isOwn && to != "backend" && to != "backend/driver" || !isOwn && direct && !within(dep, clients[at]...) {
+			return "only backend, backend/driver and its own client; never the root, a strategy or another backend"
 		}
 	case within(at, "strategy"):
 		if !isOwn || within(to, "backend") && to != "backend" || to == "conformance" {

@@ -1,15 +1,15 @@
 // Package backend is the contract between elector's strategies and a
-// coordination service, written for the people who implement it.
+// coordination service.
 //
 // A [Backend] opens sessions. A [Session] is a leased identity plus a handful of
 // primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor]
 // and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
-// write ([Session.Commit]), and [Session.Drop], which removes an entry for good. A [Driver] does
-// them.
-// Every primitive must be native and cheap on the service; what all services
-// share (trust-window arithmetic, sharing a session, checking keys, turns of
-// commits, removing what they left) is written once, beside the interface:
-// [Window], [Share], [CheckKey], [Op.Check], [Turns], [Reaper], [Indeterminate].
+// write ([Session.Commit]), and [Session.Drop], which removes an entry for good.
+//
+// Whoever implements a backend writes a [Driver], in which every primitive is native and cheap
+// on the service, and takes what all services share from package backend/driver. Whoever wants
+// to see or change what passes puts a [Layer] around sessions; [Share] is one, and package
+// backend/meter.
 //
 // # Rules for implementers
 //

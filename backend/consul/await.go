@@ -38,7 +38,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		}
 	}()
 	for {
-		if err := s.alive(ctx); err != nil {
+		if err := s.Over(ctx); err != nil {
 			return nil, err
 		}
 		seen, changed, err := s.look(known, at, all)
@@ -62,8 +62,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		if changed {
 			for i, e := range seen {
 				// Gone, and perhaps taken by another since.
-				if known[i].Session == s.id && known[i].Rev != e.Rev && s.over(ctx) {
-					return nil, s.lostError()
+				if known[i].Session == s.ID() && known[i].Rev != e.Rev && s.over(ctx) {
+					return nil, s.LostError()
 				}
 			}
 			return seen, nil
@@ -71,7 +71,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 		}
 	}
 }
@@ -81,9 +81,9 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 func (s *session) over(ctx context.Context) bool {
 	entry, err := s.info(ctx)
 	if err == nil && entry == nil {
-		s.lose(errExpired)
+		s.Lose(errExpired)
 	}
-	return s.ctx.Err() != nil
+	return s.Ctx.Err() != nil
 }
 
 // snapshot reads all keys at one moment, which is not before what the watches have
@@ -143,7 +143,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 		}
 	}
 	for _, e := range snapshot {
-		if len(gone) > 0 && e.Exists() && e.Session == s.id && isEnqueued(e.Key) {
+		if len(gone) > 0 && e.Exists() && e.Session == s.ID() && isEnqueued(e.Key) {
 			s.memory.stands(e.Key, gone)
 		}
 	}
@@ -161,7 +161,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	r.mu.Unlock()
 	defer r.leave(w, t)
 	for {
-		if err := s.alive(ctx); err != nil {
+		if err := s.Over(ctx); err != nil {
 			return backend.Listing{}, err
 		}
 		r.mu.Lock()
@@ -173,9 +173,9 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 			now := t.listing
 			r.mu.Unlock()
 			if slices.ContainsFunc(known.Keys, func(key string) bool {
-				return owner(key) == s.id && !slices.Contains(now.Keys, key)
+				return owner(key) == s.ID() && !slices.Contains(now.Keys, key)
 			}) && s.over(ctx) {
-				return backend.Listing{}, s.lostError()
+				return backend.Listing{}, s.LostError()
 			}
 			return now, nil
 		}
@@ -184,7 +184,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 		}
 	}
 }

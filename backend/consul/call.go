@@ -41,12 +41,12 @@ func once[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 // session has ended.
 func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var zero T
-	if err := s.alive(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return zero, err
 	}
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, func() {
+	defer context.AfterFunc(s.Ctx, func() {
 		timer := time.NewTimer(grace)
 		defer timer.Stop()
 		select {
@@ -58,8 +58,8 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 	v, err := bounded(own, s.patience, do)
 	switch {
 	case err == nil:
-	case s.ctx.Err() != nil:
-		err = s.lostError()
+	case s.Ctx.Err() != nil:
+		err = s.LostError()
 	case ctx.Err() != nil:
 		err = driver.ContextError(ctx)
 	case speechless(err):
@@ -68,52 +68,19 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 	return v, err
 }
 
-// alive returns why nothing can be done any more.
-func (s *session) alive(ctx context.Context) error {
-	switch {
-	case s.ctx.Err() != nil:
-		return s.lostError()
-	case ctx.Err() != nil:
-		return driver.ContextError(ctx)
-	}
-	return nil
-}
-
-// awaitLive blocks until the session is in touch: it is for the heartbeat to find out.
-func (s *session) awaitLive(ctx context.Context) error {
-	for {
-		if err := s.alive(ctx); err != nil {
-			return err
-		}
-		s.mu.Lock()
-		state, changed := s.state, s.changed
-		s.mu.Unlock()
-		switch state {
-		case backend.Live:
-			return nil
-		case backend.Lost:
-			return s.lostError()
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-		}
-	}
-}
-
 // ride runs a request that may be repeated, until it is answered. See bout for when it is given
 // up.
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
 	var refused bout
 	for pause := newPause(); ; {
 		refused.pauses(s)
-		if err := s.awaitLive(ctx); err != nil {
+		if err := s.AwaitLive(ctx); err != nil {
 			var zero T
 			return zero, err
 		}
 		v, err := once(ctx, s, do)
-		if err == nil && s.ctx.Err() != nil {
-			return v, s.lostError()
+		if err == nil && s.Ctx.Err() != nil {
+			return v, s.LostError()
 		}
 		if !transient(err) || refused.ends(s, err) {
 			if err != nil {
@@ -159,11 +126,11 @@ func (p *pause) wait(ctx context.Context) error {
 func (s *session) wait(ctx context.Context, p *pause) error {
 	own, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
+	defer context.AfterFunc(s.Ctx, cancel)()
 	err := p.wait(own)
 	switch {
-	case s.ctx.Err() != nil:
-		return s.lostError()
+	case s.Ctx.Err() != nil:
+		return s.LostError()
 	case err != nil && ctx.Err() != nil:
 		return driver.ContextError(ctx)
 	}

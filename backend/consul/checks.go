@@ -43,7 +43,7 @@ func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan
 	if err := backend.CheckGuards(guards); err != nil {
 		return nil, err
 	}
-	if err := s.alive(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
 	for _, g := range guards {

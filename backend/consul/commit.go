@@ -34,28 +34,24 @@ type sent struct {
 
 // Commit implements backend.Driver.
 func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: ops}
-	err := s.alive(ctx)
-	if err == nil {
-		err = s.turns.Settled(ctx, s.ctx.Done(), s.lease.ttl, ops)
-	}
-	if err == backend.ErrSessionLost { // and not a cause of ctx's
-		err = s.lostError()
-	}
-	if err != nil {
+	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
+	if err := s.AwaitSettled(ctx, ops); err != nil {
+		return nil, err
+	}
+	c := &commit{s: s, guards: guards, ops: ops}
 	made, err := c.run(ctx)
 	if (errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
-		err = fmt.Errorf("%w (%v)", s.lostError(), err)
+		err = fmt.Errorf("%w (%v)", s.LostError(), err)
 	}
 	return made, err
 }
 
 // aboutOwn tells whether an entry of this session is what the commit is about.
 func (c *commit) aboutOwn() bool {
-	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id }) ||
-		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.id })
+	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.ID() }) ||
+		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.ID() })
 }
 
 // run tries until there is an outcome.
@@ -92,7 +88,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		}
 		t = c.s.takeSlot()
 	}
-	first := t.write(c.s.id, c.nonce)
+	first := t.write(c.s.ID(), c.nonce)
 	p.shift = len(first)
 	ops := append(first, p.all()...)
 	if err := tooLarge(ops); err != nil {
@@ -100,7 +96,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		return nil, false, err
 	}
 	c.bout.pauses(c.s)
-	if err := c.s.awaitLive(ctx); err != nil {
+	if err := c.s.AwaitLive(ctx); err != nil {
 		if again != nil {
 			return nil, false, c.abandon(p, t, err)
 		}
@@ -117,8 +113,8 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
 		return nil, false, c.keep(p, t, c.takeRefusal(p, response.Errors))
 	case err == nil && invalidSession(response.Errors):
-		c.s.lose(errExpired)
-		return nil, false, c.s.lostError()
+		c.s.Lose(errExpired)
+		return nil, false, c.s.LostError()
 	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
 		return nil, false, c.keep(p, t, fmt.Errorf("%w (a session keeps keys of its own below %q, which its token must be allowed to write)",
 			refusal(response.Errors[0]), slotDir))
@@ -135,7 +131,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	// has been written, which nobody but this commit can have done, or that it is gone with
 	// the session. A slot that was not made yet cannot be gone.
 	if err == nil && (len(response.Errors) == 0 || t.index == 0) {
-		if err = c.s.alive(ctx); err == nil {
+		if err = c.s.Over(ctx); err == nil {
 			err = errMute
 		}
 	}
@@ -194,13 +190,13 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 // resolve finds out about a transaction that may have been done.
 func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made []backend.Entry, done bool, err error) {
 	s := c.s
-	if why != nil && (s.ctx.Err() != nil || ctx.Err() != nil) {
+	if why != nil && (s.Ctx.Err() != nil || ctx.Err() != nil) {
 		return nil, false, c.abandon(p, t, why)
 	}
 	index, err := s.settle(ctx, t, c.nonce)
 	switch {
 	case err == nil:
-	case why == nil && s.ctx.Err() != nil:
+	case why == nil && s.Ctx.Err() != nil:
 		// It was refused, as the slot went with the session. (Where what stands between has
 		// sent it twice, and the session ended after the first time, it was done: see the
 		// package's doc.)
@@ -241,8 +237,8 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 func (c *commit) abandon(p *plan, t *slot, why error) error {
 	s, nonce := c.s, c.nonce
 	if !errors.Is(why, backend.ErrSessionLost) {
-		settled := s.turns.Doubt(c.ops)
-		s.reaper.Reap(func(ctx context.Context) error {
+		settled := s.Turns.Doubt(c.ops)
+		s.Reaper.Reap(func(ctx context.Context) error {
 			index, err := s.settle(ctx, t, nonce)
 			if err != nil {
 				return err
@@ -267,9 +263,9 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
 		case op.Kind == backend.OpEnqueue:
-			e.Key, e.Session = c.name(i), c.s.id
+			e.Key, e.Session = c.name(i), c.s.ID()
 		case op.Kind == backend.OpCreate:
-			e.Session = c.s.id
+			e.Session = c.s.ID()
 		case p.was[i].Exists():
 			e.Rev, e.Session = p.was[i].Rev, p.was[i].Session
 			e.Version = index - e.Rev + 1
@@ -283,7 +279,7 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 
 // name is the key that an Enqueue gives to its entry.
 func (c *commit) name(op int) string {
-	return c.ops[op].Key + "/" + nameOf(c.s.id, c.nonce, op)
+	return c.ops[op].Key + "/" + nameOf(c.s.ID(), c.nonce, op)
 }
 
 // ephemeral are those of a commit's entries that Create or Enqueue has made.
@@ -307,22 +303,7 @@ func keysOf(entries []backend.Entry) []string {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if s.ctx.Err() != nil {
-		return s.lostError()
-	}
-	if !e.Exists() {
-		return nil
-	}
-	err := s.drop(ctx, e)
-	switch {
-	case err == nil:
-	case s.ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
-		err = s.lostError()
-	default:
-		s.reaper.ReapEntry(e, s.drop)
-		err = fmt.Errorf("not confirmed yet: %w", err)
-	}
-	return err
+	return s.Life.Drop(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone. It needs no
@@ -331,7 +312,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
 	for pause := newPause(); ; {
 		c.bout.pauses(s)
-		err := s.awaitLive(ctx)
+		err := s.AwaitLive(ctx)
 		var p *plan
 		if err == nil {
 			p, err = c.compile(ctx)
@@ -366,6 +347,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 // reapAllOf removes entries of the session in the background.
 func (s *session) reapAllOf(entries []backend.Entry) {
 	for _, e := range entries {
-		s.reaper.ReapEntry(e, s.drop)
+		s.Reaper.ReapEntry(e, s.drop)
 	}
 }

@@ -112,13 +112,13 @@ func (c *commit) op(ctx context.Context, p *plan, i int) error {
 	case backend.OpCreate:
 		p.parent(op.Key, i)
 		p.add(api.KVTxnOp{Verb: api.KVCheckNotExists, Key: write.Key}, main)
-		write.Verb, write.Session = api.KVLock, c.s.id
+		write.Verb, write.Session = api.KVLock, c.s.ID()
 		p.add(write, main)
 		p.touched[op.Key] = made
 	case backend.OpEnqueue:
 		key := c.name(i)
 		p.parent(key, i)
-		write.Verb, write.Key, write.Session = api.KVLock, path(key), c.s.id
+		write.Verb, write.Key, write.Session = api.KVLock, path(key), c.s.ID()
 		p.add(write, main)
 		p.touched[key] = made
 	case backend.OpPut:

@@ -124,7 +124,7 @@ func (b *bout) note(err error) {
 // tell has the first refusal logged. Caller holds no lock.
 func (b *bout) tell(s *session) {
 	if b.news != nil {
-		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.id, "error", answerError(b.news))
+		s.b.cfg.Logger.Warn("consul: a request is refused; trying again", "session", s.ID(), "error", answerError(b.news))
 		b.news = nil
 	}
 }

@@ -78,7 +78,7 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // is cut off besides, but it cannot answer a look, which a quorum confirms. With a check looks
 // come more often than renewals: a notice is to be in time by the TTL that the session has.
 func (s *session) beat(renewed time.Time) {
-	defer s.calls.Done()
+	defer s.Done()
 	timer := time.NewTimer(s.lease.every())
 	defer timer.Stop()
 	looked := renewed
@@ -86,7 +86,7 @@ func (s *session) beat(renewed time.Time) {
 		select {
 		case <-timer.C:
 		case <-s.poked:
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 			return
 		}
 		// With a check the session needs it less often.
@@ -100,28 +100,25 @@ func (s *session) beat(renewed time.Time) {
 			}
 		}
 		if err == nil {
-			s.window.Extend(sent)
+			s.Extend(sent)
 			if renew {
 				renewed = sent
 			}
 		}
 		switch {
 		case err == nil:
-			if s.resume() {
+			if s.Resume() {
 				s.watches.restart()
 			}
 			pause = newPause()
 			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
 			continue
 		case errors.Is(err, errExpired):
-			s.lose(err)
+			s.Lose(err)
 			return
 		}
-		s.mu.Lock()
-		s.missed = err
-		s.mu.Unlock()
-		if s.suspend() {
-			s.b.cfg.Logger.Info("consul: session suspended", "session", s.id, "error", err)
+		if s.Suspend(err) {
+			s.b.cfg.Logger.Info("consul: session suspended", "session", s.ID(), "error", err)
 		}
 		timer.Reset(min(pause.step(), s.lease.every()/4))
 	}
@@ -149,7 +146,7 @@ func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.T
 	if s.lease.check != "" {
 		err = s.b.pass(ctx, s.lease)
 		if err == nil && s.lease.covers(sent, renewed) {
-			s.window.Extend(sent)
+			s.Extend(sent)
 		}
 	}
 	if renew && (err == nil || errors.Is(err, errNoCheck)) {
@@ -162,13 +159,13 @@ func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.T
 
 // within does a part of a heartbeat. It does not rely on the client to heed a time limit.
 func (s *session) within(limit time.Duration, do func(context.Context) error) error {
-	if !s.begin() {
-		return s.lostError()
+	if !s.Begin() {
+		return s.LostError()
 	}
 	answer := make(chan error, 1)
 	go func() {
-		defer s.calls.Done()
-		ctx, cancel := context.WithTimeout(s.ctx, limit)
+		defer s.Done()
+		ctx, cancel := context.WithTimeout(s.Ctx, limit)
 		defer cancel()
 		answer <- do(ctx)
 	}()
@@ -179,8 +176,8 @@ func (s *session) within(limit time.Duration, do func(context.Context) error) er
 		return err
 	case <-timer.C:
 		return errSilent
-	case <-s.ctx.Done():
-		return s.lostError()
+	case <-s.Ctx.Done():
+		return s.LostError()
 	}
 }
 
@@ -192,7 +189,7 @@ func (s *session) within(limit time.Duration, do func(context.Context) error) er
 // consistent read waits until the leader has read all, and fails where it does not lead. It
 // renews nothing: a session that it finds is still to be renewed.
 func (s *session) renew(ctx context.Context) error {
-	entry, _, err := s.b.client.Session().Renew(s.id, new(api.WriteOptions).WithContext(ctx))
+	entry, _, err := s.b.client.Session().Renew(s.ID(), new(api.WriteOptions).WithContext(ctx))
 	if entry != nil || err != nil && code(err) != http.StatusNotFound {
 		return err
 	}
@@ -212,7 +209,7 @@ func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
 
 // read is info once, and whatever the session's state is.
 func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
-	entry, meta, err := s.b.client.Session().Info(s.id, consistent(ctx))
+	entry, meta, err := s.b.client.Session().Info(s.ID(), consistent(ctx))
 	if err == nil {
 		err = vouched(entry == nil, meta)
 	}

@@ -70,7 +70,7 @@ func (r *registry) look(ctx context.Context) error {
 	}
 	r.mu.Unlock()
 	if len(keys)+len(lists) == 0 {
-		keys = append(keys, query{op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.id, 0)}}})
+		keys = append(keys, query{op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.ID(), 0)}}})
 	}
 	for len(keys) > 0 {
 		chunk := keys[:min(len(keys), maxOps)]
@@ -139,7 +139,7 @@ func (r *registry) unseen(err error) error {
 	default:
 		return err
 	}
-	r.s.b.cfg.Logger.Debug("consul: what is waited for cannot be looked at", "session", r.s.id, "error", err)
+	r.s.b.cfg.Logger.Debug("consul: what is waited for cannot be looked at", "session", r.s.ID(), "error", err)
 	return nil
 }
 

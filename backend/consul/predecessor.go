@@ -24,7 +24,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if !isEnqueued(e.Key) {
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
-	if err := s.alive(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return backend.Entry{}, err
 	}
 	for {

@@ -41,8 +41,8 @@ func invalidSession(all api.TxnErrors) bool {
 // first error is the one that is not due to another.
 func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	if invalidSession(all) {
-		c.s.lose(errExpired)
-		return c.s.lostError()
+		c.s.Lose(errExpired)
+		return c.s.LostError()
 	}
 	first := all[0]
 	i := first.OpIndex

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 func TestTransient(t *testing.T) {
@@ -20,7 +21,7 @@ func TestTransient(t *testing.T) {
 		textError(errors.New("Failed request: rpc error making call: No cluster leader"))} {
 		assert.True(t, transient(err), "%v", err)
 	}
-	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 413}, context.Canceled, as(backend.ErrSessionLost, errClosed)} {
+	for _, err := range []error{nil, api.StatusError{Code: 400}, api.StatusError{Code: 413}, context.Canceled, as(backend.ErrSessionLost, driver.ErrClosed)} {
 		assert.False(t, transient(err), "%v", err)
 	}
 	// What Consul 1.21.5 says to a key that it does not take any more.

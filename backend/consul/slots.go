@@ -48,7 +48,7 @@ func (s *session) takeSlot() *slot {
 		p.free = p.free[:n-1]
 		return t
 	}
-	t := &slot{key: slotKey(s.id, p.made)}
+	t := &slot{key: slotKey(s.ID(), p.made)}
 	p.made++
 	return t
 }
@@ -120,9 +120,9 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 		case err != nil:
 			return 0, err
 		case p == nil && t.index == 0: // not made yet
-		case p == nil, p.Session != s.id:
-			s.lose(s.whyGone(ctx))
-			return 0, s.lostError()
+		case p == nil, p.Session != s.ID():
+			s.Lose(s.whyGone(ctx))
+			return 0, s.LostError()
 		case p.Flags == nonce:
 			t.index = p.ModifyIndex
 			return t.index, nil
@@ -134,7 +134,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			// or, after an operator has restored a snapshot, as it was long before.
 			t.index = p.ModifyIndex
 		}
-		response, err := s.txnWrite(ctx, t.write(s.id, fence))
+		response, err := s.txnWrite(ctx, t.write(s.ID(), fence))
 		switch {
 		case err == nil && len(response.Errors) == 0:
 			if t.index = t.written(response); t.index != 0 {
@@ -142,8 +142,8 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			}
 		case err == nil:
 			if invalidSession(response.Errors) {
-				s.lose(errExpired)
-				return 0, s.lostError()
+				s.Lose(errExpired)
+				return 0, s.LostError()
 			}
 			if err := refusal(response.Errors[0]); forbidden(err) && refused.over(s, err) {
 				return 0, err

@@ -188,7 +188,7 @@ func (r *registry) ensure(t *watch) {
 	if t.running && !t.known && t.since != 0 && t.stop != nil {
 		t.stop()
 	}
-	if t.running || t.dropped || !r.s.begin() {
+	if t.running || t.dropped || !r.s.Begin() {
 		return
 	}
 	t.running = true
@@ -212,17 +212,17 @@ func (t *watch) notify() {
 
 // run asks until there is something new to show.
 func (r *registry) run(t *watch) {
-	defer r.s.calls.Done()
+	defer r.s.Done()
 	// Where nothing is there the index is that of all data, and every write of
 	// anybody's makes for an answer.
 	for again := newPause(); ; {
 		r.mu.Lock()
-		if t.dropped || r.s.ctx.Err() != nil {
+		if t.dropped || r.s.Ctx.Err() != nil {
 			t.running = false
 			r.mu.Unlock()
 			return
 		}
-		ctx, stop := context.WithCancel(r.s.ctx)
+		ctx, stop := context.WithCancel(r.s.Ctx)
 		t.stop = stop
 		since, floor := t.index, t.floor
 		if !t.known {
@@ -251,7 +251,7 @@ func (r *registry) run(t *watch) {
 		if interrupted || err == nil && a.late {
 			continue
 		}
-		if r.s.wait(r.s.ctx, &again) != nil {
+		if r.s.wait(r.s.Ctx, &again) != nil {
 			continue // which is noticed above
 		}
 	}
@@ -268,7 +268,7 @@ type answer struct {
 // take takes an answer, and tells whether that is all. Caller holds mu.
 func (r *registry) take(t *watch, a answer, err error, since, floor uint64, interrupted bool) (done bool) {
 	switch {
-	case t.dropped, r.s.ctx.Err() != nil:
+	case t.dropped, r.s.Ctx.Err() != nil:
 		return true
 	case interrupted, t.rides(r.s, err, since):
 		return false

@@ -59,6 +59,7 @@ type Life struct {
 	Mu        sync.Mutex
 	state     backend.State
 	changed   chan struct{} // closed and replaced at each Broadcast
+	missed    error         // why it is out of touch
 	confirmed bool
 
 	// Set once, by Grant.
@@ -77,15 +78,11 @@ func (l *Life) Init(o LifeOptions) {
 }
 
 // Grant is for the answer to the request to open the session, which was sent at sent. The trust
-// window begins; when it has passed the session is lost.
+// window begins; when it has passed the session is lost. The caller holds Mu, and the session is
+// not lost.
 func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
 	l.id, l.ttl = id, ttl
-	l.window = NewWindow(sent, ttl, margin, func() { l.Lose(ErrWindow) }) // it may have passed already
-	if l.state == backend.Lost {
-		l.window.Stop()
-	}
+	l.window = NewWindow(sent, ttl, margin, func() { l.Lose(ErrWindow) })
 }
 
 // ID implements backend.Life.
@@ -110,8 +107,11 @@ func (l *Life) State() backend.State {
 func (l *Life) Look() (backend.State, <-chan struct{}) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	return l.state, l.changed
+	return l.Peek()
 }
+
+// Peek is Look for whoever holds Mu.
+func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed }
 
 // AwaitState implements backend.Life.
 func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
@@ -145,14 +145,8 @@ func (l *Life) AwaitLive(ctx context.Context) error {
 	}
 }
 
-// Become changes between Live and Suspended, and tells whether that was a change.
-func (l *Life) Become(state backend.State) bool {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	return l.Set(state)
-}
-
-// Set is Become for whoever holds Mu.
+// Set changes between Live and Suspended, and tells whether that was a change. The caller holds
+// Mu.
 func (l *Life) Set(state backend.State) bool {
 	if l.state == backend.Lost || l.state == state {
 		return false
@@ -160,6 +154,35 @@ func (l *Life) Set(state backend.State) bool {
 	l.state = state
 	l.Broadcast()
 	return true
+}
+
+// Suspend notes that the session is out of touch, and why, and tells whether it was in touch.
+func (l *Life) Suspend(why error) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.missed = why
+	return l.Set(backend.Suspended)
+}
+
+// Resume notes that the session is in touch, and tells whether it was not.
+func (l *Life) Resume() bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if !l.Set(backend.Live) {
+		return false
+	}
+	l.missed = nil
+	return true
+}
+
+// Reason is the cause of a loss, with why the session was out of touch before, if it was.
+func (l *Life) Reason(cause error) error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.missed == nil {
+		return cause
+	}
+	return fmt.Errorf("%w; the last heartbeat: %w", cause, l.missed)
 }
 
 // Broadcast wakes all who wait for a change. The caller holds Mu.

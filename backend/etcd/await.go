@@ -20,7 +20,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	for i, e := range known {
 		keys[i] = e.Key
 	}
-	if err := s.over(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
 	slices.Sort(keys)
@@ -41,7 +41,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // hasLost tells whether entries of this session are gone: perhaps all are, with it.
 func (s *session) hasLost(known, seen []backend.Entry) bool {
 	for i, e := range known {
-		if e.Session == s.id && seen[i].Rev != e.Rev {
+		if e.Session == s.ID() && seen[i].Rev != e.Rev {
 			return true
 		}
 	}
@@ -95,7 +95,7 @@ func (s *session) ridesOut(known []backend.Entry, err error) bool {
 	if !refused(err) || slices.ContainsFunc(known, backend.Entry.IsUnknown) {
 		return false
 	}
-	s.cfg.Logger.Warn("etcd: what is awaited cannot be read; trying again", "session", s.id, "error", err)
+	s.cfg.Logger.Warn("etcd: what is awaited cannot be read; trying again", "session", s.ID(), "error", err)
 	return true
 }
 
@@ -122,7 +122,7 @@ func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entr
 			return nil, s.watches.reason(ctx, t)
 		}
 	case <-ctx.Done():
-		return nil, s.over(ctx)
+		return nil, s.Over(ctx)
 	}
 }
 
@@ -203,9 +203,9 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, re
 			return err
 		}
 	case <-ctx.Done():
-	case <-s.ctx.Done():
+	case <-s.Ctx.Done():
 	}
-	return s.over(ctx)
+	return s.Over(ctx)
 }
 
 // A snapshot is what stands under some keys at one instant, those with nothing included. It
@@ -254,11 +254,11 @@ func (s *session) hasLeft(known, now backend.Listing) bool {
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	bound, cancel := s.bind(ctx)
+	bound, cancel := s.Bind(ctx)
 	defer cancel()
 	since, changed := int64(known.Rev), known.Rev == 0
 	for p := newPause(); ; {
-		if err := s.over(ctx); err != nil {
+		if err := s.Over(ctx); err != nil {
 			return backend.Listing{}, err
 		}
 		if changed {
@@ -271,7 +271,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		var err error
 		changed, err = s.listChanges(bound, known.Dir, since)
 		switch {
-		case changed || s.over(ctx) != nil:
+		case changed || s.Over(ctx) != nil:
 			continue
 		case isForbidden(err):
 			return backend.Listing{}, as(backend.ErrDenied, err)

@@ -28,13 +28,13 @@ func TestToldAndDropped(t *testing.T) {
 	defer func() {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		_ = s.Close(ctx) // nobody is there to confirm it
-		<-s.done
+		_ = s.Close(ctx)                  // nobody is there to confirm it
+		_ = s.Close(context.Background()) // until its goroutines have ended
 	}()
 	e := backend.Entry{Key: "/a", Rev: 1, Version: 1}
 	for range 50 {
 		w, dropped := newWaiter([]backend.Entry{backend.Unknown("/a")}, 0), &watch{}
-		dropped.ctx, dropped.cancel = context.WithCancel(s.ctx)
+		dropped.ctx, dropped.cancel = context.WithCancel(s.Ctx)
 		w.out <- []backend.Entry{e}
 		dropped.cancel()
 		seen, err := s.told(t.Context(), w, dropped)

@@ -38,7 +38,7 @@ func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan
 	if err := backend.CheckGuards(guards); err != nil {
 		return nil, err
 	}
-	if err := s.over(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
 	return (&commit{s: s, guards: guards}).compile("")

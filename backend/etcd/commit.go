@@ -43,16 +43,13 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	for i, op := range ops {
 		c.keys[i] = op.Key
 		if op.Kind == backend.OpEnqueue {
-			c.keys[i] = aloneKey(op.Key, s.id, newNonce())
+			c.keys[i] = aloneKey(op.Key, s.ID(), newNonce())
 		}
 	}
-	if err := s.over(ctx); err != nil || len(guards)+len(ops) == 0 {
+	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
-	if err == backend.ErrSessionLost { // and not a cause of ctx's
-		err = s.lostError()
-	}
+	give, err := s.TakeTurn(ctx, ops)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +74,7 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 // attempt sends the commit once, and returns whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	s := c.s
-	if err := s.awaitLive(ctx); err != nil {
+	if err := s.AwaitLive(ctx); err != nil {
 		return nil, false, err
 	}
 	fence := ""
@@ -124,8 +121,8 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	switch mean(err).class {
 	case over:
 		c.fence = ""
-		s.lose(errExpired)
-		return nil, false, s.lostError()
+		s.Lose(errExpired)
+		return nil, false, s.LostError()
 	case final:
 		c.fence = ""
 		refusal := answerError(err)
@@ -167,13 +164,13 @@ func (c *commit) arrivedTwice() bool {
 
 // again is nil, after a pause, if a commit that was not done is to be tried again.
 func (c *commit) again(ctx context.Context, err error) error {
-	if over := c.s.over(ctx); over != nil {
+	if over := c.s.Over(ctx); over != nil {
 		return over
 	}
 	if !passing(err) || c.refused.over(c.s, err) {
 		return answerError(err)
 	}
-	bound, cancel := c.s.bind(ctx)
+	bound, cancel := c.s.Bind(ctx)
 	defer cancel()
 	c.pause.wait(bound)
 	return nil
@@ -184,13 +181,13 @@ func (c *commit) again(ctx context.Context, err error) error {
 func (s *session) sending(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	late := func() { time.AfterFunc(lastMoment, cancel) }
-	stopCtx, stopSession := context.AfterFunc(ctx, late), context.AfterFunc(s.ctx, late)
+	stopCtx, stopSession := context.AfterFunc(ctx, late), context.AfterFunc(s.Ctx, late)
 	return bound, func() { stopCtx(); stopSession(); cancel() }
 }
 
 // guardsOwn tells whether a guard is on an entry of this session.
 func (c *commit) guardsOwn() bool {
-	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.id })
+	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.ID() })
 }
 
 // finish brings the entries of a commit that was done into order.
@@ -215,8 +212,8 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 // keys wait for that.
 func (c *commit) abandon(err error) error {
 	if !errors.Is(err, backend.ErrSessionLost) {
-		settled := c.s.turns.Doubt(c.ops)
-		c.s.reaper.Reap(func(ctx context.Context) error {
+		settled := c.s.Turns.Doubt(c.ops)
+		c.s.Reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx)
 			if err == nil {
 				settled()
@@ -229,22 +226,7 @@ func (c *commit) abandon(err error) error {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if err := s.over(ctx); errors.Is(err, backend.ErrSessionLost) {
-		return err
-	}
-	if !e.Exists() {
-		return nil
-	}
-	err := s.drop(ctx, e)
-	switch {
-	case err == nil:
-	case s.ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
-		err = s.lostError()
-	default:
-		s.reaper.ReapEntry(e, s.drop)
-		err = fmt.Errorf("not confirmed yet: %w", err)
-	}
-	return err
+	return s.Life.Drop(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

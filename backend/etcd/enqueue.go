@@ -38,8 +38,8 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	done, rev, found, err := s.toOrder(ctx, *e, also...)
 	switch {
 	case err != nil && is(err, rpctypes.ErrLeaseNotFound):
-		s.lose(errExpired)
-		return s.lostError()
+		s.Lose(errExpired)
+		return s.LostError()
 	case err != nil:
 		return fmt.Errorf("enqueued, but not in its place: %w", err)
 	}
@@ -134,7 +134,7 @@ func (p *plan) made(answer *clientv3.TxnResponse) outcome {
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
 		case op.Ephemeral():
-			e.Session = c.s.id
+			e.Session = c.s.ID()
 		case op.Kind == backend.OpSet, op.Version > 0:
 			was := toEntry(op.Key, answer.Responses[p.at[i]].GetResponsePut().GetPrevKv())
 			e.Rev, e.Version, e.Session = was.Rev, was.Version+1, was.Session

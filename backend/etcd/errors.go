@@ -267,7 +267,7 @@ func (b *bout) over(s *session, err error) bool {
 	}
 	if b.n++; b.n == 1 {
 		b.began = time.Now()
-		s.cfg.Logger.Info("etcd: a request is refused; trying again", "session", s.id, "error", err)
+		s.cfg.Logger.Info("etcd: a request is refused; trying again", "session", s.ID(), "error", err)
 	}
-	return b.n >= fewest && time.Since(b.began) > s.ttl
+	return b.n >= fewest && time.Since(b.began) > s.TTL()
 }

@@ -12,8 +12,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
-
-	"github.com/elector-go/elector/backend"
 )
 
 // beat renews the lease every quarter of the timeout and moves the trust window,
@@ -73,15 +71,17 @@ import (
 // Each round has a goroutine of its own, of which there is one at a time and none in
 // between: see schedule.
 func (s *session) beat() {
-	s.mu.Lock()
-	if s.state == backend.Lost || s.beating {
-		s.mu.Unlock()
+	s.Mu.Lock()
+	if s.beating {
+		s.Mu.Unlock()
 		return
 	}
 	s.beating, s.due = true, false
-	s.calls.Add(1)
-	s.mu.Unlock()
-	defer s.calls.Done()
+	s.Mu.Unlock()
+	if !s.Begin() {
+		return
+	}
+	defer s.Done()
 	s.schedule(s.heartbeat())
 }
 
@@ -91,14 +91,16 @@ func (s *session) heartbeat() time.Duration {
 	err := s.keeper.round()
 	switch {
 	case err == nil:
-		s.become(backend.Live)
+		s.Resume()
 		s.streams.listen(s)
 		// The window moves by when this one was sent, however long its answers took.
 		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):
-		s.lose(errExpired)
+		s.Lose(errExpired)
 	default:
-		s.suspend(err)
+		if s.Suspend(err) {
+			s.cfg.Logger.Info("etcd: session suspended", "session", s.ID(), "error", err)
+		}
 		s.streams.suspect(s)
 	}
 	return min(interval/10, time.Second/4)
@@ -107,11 +109,11 @@ func (s *session) heartbeat() time.Duration {
 // schedule ends a round and has the next one begin after a time, or at once if somebody
 // has asked for it meanwhile.
 func (s *session) schedule(next time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	s.beating = false
 	switch {
-	case s.state == backend.Lost:
+	case s.Ctx.Err() != nil:
 	case s.due:
 		s.timer.Reset(0)
 	default:
@@ -135,14 +137,14 @@ func behind(ttl, since time.Duration) time.Duration {
 	return max(0, since-ttl/10)
 }
 
-func (s *session) interval() time.Duration { return min(s.ttl/4, maxInterval) }
+func (s *session) interval() time.Duration { return min(s.TTL()/4, maxInterval) }
 
 // poke has a heartbeat sent now: a call has not got through.
 func (s *session) poke() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
 	s.due = true
-	if s.state != backend.Lost && !s.beating {
+	if s.Ctx.Err() == nil && !s.beating {
 		s.timer.Reset(0)
 	}
 }
@@ -227,7 +229,7 @@ func (k *keeper) patience() time.Duration {
 	interval := k.s.interval()
 	p := interval / 2
 	if k.slow {
-		p = max(interval/8, time.Until(k.s.window.Deadline())/2)
+		p = max(interval/8, time.Until(k.s.Deadline())/2)
 	}
 	return min(interval, max(p, 3*k.took))
 }
@@ -239,7 +241,7 @@ func (k *keeper) round() error {
 		err := k.exchange(patience)
 		if err == nil {
 			k.slow = false
-			k.s.window.Extend(sent.Add(-behind(k.s.ttl, time.Since(k.last))))
+			k.s.Extend(sent.Add(-behind(k.s.TTL(), time.Since(k.last))))
 			k.last = sent
 			return nil
 		}
@@ -249,7 +251,7 @@ func (k *keeper) round() error {
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
 		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
-		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.ctx) {
+		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.Ctx) {
 			return err
 		}
 	}
@@ -279,10 +281,10 @@ func (k *keeper) exchange(patience time.Duration) error {
 // confirmed opens the stream if there is none, does a linearizable read, and tells which
 // member has answered.
 func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
-	ctx, cancel := context.WithTimeout(k.s.ctx, patience)
+	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	if k.stream == nil {
-		streaming, cancel := context.WithCancel(clientv3.WithRequireLeader(k.s.ctx))
+		streaming, cancel := context.WithCancel(clientv3.WithRequireLeader(k.s.Ctx))
 		defer context.AfterFunc(ctx, cancel)() // opening may block, too
 		stream, err := pb.NewLeaseClient(k.line.conn).LeaseKeepAlive(streaming)
 		if err != nil {
@@ -301,7 +303,7 @@ func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 // renew renews the lease. The error is errElsewhere if another member has answered than the
 // given one: whatever it says, it may take itself for the leader, and be wrong.
 func (k *keeper) renew(patience time.Duration, member uint64) error {
-	ctx, cancel := context.WithTimeout(k.s.ctx, patience)
+	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(ctx, k.cancel)()
 	// EOF says that the stream has ended, and Recv why.

@@ -1,17 +1,29 @@
 package etcd
 
 import (
+	"context"
 	"testing"
 	"time"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
+
+// granted is a session that nobody keeps alive.
+func granted(ttl, window time.Duration) *session {
+	s := new(session)
+	s.Init(driver.LifeOptions{State: backend.Live, End: func(context.Context, error) {}})
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	s.Grant("", time.Now(), ttl, ttl-window)
+	return s
+}
 
 // A new leader may count from a checkpoint that was made right before a renewal, with what was
 // left of the renewal before. The window ends before that.
 func TestWindowWithCheckpoints(t *testing.T) {
 	for ttl := MinSessionTimeout; ttl <= 2*time.Hour; ttl += 7 * time.Second {
-		interval := (&session{ttl: ttl}).interval()
+		interval := granted(ttl, ttl).interval()
 		for _, since := range []time.Duration{0, interval, interval + time.Second, ttl / 8, ttl / 2, 7 * ttl / 8} {
 			window := ttl - ttl/marginPart - behind(ttl, since)
 			left := ttl
@@ -41,8 +53,7 @@ func TestPatienceOnSlowLinks(t *testing.T) {
 		{300 * time.Millisecond, true, 900 * time.Millisecond},
 		{time.Second, false, time.Second},
 	} {
-		over := driver.NewWindow(time.Now(), 0, 0, func() {})
-		k := keeper{s: &session{ttl: 4 * time.Second, window: over}, took: tt.took, slow: tt.slow}
+		k := keeper{s: granted(4*time.Second, 0), took: tt.took, slow: tt.slow}
 		if got := k.patience(); got != tt.want {
 			t.Errorf("answers took %v, slow: %t: patience of %v, want %v", tt.took, tt.slow, got, tt.want)
 		}

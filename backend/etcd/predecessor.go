@@ -13,7 +13,7 @@ import (
 // Predecessor implements backend.Driver. It takes no round trip right after
 // Enqueue, which has looked already, and one later.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-	if err := s.over(ctx); err != nil {
+	if err := s.Over(ctx); err != nil {
 		return backend.Entry{}, err
 	}
 	if _, ok := parseName(e.Key); !ok {

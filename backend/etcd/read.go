@@ -16,24 +16,24 @@ import (
 
 // patience is how long a member may take at first for an answer, before the request
 // goes to the next: a member may be frozen, and its link look well.
-func (s *session) patience() time.Duration { return s.ttl / 4 }
+func (s *session) patience() time.Duration { return s.TTL() / 4 }
 
 // longer is the patience for the next try, which may only be slow.
 func (s *session) longer(patience time.Duration) time.Duration {
-	return min(2*patience, max(s.ttl/2, time.Second))
+	return min(2*patience, max(s.TTL()/2, time.Second))
 }
 
 // try makes a request that does no harm if it is made several times, again and again
 // while the servers cannot be reached. When one is not answered in time, the next ones are made
 // twice: the client gives its members turns, so that they go to different ones.
 func try[T any](ctx context.Context, s *session, request func(context.Context) (T, error)) (T, error) {
-	bound, cancel := s.bind(ctx)
+	bound, cancel := s.Bind(ctx)
 	defer cancel()
 	times := 1
 	var refused bout
 	for p, patience := newPause(), s.patience(); ; patience = s.longer(patience) {
 		var none T
-		if err := s.over(ctx); err != nil {
+		if err := s.Over(ctx); err != nil {
 			return none, err
 		}
 		asking, cancel := context.WithTimeout(bound, patience)
@@ -41,10 +41,10 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 		late := asking.Err() != nil
 		cancel()
 		switch {
-		case err == nil && s.ctx.Err() == nil: // else it may show what Close has done
+		case err == nil && s.Ctx.Err() == nil: // else it may show what Close has done
 			return v, nil
-		case s.over(ctx) != nil:
-			return none, s.over(ctx)
+		case s.Over(ctx) != nil:
+			return none, s.Over(ctx)
 		case !passing(err) || refused.over(s, err):
 			return none, answerError(err)
 		case late:

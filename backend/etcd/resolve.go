@@ -37,7 +37,7 @@ func (c *commit) fenceKey() string {
 		dir, _ := cutLast(key)
 		_, key = queueRange(dir)
 	}
-	return key + fenceMark + c.s.id
+	return key + fenceMark + c.s.ID()
 }
 
 func isFence(key string) bool { return strings.Contains(key, fenceMark) }
@@ -137,8 +137,8 @@ func (c *commit) seal(ctx context.Context) (int64, error) {
 	})
 	if err != nil {
 		if is(err, rpctypes.ErrLeaseNotFound) {
-			s.lose(errExpired)
-			err = s.lostError()
+			s.Lose(errExpired)
+			err = s.LostError()
 		}
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole b
 	for range longestTrail {
 		found, _, err := c.s.snapshot(ctx, clientv3.OpGet(c.keys[i], clientv3.WithRev(rev)))
 		if err != nil {
-			return nil, false, c.s.over(ctx)
+			return nil, false, c.s.Over(ctx)
 		}
 		kv := one(found[0])
 		switch {
@@ -194,12 +194,12 @@ func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole b
 // history returns the revisions, since before the attempt and up to the fence's that is
 // given, at which something was done to the witness' key that the attempt would have done.
 func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
-	bound, cancel := c.s.bind(ctx)
+	bound, cancel := c.s.Bind(ctx)
 	defer cancel()
 	var refused bout
 	for p := newPause(); ; {
 		revs, err := c.past(bound, sealed)
-		switch over := c.s.over(ctx); {
+		switch over := c.s.Over(ctx); {
 		case err == nil:
 			return revs, nil
 		case over != nil:

@@ -71,7 +71,7 @@ func (s *session) on(ctx context.Context, number int) context.Context {
 	if number == 1 {
 		return ctx // all sessions of a client share the first
 	}
-	return metadata.AppendToOutgoingContext(ctx, "elector-stream", s.id+"-"+strconv.Itoa(number%ownStreams))
+	return metadata.AppendToOutgoingContext(ctx, "elector-stream", s.ID()+"-"+strconv.Itoa(number%ownStreams))
 }
 
 // suspect finds out in the background whether the stream is alive.
@@ -81,18 +81,18 @@ func (s *streams) suspect(of *session) {
 	}
 	number, stream := s.current()
 	heard := s.heard.Load()
-	if !of.begin() {
+	if !of.Begin() {
 		return
 	}
 	go func() {
-		defer of.calls.Done()
+		defer of.Done()
 		defer s.asking.Store(false)
 		ctx, cancel := context.WithTimeout(stream, of.patience())
 		defer cancel()
 		_ = of.client.Watcher.RequestProgress(of.on(ctx, number)) // no answer says it all
 		<-ctx.Done()
 		if s.heard.Load() == heard {
-			s.renew(of.ctx, number)
+			s.renew(of.Ctx, number)
 		}
 	}()
 }
@@ -118,9 +118,9 @@ func (s *streams) listen(of *session) {
 	}
 	s.silent, s.known = 0, newest
 	s.doubt.Store(true) // until the stream is seen to be well: the next may be to the same member
-	of.run(func() {
+	of.Run(func() {
 		number, stream := s.current()
-		answers, end := of.watch(of.ctx, *key, clientv3.WithRev(newest+1), clientv3.WithCreatedNotify())
+		answers, end := of.watch(of.Ctx, *key, clientv3.WithRev(newest+1), clientv3.WithCreatedNotify())
 		defer end(nil)
 		select {
 		case made, ok := <-answers:
@@ -128,11 +128,11 @@ func (s *streams) listen(of *session) {
 			case ok && made.Created && made.Header.GetRevision() >= before:
 				s.doubt.Store(false)
 			case ok:
-				s.renew(of.ctx, number)
-				of.shift(of.ctx)
+				s.renew(of.Ctx, number)
+				of.shift(of.Ctx)
 			}
 		case <-stream.Done():
-		case <-of.ctx.Done():
+		case <-of.Ctx.Done():
 		}
 	})
 }
@@ -147,17 +147,17 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	ctx, cancel := context.WithCancel(s.on(ctx, number))
 	stop := context.AfterFunc(stream, cancel)
 	late := time.AfterFunc(s.patience(), func() {
-		s.streams.renew(s.ctx, number)
+		s.streams.renew(s.Ctx, number)
 		cancel()
 	})
 	answers = s.client.Watcher.Watch(ctx, key, opts...)
 	if !late.Stop() {
-		s.shift(s.ctx)
+		s.shift(s.Ctx)
 	}
 	s.streams.watches.Add(1)
 	return answers, func(err error) {
 		if ctx.Err() == nil && errors.Is(err, errWatchEnded) {
-			s.streams.renew(s.ctx, number)
+			s.streams.renew(s.Ctx, number)
 		}
 		s.streams.watches.Add(-1)
 		stop()

@@ -65,7 +65,7 @@ func (r *registry) join(w *waiter, keys []string) *watch {
 	if t == nil {
 		r.retire(keys)
 		t = &watch{keys: keys}
-		t.ctx, t.cancel = context.WithCancel(r.s.ctx)
+		t.ctx, t.cancel = context.WithCancel(r.s.Ctx)
 		for _, key := range keys {
 			r.byKey[key] = append(r.byKey[key], t)
 		}
@@ -116,7 +116,7 @@ func (r *registry) leave(w *waiter, t *watch) {
 		r.drop(t)
 		return
 	}
-	t.idle = time.AfterFunc(r.s.ttl, func() {
+	t.idle = time.AfterFunc(r.s.TTL(), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if len(t.waiters) == 0 {
@@ -189,7 +189,7 @@ func (r *registry) merge(t *watch, found snapshot, rev int64) {
 
 // run starts the watch after a first read. Caller holds mu.
 func (r *registry) run(t *watch, rev int64) {
-	if t.running || !r.s.begin() {
+	if t.running || !r.s.Begin() {
 		return
 	}
 	t.running, t.rev = true, rev
@@ -217,7 +217,7 @@ func (t *watch) tell(s *session) {
 // compaction or a member without a leader, what stands is read again, and watched
 // from there.
 func (r *registry) follow(t *watch) {
-	defer r.s.calls.Done()
+	defer r.s.Done()
 	last := t.keys[len(t.keys)-1] + "\x00"
 	for p := newPause(); ; {
 		began := time.Now()
@@ -238,7 +238,7 @@ func (r *registry) follow(t *watch) {
 			p.wait(t.ctx)
 			if err = r.s.refresh(t.ctx, t); refused(err) && t.ctx.Err() == nil {
 				// Reads are refused, and heartbeats are not: no reason to leave a seat or a place.
-				r.s.cfg.Logger.Warn("etcd: a watch cannot go on; trying again", "session", r.s.id, "error", err)
+				r.s.cfg.Logger.Warn("etcd: a watch cannot go on; trying again", "session", r.s.ID(), "error", err)
 				continue
 			}
 		} else {
@@ -317,7 +317,7 @@ func (r *registry) reason(ctx context.Context, t *watch) error {
 	if t.err != nil {
 		return t.err
 	}
-	if err := r.s.over(ctx); err != nil {
+	if err := r.s.Over(ctx); err != nil {
 		return err
 	}
 	return errWatchEnded

@@ -42,8 +42,8 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 			return nil, driver.ContextError(ctx)
 		}
 		select {
-		case <-s.ctx.Done():
-			return nil, s.lostError()
+		case <-s.Ctx.Done():
+			return nil, s.LostError()
 		default:
 		}
 		r.mu.Lock()
@@ -56,7 +56,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 		select {
 		case <-w.wake:
 		case <-ctx.Done():
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 		}
 	}
 }
@@ -223,8 +223,8 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		case <-w.wake:
 		case <-ctx.Done():
 			return backend.Listing{}, driver.ContextError(ctx)
-		case <-s.ctx.Done():
-			return backend.Listing{}, s.lostError()
+		case <-s.Ctx.Done():
+			return backend.Listing{}, s.LostError()
 		}
 	}
 }

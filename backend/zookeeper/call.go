@@ -15,12 +15,13 @@ func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 		if err := ctx.Err(); err != nil {
 			return 0, driver.ContextError(ctx)
 		}
-		s.mu.Lock()
-		state, gen, changed := s.state, s.gen, s.changed
-		s.mu.Unlock()
+		s.Mu.Lock()
+		state, changed := s.Peek()
+		gen := s.gen
+		s.Mu.Unlock()
 		switch {
 		case state == backend.Lost:
-			return 0, s.lostError()
+			return 0, s.LostError()
 		case state == backend.Live && gen > after:
 			return gen, nil
 		}
@@ -39,8 +40,8 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	if ctx.Err() != nil {
 		return zero, driver.ContextError(ctx)
 	}
-	if !s.begin() {
-		return zero, s.lostError()
+	if !s.Begin() {
+		return zero, s.LostError()
 	}
 	type result struct {
 		v   T
@@ -48,7 +49,7 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 	}
 	answer := make(chan result, 1)
 	go func() {
-		defer s.calls.Done()
+		defer s.Done()
 		v, err := do()
 		answer <- result{v, err}
 	}()
@@ -57,8 +58,8 @@ func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, erro
 		return r.v, r.err
 	case <-ctx.Done():
 		return zero, driver.ContextError(ctx)
-	case <-s.ctx.Done():
-		return zero, s.lostError()
+	case <-s.Ctx.Done():
+		return zero, s.LostError()
 	}
 }
 

@@ -46,10 +46,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
 	}
-	give, err := s.turns.Take(ctx, s.ctx.Done(), s.ttl, ops)
-	if err == backend.ErrSessionLost { // and not a cause of ctx's
-		err = s.lostError()
-	}
+	give, err := s.TakeTurn(ctx, ops)
 	if err != nil {
 		return nil, err
 	}
@@ -108,15 +105,15 @@ type flight struct {
 
 func (c *commit) send(m *multi, gen uint64) (*flight, error) {
 	s := c.s
-	if !s.begin() {
-		return nil, s.lostError()
+	if !s.Begin() {
+		return nil, s.LostError()
 	}
 	if c.began == 0 {
 		c.began = s.pin.newest()
 	}
 	f := &flight{m: m, gen: gen, done: make(chan struct{})}
 	go func() {
-		defer s.calls.Done()
+		defer s.Done()
 		if f.results, f.err = s.request(m); f.unclear() {
 			// It has been answered: to look for it no later link is needed.
 			f.gen, f.err = 0, fmt.Errorf("%w: %w", errUnclear, f.err)
@@ -181,8 +178,8 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	case <-f.done:
 	case <-ctx.Done():
 		return nil, false, c.abandon(f, driver.ContextError(ctx))
-	case <-s.ctx.Done():
-		return nil, false, c.abandon(f, s.lostError())
+	case <-s.Ctx.Done():
+		return nil, false, c.abandon(f, s.LostError())
 	}
 	switch {
 	case f.err == nil:
@@ -266,19 +263,19 @@ func (c *commit) abandon(f *flight, err error) error {
 	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
 		return driver.Indeterminate(err)
 	}
-	settled := s.turns.Doubt(c.ops)
+	settled := s.Turns.Doubt(c.ops)
 	switch {
 	case slices.ContainsFunc(c.ops, backend.Op.Ephemeral):
-		s.reaper.Reap(func(ctx context.Context) error {
+		s.Reaper.Reap(func(ctx context.Context) error {
 			err := c.undo(ctx, f)
 			if err == nil {
 				settled()
 			}
 			return err
 		})
-	case s.begin():
+	case s.Begin():
 		go func() {
-			defer s.calls.Done()
+			defer s.Done()
 			<-f.done
 			settled()
 		}()
@@ -342,7 +339,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 		case ref.role != roleMain:
 			continue
 		case op.Ephemeral():
-			e.Rev, e.Version, e.Session = zxid, 1, s.id
+			e.Rev, e.Version, e.Session = zxid, 1, s.ID()
 			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
 				e.Key = s.key(r.String)
 			}
@@ -370,19 +367,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 
 // Drop implements backend.Driver.
 func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	if !e.Exists() {
-		return nil
-	}
-	err := s.drop(ctx, e)
-	switch {
-	case err == nil:
-	case s.ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
-		err = s.lostError()
-	default:
-		s.reaper.ReapEntry(e, s.drop)
-		err = fmt.Errorf("not confirmed yet: %w", err)
-	}
-	return err
+	return s.Life.Drop(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

@@ -187,7 +187,7 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 	switch op.Kind {
 	case backend.OpEnqueue:
 		m.newest = i
-		c.create(m, path+"/"+namePrefix(s.id, c.nonces[i]), op.Value, flagQueued, main)
+		c.create(m, path+"/"+namePrefix(s.ID(), c.nonces[i]), op.Value, flagQueued, main)
 	case backend.OpCreate:
 		m.newest = i
 		note(&m.made, path, true)

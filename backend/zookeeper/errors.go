@@ -189,10 +189,10 @@ func (b *bout) again(ctx context.Context, s *session, err error) bool {
 	if b.n == 0 {
 		b.began = time.Now()
 	}
-	if b.n >= fewest && time.Since(b.began) > s.ttl {
+	if b.n >= fewest && time.Since(b.began) > s.TTL() {
 		return false
 	}
-	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.id, "error", err)
+	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.ID(), "error", err)
 	wait := pauseAfter(b.n)
 	b.n++
 	timer := time.NewTimer(wait/2 + rand.N(wait/2))
@@ -200,7 +200,7 @@ func (b *bout) again(ctx context.Context, s *session, err error) bool {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-s.ctx.Done():
+	case <-s.Ctx.Done():
 	}
 	return true
 }

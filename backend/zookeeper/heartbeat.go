@@ -52,15 +52,15 @@ func (s *session) patience(most time.Duration) time.Duration {
 	if closeBy, closing := s.closing(); closing {
 		return max(min(most, time.Until(closeBy)/2), minPatience)
 	}
-	left := time.Until(s.window.Deadline())
+	left := time.Until(s.Deadline())
 	return max(min(most, left/3), min(2*time.Duration(s.took.Load()), left/2), minPatience)
 }
 
 // closing tells whether the session is over, and until when it may be closed at the server.
 func (s *session) closing() (by time.Time, over bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closeBy, s.state == backend.Lost
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	return s.closeBy, s.Ctx.Err() != nil
 }
 
 // A round is where the heartbeats of one link have got to.
@@ -144,18 +144,18 @@ type round struct {
 // Each round has a goroutine of its own, and there is none in between.
 func (s *session) beat(r round, refused int) {
 	next, err := s.round(r)
-	wait := s.ttl / 4
+	wait := s.TTL() / 4
 	switch {
 	case err == nil:
 		refused, wait = 0, time.Until(next.due)
-	case s.ctx.Err() != nil:
+	case s.Ctx.Err() != nil:
 		return
 	case errors.Is(err, errNewLink):
 		next, wait = round{}, 0
 	case transient(err), errors.Is(err, context.DeadlineExceeded):
 		next, wait = round{gen: next.gen}, 0 // this link is done for
 	default:
-		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.id, "error", err)
+		s.cfg.Logger.Info("zookeeper: heartbeat refused; trying again", "session", s.ID(), "error", err)
 		next, wait = r, min(pauseAfter(refused), wait)
 		refused++
 	}
@@ -178,21 +178,21 @@ func (s *session) round(r round) (next round, err error) {
 	if _, err = s.beatOnce(r.gen, ask); err != nil {
 		return r, err
 	}
-	s.window.Extend(r.base)
+	s.Extend(r.base)
 	return next, nil
 }
 
 // askFirst has the leader answer, which the next heartbeat can confirm.
 func (s *session) askFirst(r *round, ask func() error) (err error) {
 	r.base, err = s.beatOnce(r.gen, ask)
-	r.due = time.Now().Add(s.ttl / 4)
+	r.due = time.Now().Add(s.TTL() / 4)
 	return err
 }
 
 // greet waits for a link later than the one given, confirms its handshake, and returns
 // its first round.
 func (s *session) greet(after uint64) (r round, err error) {
-	if r.gen, err = s.awaitLive(s.ctx, after); err != nil {
+	if r.gen, err = s.awaitLive(s.Ctx, after); err != nil {
 		return r, err
 	}
 	link := s.pin.current()
@@ -203,7 +203,7 @@ func (s *session) greet(after uint64) (r round, err error) {
 	if err = s.askFirst(&r, ask); err != nil {
 		return r, err
 	}
-	s.window.Extend(link.askedAt)
+	s.Extend(link.askedAt)
 	s.hosts.serves()
 	r.link = link
 	return r, nil
@@ -212,14 +212,14 @@ func (s *session) greet(after uint64) (r round, err error) {
 // later runs a function on a goroutine of the session's after d, unless that is over
 // by then. There is one at a time.
 func (s *session) later(d time.Duration, do func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.state == backend.Lost {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	if s.Ctx.Err() != nil {
 		return
 	}
 	s.timer = time.AfterFunc(d, func() {
-		if s.begin() {
-			defer s.calls.Done()
+		if s.Begin() {
+			defer s.Done()
 			do()
 		}
 	})
@@ -230,7 +230,7 @@ var errNewLink = errors.New("the session is on another link")
 // beatOnce sends a request over the given link and returns when it was sent, at the
 // earliest.
 func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.patience(s.ttl/4))
+	ctx, cancel := context.WithTimeout(s.Ctx, s.patience(s.TTL()/4))
 	defer cancel()
 	now, err := s.awaitLive(ctx, gen-1)
 	if err != nil {
@@ -243,8 +243,8 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 	_, err = call(ctx, s, func() (struct{}, error) { return struct{}{}, ask() })
 	switch {
 	case err == nil:
-	case ctx.Err() != nil && s.ctx.Err() == nil:
-		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.id)
+	case ctx.Err() != nil && s.Ctx.Err() == nil:
+		s.cfg.Logger.Debug("zookeeper: no answer by way of the leader; trying another server", "session", s.ID())
 		s.took.Store(s.took.Load() / 2) // it may be frozen, and others quicker
 		s.cut(gen)
 		return time.Time{}, err
@@ -263,9 +263,10 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 
 // linked returns the latest link, and whether the session is in touch on it.
 func (s *session) linked() (gen uint64, live bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.gen, s.state == backend.Live
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	state, _ := s.Peek()
+	return s.gen, state == backend.Live
 }
 
 // askLeader has the leader answer, by a sync. The path may be any; it need not exist.

@@ -18,7 +18,6 @@ func TestUnansweredHeartbeatLeavesTheNextLink(t *testing.T) {
 				cfg := Config{Servers: []string{"a:1"}}.withDefaults()
 				s := newSession(&cfg, new(ballot), time.Minute)
 				require.NoError(t, s.granted(1, time.Minute, time.Now()))
-				defer s.window.Stop()
 				s.live()
 				_, conn := startLink(t, s.pin, nil, whole)
 				released := make(chan struct{})

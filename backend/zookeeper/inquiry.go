@@ -97,7 +97,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 		switch {
 		case q.before(stat.Czxid):
 			q.never = true
-		case e.Session != s.id:
+		case e.Session != s.ID():
 			q.others = append(q.others, e.Rev)
 		default: // nobody else in this session has been creating here: see turns
 			q.made[i] = e

@@ -109,27 +109,27 @@ func (s *session) lookLate() {
 	defer s.late.mu.Unlock()
 	s.late.again = len(s.late.traces) > 0
 	if s.late.again && !s.late.looking {
-		s.late.looking = s.run(s.removeLate)
+		s.late.looking = s.Run(s.removeLate)
 	}
 }
 
 func (s *session) removeLate() {
 	for failed := 0; s.late.next(); {
-		err := s.removeTraces(s.ctx)
+		err := s.removeTraces(s.Ctx)
 		switch {
-		case s.ctx.Err() != nil:
+		case s.Ctx.Err() != nil:
 			return // they go with the session
 		case err == nil:
 			failed = 0
 			continue
 		}
 		if failed&(failed-1) == 0 { // the first time, and more rarely with time
-			s.cfg.Logger.Warn("zookeeper: what may have been made late cannot be looked for; trying again", "session", s.id, "error", err)
+			s.cfg.Logger.Warn("zookeeper: what may have been made late cannot be looked for; trying again", "session", s.ID(), "error", err)
 		}
 		s.lookLate()
 		select {
 		case <-time.After(pauseAfter(failed)):
-		case <-s.ctx.Done():
+		case <-s.Ctx.Done():
 		}
 		failed++
 	}
@@ -186,7 +186,7 @@ func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace)
 
 // removeMade removes what was created late. Nobody else in this session creates it meanwhile.
 func (s *session) removeMade(ctx context.Context, op backend.Op) error {
-	give, err := s.turns.Take(ctx, s.ctx.Done(), latePatience, []backend.Op{op})
+	give, err := s.Turns.Take(ctx, s.Ctx.Done(), latePatience, []backend.Op{op})
 	if err != nil {
 		return err
 	}
@@ -204,10 +204,10 @@ func (s *session) removeUnknown(ctx context.Context, key string) error {
 		return err
 	}
 	e := s.entry(s.path(key), n)
-	if _, known := s.memory.own(e); known || e.Session != s.id {
+	if _, known := s.memory.own(e); known || e.Session != s.ID() {
 		return nil
 	}
 	s.cfg.Logger.Warn("zookeeper: a request was done long after its link had broken; removing the entry that it made",
-		"session", s.id, "key", key)
+		"session", s.ID(), "key", key)
 	return s.drop(ctx, e)
 }

@@ -26,7 +26,7 @@ func (s *session) entry(path string, n node) backend.Entry {
 	}
 	if !s.isLookalike(e.Key, n.stat) && held(n.stat) {
 		e.Session = formatSession(n.stat.EphemeralOwner)
-		if e.Session == s.id {
+		if e.Session == s.ID() {
 			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
 		}
 	}

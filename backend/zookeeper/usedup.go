@@ -42,7 +42,7 @@ func (c *commit) beyond(ctx context.Context, made []backend.Entry) error {
 		if errors.Is(err, backend.ErrSessionLost) {
 			return err // they go with it
 		}
-		s.reaper.Reap(remove)
+		s.Reaper.Reap(remove)
 	}
 	err := fmt.Errorf("%w: %s has had 2^31 creations, and its counter has stopped", backend.ErrUsedUp, dir)
 	if lasting {

@@ -214,12 +214,12 @@ func (r *registry) disconnected() {
 // nothing is there, awaitCreation leaves a watch for its creation. While the session is
 // suspended nothing is done: the next generation wakes all. Caller holds mu.
 func (r *registry) read(t *watch, awaitCreation bool) {
-	if t.pending > 0 || !r.up || !r.s.begin() {
+	if t.pending > 0 || !r.up || !r.s.Begin() {
 		return
 	}
 	t.reads++
 	go func(began reading) {
-		defer r.s.calls.Done()
+		defer r.s.Done()
 		e, watched, err := r.s.getWatched(t.key.path, awaitCreation)
 		r.s.leave(began.gen, err)
 		r.mu.Lock()
@@ -285,11 +285,11 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 				return nothing, true, nil
 			}
 		}
-		if s.ctx.Err() != nil || transient(err) || !passing(err) {
+		if s.Ctx.Err() != nil || transient(err) || !passing(err) {
 			return nothing, false, s.explain(err)
 		}
-		if !refused.again(s.ctx, s, err) {
-			s.cfg.Logger.Warn("zookeeper: a watch cannot be set; trying again", "session", s.id, "key", nothing.Key, "error", err)
+		if !refused.again(s.Ctx, s, err) {
+			s.cfg.Logger.Warn("zookeeper: a watch cannot be set; trying again", "session", s.ID(), "key", nothing.Key, "error", err)
 			refused.began = time.Now()
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A script is a connection whose other end is the test.
@@ -196,9 +198,9 @@ func TestPitfall02WireRefusesNewSession(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 1, e.expired)
 
-	p.kill(errClosed)
+	p.kill(driver.ErrClosed)
 	_, err = p.attach(&script{}, time.Second)
-	require.ErrorIs(t, err, errClosed)
+	require.ErrorIs(t, err, driver.ErrClosed)
 }
 
 // What a server says neither crashes the process nor makes it allocate at will.

@@ -102,7 +102,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		return nil, fmt.Errorf("zookeeper: open: %w", err)
 	}
 	if err := s.establish(ctx); err != nil {
-		s.lose(errors.New("not opened"))
+		s.Lose(errors.New("not opened"))
 		return nil, fmt.Errorf("zookeeper: open: %w", err)
 	}
 	return backend.NewSession(b.String(), s), nil
@@ -130,16 +130,16 @@ func (b *Backend) start(ttl time.Duration) (*session, error) {
 func (s *session) establish(ctx context.Context) error {
 	select {
 	case <-s.opened:
-		if most := s.cfg.longestMargin(s.ttl); s.cfg.Margin > most {
-			return fmt.Errorf("Config.Margin of %v is too long for the %v that the server granted: make it %v at most, or raise the servers' maxSessionTimeout", s.cfg.Margin, s.ttl, most)
+		if most := s.cfg.longestMargin(s.TTL()); s.cfg.Margin > most {
+			return fmt.Errorf("Config.Margin of %v is too long for the %v that the server granted: make it %v at most, or raise the servers' maxSessionTimeout", s.cfg.Margin, s.TTL(), most)
 		}
 		if s.cfg.Heartbeat == HeartbeatLeader {
-			s.run(func() { s.beat(round{}, 0) })
+			s.Run(func() { s.beat(round{}, 0) })
 		}
 	case <-s.hosts.exhausted:
 		return as(backend.ErrUnavailable, s.hosts.failure())
-	case <-s.ctx.Done():
-		return s.lostError()
+	case <-s.Ctx.Done():
+		return s.LostError()
 	case <-ctx.Done():
 		if err := s.hosts.failure(); err != nil {
 			return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
