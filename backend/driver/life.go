@@ -135,8 +135,11 @@ func (l *Life) AwaitLive(ctx context.Context) error {
 			return err
 		}
 		state, changed := l.Look()
-		if state == backend.Live {
+		switch state {
+		case backend.Live:
 			return nil
+		case backend.Lost: // since; nothing is broadcast any more
+			return l.LostError()
 		}
 		select {
 		case <-changed:

@@ -1,0 +1,63 @@
+package driver_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance"
+)
+
+// TestToy holds that the kit and eight small methods make a backend: the toy passes the suite.
+func TestToy(t *testing.T) {
+	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
+		service := newToy()
+		const none = "the toy has no such fault"
+		return &conformance.Service{
+			Name: "toy", Root: "/conformance", TTL: 9 * time.Second, Virtual: true,
+			Client: func(testing.TB) *conformance.Client {
+				p := &process{toy: service}
+				cut := func(cut bool) func() {
+					return func() {
+						service.mu.Lock()
+						defer service.mu.Unlock()
+						p.cut = cut
+					}
+				}
+				return &conformance.Client{Backend: p, Suspend: cut(true), Resume: cut(false)}
+			},
+			Delete: func(key string) error { service.operate(func() { service.deleteAll(key) }); return nil },
+			Put: func(key string, value []byte) error {
+				service.operate(func() {
+					_, _ = service.commit("", nil, []backend.Op{backend.Put(key, value, service.entries[key].Version)})
+				})
+				return nil
+			},
+			Why: map[string]string{
+				"Expire": none, "UseUp": none, "Stop": none, "Start": none, "StopMember": none, "PauseMember": none, "CutOffMember": none,
+				"LoseReply": none, "CutReply": none, "LoseRequest": none, "DelayRequest": none, "SlowReplies": none, "HoldRequests": none,
+				"Throttle": none, "Deny": none, "HoldWakeups": none, "MaxOps": "it takes any number", "MaxBytes": "it takes any number",
+				"Watches": "it has none", "Stored": "it stores entries only",
+				"session/close-cut": "Close does not wait for a link",
+			},
+		}
+	})
+}
+
+// operate is an operator's doing.
+func (t *toy) operate(do func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rev++
+	do()
+	t.tell()
+}
+
+func (t *toy) deleteAll(key string) {
+	for k := range t.entries {
+		if k == key || strings.HasPrefix(k, key+"/") {
+			t.remove(k)
+		}
+	}
+}
