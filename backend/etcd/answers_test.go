@@ -18,6 +18,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -225,16 +226,27 @@ func TestOddAnswersThatStay(t *testing.T) {
 	f.state(backend.Live)
 }
 
-// Where history cannot be read, as no watch is made, a commit whose reply was lost is told to be
-// indeterminate, on a session that lives.
+// Where history is too long to be read, and no watch is made, a commit whose reply was lost is told
+// to be indeterminate, on a session that lives.
 func TestHistoryIsNotToBeHad(t *testing.T) {
 	t.Parallel() // it mostly waits
 	for _, code := range []codes.Code{codes.Unavailable, codes.Unimplemented} {
 		t.Run(code.String(), func(t *testing.T) {
 			t.Parallel()
 			var o oddities
+			others := etcdtest.Operator(t, sharedServer(t).Addr())
+			write := func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, ok := req.(*pb.PutRequest); ok { // the fence
+					for range etcd.DefaultMaxOps {
+						if _, err := others.Put(ctx, "/others", ""); err != nil {
+							return err
+						}
+					}
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}
 			f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
-				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept), grpc.WithChainStreamInterceptor(
+				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept, write), grpc.WithChainStreamInterceptor(
 					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 						if method == pb.Watch_Watch_FullMethodName {
 							return nil, status.Error(code, "no watches here")
@@ -244,7 +256,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 			}, sharedServer(t).Addr())
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
 			_, err := receiveWithin(f, later(func() ([]backend.Entry, error) {
-				return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) // what is enqueued and gone leaves no other trace
+				return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			}), 30*time.Second)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
 			f.state(backend.Live)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 )
 
@@ -145,9 +146,55 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 			assert.Equal(t, fault, string(got.Value))
 		}
 	}
-	f.LoseReply(etcdtest.MatchKind(backend.OpCreate))
-	made := f.commit(f.s, backend.Create(f.dir+"/seat", []byte("v")))[0]
-	got, err := f.s.Get(f.ctx, made.Key)
-	require.NoError(t, err)
-	assert.Equal(t, made, got)
+	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
+		for kind, op := range map[backend.OpKind]backend.Op{
+			backend.OpCreate: backend.Create(f.dir+"/seat-"+fault, []byte("v")), backend.OpPut: backend.Put(f.dir+"/new-"+fault, []byte("v"), 0),
+			backend.OpEnqueue: backend.Enqueue(f.dir, []byte("v")), backend.OpDelete: backend.Delete(f.commit(f.s, backend.Put(f.dir+"/gone-"+fault, nil, 0))[0]),
+		} {
+			arm(etcdtest.MatchKind(kind))
+			made := f.commit(f.s, op)[0]
+			got, err := f.s.Get(f.ctx, made.Key)
+			if kind == backend.OpDelete {
+				require.ErrorIs(t, err, backend.ErrNoEntry)
+				continue
+			}
+			require.NoError(t, err)
+			assert.Equal(t, made, got)
+		}
+	}
+}
+
+// Others have written since, the same value among others: what is told is the own write.
+func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, 20*time.Second)
+	other := f.another(20 * time.Second)
+	e := f.commit(f.s, backend.Put(f.dir+"/k", []byte("0"), 0))[0]
+	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
+		f.CutReply(etcdtest.MatchKind(backend.OpSet))
+		own := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Set(e, []byte("v"))) })
+		eventually(t, "the Set is done", func() bool {
+			now, err := other.s.Get(f.ctx, e.Key)
+			return err == nil && string(now.Value) == "v"
+		})
+		now, err := other.s.Get(f.ctx, e.Key)
+		require.NoError(t, err)
+		f.commit(other.s, backend.Set(e, []byte("w")))
+		f.commit(other.s, backend.Set(e, []byte("v")))
+		for range more {
+			f.commit(other.s, backend.Put(f.dir, nil, f.version(other.s, f.dir)))
+		}
+		f.commit(other.s, backend.Set(e, []byte("0")))
+		f.Resume()
+		made, err := receive(f, own)
+		require.NoError(t, err)
+		assert.Equal(t, now.Version, made[0].Version)
+	}
+}
+
+func (f *fixture) version(s *backend.Session, key string) uint64 {
+	f.t.Helper()
+	e, err := s.Get(f.ctx, key)
+	require.NoError(f.t, err)
+	return e.Version
 }

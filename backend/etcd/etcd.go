@@ -148,15 +148,18 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	defer cancel()
 	began, said := time.Now(), false
 	for p := newPause(); ; {
-		sent := time.Now()
-		// When the reply is lost a lease without keys is left, which ends by itself.
-		lease, err := b.client.Lease.Grant(asking, int64((ttl+time.Second-1)/time.Second))
-		if err == nil && (lease.ID <= 0 || lease.TTL <= 0) {
-			err = errHollow
-		}
+		granted, err := hedged(asking, ttl/4, func(ctx context.Context) (grant, error) {
+			sent := time.Now()
+			// When the reply is lost a lease without keys is left, which ends by itself.
+			lease, err := b.client.Lease.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
+			if err == nil && (lease.ID <= 0 || lease.TTL <= 0) {
+				err = errHollow
+			}
+			return grant{lease, sent}, err
+		})
 		switch {
 		case err == nil:
-			return backend.NewSession(b.String(), b.start(lease, sent)), nil
+			return backend.NewSession(b.String(), b.start(granted.lease, granted.sent)), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
 		case errors.Is(err, context.DeadlineExceeded):
@@ -177,6 +180,12 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		}
 		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
 	}
+}
+
+// A grant is a lease that was asked for at sent.
+type grant struct {
+	lease *clientv3.LeaseGrantResponse
+	sent  time.Time
 }
 
 // unansweredPatience is how long Open may take to find out why it got no answer.

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -233,20 +234,27 @@ func TestPausedMember(t *testing.T) {
 	}
 }
 
-// A session is closed although its request may go to a member that is frozen.
-func TestCloseWithAPausedMember(t *testing.T) {
+// A request may go to a member that is frozen. All is done with the others: sessions are opened
+// and closed, and of each commit it is known what became of it.
+func TestAllCallsWithAPausedMember(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
 	leader, err := servers.WaitLeader(20 * time.Second)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
+	e := f.commit(f.s, backend.Put(f.dir+"/x", nil, 0))[0]
+	follower := servers.Members[(index(servers, leader)+1)%3]
+	require.NoError(t, follower.Pause())
+	defer func() { require.NoError(t, follower.Resume()) }()
 	sessions := []*backend.Session{f.s}
 	for range 5 {
 		sessions = append(sessions, f.open(clusterTTL))
 	}
-	follower := servers.Members[(index(servers, leader)+1)%3]
-	require.NoError(t, follower.Pause())
-	defer func() { require.NoError(t, follower.Resume()) }()
+	for i := range 6 {
+		f.commit(f.s, backend.Create(fmt.Sprint(f.dir, "/", i), nil))
+		f.commit(f.s, backend.Delete(f.enqueue(f.s)))
+		f.commit(f.s, backend.Set(e, []byte{byte(i)}))
+	}
 	for _, s := range sessions {
 		assert.NoError(t, s.Close(f.ctx))
 	}

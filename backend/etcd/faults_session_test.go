@@ -202,3 +202,11 @@ func TestEntryTakenFromItsLease(t *testing.T) {
 	_, err = f.operator().Delete(f.ctx, e.Key, clientv3.WithPrevKV())
 	require.NoError(t, err)
 }
+
+// Close takes what answers as slowly as it has time.
+func TestCloseOverASlowLink(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, 20*time.Second)
+	f.Each(func(x *servertest.Proxy) { x.DelayToClient(1800 * time.Millisecond) })
+	require.NoError(t, f.s.Close(f.ctx))
+}

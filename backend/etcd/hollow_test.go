@@ -62,3 +62,22 @@ func TestNamesOfEntriesAreTheirs(t *testing.T) {
 		require.ErrorContains(t, err, "enqueued")
 	}
 }
+
+// An answer to the end of a session that is none says nothing: Close asks again.
+func TestHollowAnswerToClose(t *testing.T) {
+	t.Parallel()
+	var hollow atomic.Int64
+	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				if _, ok := req.(*pb.LeaseRevokeRequest); ok && hollow.Add(1) == 1 {
+					return nil
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+	}, sharedServer(t).Addr())
+	own := f.enqueue(f.s)
+	require.NoError(t, f.s.Close(f.ctx))
+	_, err := f.another(20*time.Second).s.Get(f.ctx, own.Key)
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+}

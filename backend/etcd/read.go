@@ -86,6 +86,46 @@ func several[T any](ctx context.Context, times int, request func(context.Context
 	return best.v, best.err
 }
 
+// hedged makes a request, and one more after each interval without an answer, three in all: the
+// client gives its members turns. It returns the first answer that decides, and else the last.
+func hedged[T any](ctx context.Context, interval time.Duration, request func(context.Context) (T, error)) (T, error) {
+	const most = 3
+	type answer struct {
+		v   T
+		err error
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, most)
+	ask := func() {
+		v, err := request(ctx)
+		answers <- answer{v, err}
+	}
+	go ask()
+	next := time.NewTicker(interval)
+	defer next.Stop()
+	var last answer
+	decided := false
+	for asked, answered := 1, 0; answered < asked; {
+		select {
+		case a := <-answers:
+			answered++
+			if !decided {
+				last = a
+			}
+			if decided = decided || a.err == nil || !passing(a.err); decided {
+				cancel() // the others end at once, and are waited for
+			}
+		case <-next.C:
+			if asked < most && !decided && ctx.Err() == nil {
+				asked++
+				go ask()
+			}
+		}
+	}
+	return last.v, last.err
+}
+
 // snapshot does some gets at one revision.
 func (s *session) snapshot(ctx context.Context, gets ...clientv3.Op) ([][]*mvccpb.KeyValue, int64, error) {
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.TxnResponse, error) {

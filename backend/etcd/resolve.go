@@ -70,9 +70,7 @@ func weight(op backend.Op) int {
 
 // resolve finds out whether an attempt whose answer was lost was applied. It puts the
 // fence, and then goes through the history of the witness from before the attempt up to
-// the fence: etcd keeps it, whatever others have written or deleted since. It is read backwards
-// where that tells all of it, and else watched: a read is asked of another member as soon as one
-// does not answer, and a watch may be on a frozen one for long. All writes of a
+// the fence: etcd keeps it, whatever others have written or deleted since. All writes of a
 // transaction bear its revision, so what looks like the witness' is told by the other
 // keys as they were at that revision. If nothing is found, the commit was not
 // applied and never will be: it is tried anew. Where the history is compacted
@@ -83,15 +81,14 @@ func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backe
 			return nil, false, err
 		}
 	}
+	if c.late = errors.Is(lost, context.DeadlineExceeded); c.late {
+		c.s.shift(ctx) // the next request had better not meet the same member
+	}
 	sealed, err := c.seal(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	c.late = errors.Is(lost, context.DeadlineExceeded)
-	revs, whole, err := c.trail(ctx, sealed)
-	if err == nil && !whole {
-		revs, err = c.history(ctx, sealed)
-	}
+	revs, err := c.past(ctx, sealed)
 	if err != nil {
 		return nil, false, err
 	}
@@ -156,22 +153,72 @@ func (c *commit) sealed(ctx context.Context) (int64, error) {
 	return seen + 1, err
 }
 
-// longestTrail is how many writes of others are read backwards: beyond that a watch is cheaper.
-const longestTrail = 8
+// past returns the revisions, since before the attempt and up to the fence's that is given, at
+// which something was done to the witness' key that the attempt would have done, the oldest
+// first. It is read where reads tell all of it, and else watched: a read is asked of another
+// member as soon as one does not answer, and a watch may be on a frozen one for long.
+func (c *commit) past(ctx context.Context, sealed int64) ([]int64, error) {
+	for _, read := range []func(context.Context, int64) ([]int64, bool, error){c.steps, c.trail} {
+		revs, whole, err := read(ctx, sealed)
+		if whole || err != nil && !is(err, rpctypes.ErrCompacted) && !errors.Is(err, backend.ErrTooLarge) {
+			return revs, err
+		}
+	}
+	return c.history(ctx, sealed)
+}
 
-// trail is history by reads: from what stands at the fence's revision to what stood before that
-// was written, and so on. It tells the whole history unless the key was without an entry in
-// between. That makes no difference to a Create whose entry stands: no other is of its lease.
+const (
+	// mostSteps is how many reads are made at once of what stood at one revision after the other.
+	mostSteps = 120
+	// longestTrail is how many writes of others are read backwards: beyond that a watch is cheaper.
+	longestTrail = 8
+)
+
+// steps is history where few revisions are in question: what stood at each of them.
+func (c *commit) steps(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
+	i := c.witness()
+	keys := []string{c.keys[i]}
+	if c.ops[i].Kind == backend.OpEnqueue {
+		keys = append(keys, c.keys[i]+transitSuffix)
+	}
+	if (sealed-c.began)*int64(len(keys)) > int64(min(mostSteps, c.s.cfg.MaxOps)) {
+		return nil, false, nil
+	}
+	var gets []clientv3.Op
+	for rev := c.began; rev < sealed; rev++ {
+		for _, key := range keys {
+			gets = append(gets, clientv3.OpGet(key, clientv3.WithRev(rev)))
+		}
+	}
+	found, _, err := c.s.snapshot(ctx, gets...)
+	if err != nil {
+		return nil, false, err
+	}
+	for j := len(keys); j < len(found); j++ {
+		rev, was, kv := c.began+int64(j/len(keys)), one(found[j-len(keys)]), one(found[j])
+		deleted := was != nil && kv == nil && c.ops[i].Kind == backend.OpDelete
+		if deleted || kv != nil && kv.ModRevision == rev && c.would(i, kv) {
+			revs = append(revs, rev)
+		}
+	}
+	return revs, true, nil
+}
+
+// trail is history by reads backwards: from what stands at the fence's revision to what stood
+// before that was written, and so on. It tells the whole history unless the key was without an
+// entry in between. That makes no difference to a Create whose entry stands: no other is of its
+// lease.
 func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
 	i := c.witness()
 	if c.ops[i].Kind == backend.OpEnqueue { // what is in transit has another key
 		return nil, false, nil
 	}
+	defer func() { slices.Reverse(revs) }()
 	rev := sealed
 	for range longestTrail {
 		found, _, err := c.s.snapshot(ctx, clientv3.OpGet(c.keys[i], clientv3.WithRev(rev)))
 		if err != nil {
-			return nil, false, c.s.Over(ctx)
+			return nil, false, err
 		}
 		kv := one(found[0])
 		switch {
@@ -191,14 +238,13 @@ func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole b
 	return nil, false, nil
 }
 
-// history returns the revisions, since before the attempt and up to the fence's that is
-// given, at which something was done to the witness' key that the attempt would have done.
+// history is past by a watch.
 func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 	bound, cancel := c.s.Bind(ctx)
 	defer cancel()
 	var refused bout
 	for p := newPause(); ; {
-		revs, err := c.past(bound, sealed)
+		revs, err := c.watched(bound, sealed)
 		switch over := c.s.Over(ctx); {
 		case err == nil:
 			return revs, nil
@@ -212,7 +258,7 @@ func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 	}
 }
 
-func (c *commit) past(ctx context.Context, sealed int64) (revs []int64, err error) {
+func (c *commit) watched(ctx context.Context, sealed int64) (revs []int64, err error) {
 	i := c.witness()
 	last := max(c.keys[i]+transitSuffix, c.fence)
 	answers, end := c.s.watch(ctx, c.keys[i], clientv3.WithRange(last+"\x00"), clientv3.WithRev(c.began+1))

@@ -113,17 +113,19 @@ func (s *session) end(ctx context.Context, cause error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()
-	for p, times := newPause(), 1; !s.revoke(ctx, times) && p.wait(ctx); times = 2 {
+	for p := newPause(); !s.revoke(ctx) && p.wait(ctx); {
 	}
 }
 
-// revoke tells whether the lease is known to be gone. It asks so many members at once, and leaves
-// time for others: one may be frozen, and its link look well.
-func (s *session) revoke(ctx context.Context, times int) bool {
-	asking, cancel := context.WithTimeout(ctx, time.Duration(times)*closeGrace/4)
-	defer cancel()
-	_, err := several(asking, times, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
-		return s.client.Lease.Revoke(ctx, s.lease)
+// revoke tells whether the lease is known to be gone. While nothing is answered it asks others,
+// too: a member may be frozen, and its link look well, or be slow.
+func (s *session) revoke(ctx context.Context) bool {
+	_, err := hedged(ctx, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+		answer, err := s.client.Lease.Revoke(ctx, s.lease)
+		if err == nil {
+			err = whole(answer.Header, 0, 0)
+		}
+		return answer, err
 	})
 	if err != nil && !is(err, rpctypes.ErrLeaseNotFound) {
 		return false

@@ -58,3 +58,19 @@ func TestCloseOverASlowLink(t *testing.T) {
 	f.Each((*servertest.Proxy).Unstall)
 	require.NoError(t, f.s.Close(f.ctx))
 }
+
+// A link to a frozen server is being made when Close is called. Another server is well.
+func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
+	t.Parallel()
+	server := servertest.SharedZooKeeper(t)
+	f := setUpOn(t, server, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 30 * time.Second }, server.Addr())
+	well, frozen := f.Proxies[0], f.Proxies[1]
+	if len(well.Links()) == 0 {
+		well, frozen = frozen, well
+	}
+	frozen.Stall()
+	well.Cut()
+	f.awaitState(backend.Suspended)
+	eventually(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.s.State() == backend.Live })
+	require.NoError(t, f.s.Close(f.ctx))
+}

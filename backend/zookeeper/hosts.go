@@ -181,5 +181,16 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if err != nil {
 		return nil, err
 	}
+	s.hurry(l) // the session may be closed since
 	return l, nil
+}
+
+// hurry has links that are being made as the session is closed take half of the time for that at
+// most, where another server may be quicker.
+func (s *session) hurry(links ...*link) {
+	if by, closing := s.closing(); closing && s.hosts.Len() > 1 {
+		for _, l := range links {
+			l.hurry(time.Now().Add(time.Until(by) / 2))
+		}
+	}
 }

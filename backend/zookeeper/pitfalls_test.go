@@ -41,11 +41,12 @@ func setUp(t *testing.T, change func(*zookeeper.Config)) *fixture {
 // pings keeps the heartbeat's own requests out of what a test counts.
 func pings(cfg *zookeeper.Config) { cfg.Heartbeat = zookeeper.HeartbeatPing }
 
-func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.Config)) *fixture {
+// setUpOn has the process know the server by further addresses, too.
+func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.Config), more ...string) *fixture {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
-	f := &fixture{t: t, ctx: ctx, server: server, Process: zktest.NewProcess(t, []string{server.Addr()}, change)}
+	f := &fixture{t: t, ctx: ctx, server: server, Process: zktest.NewProcess(t, append([]string{server.Addr()}, more...), change)}
 	f.s = f.open()
 	f.dir = newRoot()
 	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir, nil, 0))

@@ -228,6 +228,7 @@ func (s *session) end(ctx context.Context, cause error) {
 	default:
 		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.ID(), "error", cause)
 	}
+	s.hurry(s.pin.all()...)
 	<-s.started
 	if cause == errExpired { // nothing is left at the server
 		s.Confirm()

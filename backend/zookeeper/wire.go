@@ -5,7 +5,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -92,6 +94,13 @@ func (p *pin) leave() {
 	p.leaving = true
 }
 
+// all are the links that there are.
+func (p *pin) all() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.links))
+}
+
 // kill closes all links, and refuses new ones.
 func (p *pin) kill(err error) {
 	p.stop(err)
@@ -106,13 +115,7 @@ func (p *pin) kill(err error) {
 
 // cut closes all links; new ones may be made.
 func (p *pin) cut() {
-	p.mu.Lock()
-	links := make([]*link, 0, len(p.links))
-	for l := range p.links {
-		links = append(links, l)
-	}
-	p.mu.Unlock()
-	for _, l := range links {
+	for _, l := range p.all() {
 		_ = l.Conn.Close() // the client library finds out
 	}
 }
@@ -144,8 +147,7 @@ func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
 // one goroutine at a time and reads from one.
 type link struct {
 	net.Conn
-	pin     *pin
-	greetBy time.Time // until then the session has to be granted
+	pin *pin
 
 	// The writer's.
 	asked    bool              // the connect request has passed
@@ -168,6 +170,7 @@ type link struct {
 
 	mu          sync.Mutex // guards the rest
 	askedAt     time.Time  // set before the link is greeted
+	greetBy     time.Time  // until then the session has to be granted
 	up          bool
 	voted       time.Time // when the newest write that was answered was sent
 	epoch       uint64    // of the newest answer, if known
@@ -195,12 +198,21 @@ func (l *link) Close() error {
 // its two reads.
 func (l *link) SetReadDeadline(t time.Time) error {
 	l.mu.Lock()
-	up := l.up
-	l.mu.Unlock()
-	if !up && (t.IsZero() || t.After(l.greetBy)) {
+	defer l.mu.Unlock()
+	if !l.up && (t.IsZero() || t.After(l.greetBy)) {
 		t = l.greetBy
 	}
 	return l.Conn.SetReadDeadline(t)
+}
+
+// hurry has a link that is being made come about earlier, or not at all.
+func (l *link) hurry(by time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up && by.Before(l.greetBy) {
+		l.greetBy = by
+		_ = l.Conn.SetReadDeadline(by) // what is wrong with the connection, its reader finds
+	}
 }
 
 // Write passes on what the client sends and notes when. The instant is taken, and
