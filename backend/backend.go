@@ -42,7 +42,7 @@
 //  8. Foreign data. Keys, values and children that somebody else left in the
 //     service never crash, block or mislead.
 //  9. Errors are the sentinels below by [errors.Is], with the client's own error
-//     reachable by [errors.As] or Is, wrapped once with backend, operation and key.
+//     reachable by [errors.As] or Is. The Session wraps them once with backend, operation and key.
 //  10. No goroutine outlives [Session.Close] by more than the call in flight.
 package backend
 

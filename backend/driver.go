@@ -50,14 +50,13 @@ const (
 	CallClose       CallKind = "close"
 )
 
-// A Call is one call of a session on its way through its layers. A layer may change what is
-// asked before the call goes on, and what is answered when it is back.
+// A Call is one call of a session on its way through its layers.
 type Call struct {
 	Kind CallKind
 	// Key is what it is about, the first one where there are several; "" if nothing.
 	Key string
 
-	// What is asked.
+	// What is asked. A layer must not change it.
 	Known        func(Entry) string // Survey
 	Entry        Entry              // Predecessor, Drop
 	KnownEntries []Entry            // Await
@@ -65,7 +64,8 @@ type Call struct {
 	Guards       []Guard            // Commit
 	Ops          []Op               // Commit
 
-	// What is answered.
+	// What is answered: nothing beside an error. A layer may change it. Await has an entry for each
+	// that is known, and Commit one for each op.
 	Found     Entry    // Get, Survey, Predecessor
 	Strangers []string // Survey
 	Listing   Listing  // List, AwaitList
@@ -94,12 +94,16 @@ func (c *Call) check(id string) error {
 			}
 		}
 	case CallClose:
+	case CallPredecessor:
+		return CheckKey(c.Entry.Key)
+	case CallAwaitList:
+		return CheckKey(c.KnownListing.Dir)
 	case CallDrop:
-		if err := CheckKey(c.Key); err != nil {
+		if err := CheckKey(c.Entry.Key); err != nil {
 			return err
 		}
 		if c.Entry.Exists() && c.Entry.Session != id {
-			return fmt.Errorf("it is of session %q, not of this one (%s)", c.Entry.Session, id)
+			return fmt.Errorf("%s is of session %q, not of this one (%s)", c.Entry.Key, c.Entry.Session, id)
 		}
 	default:
 		return CheckKey(c.Key)
@@ -107,8 +111,30 @@ func (c *Call) check(id string) error {
 	return nil
 }
 
+// forget leaves no answers beside an error.
+func (c *Call) forget() { c.Found, c.Strangers, c.Listing, c.Entries = Entry{}, nil, Listing{}, nil }
+
 // By has a driver do the call.
 func (c *Call) By(ctx context.Context, d Driver) (err error) {
+	switch c.Kind { // those that wait need little stack
+	case CallAwait:
+		c.Entries, err = d.Await(ctx, c.KnownEntries...)
+	case CallAwaitList:
+		return c.awaitList(ctx, d)
+	default:
+		return c.by(ctx, d)
+	}
+	return err
+}
+
+//go:noinline
+func (c *Call) awaitList(ctx context.Context, d Driver) (err error) {
+	c.Listing, err = d.AwaitList(ctx, c.KnownListing)
+	return err
+}
+
+//go:noinline
+func (c *Call) by(ctx context.Context, d Driver) (err error) {
 	switch c.Kind {
 	case CallGet:
 		c.Found, err = d.Get(ctx, c.Key)
@@ -116,18 +142,16 @@ func (c *Call) By(ctx context.Context, d Driver) (err error) {
 		c.Found, c.Strangers, err = d.Survey(ctx, c.Key, c.Known)
 	case CallList:
 		c.Listing, err = d.List(ctx, c.Key)
-	case CallAwaitList:
-		c.Listing, err = d.AwaitList(ctx, c.KnownListing)
 	case CallPredecessor:
 		c.Found, err = d.Predecessor(ctx, c.Entry)
-	case CallAwait:
-		c.Entries, err = d.Await(ctx, c.KnownEntries...)
 	case CallCommit:
 		c.Entries, err = d.Commit(ctx, c.Guards, c.Ops...)
 	case CallDrop:
 		err = d.Drop(ctx, c.Entry)
 	case CallClose:
 		err = d.Close(ctx)
+	default:
+		err = fmt.Errorf("there is no call %q", c.Kind)
 	}
 	return err
 }
@@ -149,7 +173,7 @@ func (c *Call) Waits() bool {
 	return false
 }
 
-// A Layer stands around a session, and sees all that passes.
+// A Layer stands around a session: it sees its calls, and may tell of its life.
 type Layer struct {
 	// Life tells of the session instead of itself; nil: it is asked itself.
 	Life Life
@@ -157,11 +181,14 @@ type Layer struct {
 	Call Interceptor
 }
 
-// An Interceptor makes a call by calling next, which it may leave out, or call several times. It
-// is called on the caller's goroutine and without locks.
+// An Interceptor makes a call by calling next, which it may leave out, or call several times, one
+// after the other: none may be under way when it returns. It is called without locks, on the
+// goroutine of whoever called, which is not always that of the user. Errors of its own are passed on
+// as they are.
 type Interceptor func(ctx context.Context, c *Call, next func(context.Context) error) error
 
-// DoneBy is a layer in which d does all calls, as a rule with the session below.
+// DoneBy is a layer in which d does all calls, as a rule with the session below: what it does by
+// itself is neither checked nor wrapped.
 func DoneBy(d Driver) Layer {
 	return Layer{Life: d, Call: func(ctx context.Context, c *Call, _ func(context.Context) error) error { return c.By(ctx, d) }}
 }
@@ -169,19 +196,22 @@ func DoneBy(d Driver) Layer {
 // Around returns a session with a layer around s: the same session of the service, for all
 // functions that take one.
 func (s *Session) Around(l Layer) *Session {
-	around := &Session{life: s.life, driver: s.driver, below: s, call: l.Call}
+	around := *s
 	if l.Life != nil {
 		around.life = l.Life
 	}
-	if l.Call == nil {
-		around.below, around.call = s.below, s.call
+	if l.Call != nil {
+		around.below, around.call = s, l.Call
 	}
-	return around
+	return &around
 }
 
-// Driver returns what does the session's calls, below all layers, for functions of a backend's
-// package that take a Session.
+// Driver returns what does the session's calls, below all layers and checks, for functions of a
+// backend's package that take a Session.
 func (s *Session) Driver() Driver { return s.driver }
+
+// Life returns what tells of the session's life: its driver, or what a layer has in its place.
+func (s *Session) Life() Life { return s.life }
 
 // Around returns a Backend that opens sessions of b with a layer around each: around is called
 // for each session that was opened, and returns its layer.

@@ -19,13 +19,13 @@ import (
 type Session struct {
 	name   string
 	life   Life
-	driver Driver // what does the calls, or the session below that a layer is around
-	below  *Session
+	driver Driver
+	below  *Session    // that a layer is around, or nil
 	call   Interceptor // of the layer, or nil
 }
 
 // NewSession returns the session that a backend of this name has opened with a driver of its
-// own. The session checks what it is asked, and wraps errors with the name, the operation and
+// own, which is no Session. The session checks what it is asked, and wraps errors with the name, the operation and
 // the key.
 func NewSession(name string, d Driver) *Session { return &Session{name: name, life: d, driver: d} }
 
@@ -81,8 +81,9 @@ func (s *Session) List(ctx context.Context, dir string) (Listing, error) {
 // AwaitList blocks until the listing is not known any more, and returns the
 // current one. It wakes every waiter at every change of the directory.
 func (s *Session) AwaitList(ctx context.Context, known Listing) (Listing, error) {
-	c := Call{Kind: CallAwaitList, Key: known.Dir, KnownListing: known}
-	err := s.do(ctx, &c)
+	c := new(Call) // field by field, as whoever waits keeps its stack
+	c.Kind, c.Key, c.KnownListing = CallAwaitList, known.Dir, known
+	err := s.do(ctx, c)
 	return c.Listing, err
 }
 
@@ -101,11 +102,12 @@ func (s *Session) Predecessor(ctx context.Context, e Entry) (Entry, error) {
 // before it reads, so nothing is missed, and keeps rule 4. What it returns may
 // be the state at the instant of the change rather than now.
 func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
-	c := Call{Kind: CallAwait, KnownEntries: known}
+	c := new(Call)
+	c.Kind, c.KnownEntries = CallAwait, known
 	if len(known) > 0 {
 		c.Key = known[0].Key
 	}
-	err := s.do(ctx, &c)
+	err := s.do(ctx, c)
 	return c.Entries, err
 }
 
@@ -121,8 +123,11 @@ func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
 // they hold.
 func (s *Session) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error) {
 	c := Call{Kind: CallCommit, Guards: guards, Ops: ops}
-	if len(ops) > 0 {
+	switch {
+	case len(ops) > 0:
 		c.Key = ops[0].Key
+	case len(guards) > 0:
+		c.Key = guards[0].Entry.Key
 	}
 	err := s.do(ctx, &c)
 	return c.Entries, err
@@ -150,22 +155,47 @@ func (s *Session) Close(ctx context.Context) error {
 	return s.do(ctx, &Call{Kind: CallClose})
 }
 
-// do makes a call, by way of the layer if there is one.
+// do makes a call, by way of the layer if there is one. Whoever waits keeps the stack that it and
+// what it calls need, once per layer: so the rest is in functions of its own.
 func (s *Session) do(ctx context.Context, c *Call) error {
-	if s.call != nil {
-		return s.call(ctx, c, func(ctx context.Context) error { return s.below.do(ctx, c) })
+	if s.call == nil {
+		return s.drive(ctx, c)
 	}
-	err := c.check(s.driver.ID())
-	if err == nil {
-		if c.Kind == CallCommit { // it may be looked at after an abandoned call
-			c.Ops = cloned(c.Ops)
-		}
-		err = c.By(ctx, s.driver)
+	err := s.call(ctx, c, func(ctx context.Context) error { return s.below.do(ctx, c) })
+	if err != nil {
+		c.forget()
 	}
-	if err == nil {
-		return nil
+	return err
+}
+
+// drive has the driver do a call that it can do.
+func (s *Session) drive(ctx context.Context, c *Call) error {
+	if err := c.check(s.driver.ID()); err != nil {
+		return s.refused(c, err)
 	}
-	c.Found, c.Strangers, c.Listing, c.Entries = Entry{}, nil, Listing{}, nil
+	if c.Kind == CallCommit {
+		c.Ops = cloned(c.Ops) // they may be looked at after an abandoned call
+	}
+	if err := c.By(ctx, s.driver); err != nil {
+		return s.failed(c, err)
+	}
+	return nil
+}
+
+// refused is the error of a call that no service can do. It names the key where that is at fault.
+//
+//go:noinline
+func (s *Session) refused(c *Call, err error) error {
+	c.forget()
+	if s.driver.State() == Lost {
+		err = fmt.Errorf("%w: %w", ErrSessionLost, err)
+	}
+	return fmt.Errorf("%s: %s: %w", s.name, c.Kind, err)
+}
+
+//go:noinline
+func (s *Session) failed(c *Call, err error) error {
+	c.forget()
 	if c.Key == "" {
 		return fmt.Errorf("%s: %s: %w", s.name, c.Kind, err)
 	}

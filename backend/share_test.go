@@ -3,6 +3,7 @@ package backend_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,4 +180,36 @@ func TestShareRefusesAnotherTTL(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "1m0s") || !strings.Contains(err.Error(), "1s") {
 		t.Errorf("Open with another TTL: %v, want an error that names both", err)
 	}
+}
+
+// A layer that only tells of a session's life leaves its calls, and their errors, as they are.
+// What is answered beside an error is not passed on.
+func TestLayers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, memory.New(memory.Options{}))
+		const want = "memory: get /a: no such entry"
+		if _, err := s.Around(backend.Layer{Life: s}).Get(t.Context(), "/a"); err == nil || err.Error() != want {
+			t.Errorf("Get: %v, want %q", err, want)
+		}
+		create(t, s, "/a")
+		lost := errors.New("lost")
+		loses := s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if err := next(ctx); err != nil {
+				return err
+			}
+			return lost
+		}})
+		if e, err := loses.Get(t.Context(), "/a"); err != lost || e.Exists() {
+			t.Errorf("Get: %v, %v; want nothing but the layer's error", e, err)
+		}
+		if _, err := s.Commit(t.Context(), []backend.Guard{backend.Held(backend.Entry{Key: "/gone", Rev: 1})}); !strings.Contains(fmt.Sprint(err), "/gone") {
+			t.Errorf("Commit: %v, want an error that names the guard", err)
+		}
+		if err := s.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Get(t.Context(), "a"); !errors.Is(err, backend.ErrSessionLost) || !errors.Is(err, backend.ErrBadKey) {
+			t.Errorf("Get of a bad key in a lost session: %v, want both errors", err)
+		}
+	})
 }

@@ -101,7 +101,7 @@ func (r *run) visit(c *Client, dir string) keepsake {
 		r.refused("await in a session that is closed", err, backend.ErrSessionLost)
 	}
 	waiting.stop()
-	v := reflect.ValueOf(opened)
+	v := reflect.ValueOf(opened.Life())
 	if v.Kind() != reflect.Pointer {
 		r.reason = fmt.Sprintf("sessions are of type %v, which is no pointer", v.Type())
 		return nil

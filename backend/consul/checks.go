@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/consul/api"
@@ -30,7 +31,7 @@ import (
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) (api.TxnOps, error) {
 	own := ours(s)
 	if own == nil {
-		return nil, fmt.Errorf("consul: checks: the session is not of this package: it is a %T", s)
+		return nil, errors.New("consul: checks: the session is not of this package")
 	}
 	p, err := own.conditions(ctx, guards)
 	if err != nil {

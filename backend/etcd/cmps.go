@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,7 +26,7 @@ import (
 func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]clientv3.Cmp, error) {
 	own := ours(s)
 	if own == nil {
-		return nil, fmt.Errorf("etcd: cmps: the session is not of this package: it is a %T", s)
+		return nil, errors.New("etcd: cmps: the session is not of this package")
 	}
 	p, err := own.conditions(ctx, guards)
 	if err != nil {

@@ -80,7 +80,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 		n.svc.mu.Unlock()
 	}
 	if req.err != nil && req.key != key {
-		return nil, fmt.Errorf("%s: %w", req.key, req.err)
+		return nil, fmt.Errorf("of %s: %w", req.key, req.err)
 	}
 	return req.out, req.err
 }

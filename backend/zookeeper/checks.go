@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
@@ -31,7 +32,7 @@ import (
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]any, error) {
 	own := ours(s)
 	if own == nil {
-		return nil, fmt.Errorf("zookeeper: checks: the session is not of this package: it is a %T", s)
+		return nil, errors.New("zookeeper: checks: the session is not of this package")
 	}
 	m, err := own.conditions(ctx, guards)
 	if err != nil {

@@ -29,48 +29,42 @@ type over struct {
 
 // worse returns the session with these calls.
 func (o *over) worse() *backend.Session {
-	return o.Session.Around(backend.Layer{Life: overLife{o.Session, o}, Call: o.call})
+	return o.Session.Around(backend.Layer{Life: o, Call: o.call})
 }
 
-// overLife is the Life of such a session.
-type overLife struct {
-	backend.Life
-	o *over
-}
-
-func (l overLife) ID() string {
-	if l.o.id != nil {
-		return l.o.id()
+func (o *over) ID() string {
+	if o.id != nil {
+		return o.id()
 	}
-	return l.Life.ID()
+	return o.Session.ID()
 }
 
-func (l overLife) TTL() time.Duration {
-	if l.o.ttl != nil {
-		return l.o.ttl()
+func (o *over) TTL() time.Duration {
+	if o.ttl != nil {
+		return o.ttl()
 	}
-	return l.Life.TTL()
+	return o.Session.TTL()
 }
 
-func (l overLife) Deadline() time.Time {
-	if l.o.deadline != nil {
-		return l.o.deadline()
+func (o *over) Deadline() time.Time {
+	if o.deadline != nil {
+		return o.deadline()
 	}
-	return l.Life.Deadline()
+	return o.Session.Deadline()
 }
 
-func (l overLife) State() backend.State {
-	if l.o.state != nil {
-		return l.o.state()
+func (o *over) State() backend.State {
+	if o.state != nil {
+		return o.state()
 	}
-	return l.Life.State()
+	return o.Session.State()
 }
 
-func (l overLife) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
-	if l.o.awaitState != nil {
-		return l.o.awaitState(ctx, prev)
+func (o *over) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
+	if o.awaitState != nil {
+		return o.awaitState(ctx, prev)
 	}
-	return l.Life.AwaitState(ctx, prev)
+	return o.Session.AwaitState(ctx, prev)
 }
 
 func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Context) error) (err error) {

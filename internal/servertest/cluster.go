@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -98,11 +99,14 @@ func (c *cluster[S]) Start() error {
 // ErrNotServing. Members that are down or paused are not asked. After a Resume
 // two members can believe that they lead; the one of the later term does.
 func (c *cluster[S]) Leader() (S, error) {
-	terms := make([]uint64, len(c.Members))
+	terms, errs := make([]uint64, len(c.Members)), make([]error, len(c.Members))
 	c.survey(func(i int, s S) {
-		if term, err := s.leads(); err == nil {
-			terms[i] = term
+		term, err := s.leads()
+		if err != nil {
+			errs[i] = fmt.Errorf("%s: %w", s.Name(), err)
+			return
 		}
+		terms[i] = term
 	})
 	var leader S
 	var latest uint64
@@ -112,7 +116,7 @@ func (c *cluster[S]) Leader() (S, error) {
 		}
 	}
 	if latest == 0 {
-		return leader, fmt.Errorf("servertest: no leader: %w", ErrNotServing)
+		return leader, fmt.Errorf("servertest: no leader: %w: %w", ErrNotServing, cmp.Or(errors.Join(errs...), errors.New("none says that it leads")))
 	}
 	return leader, nil
 }
