@@ -24,7 +24,7 @@ func aside(s *backend.Session, l *lookout) *backend.Session {
 		switch c.Kind {
 		case backend.CallAwait, backend.CallAwaitList:
 			return l.watch(ctx, look, next)
-		case backend.CallDrop, backend.CallClose:
+		case backend.CallDiscard, backend.CallClose:
 			return next(ctx)
 		}
 		return apart(func() error { return next(ctx) })

@@ -154,7 +154,7 @@ func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backen
 // the background. Where the service refuses it, such as for want of rights, the entry
 // goes with the session. One that is shared lives on: then the error is ErrStanding.
 func (e *elector) drop(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	err := s.Drop(ctx, entry)
+	err := s.Discard(ctx, entry)
 	switch {
 	case err == nil, errors.Is(err, ErrSessionLost):
 		return nil
@@ -275,21 +275,21 @@ func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.
 // one step; see overtaken.
 func (e *elector) found(ctx context.Context, s *backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
-	var guards []backend.Guard
+	var guards []backend.Condition
 	if entry.Exists() {
 		// Versions begin anew with each incarnation: without the guard, the record
 		// of an election that was deleted and founded again could be overwritten.
-		guards = append(guards, backend.Held(entry))
+		guards = append(guards, backend.IfExists(entry))
 	}
 	_, err = s.Commit(ctx, guards,
-		backend.Put(e.cfg.Election, record.Encode(), entry.Version),
-		backend.Put(e.dir(record), nil, 0))
+		backend.CompareAndSet(e.cfg.Election, record.Encode(), entry.Version),
+		backend.CompareAndSet(e.dir(record), nil, 0))
 	return e.dir(record), err
 }
 
 // overtaken tells whether another candidate was faster to found the election.
 func overtaken(err error) bool {
-	return errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrConflict)
+	return errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict)
 }
 
 // session returns the current session, or opens one.
@@ -393,8 +393,8 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 // catchUp has a new session read what was there when it was opened, at least. Its server may be
 // behind, but a commit is decided by what there is, though it be refused.
 func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
-	_, err := s.Commit(ctx, []backend.Guard{backend.Held(backend.Unknown(e.cfg.Election))})
-	if errors.Is(err, backend.ErrGuard) {
+	_, err := s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Unknown(e.cfg.Election))})
+	if errors.Is(err, backend.ErrCondition) {
 		return nil // no such entry has ever been
 	}
 	return err
@@ -431,7 +431,7 @@ func temporary(err error) bool {
 	}
 	for _, passing := range []error{
 		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
-		backend.ErrExists, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
+		backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
 	} {
 		if errors.Is(err, passing) {
 			return true

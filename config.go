@@ -48,7 +48,7 @@ type Config struct {
 	Strategy Strategy
 
 	// Election is the election's absolute path, such as "/jobs/reindex". Required.
-	// See backend.CheckKey. For a Foreign strategy it may be "/".
+	// See backend.CheckKey. For a CustomLayout strategy it may be "/".
 	Election string
 
 	// ID names the candidate for people: a host name, a pod's name. Required; at
@@ -161,9 +161,9 @@ func (c Config) validate(prefix string) error {
 }
 
 // identify returns the ID by which the election knows the candidate, and whether the
-// strategy is Foreign.
+// strategy has a CustomLayout.
 func (c Config) identify() (id string, foreign bool, err error) {
-	if s, ok := c.Strategy.(Foreign); ok && !isNil(c.Strategy) {
+	if s, ok := c.Strategy.(CustomLayout); ok && !isNil(c.Strategy) {
 		id, err = s.Identify(c)
 		return id, true, err
 	}

@@ -119,7 +119,7 @@ func New(cfg Config) (Elector, error) {
 type elector struct {
 	cfg     Config
 	id      string // as the election knows it
-	foreign bool   // the strategy is Foreign
+	foreign bool   // the strategy has a CustomLayout
 	hooks   *hooks
 	log     *slog.Logger
 	ctx     context.Context // ends with ErrClosed when Close begins

@@ -16,7 +16,7 @@ type Guard struct {
 	// earlier leaders have committed. Closing it ends the term.
 	Session *backend.Session
 	// Conditions hold in the service for exactly as long as the claim does.
-	Conditions []backend.Guard
+	Conditions []backend.Condition
 }
 
 // commit implements Term.Commit.
@@ -42,7 +42,7 @@ func (t *seat) apply(ctx context.Context, ops []Op) ([]backend.Entry, error) {
 	planned, err := plan(ctx, t.session, sorted, false)
 	for err == nil {
 		var done []backend.Entry
-		done, err = t.session.Commit(ctx, t.claim.Guards, planned...)
+		done, err = t.session.Commit(ctx, t.claim.Conditions, planned...)
 		if err == nil {
 			return asGiven(ops, done), nil
 		}
@@ -96,7 +96,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 	unknown := errors.Is(err, backend.ErrIndeterminate)
 	if refutes(err) || unknown && ctx.Err() == nil {
 		// Perhaps by what a successor wrote: then it is not the caller's fault.
-		_, held := t.session.Commit(ctx, t.claim.Guards)
+		_, held := t.session.Commit(ctx, t.claim.Conditions)
 		if t.endedBy(held) && !unknown {
 			err = held
 		}
@@ -121,7 +121,7 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 // endedBy ends the term if err says that its claim or its session is gone.
 func (t *seat) endedBy(err error) bool {
 	switch {
-	case errors.Is(err, backend.ErrGuard):
+	case errors.Is(err, backend.ErrCondition):
 		t.cancel(ErrDeposed)
 	case errors.Is(err, backend.ErrSessionLost):
 		t.cancel(ErrSessionLost)

@@ -34,7 +34,7 @@ func (s *siege) step(do, where, what byte) {
 	case 5:
 		s.commit(backend.Enqueue(key, unmarked(value)))
 	case 6:
-		s.commit(backend.Create(key, unmarked(value)))
+		s.commit(backend.CreateEphemeral(key, unmarked(value)))
 	case 7, 8:
 		if i := int(where) % len(s.players); s.players[i].campaign == nil && (s.players[i].term == nil || !s.players[i].term.Valid()) {
 			s.enter(i)

@@ -98,7 +98,7 @@ func (e *elector) refound(ctx context.Context, s *backend.Session, old string, w
 	if err := e.vacated(ctx, s, old, why); err != nil {
 		return err
 	}
-	_, err = s.Commit(ctx, []backend.Guard{backend.Unchanged(record)}, backend.Delete(record))
+	_, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(record)}, backend.Delete(record))
 	if errors.Is(err, backend.ErrConflict) {
 		// The old directory, which takes no more, is below it, or other keys are.
 		if dir, record, err = e.find(ctx, s); err == nil && dir == old {

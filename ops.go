@@ -100,7 +100,7 @@ func (t *seat) reserved(key string) bool {
 		return true
 	}
 	if t.e.foreign {
-		return key == t.claim.Entry.Key || slices.ContainsFunc(t.claim.Guards, func(g backend.Guard) bool { return g.Entry.Key == key })
+		return key == t.claim.Entry.Key || slices.ContainsFunc(t.claim.Conditions, func(g backend.Condition) bool { return g.Entry.Key == key })
 	}
 	dir := backend.Parent(t.claim.Entry.Key)
 	return key == dir || strings.HasPrefix(key, dir+"/")
@@ -131,7 +131,7 @@ func plan(ctx context.Context, s *backend.Session, ops []Op, again bool) ([]back
 	for i, op := range ops {
 		says := op.kind == OpCreate || op.kind == OpCompareAndSet
 		if says && !again {
-			planned[i] = backend.Put(op.key, op.value, op.version)
+			planned[i] = backend.CompareAndSet(op.key, op.value, op.version)
 			continue
 		}
 		e, err := s.Get(ctx, op.key)
@@ -150,7 +150,7 @@ func plan(ctx context.Context, s *backend.Session, ops []Op, again bool) ([]back
 		case op.kind == OpDelete:
 			planned[i] = backend.Delete(e)
 		default:
-			planned[i] = backend.Put(op.key, op.value, e.Version)
+			planned[i] = backend.CompareAndSet(op.key, op.value, e.Version)
 		}
 	}
 	return planned, nil

@@ -14,7 +14,7 @@ import (
 //
 // ErrInUse says that somebody stands in it. Then it goes on as before, and Remove may be
 // called again later; so it may after any other error. ErrConfig says that an argument is
-// wrong. A Foreign strategy is refused with it: its tokens are kept in the service, and
+// wrong. A CustomLayout strategy is refused with it: its tokens are kept in the service, and
 // would begin anew.
 //
 // It may be called at any time. A candidate that enters meanwhile stands in the election,
@@ -28,7 +28,7 @@ import (
 // reached it is backend.ErrUnavailable, or ctx's error.
 func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election string) error {
 	fail := func(err error) error { return fmt.Errorf("elector: remove %s: %w", election, err) }
-	if _, foreign := strategy.(Foreign); foreign && !isNil(strategy) {
+	if _, foreign := strategy.(CustomLayout); foreign && !isNil(strategy) {
 		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin anew: %w", strategy.Name(), ErrConfig))
 	}
 	e := &elector{cfg: Config{Backend: b, Strategy: strategy, Election: election, ID: "remove"}}
@@ -55,7 +55,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 			err = e.remove(ctx, s, dir, record)
 		}
 		switch {
-		case errors.Is(err, backend.ErrGuard): // somebody has founded the election anew, or removed it
+		case errors.Is(err, backend.ErrCondition): // somebody has founded the election anew, or removed it
 		case err != nil:
 			return fail(err)
 		default:
@@ -64,7 +64,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 	}
 }
 
-// remove removes the directory and then the record. ErrGuard says that the record has
+// remove removes the directory and then the record. ErrCondition says that the record has
 // changed.
 //
 // # Why no two candidates lead
@@ -80,7 +80,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 //     ZooKeeper, which compares versions and not incarnations, one that was founded anew
 //     may look unchanged: then its directory is below it, and it is not deleted.
 func (e *elector) remove(ctx context.Context, s *backend.Session, dir string, record backend.Entry) error {
-	unchanged := []backend.Guard{backend.Unchanged(record)}
+	unchanged := []backend.Condition{backend.IfUnchanged(record)}
 	entry, err := s.Get(ctx, dir)
 	if err == nil {
 		_, err = s.Commit(ctx, unchanged, backend.Delete(entry))

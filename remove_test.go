@@ -102,7 +102,7 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = s.Close(context.Background()) }()
-	if _, err := s.Commit(t.Context(), nil, backend.Put(dir+"/mine", nil, 0)); err != nil {
+	if _, err := s.Commit(t.Context(), nil, backend.CompareAndSet(dir+"/mine", nil, 0)); err != nil {
 		t.Fatal(err)
 	}
 	err = elector.Remove(t.Context(), service, fair.New(), "/e")

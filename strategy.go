@@ -37,12 +37,12 @@ type Strategy interface {
 	Candidates(ctx context.Context, s *backend.Session, dir string) ([]Candidate, error)
 }
 
-// A Foreign strategy takes part in elections whose layout in the service somebody
+// A CustomLayout strategy takes part in elections whose layout in the service somebody
 // else has defined, such as Apache Kafka. There is no place for the election's
 // record in them, so that nothing keeps candidates with another strategy away.
 // Candidacy.Dir and the dir of Observe and Candidates is Config.Election itself,
 // which may also be "/", and which nobody has made.
-type Foreign interface {
+type CustomLayout interface {
 	Strategy
 	// Identify returns the ID by which the layout knows the candidate, which
 	// Candidacy.ID will be. Its error, which New reports as ErrConfig, tells what of
@@ -57,9 +57,9 @@ type Candidacy struct {
 	Session *backend.Session
 	// Dir is the election's directory. Its last segment is random, made anew each
 	// time the election is founded, so that a guard on an entry in it can never
-	// hit a later incarnation of the election (but see Foreign).
+	// hit a later incarnation of the election (but see CustomLayout).
 	Dir string
-	// ID and Value are the candidate's: those of Config (but see Foreign).
+	// ID and Value are the candidate's: those of Config (but see CustomLayout).
 	ID    string
 	Value []byte
 
@@ -98,17 +98,17 @@ type Claim struct {
 	Entry backend.Entry
 	// Token is the term's fencing token; not 0.
 	Token uint64
-	// Guards hold from the claim on, and no longer than Entry exists. Every write of
+	// Conditions hold from the claim on, and no longer than Entry exists. Every write of
 	// the term carries them.
-	Guards []backend.Guard
+	Conditions []backend.Condition
 	// Encode makes the payload of Entry that publishes value.
 	Encode func(value []byte) []byte
-	// Holds, if set, tells from Entry as it has become whether it still says that
+	// StillLeads, if set, tells from Entry as it has become whether it still says that
 	// this candidate leads: a false answer ends the term, and the entry is removed.
-	Holds func(backend.Entry) bool
-	// Announce asks to have the payload written as soon as the term has begun,
+	StillLeads func(backend.Entry) bool
+	// MarkLeader asks to have the payload written as soon as the term has begun,
 	// because others learn from it.
-	Announce bool
+	MarkLeader bool
 }
 
 // sleep waits for d or until ctx ends.

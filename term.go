@@ -130,7 +130,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
-		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Guards)} },
+		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.vacate(ctx, ErrResigned) },
 		seat:   t,
 	})
@@ -205,7 +205,7 @@ func (t *seat) valid() bool {
 // hold watches the seat's entry until the term ends, and then winds it up.
 func (t *seat) hold() {
 	var writes sync.WaitGroup // and looks
-	if t.claim.Announce {
+	if t.claim.MarkLeader {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
 	lookout := t.e.newLookout(t.session)
@@ -235,7 +235,7 @@ func (t *seat) hold() {
 			// Gone, or a successor's under the same key already.
 			t.gone.Store(true)
 			t.cancel(ErrDeposed)
-		case t.claim.Holds != nil && !t.claim.Holds(now[0]):
+		case t.claim.StillLeads != nil && !t.claim.StillLeads(now[0]):
 			t.cancel(ErrDeposed)
 		default:
 			known = now[0]
@@ -330,7 +330,7 @@ func (t *seat) stop(ctx context.Context) (err error) {
 // release deletes the seat's entry, under the claim's guards. Where that is not
 // confirmed, the session goes on with it in the background.
 func (t *seat) release(ctx context.Context) error {
-	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Delete(t.claim.Entry))
+	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Delete(t.claim.Entry))
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
 		// Not even that a guard did not hold says that the entry is gone, nor that the
 		// session is lost: one that others share may live on.
@@ -368,7 +368,7 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	_, err := t.session.Commit(ctx, t.claim.Guards, backend.Set(t.claim.Entry, t.claim.Encode(value)))
+	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Update(t.claim.Entry, t.claim.Encode(value)))
 	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
 	return err
 }

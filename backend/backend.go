@@ -4,7 +4,7 @@
 // A [Backend] opens sessions. A [Session] is a leased identity plus a handful of
 // primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor]
 // and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
-// write ([Session.Commit]), and [Session.Drop], which removes an entry for good.
+// write ([Session.Commit]), and [Session.Discard], which removes an entry for good.
 //
 // Whoever implements a backend writes a [Driver], in which every primitive is native and cheap
 // on the service, and takes what all services share from package backend/driver. Whoever wants
@@ -35,9 +35,9 @@
 //     later commit of the session with an op on one of its keys has succeeded, it never is.
 //  6. No ghost. An ephemeral entry whose creation Commit did not report is
 //     removed by the session in the background, and dies with it at the latest. So is
-//     one whose Drop has failed, for whatever reason. What a session stores for itself
+//     one whose Discard has failed, for whatever reason. What a session stores for itself
 //     does not grow with its commits, and goes with it.
-//  7. Incarnations. Guards, Set, Delete and Drop name an incarnation of an entry
+//  7. Incarnations. Conditions, Update, Delete and Discard name an incarnation of an entry
 //     (Key and Rev). A late one never hits a successor under the same key.
 //  8. Foreign data. Keys, values and children that somebody else left in the
 //     service never crash, block or mislead.

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// A Guard is a condition that must hold at the instant of a Commit.
-type Guard struct {
+// A Condition is a condition that must hold at the instant of a Commit.
+type Condition struct {
 	// Entry names the incarnation by Key and Rev.
 	Entry Entry
 	// Exact asks for the same Version, too.
 	Exact bool
 }
 
-// Held is the condition that this incarnation of e still exists, whatever its value.
-func Held(e Entry) Guard { return Guard{Entry: e} }
+// IfExists is the condition that this incarnation of e still exists, whatever its value.
+func IfExists(e Entry) Condition { return Condition{Entry: e} }
 
-// Unchanged is the condition that e still exists at this very version.
-func Unchanged(e Entry) Guard { return Guard{Entry: e, Exact: true} }
+// IfUnchanged is the condition that e still exists at this very version.
+func IfUnchanged(e Entry) Condition { return Condition{Entry: e, Exact: true} }
 
-// CheckGuards reports which guard no service can hold, as its key is none: ErrBadKey.
-func CheckGuards(guards []Guard) error {
-	for _, g := range guards {
+// CheckConditions reports which condition no service can hold, as its key is none: ErrBadKey.
+func CheckConditions(conditions []Condition) error {
+	for _, g := range conditions {
 		if err := CheckKey(g.Entry.Key); err != nil {
 			return err
 		}
@@ -34,50 +34,50 @@ func CheckGuards(guards []Guard) error {
 type OpKind int
 
 const (
-	OpCreate OpKind = iota + 1
+	OpCreateEphemeral OpKind = iota + 1
 	OpEnqueue
-	OpPut
-	OpSet
+	OpCompareAndSet
+	OpUpdate
 	OpDelete
 )
 
 // String returns the kind's name.
 func (k OpKind) String() string {
 	switch k {
-	case OpCreate:
-		return "create"
+	case OpCreateEphemeral:
+		return "create-ephemeral"
 	case OpEnqueue:
 		return "enqueue"
-	case OpPut:
-		return "put"
-	case OpSet:
-		return "set"
+	case OpCompareAndSet:
+		return "compare-and-set"
+	case OpUpdate:
+		return "update"
 	case OpDelete:
 		return "delete"
 	}
 	return fmt.Sprintf("OpKind(%d)", int(k))
 }
 
-// An Op is one write of a Commit. Make it with Create, Enqueue, Put, Set or Delete.
+// An Op is one write of a Commit. Make it with CreateEphemeral, Enqueue, CompareAndSet, Update or Delete.
 type Op struct {
 	Kind OpKind
 	// Key is the entry's key; for Enqueue the directory's.
 	Key   string
 	Value []byte
-	// Rev is the incarnation that Set and Delete are about.
+	// Rev is the incarnation that Update and Delete are about.
 	Rev uint64
-	// Version is what Put expects.
+	// Version is what CompareAndSet expects.
 	Version uint64
 }
 
 // Ephemeral tells whether the op makes an entry that dies with the session.
-func (o Op) Ephemeral() bool { return o.Kind == OpCreate || o.Kind == OpEnqueue }
+func (o Op) Ephemeral() bool { return o.Kind == OpCreateEphemeral || o.Kind == OpEnqueue }
 
 // Check reports why no service can do the op, or nil: its kind, its key (CheckKey) or,
 // for Enqueue, a directory of more than MaxDir bytes or with MaxSegments segments, in which
 // no key has room. The error is ErrBadKey, but for an unknown kind.
 func (o Op) Check() error {
-	if o.Kind < OpCreate || o.Kind > OpDelete {
+	if o.Kind < OpCreateEphemeral || o.Kind > OpDelete {
 		return fmt.Errorf("unknown operation %v: make it with Create, Enqueue, Put, Set or Delete", o.Kind)
 	}
 	if err := CheckKey(o.Key); err != nil || o.Kind != OpEnqueue {
@@ -92,10 +92,10 @@ func (o Op) Check() error {
 	return nil
 }
 
-// Create makes an ephemeral entry under key, unless there is one (ErrExists). The
+// CreateEphemeral makes an ephemeral entry under key, unless there is one (ErrExists). The
 // parent of key must exist (ErrNoParent).
-func Create(key string, value []byte) Op {
-	return Op{Kind: OpCreate, Key: key, Value: value}
+func CreateEphemeral(key string, value []byte) Op {
+	return Op{Kind: OpCreateEphemeral, Key: key, Value: value}
 }
 
 // Enqueue makes an ephemeral entry in dir, under a new key chosen by the backend
@@ -105,18 +105,18 @@ func Enqueue(dir string, value []byte) Op {
 	return Op{Kind: OpEnqueue, Key: dir, Value: value}
 }
 
-// Put writes a persistent entry by compare-and-set: version is the one that must
+// CompareAndSet writes a persistent entry by compare-and-set: version is the one that must
 // be there, or 0 for a key that must not exist; ErrConflict otherwise. Missing
 // ancestors of key are made, and stand for the ops after it. Where a lost reply must
 // be told from another's write, the value has to be unique, for example by a random
 // part.
-func Put(key string, value []byte, version uint64) Op {
-	return Op{Kind: OpPut, Key: key, Value: value, Version: version}
+func CompareAndSet(key string, value []byte, version uint64) Op {
+	return Op{Kind: OpCompareAndSet, Key: key, Value: value, Version: version}
 }
 
-// Set writes a new value to this incarnation of e, whatever its version.
-func Set(e Entry, value []byte) Op {
-	return Op{Kind: OpSet, Key: e.Key, Rev: e.Rev, Value: value}
+// Update writes a new value to this incarnation of e, whatever its version.
+func Update(e Entry, value []byte) Op {
+	return Op{Kind: OpUpdate, Key: e.Key, Rev: e.Rev, Value: value}
 }
 
 // Delete removes this incarnation of e, unless it has children (ErrConflict).

@@ -20,7 +20,7 @@ type Life interface {
 // A Driver does the calls of a Session natively. The methods are those of Session, whose
 // comments are the contract. It keeps a subscription of Await that has not fired for the next
 // call, and does not list the directory for each Predecessor. What it is asked has been checked:
-// keys by CheckKey, ops by Op.Check, and what Drop is about is of this session. Its errors bear
+// keys by CheckKey, ops by Op.Check, and what Discard is about is of this session. Its errors bear
 // neither name, operation nor key: the Session puts them before, once.
 type Driver interface {
 	Life
@@ -30,8 +30,8 @@ type Driver interface {
 	AwaitList(ctx context.Context, known Listing) (Listing, error)
 	Predecessor(ctx context.Context, e Entry) (Entry, error)
 	Await(ctx context.Context, known ...Entry) ([]Entry, error)
-	Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error)
-	Drop(ctx context.Context, e Entry) error
+	Commit(ctx context.Context, conditions []Condition, ops ...Op) ([]Entry, error)
+	Discard(ctx context.Context, e Entry) error
 	Close(ctx context.Context) error
 }
 
@@ -46,7 +46,7 @@ const (
 	CallAwait       CallKind = "await"
 	CallAwaitList   CallKind = "await list"
 	CallCommit      CallKind = "commit"
-	CallDrop        CallKind = "drop"
+	CallDiscard     CallKind = "discard"
 	CallClose       CallKind = "close"
 )
 
@@ -58,10 +58,10 @@ type Call struct {
 
 	// What is asked. A layer must not change it.
 	Known        func(Entry) string // Survey
-	Entry        Entry              // Predecessor, Drop
+	Entry        Entry              // Predecessor, Discard
 	KnownEntries []Entry            // Await
 	KnownListing Listing            // AwaitList
-	Guards       []Guard            // Commit
+	Conditions   []Condition        // Commit
 	Ops          []Op               // Commit
 
 	// What is answered: nothing beside an error. A layer may change it. Await has an entry for each
@@ -85,7 +85,7 @@ func (c *Call) check(id string) error {
 			}
 		}
 	case CallCommit:
-		if err := CheckGuards(c.Guards); err != nil {
+		if err := CheckConditions(c.Conditions); err != nil {
 			return err
 		}
 		for _, op := range c.Ops {
@@ -98,7 +98,7 @@ func (c *Call) check(id string) error {
 		return CheckKey(c.Entry.Key)
 	case CallAwaitList:
 		return CheckKey(c.KnownListing.Dir)
-	case CallDrop:
+	case CallDiscard:
 		if err := CheckKey(c.Entry.Key); err != nil {
 			return err
 		}
@@ -145,9 +145,9 @@ func (c *Call) by(ctx context.Context, d Driver) (err error) {
 	case CallPredecessor:
 		c.Found, err = d.Predecessor(ctx, c.Entry)
 	case CallCommit:
-		c.Entries, err = d.Commit(ctx, c.Guards, c.Ops...)
-	case CallDrop:
-		err = d.Drop(ctx, c.Entry)
+		c.Entries, err = d.Commit(ctx, c.Conditions, c.Ops...)
+	case CallDiscard:
+		err = d.Discard(ctx, c.Entry)
 	case CallClose:
 		err = d.Close(ctx)
 	default:

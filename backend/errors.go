@@ -9,7 +9,7 @@ var (
 	// Nothing was written.
 	ErrNoEntry = errors.New("no such entry")
 
-	// ErrExists: the key of a Create is taken. Nothing was written.
+	// ErrExists: the key of a CreateEphemeral is taken. Nothing was written.
 	ErrExists = errors.New("entry exists")
 
 	// ErrNoParent: the parent of a new entry does not exist. Nothing was written.
@@ -21,10 +21,10 @@ var (
 	// some 2^31 creations in one directory.
 	ErrUsedUp = errors.New("directory is used up")
 
-	// ErrGuard: a guard did not hold. Nothing was written.
-	ErrGuard = errors.New("guard does not hold")
+	// ErrCondition: a condition did not hold. Nothing was written.
+	ErrCondition = errors.New("condition does not hold")
 
-	// ErrConflict: all guards held, but an entry is not as an op expects it: a Put
+	// ErrConflict: all conditions held, but an entry is not as an op expects it: a CompareAndSet
 	// found another version, or a Delete found children. Nothing was written.
 	ErrConflict = errors.New("entry is not as expected")
 

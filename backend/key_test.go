@@ -47,7 +47,7 @@ func TestCheckKey(t *testing.T) {
 
 func TestOpCheck(t *testing.T) {
 	long, deep := "/"+strings.Repeat("x", backend.MaxDir-1), strings.Repeat("/x", backend.MaxSegments-1)
-	for _, op := range []backend.Op{backend.Enqueue(long, nil), backend.Enqueue(deep, nil), backend.Put(long+"x", nil, 0), backend.Create(deep+"/x", nil)} {
+	for _, op := range []backend.Op{backend.Enqueue(long, nil), backend.Enqueue(deep, nil), backend.CompareAndSet(long+"x", nil, 0), backend.CreateEphemeral(deep+"/x", nil)} {
 		if err := op.Check(); err != nil {
 			t.Errorf("%v: %v, want nil", op.Kind, err)
 		}

@@ -111,37 +111,37 @@ func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
 	return c.Entries, err
 }
 
-// Commit applies ops if all guards hold: all of them at one instant, or none.
+// Commit applies ops if all conditions hold: all of them at one instant, or none.
 // It returns an entry per op, in their order (for Delete: what is left, the
-// key alone). ErrGuard says that a guard did not hold, ErrConflict that a Put
-// found another version, ErrExists that Create found the key taken, ErrNoParent
-// that the parent of a Create or Enqueue is gone, ErrUsedUp that the directory of
+// key alone). ErrCondition says that a condition did not hold, ErrConflict that a CompareAndSet
+// found another version, ErrExists that CreateEphemeral found the key taken, ErrNoParent
+// that the parent of a CreateEphemeral or Enqueue is gone, ErrUsedUp that the directory of
 // an Enqueue takes no more entries, ErrNoEntry that an entry to
-// Set or Delete is gone, ErrTooLarge that the service does not take that much at
+// Update or Delete is gone, ErrTooLarge that the service does not take that much at
 // once, and ErrIndeterminate that it may or may not have happened. Where several
-// things are wrong, any of them may be reported. Guards without ops ask whether
+// things are wrong, any of them may be reported. Conditions without ops ask whether
 // they hold.
-func (s *Session) Commit(ctx context.Context, guards []Guard, ops ...Op) ([]Entry, error) {
-	c := Call{Kind: CallCommit, Guards: guards, Ops: ops}
+func (s *Session) Commit(ctx context.Context, conditions []Condition, ops ...Op) ([]Entry, error) {
+	c := Call{Kind: CallCommit, Conditions: conditions, Ops: ops}
 	switch {
 	case len(ops) > 0:
 		c.Key = ops[0].Key
-	case len(guards) > 0:
-		c.Key = guards[0].Entry.Key
+	case len(conditions) > 0:
+		c.Key = conditions[0].Entry.Key
 	}
 	err := s.do(ctx, &c)
 	return c.Entries, err
 }
 
-// Drop deletes an ephemeral entry of this session and returns nil once it is
+// Discard deletes an ephemeral entry of this session and returns nil once it is
 // confirmed that this incarnation is gone, whoever removed it. If that fails, because
 // ctx ends first or the service refuses it (ErrDenied, any error of a server), the
 // session goes on in the background until it is gone or the session is lost; the
-// error says that it is not confirmed yet. Drop may be called again: each call looks
+// error says that it is not confirmed yet. Discard may be called again: each call looks
 // for itself. Once the session is lost it is ErrSessionLost, though ctx may have ended,
 // too. An entry that is not of this session is refused, and left alone.
-func (s *Session) Drop(ctx context.Context, e Entry) error {
-	return s.do(ctx, &Call{Kind: CallDrop, Key: e.Key, Entry: e})
+func (s *Session) Discard(ctx context.Context, e Entry) error {
+	return s.do(ctx, &Call{Kind: CallDiscard, Key: e.Key, Entry: e})
 }
 
 // Close ends the session: the service drops all its entries at once where it

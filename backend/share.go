@@ -156,8 +156,8 @@ func (h *handle) AwaitState(ctx context.Context, prev State) (state State, err e
 // call makes a call, and notes what it tells of the entries that were made through the handle.
 func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) error) error {
 	switch c.Kind {
-	case CallDrop:
-		return h.Drop(ctx, c.Entry)
+	case CallDiscard:
+		return h.Discard(ctx, c.Entry)
 	case CallClose:
 		return h.Close(ctx)
 	case CallCommit:
@@ -191,7 +191,7 @@ func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context)
 	h.mu.Lock()
 	for i, op := range c.Ops {
 		switch op.Kind {
-		case OpCreate, OpEnqueue:
+		case OpCreateEphemeral, OpEnqueue:
 			if e := c.Entries[i]; e.Rev > h.made[e.Key].Rev { // calls return in any order
 				e.Value = nil
 				h.made[e.Key] = e
@@ -211,9 +211,9 @@ func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context)
 	return nil
 }
 
-// Drop asks again for what it could not remove before, once it can remove something: the
+// Discard asks again for what it could not remove before, once it can remove something: the
 // session may have done it since, in the background, and does not tell.
-func (h *handle) Drop(ctx context.Context, e Entry) error {
+func (h *handle) Discard(ctx context.Context, e Entry) error {
 	if err := h.drop(ctx, e); err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (h *handle) Drop(ctx context.Context, e Entry) error {
 }
 
 func (h *handle) drop(ctx context.Context, e Entry) error {
-	err := h.Session.Drop(ctx, e)
+	err := h.Session.Discard(ctx, e)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil || errors.Is(err, ErrSessionLost) {

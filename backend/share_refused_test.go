@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// refusing is a backend whose sessions fail the next few calls of Drop with an error, and
+// refusing is a backend whose sessions fail the next few calls of Discard with an error, and
 // do nothing of what was asked.
 type refusing struct {
 	backend.Backend
@@ -20,7 +20,7 @@ type refusing struct {
 
 func (b *refusing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return backend.Intercept(b.Backend, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if c.Kind == backend.CallDrop && b.times > 0 {
+		if c.Kind == backend.CallDiscard && b.times > 0 {
 			b.times--
 			return b.err
 		}
@@ -40,7 +40,7 @@ func TestShareKeepsWhatCouldNotBeDropped(t *testing.T) {
 				a, other := open(t, shared), open(t, shared)
 				e := create(t, a, "/seat")
 				if drop {
-					if err := a.Drop(t.Context(), e); !errors.Is(err, backend.ErrDenied) {
+					if err := a.Discard(t.Context(), e); !errors.Is(err, backend.ErrDenied) {
 						t.Errorf("Drop: %v, want ErrDenied", err)
 					}
 				}

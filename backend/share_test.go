@@ -29,7 +29,7 @@ func open(t *testing.T, b backend.Backend) *backend.Session {
 
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
-	made, err := s.Commit(t.Context(), nil, backend.Create(key, nil))
+	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestShareClosedHandle(t *testing.T) {
 				t.Errorf("blocked call: %v, want ErrSessionLost", err)
 			}
 		}
-		if _, err := a.Commit(t.Context(), nil, backend.Create("/late", nil)); !errors.Is(err, backend.ErrSessionLost) {
+		if _, err := a.Commit(t.Context(), nil, backend.CreateEphemeral("/late", nil)); !errors.Is(err, backend.ErrSessionLost) {
 			t.Errorf("Commit on a closed handle: %v, want ErrSessionLost", err)
 		}
 		if _, err := other.Get(t.Context(), "/late"); !errors.Is(err, backend.ErrNoEntry) {
@@ -153,7 +153,7 @@ func TestShareCommitBesideClose(t *testing.T) {
 		defer open(t, shared).Close(t.Context()) // so that the session goes on
 		failed := make(chan error)
 		go func() {
-			_, err := a.Commit(t.Context(), nil, backend.Put("/for-good", nil, 0), backend.Create("/seat", nil))
+			_, err := a.Commit(t.Context(), nil, backend.CompareAndSet("/for-good", nil, 0), backend.CreateEphemeral("/seat", nil))
 			failed <- err
 		}()
 		<-done
@@ -202,7 +202,7 @@ func TestLayers(t *testing.T) {
 		if e, err := loses.Get(t.Context(), "/a"); err != lost || e.Exists() {
 			t.Errorf("Get: %v, %v; want nothing but the layer's error", e, err)
 		}
-		if _, err := s.Commit(t.Context(), []backend.Guard{backend.Held(backend.Entry{Key: "/gone", Rev: 1})}); !strings.Contains(fmt.Sprint(err), "/gone") {
+		if _, err := s.Commit(t.Context(), []backend.Condition{backend.IfExists(backend.Entry{Key: "/gone", Rev: 1})}); !strings.Contains(fmt.Sprint(err), "/gone") {
 			t.Errorf("Commit: %v, want an error that names the guard", err)
 		}
 		if err := s.Close(t.Context()); err != nil {

@@ -213,7 +213,7 @@ func awaitSnapshot(r *run) {
 	}
 	for i := range rounds {
 		// Two that are there and will be deleted, two that are not and will be made.
-		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.Put(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
+		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.CompareAndSet(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
 			backend.Entry{Key: fmt.Sprintf("%s/d%d", dirs[0], i)}, backend.Entry{Key: fmt.Sprintf("%s/e%d", dirs[1], i)})
 		s.sees(known[1])
 		var watching []*task[[][]backend.Entry]
@@ -259,16 +259,16 @@ func (s sess) live(ctx context.Context, e backend.Entry, mark string) (life, err
 	const changes = 12
 	all := life{{entry: e}}
 	for i := range changes {
-		op := backend.Set(e, nil)
+		op := backend.Update(e, nil)
 		switch end := i == changes-1; {
 		case i == 0 && !e.Exists():
-			op = backend.Create(e.Key, nil)
+			op = backend.CreateEphemeral(e.Key, nil)
 		case end && all[0].entry.Exists():
 			op = backend.Delete(e)
 		case end:
 			op.Value = []byte(lastValue)
 		}
-		made, err := s.Commit(ctx, nil, op, backend.Create(mark+fmt.Sprint(i), nil))
+		made, err := s.Commit(ctx, nil, op, backend.CreateEphemeral(mark+fmt.Sprint(i), nil))
 		if err != nil {
 			return nil, err
 		}
@@ -331,7 +331,7 @@ func awaitNothingMissed(r *run) {
 	writer := start(r, "writer", func(ctx context.Context) (backend.Entry, error) {
 		e := flag
 		for i := range changes {
-			out, err := other.Commit(ctx, nil, backend.Put(e.Key, fmt.Append(nil, i+1), e.Version))
+			out, err := other.Commit(ctx, nil, backend.CompareAndSet(e.Key, fmt.Append(nil, i+1), e.Version))
 			if err != nil {
 				return e, err
 			}
@@ -440,5 +440,5 @@ func awaitOperator(r *run) {
 	}
 	_, err = s.Predecessor(r.ctx, b)
 	r.refused("predecessor of an entry of the old directory", err, backend.ErrNoEntry)
-	s.guarded("an entry of the old directory", backend.Held(a), false)
+	s.guarded("an entry of the old directory", backend.IfExists(a), false)
 }

@@ -10,8 +10,8 @@ import (
 func commitRules() []rule {
 	return []rule{
 		{
-			name: "write/put-parent",
-			text: "The ancestors that a Put makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
+			name: "write/compare-and-set-parent",
+			text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
 			run:  writePutParent,
 		}, {
 			name: "write/conflict",
@@ -40,17 +40,17 @@ func writePutParent(r *run) {
 	s, other := r.session(), r.session()
 	taken := s.create(s.dir("d")+"/seat", "x")
 	for _, top := range []string{"epoch", "epoch/a", "epoch/a/b"} {
-		// The seat goes to the Put's parent, and to the topmost of what it makes.
+		// The seat goes to the CompareAndSet's parent, and to the topmost of what it makes.
 		for i, dir := range []string{top, strings.Split(top, "/")[0]} {
 			base := strings.ReplaceAll(top, "/", "-") + fmt.Sprint(i) + "-"
-			put := backend.Put(r.key(base+top+"/epoch"), []byte("1"), 0)
+			put := backend.CompareAndSet(r.key(base+top+"/epoch"), []byte("1"), 0)
 			seat, queue := r.key(base+dir+"/seat"), r.key(base+dir)
 			made := r.key(base + "epoch") // the topmost
 
 			for what, ops := range map[string][]backend.Op{
-				"a seat that is taken": {put, backend.Create(taken.Key, nil)},
-				"another directory":    {put, backend.Create(queue+"/no/seat", nil)},
-				"a put over nothing":   {put, backend.Create(seat, nil), backend.Put(taken.Key+"x", nil, 3)},
+				"a seat that is taken": {put, backend.CreateEphemeral(taken.Key, nil)},
+				"another directory":    {put, backend.CreateEphemeral(queue+"/no/seat", nil)},
+				"a put over nothing":   {put, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(taken.Key+"x", nil, 3)},
 			} {
 				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
 					r.failf("a put and %s were committed", what)
@@ -58,15 +58,15 @@ func writePutParent(r *run) {
 				_, err := s.Get(r.ctx, made)
 				r.refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
 			}
-			gone := backend.Held(backend.Entry{Key: r.key("never"), Rev: 1})
-			_, err := s.Commit(r.ctx, []backend.Guard{gone}, put, backend.Create(seat, nil))
-			r.refused("put and create with a guard that does not hold", err, backend.ErrGuard)
-			_, err = s.Commit(r.ctx, nil, backend.Create(seat, nil), put)
+			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
+			_, err := s.Commit(r.ctx, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
+			r.refused("put and create with a guard that does not hold", err, backend.ErrCondition)
+			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(seat, nil), put)
 			r.refused("create before the put that makes its parent", err, backend.ErrNoParent)
 			_, err = s.Get(r.ctx, made)
 			r.refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
 
-			out := s.commit(put, backend.Create(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
+			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
 			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
 				r.failf("one commit made %+v", out)
 			}
@@ -74,11 +74,11 @@ func writePutParent(r *run) {
 				other.sees(e)
 			}
 			// The seat is told from its successor as any other is.
-			s.guarded(base+" the seat", backend.Held(out[1]), true)
+			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
 			s.delete(out[1])
 			other.misses(seat)
 			s.sees(other.create(seat, "x"))
-			s.guarded(base+" the successor", backend.Held(out[1]), false)
+			s.guarded(base+" the successor", backend.IfExists(out[1]), false)
 		}
 	}
 }
@@ -93,11 +93,11 @@ func writeConflict(r *run) {
 	} {
 		e := child(s.dir(name))
 		parent := s.get(r.key(name))
-		for _, guards := range [][]backend.Guard{nil, {backend.Held(parent)}, {backend.Unchanged(parent)}, {backend.Held(e)}} {
+		for _, guards := range [][]backend.Condition{nil, {backend.IfExists(parent)}, {backend.IfUnchanged(parent)}, {backend.IfExists(e)}} {
 			for _, ops := range [][]backend.Op{
 				{backend.Delete(parent)},
-				{backend.Put(record.Key, []byte("no"), record.Version), backend.Delete(parent)},
-				{backend.Delete(parent), backend.Put(r.key("no"), nil, 0)},
+				{backend.CompareAndSet(record.Key, []byte("no"), record.Version), backend.Delete(parent)},
+				{backend.Delete(parent), backend.CompareAndSet(r.key("no"), nil, 0)},
 				{backend.Delete(parent), backend.Delete(e)},
 			} {
 				_, err := s.Commit(r.ctx, guards, ops...)
@@ -105,7 +105,7 @@ func writeConflict(r *run) {
 			}
 		}
 		// A child that the commit itself has made counts, too.
-		_, err := s.Commit(r.ctx, nil, backend.Create(parent.Key+"/another", nil), backend.Delete(parent))
+		_, err := s.Commit(r.ctx, nil, backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
 		r.refused("delete of an entry whose child was made before it, in the same commit", err, backend.ErrConflict)
 		for _, e := range []backend.Entry{record, parent, e} {
 			if got := s.get(e.Key); !got.Same(e) {
@@ -117,9 +117,9 @@ func writeConflict(r *run) {
 		s.commit(backend.Delete(e), backend.Delete(parent))
 	}
 	// Where both are wrong, either may be said.
-	never := backend.Held(backend.Entry{Key: r.key("never"), Rev: 1})
-	_, err := s.Commit(r.ctx, []backend.Guard{never}, backend.Put(record.Key, nil, record.Version+1))
-	if !isAny(err, backend.ErrGuard, backend.ErrConflict) {
+	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
+	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
+	if !isAny(err, backend.ErrCondition, backend.ErrConflict) {
 		r.failf("put over another version with a guard that does not hold: error is %v", text(err))
 	}
 }
@@ -154,7 +154,7 @@ func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) ba
 	dir := s.dir("d")
 	record := s.put(r.key("record"), "x", 0)
 	held := s.enqueue(dir, "x")
-	within, over := commits(func(i int, value []byte) backend.Op { return backend.Put(fmt.Sprintf("/%d", i), value, 0) })
+	within, over := commits(func(i int, value []byte) backend.Op { return backend.CompareAndSet(fmt.Sprintf("/%d", i), value, 0) })
 	in := func(place string, ops []backend.Op) []backend.Op {
 		var out []backend.Op
 		for _, op := range ops {
@@ -169,8 +169,8 @@ func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) ba
 		}
 	}
 	for _, ops := range over {
-		ops := append([]backend.Op{backend.Put(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
-		_, err := s.Commit(r.ctx, []backend.Guard{backend.Held(held)}, ops...)
+		ops := append([]backend.Op{backend.CompareAndSet(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
+		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held)}, ops...)
 		r.refused("commit over the limit", err, backend.ErrTooLarge)
 		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
 			r.failf("the limit is %d, and the error does not say so: %q", limit, err)
@@ -204,7 +204,7 @@ func writeUsedUp(r *run) {
 		for _, s := range sessions {
 			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
 			r.refused("enqueue "+when, err, backend.ErrUsedUp)
-			_, err = s.Commit(r.ctx, nil, backend.Create(dir+"/seat", nil), backend.Enqueue(dir, nil))
+			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
 			r.refused("create and enqueue "+when, err, backend.ErrUsedUp)
 			if _, err := s.Get(r.ctx, dir+"/seat"); err == nil {
 				r.failf("create and enqueue %s was refused, and the one is done", when)

@@ -76,7 +76,7 @@ func (x *trio) writes(ctx context.Context) (all []told, err error) {
 	for ; ; time.Sleep(x.svc.TTL / 50) {
 		w := told{key: fmt.Sprintf("%s/w%d", x.dir, len(all))}
 		soon, cancel := context.WithTimeout(ctx, x.svc.TTL/5)
-		entries, err := x.first.Commit(soon, nil, backend.Put(w.key, nil, 0))
+		entries, err := x.first.Commit(soon, nil, backend.CompareAndSet(w.key, nil, 0))
 		cancel()
 		if w.err = err; err == nil {
 			w.entry = entries[0]

@@ -18,7 +18,7 @@ func doubtRules() []rule {
 			run:  doubtDeleted,
 		}, {
 			name: "lost-reply/overwritten",
-			text: "A commit of several Puts that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+			text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
 			need: []string{"CutReply"},
 			run:  doubtOverwritten,
 		}, {
@@ -28,7 +28,7 @@ func doubtRules() []rule {
 			run:  doubtNotMine,
 		}, {
 			name: "lost-reply/race",
-			text: "Of sessions that commit the same Put and Create at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+			text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
 			need: []string{"LoseReply", "LoseRequest"},
 			run:  doubtRace,
 		},
@@ -42,12 +42,12 @@ func doubtRules() []rule {
 	} {
 		rules = append(rules, rule{
 			name: "lost-" + lost.what + "/put-create",
-			text: fmt.Sprintf("A commit of a Put and a Create whose %s was lost is done once, and returns what it made.", lost.what),
+			text: fmt.Sprintf("A commit of a CompareAndSet and a CreateEphemeral whose %s was lost is done once, and returns what it made.", lost.what),
 			need: []string{lost.need},
 			run:  func(r *run) { c := r.client(); doubtPutCreate(r, c, lost.fault(c)) },
 		}, rule{
 			name: "lost-" + lost.what + "/puts",
-			text: fmt.Sprintf("A commit of several Puts whose %s was lost is done once, and returns what it made.", lost.what),
+			text: fmt.Sprintf("A commit of several CompareAndSets whose %s was lost is done once, and returns what it made.", lost.what),
 			need: []string{lost.need},
 			run:  func(r *run) { c := r.client(); doubtPuts(r, c, lost.fault(c)) },
 		})
@@ -60,10 +60,10 @@ func doubtPutCreate(r *run, c *Client, fault func(backend.OpKind)) {
 	seat := s.dir("d") + "/seat"
 	epoch := backend.Entry{Key: r.key("d/epoch")}
 	// The first of them makes the epoch, too.
-	for i, kind := range []backend.OpKind{backend.OpPut, backend.OpCreate, backend.OpPut, backend.OpCreate} {
+	for i, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpCreateEphemeral} {
 		value := fmt.Sprint(i)
 		fault(kind)
-		out := s.commit(backend.Put(epoch.Key, []byte(value), epoch.Version), backend.Create(seat, []byte(value)))
+		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
 		put, made := out[0], out[1]
 		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
 			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
@@ -77,7 +77,7 @@ func doubtPutCreate(r *run, c *Client, fault func(backend.OpKind)) {
 			other.sees(made)
 			r.settle() // nothing comes late
 		}
-		r.nothing("drop", s.Drop(r.ctx, made))
+		r.nothing("drop", s.Discard(r.ctx, made))
 		other.misses(seat)
 		epoch = put
 	}
@@ -89,9 +89,9 @@ func doubtPuts(r *run, c *Client, fault func(backend.OpKind)) {
 	for i := range 3 {
 		var ops []backend.Op
 		for _, e := range known {
-			ops = append(ops, backend.Put(e.Key, fmt.Appendf(nil, "%d of %s", i+1, e.Key), e.Version))
+			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d of %s", i+1, e.Key), e.Version))
 		}
-		fault(backend.OpPut)
+		fault(backend.OpCompareAndSet)
 		out := s.commit(ops...)
 		for j, e := range out {
 			was := known[j]
@@ -133,7 +133,7 @@ func (s sess) truth(what string, commit *task[[]backend.Entry]) {
 	made, err := commit.result()
 	if err != nil {
 		s.r.refused(what, err, backend.ErrIndeterminate)
-		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrGuard, backend.ErrNoEntry, backend.ErrNoParent} {
+		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrCondition, backend.ErrNoEntry, backend.ErrNoParent} {
 			if isAny(err, plain) {
 				s.r.failf("%s: the error is %q, which says that nothing was written: %q", what, plain, err)
 			}
@@ -153,7 +153,7 @@ func doubtDeleted(r *run) {
 	dir := s.dir("d")
 	epoch, seat := s.put(r.key("epoch"), "0", 0), dir+"/seat"
 	claim := func(e backend.Entry, value string) []backend.Op {
-		return []backend.Op{backend.Put(e.Key, []byte(value), e.Version), backend.Create(seat, []byte(value))}
+		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
 	}
 	one := func(op backend.Op) func() []backend.Op { return func() []backend.Op { return []backend.Op{op} } }
 	remove := func(key string) { r.t.Helper(); r.nothing("delete", r.svc.Delete(key)) }
@@ -161,11 +161,11 @@ func doubtDeleted(r *run) {
 		ops       func() []backend.Op
 		meanwhile func()
 	}{
-		"create":                             {one(backend.Create(seat, []byte("x"))), func() { remove(seat) }},
-		"taken create":                       {one(backend.Create(seat, []byte("x"))), func() { remove(seat); other.create(seat, "x") }},
+		"create":                             {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat) }},
+		"taken create":                       {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat); other.create(seat, "x") }},
 		"enqueue":                            {one(backend.Enqueue(dir, []byte("x"))), func() { remove(other.list(dir).Keys[0]) }},
-		"put":                                {one(backend.Put(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")) }},
-		"taken put":                          {one(backend.Put(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
+		"put":                                {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")) }},
+		"taken put":                          {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
 		"put and create":                     {func() []backend.Op { return claim(s.get(epoch.Key), "x") }, func() { remove(seat) }},
 		"put and create, with the directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
 		"put, then create":                   {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
@@ -204,7 +204,7 @@ func doubtOverwritten(r *run) {
 		known := []backend.Entry{a, b}[:1+i%2] // b tells of the commit, where there is b
 		var ops []backend.Op
 		for _, e := range known {
-			ops = append(ops, backend.Put(e.Key, fmt.Appendf(nil, "%s%d", e.Key, i), e.Version))
+			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%s%d", e.Key, i), e.Version))
 		}
 		commit := s.cutOff(c, other, ops...)
 		theirs := other.get(a.Key)
@@ -244,7 +244,7 @@ func doubtNotMine(r *run) {
 	epoch := s.put(r.key("epoch"), "0", 0)
 	for i := range 4 {
 		value := []byte(fmt.Sprint(i))
-		ops := []backend.Op{backend.Put(epoch.Key, value, epoch.Version), backend.Create(seat, value)}
+		ops := []backend.Op{backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)}
 		other.sees(epoch)
 		theirs := other.commit(ops...)
 		if i%2 == 0 {
@@ -277,9 +277,9 @@ func doubtRace(r *run) {
 		for j, c := range clients {
 			switch (i/(1+2*j) + j) % 3 {
 			case 0:
-				c.LoseReply(backend.OpPut)
+				c.LoseReply(backend.OpCompareAndSet)
 			case 1:
-				c.LoseRequest(backend.OpPut)
+				c.LoseRequest(backend.OpCompareAndSet)
 			}
 		}
 		value := fmt.Append(nil, i)
@@ -289,7 +289,7 @@ func doubtRace(r *run) {
 		}
 		for _, s := range all {
 			tasks = append(tasks, start(r, "put and create", func(ctx context.Context) ([]backend.Entry, error) {
-				return s.Commit(ctx, nil, backend.Put(epoch.Key, value, epoch.Version), backend.Create(seat, value))
+				return s.Commit(ctx, nil, backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value))
 			}))
 		}
 		var made []backend.Entry

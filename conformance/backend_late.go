@@ -38,35 +38,37 @@ func lateOvertaken(r *run) {
 		later func(e backend.Entry) backend.Entry // returns what there is then
 	}{
 		{
-			"a Set before a Set", s.put(dir+"/0", "first", 0),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Set(e, []byte("late"))} },
+			"an Update before an Update", s.put(dir+"/0", "first", 0),
+			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
 			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
 		}, {
-			"a Set before a Set of the session's own entry", s.enqueue(dir, "first"),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Set(e, []byte("late"))} },
+			"an Update before an Update of the session's own entry", s.enqueue(dir, "first"),
+			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
 			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
 		}, {
-			"a Delete before a Put", s.put(dir+"/2", "first", 0),
+			"a Delete before a CompareAndSet", s.put(dir+"/2", "first", 0),
 			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Delete(e)} },
 			func(e backend.Entry) backend.Entry { return s.put(e.Key, "later", e.Version) },
 		}, {
-			"a Put before a Put and a Delete", backend.Entry{Key: dir + "/3"},
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Put(e.Key, []byte("late"), 0)} },
+			"a CompareAndSet before a CompareAndSet and a Delete", backend.Entry{Key: dir + "/3"},
+			func(e backend.Entry) []backend.Op {
+				return []backend.Op{backend.CompareAndSet(e.Key, []byte("late"), 0)}
+			},
 			func(e backend.Entry) backend.Entry {
 				s.delete(s.put(e.Key, "later", 0))
 				return e
 			},
 		}, {
-			"a Set before a Delete and a Put", s.put(dir+"/4", "first", 0),
-			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Set(e, []byte("late"))} },
+			"an Update before a Delete and a CompareAndSet", s.put(dir+"/4", "first", 0),
+			func(e backend.Entry) []backend.Op { return []backend.Op{backend.Update(e, []byte("late"))} },
 			func(e backend.Entry) backend.Entry {
 				s.delete(e)
 				return s.put(e.Key, "later", 0)
 			},
 		}, {
-			"several ops before a Set", s.put(dir+"/5", "first", 0),
+			"several ops before an Update", s.put(dir+"/5", "first", 0),
 			func(e backend.Entry) []backend.Op {
-				return []backend.Op{backend.Put(dir+"/beside", nil, 0), backend.Delete(e)}
+				return []backend.Op{backend.CompareAndSet(dir+"/beside", nil, 0), backend.Delete(e)}
 			},
 			func(e backend.Entry) backend.Entry { return s.set(e, "later") },
 		},
@@ -106,7 +108,7 @@ func lateGivenUp(r *run) {
 		} else {
 			time.AfterFunc(rand.N(time.Millisecond), cancel)
 		}
-		_, _ = s.Commit(ctx, nil, backend.Set(e, []byte("given up"))) // whatever has become of it
+		_, _ = s.Commit(ctx, nil, backend.Update(e, []byte("given up"))) // whatever has become of it
 		cancel()
 		later = append(later, s.set(e, "later"))
 	}

@@ -44,7 +44,7 @@ func lostRules() []rule {
 			run:  lostSession,
 		},
 	}
-	for kind := backend.OpCreate; kind <= backend.OpDelete; kind++ {
+	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
 		rules = append(rules, rule{
 			name: fmt.Sprintf("lost-reply/%v", kind),
 			text: fmt.Sprintf("A commit with a %v whose reply was lost is done once, and returns what it made.", kind),
@@ -74,11 +74,11 @@ func lostOne(r *run, c *Client, kind backend.OpKind, fault func(backend.OpKind))
 		old := s.enqueue(dir, "old")
 		key := fmt.Sprintf("%s/seat%d", dir, i)
 		op := map[backend.OpKind]backend.Op{
-			backend.OpCreate:  backend.Create(key, []byte("new")),
-			backend.OpEnqueue: backend.Enqueue(dir, []byte("new")),
-			backend.OpPut:     backend.Put(key, []byte("new"), 0),
-			backend.OpSet:     backend.Set(old, []byte("new")),
-			backend.OpDelete:  backend.Delete(old),
+			backend.OpCreateEphemeral: backend.CreateEphemeral(key, []byte("new")),
+			backend.OpEnqueue:         backend.Enqueue(dir, []byte("new")),
+			backend.OpCompareAndSet:   backend.CompareAndSet(key, []byte("new"), 0),
+			backend.OpUpdate:          backend.Update(old, []byte("new")),
+			backend.OpDelete:          backend.Delete(old),
 		}[kind]
 		fault(kind)
 		got := s.commit(op)[0]
@@ -89,7 +89,7 @@ func lostOne(r *run, c *Client, kind backend.OpKind, fault func(backend.OpKind))
 				r.failf("it returned %+v", got)
 			}
 			other.misses(old.Key)
-		case backend.OpSet:
+		case backend.OpUpdate:
 			if !got.Exists() || got.Key != old.Key || got.Rev != old.Rev || got.Version == old.Version || string(got.Value) != "new" {
 				r.failf("set on %+v returned %+v", old, got)
 			}
@@ -97,7 +97,7 @@ func lostOne(r *run, c *Client, kind backend.OpKind, fault func(backend.OpKind))
 			other.sees(got)
 		default:
 			owner := s.ID()
-			if kind == backend.OpPut {
+			if kind == backend.OpCompareAndSet {
 				owner = ""
 			}
 			if !got.Exists() || got.Version != 1 || got.Session != owner || string(got.Value) != "new" || got.Rev <= old.Rev {
@@ -116,7 +116,7 @@ func lostOne(r *run, c *Client, kind backend.OpKind, fault func(backend.OpKind))
 			r.failf("the session was %q and is %v as %q", id, s.State(), s.ID())
 		}
 		for _, e := range queue {
-			r.nothing("drop", s.Drop(r.ctx, e))
+			r.nothing("drop", s.Discard(r.ctx, e))
 		}
 		other.lists(dir)
 	}
@@ -129,9 +129,9 @@ func lostAtomic(r *run, c *Client, fault func(backend.OpKind)) {
 	for i := range 3 {
 		held := s.enqueue(dir, "held")
 		seat := s.create(fmt.Sprintf("%s/seat%d", dir, i), "x")
-		fault([]backend.OpKind{backend.OpPut, backend.OpEnqueue, backend.OpDelete}[i])
-		out, err := s.Commit(r.ctx, []backend.Guard{backend.Held(held), backend.Unchanged(record)},
-			backend.Put(record.Key, fmt.Appendf(nil, "%d", i+1), record.Version),
+		fault([]backend.OpKind{backend.OpCompareAndSet, backend.OpEnqueue, backend.OpDelete}[i])
+		out, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held), backend.IfUnchanged(record)},
+			backend.CompareAndSet(record.Key, fmt.Appendf(nil, "%d", i+1), record.Version),
 			backend.Enqueue(dir, []byte("new")),
 			backend.Delete(seat))
 		r.nothing("commit of several ops", err)
@@ -144,8 +144,8 @@ func lostAtomic(r *run, c *Client, fault func(backend.OpKind)) {
 		other.misses(seat.Key)
 		r.settle()
 		other.lists(dir, held, out[1])
-		r.nothing("drop", s.Drop(r.ctx, held))
-		r.nothing("drop", s.Drop(r.ctx, out[1]))
+		r.nothing("drop", s.Discard(r.ctx, held))
+		r.nothing("drop", s.Discard(r.ctx, out[1]))
 	}
 }
 
@@ -164,12 +164,12 @@ func lostRefused(r *run) {
 		op   backend.Op
 		err  error
 	}{
-		{"create of what another session made", backend.Create(theirs.Key, []byte("x")), backend.ErrExists},
-		{"create of what this session made before", backend.Create(mine.Key, []byte("x")), backend.ErrExists},
-		{"create without a parent", backend.Create(r.key("no/seat"), nil), backend.ErrNoParent},
+		{"create of what another session made", backend.CreateEphemeral(theirs.Key, []byte("x")), backend.ErrExists},
+		{"create of what this session made before", backend.CreateEphemeral(mine.Key, []byte("x")), backend.ErrExists},
+		{"create without a parent", backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
 		{"enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
-		{"put over another version", backend.Put(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
-		{"set on an entry that is gone", backend.Set(gone, []byte("y")), backend.ErrNoEntry},
+		{"put over another version", backend.CompareAndSet(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
+		{"set on an entry that is gone", backend.Update(gone, []byte("y")), backend.ErrNoEntry},
 		{"delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
 	} {
 		c.LoseReply(try.op.Kind)
@@ -177,8 +177,8 @@ func lostRefused(r *run) {
 		r.refused(try.what, err, try.err)
 	}
 	c.LoseReply(backend.OpEnqueue)
-	_, err := s.Commit(r.ctx, []backend.Guard{backend.Held(gone)}, backend.Enqueue(dir, nil))
-	r.refused("enqueue guarded by an entry that is gone", err, backend.ErrGuard)
+	_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
+	r.refused("enqueue guarded by an entry that is gone", err, backend.ErrCondition)
 	for _, e := range []backend.Entry{theirs, mine, record} {
 		if got := s.get(e.Key); !got.Same(e) {
 			r.failf("%+v has become %+v", e, got)
@@ -192,7 +192,7 @@ func lostCancelled(r *run) {
 	s, other := r.open(c), r.session()
 	dir := s.dir("d")
 	keep := s.enqueue(dir, "keep")
-	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.Create(dir+"/seat", []byte("x"))} {
+	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.CreateEphemeral(dir+"/seat", []byte("x"))} {
 		commit := s.cutOff(c, other, op)
 		// As the context of whoever led by another session does.
 		commit.end(fmt.Errorf("a term has ended: %w", backend.ErrSessionLost))

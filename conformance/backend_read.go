@@ -83,13 +83,13 @@ func readDecided(r *run) {
 		e = s.set(e, "2")
 		for _, by := range []struct {
 			what   string
-			guards []backend.Guard
+			guards []backend.Condition
 			ops    []backend.Op
 			err    error
 		}{
-			{"a guard by an entry that never was", []backend.Guard{backend.Held(backend.Unknown(dir))}, nil, backend.ErrGuard},
-			{"a guard by an entry that is gone", []backend.Guard{backend.Held(gone)}, nil, backend.ErrGuard},
-			{"the create of what is there", nil, []backend.Op{backend.Create(seat.Key, nil)}, backend.ErrExists},
+			{"a guard by an entry that never was", []backend.Condition{backend.IfExists(backend.Unknown(dir))}, nil, backend.ErrCondition},
+			{"a guard by an entry that is gone", []backend.Condition{backend.IfExists(gone)}, nil, backend.ErrCondition},
+			{"the create of what is there", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
 		} {
 			other := r.session()
 			_, err := other.Commit(r.ctx, by.guards, by.ops...)
@@ -236,7 +236,7 @@ func readForeign(r *run) {
 	waiting, listing := s.await(b), s.awaitList(s.list(dir))
 	put(dir + "/another")
 	waiting.blocked("only a foreign entry was put")
-	r.nothing("drop", s.Drop(r.ctx, b))
+	r.nothing("drop", s.Discard(r.ctx, b))
 	if got := one(waiting); got.Exists() {
 		r.failf("await of a dropped entry returned %+v", got)
 	}

@@ -114,16 +114,16 @@ func ask(r *run, c *Client) *questions {
 	add := func(what string, do func(context.Context) error) {
 		q.calls = append(q.calls, call{what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }})
 	}
-	commit := func(what string, guards []backend.Guard, ops ...backend.Op) {
+	commit := func(what string, guards []backend.Condition, ops ...backend.Op) {
 		add(what, func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err })
 	}
-	guard := []backend.Guard{backend.Held(q.held)}
-	commit("create", nil, backend.Create(q.dir+"/seat", nil))
+	guard := []backend.Condition{backend.IfExists(q.held)}
+	commit("create", nil, backend.CreateEphemeral(q.dir+"/seat", nil))
 	commit("enqueue", nil, backend.Enqueue(q.dir, []byte("new")))
-	commit("put", nil, backend.Put(r.key("new"), nil, 0))
-	commit("set", nil, backend.Set(q.held, []byte("set")))
+	commit("put", nil, backend.CompareAndSet(r.key("new"), nil, 0))
+	commit("set", nil, backend.Update(q.held, []byte("set")))
 	commit("delete", nil, backend.Delete(q.gone))
-	commit("a commit of several ops", guard, backend.Put(q.record.Key, []byte("1"), q.record.Version), backend.Enqueue(q.dir, []byte("last")))
+	commit("a commit of several ops", guard, backend.CompareAndSet(q.record.Key, []byte("1"), q.record.Version), backend.Enqueue(q.dir, []byte("last")))
 	commit("a guard", guard)
 	add("get", func(ctx context.Context) error { _, err := s.Get(ctx, q.held.Key); return err })
 	add("survey", func(ctx context.Context) error {
@@ -134,7 +134,7 @@ func ask(r *run, c *Client) *questions {
 	add("predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, q.held); return err })
 	add("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(q.record.Key)); return err })
 	add("await list", func(ctx context.Context) error { _, err := s.AwaitList(ctx, backend.Listing{Dir: q.dir}); return err })
-	add("drop", func(ctx context.Context) error { return s.Drop(ctx, q.held) })
+	add("drop", func(ctx context.Context) error { return s.Discard(ctx, q.held) })
 	last := len(q.calls) - 1
 	q.calls, q.drop = q.calls[:last:last], q.calls[last]
 	return q

@@ -98,7 +98,7 @@ func serviceRestart(r *run) {
 		}
 	}
 	other.lists(dir, e, f)
-	r.nothing("drop", other.Drop(r.ctx, f))
+	r.nothing("drop", other.Discard(r.ctx, f))
 	now := waiting.value()
 	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
 		r.failf("await of an entry and one that was deleted after the restart returned %+v", now)
@@ -134,17 +134,17 @@ func serviceNothingLeft(r *run) {
 func (s sess) comeAndGo(dir string) {
 	s.r.t.Helper()
 	entry, seat, record := s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)
-	guards := []backend.Guard{backend.Held(entry), backend.Unchanged(seat)}
-	made, err := s.Commit(s.r.ctx, guards, backend.Set(seat, []byte("y")), backend.Put(record.Key, []byte("y"), record.Version))
+	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
+	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))
 	s.r.nothing("guarded commit", err)
 	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
-	s.r.refused("commit under a guard that does not hold", err, backend.ErrGuard)
-	_, err = s.Commit(s.r.ctx, nil, backend.Create(seat.Key, nil))
+	s.r.refused("commit under a guard that does not hold", err, backend.ErrCondition)
+	_, err = s.Commit(s.r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
 	s.r.refused("create of what is there", err, backend.ErrExists)
 	_, err = s.Commit(s.r.ctx, guards[:1])
 	s.r.nothing("question", err)
 	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
-	s.r.nothing("drop", s.Drop(s.r.ctx, entry))
+	s.r.nothing("drop", s.Discard(s.r.ctx, entry))
 }
 
 // A stock is how much a service stores.
@@ -198,7 +198,7 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },
 		"await list":  func(ctx context.Context) error { _, err := s.AwaitList(ctx, known); return err },
 		"commit": func(ctx context.Context) error {
-			_, err := s.Commit(ctx, nil, backend.Put(s.r.key("never"), nil, 0))
+			_, err := s.Commit(ctx, nil, backend.CompareAndSet(s.r.key("never"), nil, 0))
 			return err
 		},
 		"await state": func(ctx context.Context) error { _, err := s.awaitEnd(ctx); return err },
@@ -229,11 +229,11 @@ func errorsWrapped(r *run) {
 	never := backend.Entry{Key: r.key("never"), Rev: 1}
 	_, get := s.Get(r.ctx, never.Key)
 	_, predecessor := s.Predecessor(r.ctx, never)
-	_, create := s.Commit(r.ctx, nil, backend.Create(seat.Key, nil))
+	_, create := s.Commit(r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
 	_, parent := s.Commit(r.ctx, nil, backend.Enqueue(never.Key, nil))
-	_, put := s.Commit(r.ctx, nil, backend.Put(seat.Key, nil, 99))
-	_, set := s.Commit(r.ctx, nil, backend.Set(never, nil))
-	_, guard := s.Commit(r.ctx, []backend.Guard{backend.Held(never)}, backend.Put(seat.Key+"2", nil, 0))
+	_, put := s.Commit(r.ctx, nil, backend.CompareAndSet(seat.Key, nil, 99))
+	_, set := s.Commit(r.ctx, nil, backend.Update(never, nil))
+	_, guard := s.Commit(r.ctx, []backend.Condition{backend.IfExists(never)}, backend.CompareAndSet(seat.Key+"2", nil, 0))
 	for _, try := range []struct {
 		what      string
 		err, want error
@@ -245,7 +245,7 @@ func errorsWrapped(r *run) {
 		{"enqueue", parent, backend.ErrNoParent, never.Key},
 		{"put", put, backend.ErrConflict, seat.Key},
 		{"set", set, backend.ErrNoEntry, never.Key},
-		{"guard", guard, backend.ErrGuard, ""}, // of the guard or of the op
+		{"guard", guard, backend.ErrCondition, ""}, // of the guard or of the op
 	} {
 		r.refused(try.what, try.err, try.want)
 		msg := try.err.Error()

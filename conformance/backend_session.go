@@ -206,11 +206,11 @@ func (s sess) over(e backend.Entry) {
 		"await list":  func() error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err },
 		"predecessor": func() error { _, err := s.Predecessor(ctx, e); return err },
 		"commit":      func() error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err },
-		"drop":        func() error { return s.Drop(ctx, e) },
+		"drop":        func() error { return s.Discard(ctx, e) },
 		"drop beyond its context": func() error { // nothing is left to do: it goes with the session
 			ended, cancel := context.WithCancel(ctx)
 			cancel()
-			return s.Drop(ended, e)
+			return s.Discard(ended, e)
 		},
 	}
 	for name, call := range calls {
@@ -283,7 +283,7 @@ func sessionCloseCommit(r *run) {
 	for i := range 12 {
 		s, key := r.open(c), fmt.Sprintf("%s/%d", parent, i)
 		commit := start(r, "commit", func(ctx context.Context) ([]backend.Entry, error) {
-			return s.Commit(ctx, nil, backend.Put(key, nil, 0))
+			return s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
 		})
 		for range i {
 			runtime.Gosched()

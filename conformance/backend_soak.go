@@ -117,7 +117,7 @@ func soakEntries(r *run) {
 	cancel()
 	var written, read []keepsake
 	for _, remove := range []func(e backend.Entry){
-		func(e backend.Entry) { r.nothing("drop", s.Drop(r.ctx, e)) },
+		func(e backend.Entry) { r.nothing("drop", s.Discard(r.ctx, e)) },
 		func(e backend.Entry) { s.delete(e) },
 		func(e backend.Entry) {
 			waiting := s.await(e)
@@ -130,7 +130,7 @@ func soakEntries(r *run) {
 			waiting.stop()
 		},
 		func(e backend.Entry) {
-			if err := s.Drop(ended, e); err == nil {
+			if err := s.Discard(ended, e); err == nil {
 				return
 			}
 			s.misses(e.Key) // the session goes on with it
@@ -142,7 +142,7 @@ func soakEntries(r *run) {
 		}
 	}
 	// The last one goes as usual: what was not confirmed before can be by then.
-	s.briefly(dir, func(e backend.Entry) { r.nothing("drop", s.Drop(r.ctx, e)) })
+	s.briefly(dir, func(e backend.Entry) { r.nothing("drop", s.Discard(r.ctx, e)) })
 	r.letGo("values that were written to entries that are gone", written)
 	r.letGo("values of entries that are gone", read)
 }
@@ -184,7 +184,7 @@ func soakLinks(r *run) {
 	var puts []backend.Op
 	for i := range soakKeys {
 		key := fmt.Sprintf("%s/seat%d", dir, i)
-		known, puts = append(known, backend.Unknown(key)), append(puts, backend.Put(key, nil, 0))
+		known, puts = append(known, backend.Unknown(key)), append(puts, backend.CompareAndSet(key, nil, 0))
 	}
 	for some := range slices.Chunk(puts, soakAtOnce) {
 		s.commit(some...)

@@ -87,7 +87,7 @@ func sessionSuspendedBriefly(r *run) {
 	f := other.enqueue(dir, "y")
 	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
 	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.Put(r.key("late"), []byte("1"), 0))
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), []byte("1"), 0))
 	})
 	read.blocked("the link was cut")
 	write.blocked("the link was cut")
@@ -155,7 +155,7 @@ func sessionSuspendedCalls(r *run) {
 	c.Suspend()
 	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
 	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.Put(r.key("late"), nil, 0))
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), nil, 0))
 	})
 	read.blocked("the link was cut")
 	write.blocked("the link was cut")
@@ -183,7 +183,7 @@ func sessionSuspendedCalls(r *run) {
 	s = r.open(c)
 	c.Suspend()
 	write = start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
-		return s.Commit(ctx, nil, backend.Put(r.key("later"), nil, 0))
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("later"), nil, 0))
 	})
 	write.blocked("the link was cut")
 	write.stop()
@@ -194,7 +194,7 @@ func sessionSuspendedCalls(r *run) {
 		return // it was sent
 	}
 	r.settle()
-	if _, err := s.Commit(r.ctx, nil, backend.Put(r.key("after"), nil, 0)); !isAny(err, backend.ErrSessionLost) {
+	if _, err := s.Commit(r.ctx, nil, backend.CompareAndSet(r.key("after"), nil, 0)); !isAny(err, backend.ErrSessionLost) {
 		r.nothing("commit after the link came back", err)
 	}
 	other.misses(r.key("later"))
@@ -242,12 +242,12 @@ func sessionLateRequests(r *run) {
 		}
 	}()
 	for _, op := range []backend.Op{
-		backend.Create(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.Put(dir+"/new", nil, 0),
-		backend.Set(record, []byte("y")), backend.Delete(record),
+		backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/new", nil, 0),
+		backend.Update(record, []byte("y")), backend.Delete(record),
 	} {
-		var guards []backend.Guard
+		var guards []backend.Condition
 		if !op.Ephemeral() {
-			guards = append(guards, backend.Held(own))
+			guards = append(guards, backend.IfExists(own))
 		}
 		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
 	}

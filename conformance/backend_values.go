@@ -33,7 +33,7 @@ func writeValues(r *run) {
 	s, other := r.session(), r.session()
 	dir := s.dir("d")
 	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), 2000)} {
-		for _, e := range s.commit(backend.Enqueue(dir, value), backend.Put(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
+		for _, e := range s.commit(backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
 			if !bytes.Equal(e.Value, value) {
 				r.failf("commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
 			}
@@ -62,14 +62,14 @@ func writeKeys(r *run) {
 			"await":       func() error { _, err := s.Await(r.ctx, e, bad); return err },
 			"await list":  func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
 			"predecessor": func() error { _, err := s.Predecessor(r.ctx, bad); return err },
-			"drop":        func() error { return s.Drop(r.ctx, bad) },
+			"drop":        func() error { return s.Discard(r.ctx, bad) },
 			"guard": func() error {
-				_, err := s.Commit(r.ctx, []backend.Guard{backend.Held(bad)}, backend.Enqueue(dir, nil))
+				_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(bad)}, backend.Enqueue(dir, nil))
 				return err
 			},
 		}
-		for _, op := range []backend.Op{backend.Create(key, nil), backend.Enqueue(key, nil), backend.Put(key, nil, 0),
-			backend.Set(bad, nil), backend.Delete(bad)} {
+		for _, op := range []backend.Op{backend.CreateEphemeral(key, nil), backend.Enqueue(key, nil), backend.CompareAndSet(key, nil, 0),
+			backend.Update(bad, nil), backend.Delete(bad)} {
 			calls[op.Kind.String()] = func() error { _, err := s.Commit(r.ctx, nil, op); return err }
 		}
 		for name, call := range calls {
@@ -116,20 +116,20 @@ func writeKeyLimits(r *run) {
 		}
 		s.delete(changed)
 		held := s.create(key, "z")
-		r.nothing("drop of the "+name+" key", s.Drop(r.ctx, held))
+		r.nothing("drop of the "+name+" key", s.Discard(r.ctx, held))
 	}
 	for name, dir := range map[string]string{
 		"longest": r.key("e/" + strings.Repeat("q", backend.MaxDir-len(r.key("e/")))),
 		"deepest": r.key(strings.Repeat("q/", backend.MaxSegments-root-2) + "q"),
 	} {
-		s.commit(backend.Put(backend.Parent(dir), nil, 0), backend.Put(dir, nil, 0)) // as an election is founded
+		s.commit(backend.CompareAndSet(backend.Parent(dir), nil, 0), backend.CompareAndSet(dir, nil, 0)) // as an election is founded
 		a := s.enqueue(dir, "a")
 		b := other.enqueue(dir, "b")
 		if before := other.predecessor(b); !before.Same(a) {
 			r.failf("in the %s directory the predecessor of %s is %+v, want %+v", name, b.Key, before, a)
 		}
 		waiting := other.await(b, a)
-		r.nothing("drop in the "+name+" directory", s.Drop(r.ctx, a))
+		r.nothing("drop in the "+name+" directory", s.Discard(r.ctx, a))
 		if now := waiting.value(); now[1].Exists() {
 			r.failf("in the %s directory await of a dropped entry returned %+v", name, now)
 		}

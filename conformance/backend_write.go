@@ -11,8 +11,8 @@ import (
 func writeRules() []rule {
 	return []rule{
 		{
-			name: "write/create",
-			text: "Create makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
+			name: "write/create-ephemeral",
+			text: "CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
 			run:  writeCreate,
 		}, {
 			name: "write/enqueue",
@@ -24,19 +24,19 @@ func writeRules() []rule {
 			run:  writeRevisions,
 		}, {
 			name: "write/no-parent",
-			text: "Create and Enqueue where the parent does not exist are ErrNoParent, and nothing is written.",
+			text: "CreateEphemeral and Enqueue where the parent does not exist are ErrNoParent, and nothing is written.",
 			run:  writeNoParent,
 		}, {
-			name: "write/put",
-			text: "Put writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
+			name: "write/compare-and-set",
+			text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
 			run:  writePut,
 		}, {
-			name: "write/put-race",
-			text: "Of several sessions that Put over the same version, one succeeds and the others get ErrConflict.",
+			name: "write/compare-and-set-race",
+			text: "Of several sessions that CompareAndSet over the same version, one succeeds and the others get ErrConflict.",
 			run:  writePutRace,
 		}, {
-			name: "write/set",
-			text: "Set writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
+			name: "write/update",
+			text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
 			run:  writeSet,
 		}, {
 			name: "write/delete",
@@ -65,7 +65,7 @@ func writeCreate(r *run) {
 		}
 	}
 	for _, writer := range []sess{s, other} {
-		_, err := writer.Commit(r.ctx, nil, backend.Create(key, []byte("two")))
+		_, err := writer.Commit(r.ctx, nil, backend.CreateEphemeral(key, []byte("two")))
 		r.refused("create of a key that is taken", err, backend.ErrExists)
 	}
 	if got := s.get(key); !got.Same(e) || string(got.Value) != "one" {
@@ -78,7 +78,7 @@ func writeCreate(r *run) {
 	for range 8 {
 		for _, writer := range []sess{s, other} {
 			tasks = append(tasks, start(r, "create", func(ctx context.Context) ([]backend.Entry, error) {
-				return writer.Commit(ctx, nil, backend.Create(key, nil))
+				return writer.Commit(ctx, nil, backend.CreateEphemeral(key, nil))
 			}))
 		}
 	}
@@ -179,7 +179,7 @@ func writeRevisions(r *run) {
 func writeNoParent(r *run) {
 	s := r.session()
 	for _, op := range []backend.Op{
-		backend.Create(r.key("no/seat"), nil),
+		backend.CreateEphemeral(r.key("no/seat"), nil),
 		backend.Enqueue(r.key("no"), nil),
 		backend.Enqueue(r.key("no/where"), nil),
 	} {
@@ -201,7 +201,7 @@ func writePut(r *run) {
 	s.enqueue(r.key("a/b"), "the ancestors are directories like others")
 	refuse := func(what string, version uint64) {
 		r.t.Helper()
-		_, err := s.Commit(r.ctx, nil, backend.Put(key, []byte("no"), version))
+		_, err := s.Commit(r.ctx, nil, backend.CompareAndSet(key, []byte("no"), version))
 		r.refused(what, err, backend.ErrConflict)
 	}
 	refuse("put over an entry, expecting none", 0)
@@ -213,7 +213,7 @@ func writePut(r *run) {
 	if got := s.get(key); !got.Same(f) || string(got.Value) != "two" {
 		r.failf("refused puts changed %+v to %+v", f, got)
 	}
-	_, err := s.Commit(r.ctx, nil, backend.Put(r.key("none"), nil, 1))
+	_, err := s.Commit(r.ctx, nil, backend.CompareAndSet(r.key("none"), nil, 1))
 	r.refused("put over an entry that does not exist", err, backend.ErrConflict)
 	_, err = s.Get(r.ctx, r.key("none"))
 	r.refused("get after the refused put", err, backend.ErrNoEntry)
@@ -233,7 +233,7 @@ func writePutRace(r *run) {
 		for i := range 6 {
 			by := []sess{s, other}[i%2]
 			tasks = append(tasks, start(r, "put", func(ctx context.Context) ([]backend.Entry, error) {
-				return by.Commit(ctx, nil, backend.Put(was.Key, fmt.Appendf(nil, "%d by %d", round, i), was.Version))
+				return by.Commit(ctx, nil, backend.CompareAndSet(was.Key, fmt.Appendf(nil, "%d by %d", round, i), was.Version))
 			}))
 		}
 		won := 0
@@ -274,7 +274,7 @@ func writeSet(r *run) {
 			}
 		}
 		s.delete(e)
-		_, err := s.Commit(r.ctx, nil, backend.Set(e, nil))
+		_, err := s.Commit(r.ctx, nil, backend.Update(e, nil))
 		r.refused("set on an entry that is gone", err, backend.ErrNoEntry)
 		_, err = s.Get(r.ctx, e.Key)
 		r.refused("get after the refused set", err, backend.ErrNoEntry)
@@ -309,10 +309,10 @@ func writeAtomic(r *run) {
 	seat := s.create(dir+"/seat", "x")
 	record := s.put(r.key("record"), "x", 0)
 	out := s.commit(
-		backend.Put(record.Key, []byte("y"), record.Version),
-		backend.Put(r.key("other/dir"), nil, 0),
+		backend.CompareAndSet(record.Key, []byte("y"), record.Version),
+		backend.CompareAndSet(r.key("other/dir"), nil, 0),
 		backend.Enqueue(dir, []byte("z")),
-		backend.Set(seat, []byte("w")),
+		backend.Update(seat, []byte("w")),
 	)
 	for i, want := range []string{record.Key, r.key("other/dir"), out[2].Key, seat.Key} {
 		if out[i].Key != want || !out[i].Exists() {
@@ -327,17 +327,17 @@ func writeAtomic(r *run) {
 		op  backend.Op
 		err error
 	}{
-		{backend.Create(seat.Key, nil), backend.ErrExists},
-		{backend.Create(r.key("no/seat"), nil), backend.ErrNoParent},
+		{backend.CreateEphemeral(seat.Key, nil), backend.ErrExists},
+		{backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
 		{backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
-		{backend.Put(seat.Key+"x", nil, 7), backend.ErrConflict},
-		{backend.Set(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}, nil), backend.ErrNoEntry},
+		{backend.CompareAndSet(seat.Key+"x", nil, 7), backend.ErrConflict},
+		{backend.Update(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}, nil), backend.ErrNoEntry},
 		{backend.Delete(backend.Entry{Key: seat.Key, Rev: seat.Rev - 1}), backend.ErrNoEntry},
 	} {
 		fine := []backend.Op{
-			backend.Put(record.Key, []byte("no"), out[0].Version),
-			backend.Put(r.key("never"), nil, 0),
-			backend.Create(dir+"/never", nil),
+			backend.CompareAndSet(record.Key, []byte("no"), out[0].Version),
+			backend.CompareAndSet(r.key("never"), nil, 0),
+			backend.CreateEphemeral(dir+"/never", nil),
 			backend.Enqueue(dir, []byte("no")),
 			backend.Delete(out[1]),
 		}

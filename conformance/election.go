@@ -23,7 +23,7 @@ type ElectionConfig struct {
 	Service func(t testing.TB) *Service
 
 	// Strategy is the Config.Strategy of all candidates. For one that is
-	// elector.Foreign the rules about the election's record and directory are not
+	// elector.CustomLayout the rules about the election's record and directory are not
 	// applicable, and Entries has to be given.
 	Strategy elector.Strategy
 
@@ -266,7 +266,7 @@ func electorLacks(cfg ElectionConfig, r electionRule) string {
 }
 
 func isForeign(s elector.Strategy) bool {
-	_, ok := s.(elector.Foreign)
+	_, ok := s.(elector.CustomLayout)
 	return ok
 }
 

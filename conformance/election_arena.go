@@ -55,7 +55,7 @@ func newArena(t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) 
 
 func newArenaAt(path string, t testing.TB, svc *Service, cfg *ElectionConfig, r *electionRule) *arena {
 	a := &arena{t: t, rule: r, svc: svc, cfg: cfg, path: path, gone: make(chan struct{})}
-	a.hist = newChronicle(path, history.Options{Fair: cfg.Ordered, Contexts: svc.Virtual, Foreign: true, Patience: time.Second})
+	a.hist = newChronicle(path, history.Options{Ordered: cfg.Ordered, Contexts: svc.Virtual, OthersWrite: true, Patience: time.Second})
 	a.operator = &operator{a: a}
 	t.Cleanup(func() { close(a.gone) })
 	return a

@@ -121,7 +121,7 @@ func cancelNoSession(a *arena) {
 
 // loseEnrolment arms the loss of the reply to what enters a candidate.
 func loseEnrolment(fault func(backend.OpKind)) {
-	fault(backend.OpCreate)
+	fault(backend.OpCreateEphemeral)
 	fault(backend.OpEnqueue)
 }
 

@@ -89,7 +89,7 @@ func epochDense(a *arena) {
 		for range 3 {
 			_, b := a.queue()
 			rest = append(rest, b)
-			fault.arm(b.c.client)(backend.OpCreate)
+			fault.arm(b.c.client)(backend.OpCreateEphemeral)
 		}
 		for len(rest) > 0 {
 			a.resign(t)
@@ -101,7 +101,7 @@ func epochDense(a *arena) {
 }
 
 func epochStalled(a *arena) {
-	for _, kind := range []backend.OpKind{backend.OpPut, backend.OpCreate} {
+	for _, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral} {
 		a.in(fmt.Sprintf("at what is a %v", kind), func(a *arena) {
 			e := &epochs{a: a}
 			c, t := a.lead()

@@ -237,7 +237,7 @@ func (x *epochTrial) any() *broker { return x.brokers[x.rnd.IntN(len(x.brokers))
 
 // nextClaim picks a claim before the next term is announced.
 func (x *epochTrial) nextClaim() memory.Match {
-	round, claim := x.round.Load(), memory.Kind(backend.OpCreate)
+	round, claim := x.round.Load(), memory.Kind(backend.OpCreateEphemeral)
 	return func(ops []backend.Op) bool { return x.round.Load() == round && claim(ops) }
 }
 
@@ -251,9 +251,9 @@ func (x *epochTrial) disturb(now announced) (hides bool) {
 		b := x.any()
 		switch x.rnd.IntN(8) {
 		case 0:
-			b.LoseReply(memory.Kind(backend.OpCreate))
+			b.LoseReply(memory.Kind(backend.OpCreateEphemeral))
 		case 1:
-			b.LoseRequest(memory.Kind(backend.OpCreate))
+			b.LoseRequest(memory.Kind(backend.OpCreateEphemeral))
 		case 2:
 			b.CutReply(x.nextClaim())
 			hides = true

@@ -41,7 +41,7 @@ var fenceRules = []electionRule{
 	},
 	{
 		name: "fence/guard",
-		text: "The conditions of Guard hold in anybody's commit for as long as the term does, and fail with ErrGuard afterwards.",
+		text: "The conditions of Guard hold in anybody's commit for as long as the term does, and fail with ErrCondition afterwards.",
 		need: []string{"Delete", "Expire", string(AbilityCommit)},
 		run:  fenceGuard,
 	},
@@ -250,7 +250,7 @@ func (a *arena) ephemeral(name string) backend.Entry {
 	a.t.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
-	made, err := a.operator.look().Commit(ctx, nil, backend.Create(a.own(name), nil))
+	made, err := a.operator.look().Commit(ctx, nil, backend.CreateEphemeral(a.own(name), nil))
 	a.must("create "+a.own(name), err)
 	return made[0]
 }

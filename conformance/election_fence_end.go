@@ -44,7 +44,7 @@ func fenceGuard(a *arena) {
 			write := func(when string, want error) {
 				a.t.Helper()
 				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
-					made, err := s.Commit(ctx, conditions, backend.Put(at.Key, []byte(when), at.Version))
+					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
 					if want != nil {
 						a.refused("a commit under the conditions of a term "+when, err, want)
 						_, err = s.Commit(ctx, conditions)
@@ -65,9 +65,9 @@ func fenceGuard(a *arena) {
 			a.holds(t)
 			way.end(a, c, t)
 			a.ends(t, way.cause)
-			write("that has ended", backend.ErrGuard)
+			write("that has ended", backend.ErrCondition)
 			_, next := a.lead()
-			write("that another has followed", backend.ErrGuard)
+			write("that another has followed", backend.ErrCondition)
 			at = a.untouched(at)[0]
 			conditions = next.Guard().Conditions
 			write("that goes on", nil)
@@ -300,7 +300,7 @@ func fenceStalled(a *arena) {
 			s := a.stock(t, "shelf")
 			_, b := a.queue()
 			c.atEnd(c.tap.freeze())
-			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpPut), elector.Create(s[0].Key, newValue))
+			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
 			way.end(a, c, t)
 			b.wins()
 			g.release()
@@ -315,7 +315,7 @@ func fenceStalled(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
 		for _, at := range []int{0, 2} { // which exists, and which does not
-			put, g := a.stall(c, t, backend.OpPut, elector.Put(s[at].Key, newValue))
+			put, g := a.stall(c, t, backend.OpCompareAndSet, elector.Put(s[at].Key, newValue))
 			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
 			g.release()
 			made, err := put.result()

@@ -25,7 +25,7 @@ func fenceLate(a *arena) {
 		a.refused(what, arrives(a, what+" returns", returned), elector.ErrIndeterminate, context.Canceled)
 		a.holds(t)
 	}
-	giveUp("Proclaim", backend.OpSet, func(ctx context.Context) error { return t.Proclaim(ctx, []byte("late")) })
+	giveUp("Proclaim", backend.OpUpdate, func(ctx context.Context) error { return t.Proclaim(ctx, []byte("late")) })
 	a.speak(t)
 	want := a.present(seatOf(a, t))
 	giveUp("Delete", backend.OpDelete, func(ctx context.Context) error {

@@ -61,7 +61,7 @@ func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 	a.hist.note("operator deletes %s", seat.Key)
 	defer a.hist.During(history.Force, "operator deletes "+seat.Key)()
 	a.operate("delete "+seat.Key, func(ctx context.Context, s *backend.Session) error {
-		made, err := s.Commit(ctx, nil, backend.Delete(seat), backend.Put(a.own("mark"), nil, 0))
+		made, err := s.Commit(ctx, nil, backend.Delete(seat), backend.CompareAndSet(a.own("mark"), nil, 0))
 		if err == nil {
 			mark = made[1]
 		}

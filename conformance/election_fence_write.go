@@ -64,13 +64,13 @@ func remove(at int) change {
 
 // writes are one of each op, and several in one commit.
 var writes = []write{
-	{"a create", backend.OpPut, []change{create(2)}},
-	{"a put over an entry", backend.OpPut, []change{put(0)}},
-	{"a put of a new entry", backend.OpPut, []change{put(3)}},
-	{"a compare-and-set", backend.OpPut, []change{set(0)}},
+	{"a create", backend.OpCompareAndSet, []change{create(2)}},
+	{"a put over an entry", backend.OpCompareAndSet, []change{put(0)}},
+	{"a put of a new entry", backend.OpCompareAndSet, []change{put(3)}},
+	{"a compare-and-set", backend.OpCompareAndSet, []change{set(0)}},
 	{"a delete", backend.OpDelete, []change{remove(1)}},
 	{"two deletes", backend.OpDelete, []change{remove(1), remove(0)}},
-	{"one of each", backend.OpPut, []change{create(2), set(0), put(3), remove(1)}},
+	{"one of each", backend.OpCompareAndSet, []change{create(2), set(0), put(3), remove(1)}},
 }
 
 func (w write) ops(s shelf) []elector.Op {
@@ -164,7 +164,7 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
 		ops := make([]backend.Op, len(want))
 		for i, e := range want {
-			ops[i] = backend.Put(e.Key, e.Value, e.Version)
+			ops[i] = backend.CompareAndSet(e.Key, e.Value, e.Version)
 		}
 		made, err := s.Commit(ctx, nil, ops...)
 		if errors.Is(err, backend.ErrConflict) {

@@ -10,7 +10,7 @@ import (
 // What a broken rule leaves behind can be loaded again.
 func TestChronicleIsSaved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
-	h := newChronicle("/e", history.Options{Fair: true})
+	h := newChronicle("/e", history.Options{Ordered: true})
 	h.note("the %s", "beginning")
 	h.During(history.Force, "somebody deletes")()
 	path, ok := strings.CutPrefix(h.save(t), "history saved: ")
@@ -24,7 +24,7 @@ func TestChronicleIsSaved(t *testing.T) {
 	if n := len(loaded.Events); n != 2 || !strings.Contains(loaded.Events[0].Text, "the beginning") || loaded.Events[1].Election != "/e" {
 		t.Errorf("loaded %v", loaded.Events)
 	}
-	if !loaded.Promised.Fair {
+	if !loaded.Promised.Ordered {
 		t.Errorf("what was promised is lost: %+v", loaded.Promised)
 	}
 	if got := h.tail(); !strings.Contains(got, "the beginning") {

@@ -26,7 +26,7 @@ func (a *arena) stranger() (e backend.Entry) {
 
 func (a *arena) goes(stranger backend.Entry) {
 	a.t.Helper()
-	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Drop(ctx, stranger) })
+	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Discard(ctx, stranger) })
 }
 
 // seesIt waits until the candidate, which may be a little behind, sees an entry.
@@ -58,8 +58,8 @@ func (a *arena) catchesUp(c *candidate) {
 		if session == nil {
 			return true // it goes past the tap
 		}
-		_, err := session.Commit(ctx, []backend.Guard{backend.Held(backend.Unknown(a.path))})
-		return errors.Is(err, backend.ErrGuard)
+		_, err := session.Commit(ctx, []backend.Condition{backend.IfExists(backend.Unknown(a.path))})
+		return errors.Is(err, backend.ErrCondition)
 	})
 }
 

@@ -87,7 +87,7 @@ func readNow[T any](a *arena, what string, get func(ctx context.Context, s *back
 		// No other session writes there, not even one before that was lost.
 		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))
 		if err == nil {
-			_, err = s.Commit(ctx, nil, backend.Put(here.Key, nil, here.Version))
+			_, err = s.Commit(ctx, nil, backend.CompareAndSet(here.Key, nil, here.Version))
 		}
 		if err == nil {
 			out, err = get(ctx, s)

@@ -15,7 +15,7 @@ import (
 func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
 	removes := func(op backend.Op) bool { return op.Kind == backend.OpDelete }
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
-		if refuses.Load() && (c.Kind == backend.CallDrop || slices.ContainsFunc(c.Ops, removes)) {
+		if refuses.Load() && (c.Kind == backend.CallDiscard || slices.ContainsFunc(c.Ops, removes)) {
 			return fmt.Errorf("no right to remove %s: %w", c.Key, backend.ErrDenied)
 		}
 		return next(ctx)

@@ -32,7 +32,7 @@ var replyRules = []electionRule{
 func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 	a.in("of the founding", func(a *arena) {
 		c := a.stand()
-		fault(c.client)(backend.OpPut)
+		fault(c.client)(backend.OpCompareAndSet)
 		t := c.campaign().wins()
 		a.only(c, t)
 		_, b := a.queue()
@@ -41,8 +41,8 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 	})
 	a.in("of the founding, by two at once", func(a *arena) {
 		c, d := a.stand(), a.stand()
-		fault(c.client)(backend.OpPut)
-		fault(d.client)(backend.OpPut)
+		fault(c.client)(backend.OpCompareAndSet)
+		fault(d.client)(backend.OpCompareAndSet)
 		bids := []*bid{c.campaign(), d.campaign()}
 		var first *bid
 		a.until("one is elected", func() bool {
@@ -73,7 +73,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 		a.in("of the enrolment behind others", func(a *arena) {
 			_, t := a.lead()
 			c := a.stand()
-			fault(c.client)(backend.OpCreate)
+			fault(c.client)(backend.OpCreateEphemeral)
 			fault(c.client)(backend.OpEnqueue)
 			b := c.campaign()
 			a.until("it has entered", func() bool { return len(a.visible()) >= 2 })
@@ -90,7 +90,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 	}
 	a.in("of what announces the leader", func(a *arena) {
 		c := a.stand()
-		fault(c.client)(backend.OpSet)
+		fault(c.client)(backend.OpUpdate)
 		t := c.campaign().wins()
 		d, b := a.queue()
 		a.settle()
@@ -104,7 +104,7 @@ func replyOrRequest(a *arena, fault func(*Client) func(backend.OpKind)) {
 		viewer := a.view()
 		for i := range 3 {
 			ctx, cancel := a.within()
-			fault(c.client)(backend.OpSet)
+			fault(c.client)(backend.OpUpdate)
 			value := fmt.Sprintf("value %d", i)
 			a.must("Proclaim", t.Proclaim(ctx, []byte(value)))
 			cancel()

@@ -165,7 +165,7 @@ func (s sess) commit(ops ...backend.Op) []backend.Entry {
 
 func (s sess) create(key, value string) backend.Entry {
 	s.r.t.Helper()
-	return s.commit(backend.Create(key, []byte(value)))[0]
+	return s.commit(backend.CreateEphemeral(key, []byte(value)))[0]
 }
 
 func (s sess) enqueue(dir, value string) backend.Entry {
@@ -175,12 +175,12 @@ func (s sess) enqueue(dir, value string) backend.Entry {
 
 func (s sess) put(key, value string, version uint64) backend.Entry {
 	s.r.t.Helper()
-	return s.commit(backend.Put(key, []byte(value), version))[0]
+	return s.commit(backend.CompareAndSet(key, []byte(value), version))[0]
 }
 
 func (s sess) set(e backend.Entry, value string) backend.Entry {
 	s.r.t.Helper()
-	return s.commit(backend.Set(e, []byte(value)))[0]
+	return s.commit(backend.Update(e, []byte(value)))[0]
 }
 
 func (s sess) delete(e backend.Entry) {

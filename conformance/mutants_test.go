@@ -214,10 +214,10 @@ func (s wrongSession) Deadline() time.Time {
 	return d
 }
 
-func (s wrongSession) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (s wrongSession) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	made, err := s.Session.Commit(ctx, guards, ops...)
 	// Only where the rule sees it at once, and does not wait for it to pass.
-	if errors.Is(err, backend.ErrSessionLost) && ops[0].Kind == backend.OpSet {
+	if errors.Is(err, backend.ErrSessionLost) && ops[0].Kind == backend.OpUpdate {
 		return s.after.Commit(ctx, nil, ops...)
 	}
 	return made, err

@@ -76,7 +76,7 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 				})
 			}
 			all.Wait()
-			for _, v := range rec.History().Check(history.Options{Fair: true}) {
+			for _, v := range rec.History().Check(history.Options{Ordered: true}) {
 				t.Error(v)
 			}
 			n := 0

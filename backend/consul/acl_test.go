@@ -50,17 +50,17 @@ func TestACL(t *testing.T) {
 	t.Run("enough", func(t *testing.T) {
 		f := with(t, token(t, server, "enough", enough))
 		f.s, f.dir = f.open(), "/a/d"
-		f.commit(f.s, backend.Put(f.dir, nil, 0))
+		f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 		e := f.enqueue(f.s)
-		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-		for _, kind := range []backend.OpKind{backend.OpCreate, backend.OpEnqueue, backend.OpPut, backend.OpSet, backend.OpDelete} {
+		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		for _, kind := range []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete} {
 			for _, lose := range []func(func(*http.Request, []byte) bool){f.LoseReply, f.LoseRequest} {
 				op := map[backend.OpKind]backend.Op{
-					backend.OpCreate:  backend.Create(newChild(f.dir), []byte("x")),
-					backend.OpEnqueue: backend.Enqueue(f.dir, []byte("x")),
-					backend.OpPut:     backend.Put(newChild(f.dir), []byte("x"), 0),
-					backend.OpSet:     backend.Set(e, []byte("x")),
-					backend.OpDelete:  backend.Delete(f.enqueue(f.s)),
+					backend.OpCreateEphemeral: backend.CreateEphemeral(newChild(f.dir), []byte("x")),
+					backend.OpEnqueue:         backend.Enqueue(f.dir, []byte("x")),
+					backend.OpCompareAndSet:   backend.CompareAndSet(newChild(f.dir), []byte("x"), 0),
+					backend.OpUpdate:          backend.Update(e, []byte("x")),
+					backend.OpDelete:          backend.Delete(f.enqueue(f.s)),
 				}[kind]
 				lose(consultest.MatchKind(kind))
 				made := f.commit(f.s, op)
@@ -73,15 +73,15 @@ func TestACL(t *testing.T) {
 			}
 		}
 		waiting := f.await(seat)
-		require.NoError(t, f.s.Drop(f.ctx, seat))
+		require.NoError(t, f.s.Discard(f.ctx, seat))
 		_, err := receive(f, waiting)
 		require.NoError(t, err)
 
-		_, err = f.s.Commit(f.ctx, nil, backend.Put("/b/d", nil, 0))
+		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet("/b/d", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.s.Commit(f.ctx, nil, backend.Create("/b", nil))
+		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/b", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
-		_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Put("/a/ok", nil, 0), backend.Put("/ab", nil, 0))
+		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet("/a/ok", nil, 0), backend.CompareAndSet("/ab", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		_, err = f.s.Get(f.ctx, "/a/ok")
 		require.ErrorIs(t, err, backend.ErrNoEntry)
@@ -91,7 +91,7 @@ func TestACL(t *testing.T) {
 	t.Run("no keys of sessions", func(t *testing.T) {
 		f := with(t, token(t, server, "own", own))
 		f.s = f.open()
-		_, err := f.s.Commit(f.ctx, nil, backend.Put("/a/x", nil, 0))
+		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/a/x", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorContains(t, err, `".elector/"`)
 	})
@@ -118,7 +118,7 @@ func TestACL(t *testing.T) {
 		got, err := f.s.Get(f.ctx, "/a/r")
 		require.NoError(t, err)
 		assert.Equal(t, "x", string(got.Value))
-		_, err = f.s.Commit(f.ctx, nil, backend.Create("/a/seat", nil))
+		_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral("/a/seat", nil))
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
 	// Without the right to read, Consul hides what there is.

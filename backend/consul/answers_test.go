@@ -94,7 +94,7 @@ func TestSilence(t *testing.T) {
 		}
 		return send()
 	})
-	_, err := f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, f.ctx.Err())
 	assert.NotEqual(t, backend.Lost, f.s.State())
@@ -224,7 +224,7 @@ func TestWaitingAgainAmongTooMany(t *testing.T) {
 	f := setUp(t)
 	e := f.enqueue(f.s)
 	waiting := f.await(e)
-	e = f.commit(f.s, backend.Set(e, []byte("leads")))[0]
+	e = f.commit(f.s, backend.Update(e, []byte("leads")))[0]
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	require.True(t, now[0].Same(e))
@@ -248,7 +248,7 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	seat := backend.Create(f.dir+"/seat", nil)
+	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	e := f.commit(o.s, seat)[0]
 	for range 3 {
 		waiting := f.await(e)
@@ -352,7 +352,7 @@ func TestPausedServer(t *testing.T) {
 	require.NoError(t, server.Pause())
 	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
 	listing := later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
-	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Set(e, nil)) })
+	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, nil)) })
 	short, cancel := context.WithTimeout(f.ctx, 200*time.Millisecond)
 	_, err = f.s.Get(short, e.Key)
 	cancel()

@@ -10,8 +10,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Checks returns the guards as operations for a transaction of the user's own: what is
-// written with them is written only if the guards hold at that instant.
+// Checks returns the conditions as operations for a transaction of the user's own: what is
+// written with them is written only if the conditions hold at that instant.
 //
 //	checks, err := consul.Checks(ctx, g.Session, g.Conditions...)
 //	…
@@ -24,11 +24,11 @@ import (
 // index of their last write, which is read on each call: ask right before the
 // transaction, for each one anew.
 //
-// ErrGuard says that a guard does not hold now. That a check fails in the transaction
-// says that a guard does not hold, or that the entry was written to meanwhile: ask again,
+// ErrCondition says that a condition does not hold now. That a check fails in the transaction
+// says that a condition does not hold, or that the entry was written to meanwhile: ask again,
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
-func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) (api.TxnOps, error) {
+func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) (api.TxnOps, error) {
 	own := ours(s)
 	if own == nil {
 		return nil, errors.New("consul: checks: the session is not of this package")
@@ -40,8 +40,8 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) (a
 	return p.all(), nil
 }
 
-func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan, error) {
-	if err := backend.CheckGuards(guards); err != nil {
+func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*plan, error) {
+	if err := backend.CheckConditions(guards); err != nil {
 		return nil, err
 	}
 	if err := s.Over(ctx); err != nil {

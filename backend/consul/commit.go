@@ -17,10 +17,10 @@ import (
 // one that, as the slot says, was not done.
 type commit struct {
 	s       *session
-	guards  []backend.Guard
+	guards  []backend.Condition
 	ops     []backend.Op
 	nonce   uint64 // of the attempt, and in the names of what it enqueues
-	deep    bool   // ancestors of Puts may be missing
+	deep    bool   // ancestors of CompareAndSets may be missing
 	bout    bout   // of its attempts
 	refused *sent  // for want of rights, and to be sent again
 }
@@ -33,7 +33,7 @@ type sent struct {
 }
 
 // Commit implements backend.Driver.
-func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	}
 	c := &commit{s: s, guards: guards, ops: ops}
 	made, err := c.run(ctx)
-	if (errors.Is(err, backend.ErrGuard) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
+	if (errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
 		err = fmt.Errorf("%w (%v)", s.LostError(), err)
 	}
 	return made, err
@@ -50,7 +50,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 
 // aboutOwn tells whether an entry of this session is what the commit is about.
 func (c *commit) aboutOwn() bool {
-	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.ID() }) ||
+	return slices.ContainsFunc(c.guards, func(g backend.Condition) bool { return g.Entry.Session == c.s.ID() }) ||
 		slices.ContainsFunc(c.ops, func(op backend.Op) bool { return owner(op.Key) == c.s.ID() })
 }
 
@@ -163,7 +163,7 @@ func (c *commit) keep(p *plan, t *slot, refusal error) error {
 	return refusal
 }
 
-// ask asks whether the guards hold.
+// ask asks whether the conditions hold.
 func (c *commit) ask(ctx context.Context, p *plan) error {
 	for pause := newPause(); ; {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
@@ -264,7 +264,7 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 			e = backend.Entry{Key: op.Key}
 		case op.Kind == backend.OpEnqueue:
 			e.Key, e.Session = c.name(i), c.s.ID()
-		case op.Kind == backend.OpCreate:
+		case op.Kind == backend.OpCreateEphemeral:
 			e.Session = c.s.ID()
 		case p.was[i].Exists():
 			e.Rev, e.Session = p.was[i].Rev, p.was[i].Session
@@ -282,11 +282,11 @@ func (c *commit) name(op int) string {
 	return c.ops[op].Key + "/" + nameOf(c.s.ID(), c.nonce, op)
 }
 
-// ephemeral are those of a commit's entries that Create or Enqueue has made.
+// ephemeral are those of a commit's entries that CreateEphemeral or Enqueue has made.
 func (c *commit) ephemeral(made []backend.Entry) []backend.Entry {
 	var all []backend.Entry
 	for i, e := range made {
-		if k := c.ops[i].Kind; k == backend.OpCreate || k == backend.OpEnqueue {
+		if k := c.ops[i].Kind; k == backend.OpCreateEphemeral || k == backend.OpEnqueue {
 			all = append(all, e)
 		}
 	}
@@ -301,9 +301,9 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// Drop implements backend.Driver.
-func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	return s.Life.Drop(ctx, e, s.drop)
+// Discard implements backend.Driver.
+func (s *session) Discard(ctx context.Context, e backend.Entry) error {
+	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone. It needs no

@@ -109,7 +109,7 @@ func (c *commit) op(ctx context.Context, p *plan, i int) error {
 	main := ref{role: roleMain, op: i, key: op.Key}
 	write := api.KVTxnOp{Key: path(op.Key), Value: op.Value, Flags: c.nonce}
 	switch op.Kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		p.parent(op.Key, i)
 		p.add(api.KVTxnOp{Verb: api.KVCheckNotExists, Key: write.Key}, main)
 		write.Verb, write.Session = api.KVLock, c.s.ID()
@@ -121,9 +121,9 @@ func (c *commit) op(ctx context.Context, p *plan, i int) error {
 		write.Verb, write.Key, write.Session = api.KVLock, path(key), c.s.ID()
 		p.add(write, main)
 		p.touched[key] = made
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return c.put(ctx, p, i, write)
-	case backend.OpSet, backend.OpDelete:
+	case backend.OpUpdate, backend.OpDelete:
 		return c.change(ctx, p, i, write)
 	}
 	return nil
@@ -158,7 +158,7 @@ func (c *commit) put(ctx context.Context, p *plan, i int, write api.KVTxnOp) err
 	return nil
 }
 
-// change adds a Set or a Delete.
+// change adds an Update or a Delete.
 func (c *commit) change(ctx context.Context, p *plan, i int, write api.KVTxnOp) error {
 	op := c.ops[i]
 	e := backend.Entry{Key: op.Key, Rev: op.Rev}
@@ -171,7 +171,7 @@ func (c *commit) change(ctx context.Context, p *plan, i int, write api.KVTxnOp) 
 	}
 	p.was[i] = found
 	main := ref{role: roleMain, op: i, key: op.Key}
-	if op.Kind == backend.OpSet {
+	if op.Kind == backend.OpUpdate {
 		write.Verb = api.KVSet
 		p.add(write, main)
 		p.touched[op.Key] = wrote
@@ -199,12 +199,12 @@ func (p *plan) parent(key string, op int) {
 	p.add(api.KVTxnOp{Verb: api.KVCheckSession, Key: path(dir)}, ref{role: roleParent, op: op, key: dir})
 }
 
-// lookAbove reads which ancestors of Puts are missing.
+// lookAbove reads which ancestors of CompareAndSets are missing.
 func (c *commit) lookAbove(ctx context.Context, p *plan) error {
 	p.absent = make(map[string]bool)
 	var keys []string
 	for _, op := range c.ops {
-		if op.Kind != backend.OpPut || op.Version != 0 {
+		if op.Kind != backend.OpCompareAndSet || op.Version != 0 {
 			continue
 		}
 		for dir := backend.Parent(op.Key); dir != "/" && !p.absent[dir]; dir = backend.Parent(dir) {
@@ -219,7 +219,7 @@ func (c *commit) lookAbove(ctx context.Context, p *plan) error {
 	return err
 }
 
-// ancestors adds what is missing above a Put, in the same transaction: were it made
+// ancestors adds what is missing above a CompareAndSet, in the same transaction: were it made
 // before, a commit that is refused would leave it behind.
 func (c *commit) ancestors(p *plan, i int) {
 	var missing []string

@@ -47,11 +47,11 @@
 //     machine is suspended.
 //   - A Delete of a persistent entry looks for children right before, as Consul cannot make
 //     that a condition. A child that is made in between is left without its parent.
-//   - Held and Set of an entry that was made by Create or Put compare the index of its last
+//   - IfExists and Update of an entry that was made by CreateEphemeral or CompareAndSet compare the index of its last
 //     write, which is learned first. While others write to it faster than that, they are
 //     tried again and again.
 //   - A session of another tool that holds a key may leave a lock-delay on it, 15 s by
-//     default, in which nobody can take it: a Create blocks until it is over. Sessions of
+//     default, in which nobody can take it: a CreateEphemeral blocks until it is over. Sessions of
 //     this package have none, as it is the trust window that keeps two leaders apart.
 //   - A write that what stands in front of the agents sends twice may be told as ErrSessionLost
 //     although it was done, if the session ends between the one time and the other: as when an
@@ -89,7 +89,7 @@
 // tokens while it reads its log.
 //
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
-// one or two operations, each guard one, each parent one, and the slot two.
+// one or two operations, each condition one, each parent one, and the slot two.
 //
 // Servers from 1.21.5 on do not take every key that this library takes: [backend.ErrBadKey].
 // 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22

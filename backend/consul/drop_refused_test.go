@@ -18,7 +18,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	f := processOn(t, consultest.Options{Token: token(t, server, "ann", enough)}, server)
 	f.s, f.dir = f.open(), "/a/d"
-	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	e, kept := f.enqueue(f.s), f.enqueue(f.s)
 	operator, err := consultest.Operator(server)
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	}
 	may(enough + `key_prefix "a/d/" { policy = "read" }`)
 	for range 2 {
-		err := f.s.Drop(f.ctx, e)
+		err := f.s.Discard(f.ctx, e)
 		require.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "not confirmed yet")
 	}
@@ -45,5 +45,5 @@ func TestRefusedDropGoesOn(t *testing.T) {
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})
 	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -158,7 +158,7 @@ func TestCrashedLeader(t *testing.T) {
 	}
 }
 
-// The guard of a term in the user's own transaction, with the user's own client.
+// The condition of a term in the user's own transaction, with the user's own client.
 func TestChecksOfATerm(t *testing.T) {
 	for _, strategy := range strategies {
 		t.Run(strategy.Name(), func(t *testing.T) {
@@ -200,7 +200,7 @@ func TestChecksOfATerm(t *testing.T) {
 			assert.False(t, ok, "a write of the term before, with checks of then")
 			ok, err = write(term)
 			assert.False(t, ok, "a write of the term before, with checks of now")
-			require.ErrorIs(t, err, backend.ErrGuard)
+			require.ErrorIs(t, err, backend.ErrCondition)
 			ok, err = write(second)
 			require.NoError(t, err)
 			assert.True(t, ok)
@@ -219,26 +219,26 @@ func TestChecksErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
 	for _, foreign := range []*backend.Session{double, nil} {
-		_, err = consul.Checks(f.ctx, foreign, backend.Held(e))
+		_, err = consul.Checks(f.ctx, foreign, backend.IfExists(e))
 		require.ErrorContains(t, err, "not of this package")
 	}
-	_, err = consul.Checks(f.ctx, f.s, backend.Held(backend.Entry{Key: "relative", Rev: 1}))
+	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: "relative", Rev: 1}))
 	require.ErrorIs(t, err, backend.ErrBadKey)
-	_, err = consul.Checks(f.ctx, f.s, backend.Held(backend.Entry{Key: f.dir}))
-	require.ErrorIs(t, err, backend.ErrGuard)
+	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: f.dir}))
+	require.ErrorIs(t, err, backend.ErrCondition)
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = consul.Checks(ended, f.s, backend.Held(e))
+	_, err = consul.Checks(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
 	none, err := consul.Checks(f.ctx, f.s)
 	require.NoError(t, err)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
-	_, err = consul.Checks(f.ctx, f.s, backend.Held(e))
+	_, err = consul.Checks(f.ctx, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }
 
-// Held holds whatever is written to the entry, Unchanged until something is; neither
+// IfExists holds whatever is written to the entry, IfUnchanged until something is; neither
 // holds for a successor under the same key.
 func TestChecks(t *testing.T) {
 	f := setUp(t)
@@ -251,38 +251,42 @@ func TestChecks(t *testing.T) {
 		return ok
 	}
 	for name, create := range map[string]func(s *backend.Session) backend.Entry{
-		"enqueued":   f.enqueue,
-		"exclusive":  func(s *backend.Session) backend.Entry { return f.commit(s, backend.Create(f.dir+"/seat", nil))[0] },
-		"persistent": func(s *backend.Session) backend.Entry { return f.commit(s, backend.Put(f.dir+"/p", nil, 0))[0] },
+		"enqueued": f.enqueue,
+		"exclusive": func(s *backend.Session) backend.Entry {
+			return f.commit(s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		},
+		"persistent": func(s *backend.Session) backend.Entry {
+			return f.commit(s, backend.CompareAndSet(f.dir+"/p", nil, 0))[0]
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := create(f.s)
-			checks := func(g ...backend.Guard) api.TxnOps {
+			checks := func(g ...backend.Condition) api.TxnOps {
 				t.Helper()
 				checks, err := consul.Checks(f.ctx, f.s, g...)
 				require.NoError(t, err)
 				return checks
 			}
 			// Whether Checks knows it, or the transaction.
-			refused := func(g backend.Guard) {
+			refused := func(g backend.Condition) {
 				t.Helper()
 				checks, err := consul.Checks(f.ctx, f.s, g)
 				if err != nil {
-					require.ErrorIs(t, err, backend.ErrGuard)
+					require.ErrorIs(t, err, backend.ErrCondition)
 					return
 				}
 				assert.False(t, write(checks))
 			}
-			held, unchanged := checks(backend.Held(e)), checks(backend.Unchanged(e))
+			held, unchanged := checks(backend.IfExists(e)), checks(backend.IfUnchanged(e))
 			require.True(t, write(held))
 			require.True(t, write(unchanged))
-			require.True(t, write(checks(backend.Held(e), backend.Unchanged(e))))
+			require.True(t, write(checks(backend.IfExists(e), backend.IfUnchanged(e))))
 			// By another session, which tells this one nothing.
-			changed := f.commit(o.s, backend.Set(e, []byte("x")))[0]
+			changed := f.commit(o.s, backend.Update(e, []byte("x")))[0]
 			assert.False(t, write(unchanged))
-			assert.True(t, write(checks(backend.Held(e))))
-			refused(backend.Unchanged(e))
-			held = checks(backend.Held(e), backend.Unchanged(changed))
+			assert.True(t, write(checks(backend.IfExists(e))))
+			refused(backend.IfUnchanged(e))
+			held = checks(backend.IfExists(e), backend.IfUnchanged(changed))
 			require.True(t, write(held))
 
 			f.commit(o.s, backend.Delete(e))
@@ -291,7 +295,7 @@ func TestChecks(t *testing.T) {
 				create(f.s)
 				assert.False(t, write(held))
 			}
-			refused(backend.Held(e))
+			refused(backend.IfExists(e))
 		})
 	}
 }

@@ -49,7 +49,7 @@ func TestAgentRestart(t *testing.T) {
 			t.Parallel()
 			server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 			f := setUpOn(t, consultest.Options{}, server)
-			e, flag := f.enqueue(f.s), f.commit(f.s, backend.Put(f.dir+"/flag", nil, 0))[0]
+			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
 			waiting := f.await(e, flag)
 			states := f.recordStates()
 			require.NoError(t, end(server))
@@ -61,7 +61,7 @@ func TestAgentRestart(t *testing.T) {
 			got, err := f.s.Get(f.ctx, e.Key)
 			require.NoError(t, err)
 			assert.True(t, got.Same(e))
-			changed := f.commit(f.another().s, backend.Set(flag, []byte("x")))[0]
+			changed := f.commit(f.another().s, backend.Update(flag, []byte("x")))[0]
 			now, err := receive(f, waiting)
 			require.NoError(t, err)
 			assert.True(t, now[0].Same(e))
@@ -95,8 +95,8 @@ func TestServerLeaderChange(t *testing.T) {
 			}
 			f := at(follower)
 			f.dir = newRoot()
-			f.commit(f.s, backend.Put(f.dir, nil, 0))
-			e, flag := f.enqueue(f.s), f.commit(f.s, backend.Put(f.dir+"/flag", nil, 0))[0]
+			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+			e, flag := f.enqueue(f.s), f.commit(f.s, backend.CompareAndSet(f.dir+"/flag", nil, 0))[0]
 			waiting, states := f.await(e, flag), f.recordStates()
 			// This one is with the leader, and goes elsewhere when it ends.
 			g := at(leader)
@@ -116,7 +116,7 @@ func TestServerLeaderChange(t *testing.T) {
 			g.renewed()
 			third := (leader + 2) % 3
 			other := at(third)
-			changed := f.commit(other.s, backend.Set(flag, []byte("x")))[0]
+			changed := f.commit(other.s, backend.Update(flag, []byte("x")))[0]
 			now, err := receive(f, waiting)
 			require.NoError(t, err)
 			assert.True(t, now[0].Same(e))
@@ -151,7 +151,7 @@ func TestSessionDestroyed(t *testing.T) {
 	})
 	for name, op := range map[string]func(dir string) backend.Op{
 		"an entry of its own": func(dir string) backend.Op { return backend.Enqueue(dir, nil) },
-		"a key":               func(dir string) backend.Op { return backend.Put(dir+"/x", nil, 0) },
+		"a key":               func(dir string) backend.Op { return backend.CompareAndSet(dir+"/x", nil, 0) },
 	} {
 		t.Run("told by a commit of "+name, func(t *testing.T) {
 			t.Parallel()
@@ -215,7 +215,7 @@ func TestForeignLocks(t *testing.T) {
 
 	// A seat that another tool holds is taken, and free when it is released.
 	lock(f.dir + "/seat")
-	_, err = f.s.Commit(f.ctx, nil, backend.Create(f.dir+"/seat", nil))
+	_, err = f.s.Commit(f.ctx, nil, backend.CreateEphemeral(f.dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrExists)
 	taken, err := f.s.Get(f.ctx, f.dir+"/seat")
 	require.NoError(t, err)
@@ -225,13 +225,13 @@ func TestForeignLocks(t *testing.T) {
 	require.NoError(t, err)
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
-	f.commit(f.s, backend.Create(f.dir+"/seat", nil))
+	f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))
 }
 
-// A key that is unlocked by hand is no longer the session's, and guards say so.
+// A key that is unlocked by hand is no longer the session's, and conditions say so.
 func TestReleasedByOperator(t *testing.T) {
 	f := setUp(t)
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", []byte("v")))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", []byte("v")))[0]
 	released, _, err := f.operator().KV().Release(&api.KVPair{Key: seat.Key[1:], Session: f.s.ID(), Value: []byte("v")}, nil)
 	require.NoError(t, err)
 	require.True(t, released)
@@ -246,13 +246,13 @@ func TestTooLarge(t *testing.T) {
 	f := setUp(t)
 	var many []backend.Op
 	for i := range 129 {
-		many = append(many, backend.Put(fmt.Sprintf("%s/%d", f.dir, i), nil, 0))
+		many = append(many, backend.CompareAndSet(fmt.Sprintf("%s/%d", f.dir, i), nil, 0))
 	}
 	sent := f.countTxns()
 	_, err := f.s.Commit(f.ctx, nil, many...)
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	require.ErrorContains(t, err, "128")
-	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", make([]byte, 512<<10), 0))
+	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", make([]byte, 512<<10), 0))
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 	assert.Zero(t, sent.Load())
 	f.commit(f.s, many[:100]...)

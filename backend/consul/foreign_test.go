@@ -181,7 +181,7 @@ func TestWriteWithoutAWord(t *testing.T) {
 				assert.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
 				return response, err
 			})
-			_, err = f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) // its first: the slot is made
+			_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) // its first: the slot is made
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
 			written, _, err := f.operator().KV().Get(key[1:], nil)
@@ -220,7 +220,7 @@ func TestNullInAnswers(t *testing.T) {
 		{http.StatusConflict, `{"Errors":[null]}`},
 	} {
 		remove := null(txns, answer.status, answer.text)
-		made := f.commit(f.s, backend.Put(newChild(f.dir), []byte("x"), 0))
+		made := f.commit(f.s, backend.CompareAndSet(newChild(f.dir), []byte("x"), 0))
 		remove()
 		got, err := f.s.Get(f.ctx, made[0].Key)
 		require.NoError(t, err, answer.text)
@@ -233,7 +233,7 @@ func TestNullInAnswers(t *testing.T) {
 		assert.Equal(t, []string{e.Key}, strangers, answer.text)
 
 		remove = null(txns, answer.status, answer.text)
-		_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)})
+		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 		remove()
 		require.NoError(t, err, answer.text)
 	}

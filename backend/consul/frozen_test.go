@@ -53,7 +53,7 @@ func TestFrozenServer(t *testing.T) {
 			o := processOn(t, options, cluster.Members...)
 			o.Only(stays)
 			o.s, o.dir = o.open(), newRoot()
-			o.commit(o.s, backend.Put(o.dir, nil, 0))
+			o.commit(o.s, backend.CompareAndSet(o.dir, nil, 0))
 			before, seat := o.enqueue(o.s), newRoot()
 			f := processOn(t, options, cluster.Members...)
 			f.Only(stays)
@@ -87,8 +87,8 @@ func TestFrozenServer(t *testing.T) {
 			user, err := consultest.Operator(cluster.Members[stays])
 			require.NoError(t, err)
 			began := time.Now()
-			require.NoError(t, o.s.Drop(o.ctx, before))
-			o.commit(o.s, backend.Create(seat, nil))
+			require.NoError(t, o.s.Discard(o.ctx, before))
+			o.commit(o.s, backend.CreateEphemeral(seat, nil))
 			eventually(t, "the operator's deletion", func() bool {
 				_, err := user.KV().Delete(own[1:], nil)
 				return err == nil
@@ -184,7 +184,7 @@ func TestLookCosts(t *testing.T) {
 	f.renewed()
 	assert.InDelta(t, idle.renewals.Load(), idle.looks.Load(), 1)
 	assert.Zero(t, idle.reads.Load())
-	me, before, flag := f.enqueue(f.s), f.enqueue(o.s), f.commit(o.s, backend.Put(f.dir+"/flag", []byte("v"), 0))[0]
+	me, before, flag := f.enqueue(f.s), f.enqueue(o.s), f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("v"), 0))[0]
 	f.await(me, before)
 	f.await(flag)
 	f.awaitList(backend.Listing{Dir: newRoot()})
@@ -192,7 +192,7 @@ func TestLookCosts(t *testing.T) {
 	count = &waits
 	mu.Unlock()
 	f.renewed()
-	f.commit(o.s, backend.Put(newRoot(), nil, 0)) // nobody waits for it
+	f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0)) // nobody waits for it
 	f.renewed()
 	assert.InDelta(t, 2*waits.renewals.Load(), waits.looks.Load(), 2, "one for the entries, and one for the directory")
 	assert.Zero(t, waits.reads.Load())
@@ -243,7 +243,7 @@ func TestLookRefused(t *testing.T) {
 			}
 			assert.Equal(t, answer.state, f.s.State())
 			assert.NotContains(t, states(), backend.Lost)
-			require.NoError(t, o.s.Drop(o.ctx, before))
+			require.NoError(t, o.s.Discard(o.ctx, before))
 			now, err := receive(f, waiting)
 			require.NoError(t, err)
 			assert.False(t, now[0].Exists())
@@ -259,7 +259,7 @@ func TestLateLook(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	o := f.another()
-	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	waiting := f.await(flag)
 	held, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -272,7 +272,7 @@ func TestLateLook(t *testing.T) {
 	})
 	<-held
 	for i := range 3 {
-		changed := f.commit(o.s, backend.Set(flag, []byte{byte('1' + i)}))[0]
+		changed := f.commit(o.s, backend.Update(flag, []byte{byte('1' + i)}))[0]
 		now, err := receive(f, waiting)
 		require.NoError(t, err)
 		require.True(t, now[0].Same(changed))
@@ -282,7 +282,7 @@ func TestLateLook(t *testing.T) {
 	f.awaitState(backend.Suspended)
 	close(release)
 	f.awaitState(backend.Live)
-	changed := f.commit(o.s, backend.Set(flag, []byte("9")))[0]
+	changed := f.commit(o.s, backend.Update(flag, []byte("9")))[0]
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(changed))

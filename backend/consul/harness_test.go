@@ -43,7 +43,7 @@ func setUpOn(t *testing.T, o consultest.Options, servers ...*servertest.Consul) 
 	f := processOn(t, o, servers...)
 	f.s = f.open()
 	f.dir = newRoot()
-	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	return f
 }
 

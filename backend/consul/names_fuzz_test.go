@@ -114,7 +114,7 @@ func FuzzRefusal(f *testing.F) {
 		if response == nil || invalidSession(response.Errors) { // which ends the session
 			return
 		}
-		c := &commit{s: &session{}, ops: []backend.Op{backend.Put("/a/b", nil, 0), backend.Create("/a/c", nil)}}
+		c := &commit{s: &session{}, ops: []backend.Op{backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil)}}
 		c.s.memory.init()
 		p := &plan{parents: make(map[string]bool), touched: make(map[string]touch), shift: int(shift)}
 		p.condition(api.KVTxnOp{Key: "g"}, ref{role: roleGuard, key: "/g"})

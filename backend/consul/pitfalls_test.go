@@ -65,7 +65,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			f := setUp(t)
 			o := f.another()
 			f.shorten()
-			flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+			flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 			eventually(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
 			var reads atomic.Int64
 			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
@@ -78,7 +78,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			waiting := f.await(flag)
 			began := time.Now()
 			eventually(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
-			changed := f.commit(o.s, backend.Set(flag, []byte("1")))[0]
+			changed := f.commit(o.s, backend.Update(flag, []byte("1")))[0]
 			now, err := receive(f, waiting)
 			require.NoError(t, err)
 			assert.True(t, now[0].Same(changed))
@@ -95,7 +95,7 @@ func TestPitfall30Restore(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
-	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	kept := f.enqueue(f.s)
 	user := f.operator()
 	snapshot, _, err := user.Snapshot().Save(nil)
@@ -106,10 +106,10 @@ func TestPitfall30Restore(t *testing.T) {
 	require.NoError(t, snapshot.Close())
 
 	// What has happened since is undone.
-	flag = f.commit(o.s, backend.Set(flag, []byte("1")))[0]
+	flag = f.commit(o.s, backend.Update(flag, []byte("1")))[0]
 	after := f.enqueue(o.s)
 	for range 50 {
-		f.commit(o.s, backend.Put(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
+		f.commit(o.s, backend.CompareAndSet(f.dir+"/n"+strconv.FormatUint(roots.Add(1), 10), nil, 0))
 	}
 	waiting, undone := f.await(flag, kept), f.await(after)
 	require.NoError(t, user.Snapshot().Restore(nil, &saved))
@@ -122,7 +122,7 @@ func TestPitfall30Restore(t *testing.T) {
 	assert.False(t, gone[0].Exists())
 	// And what comes is seen. (The query for what was kept may be the old one yet.)
 	waiting = later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
-	changed := f.commit(o.s, backend.Set(now[0], []byte("2")))[0]
+	changed := f.commit(o.s, backend.Update(now[0], []byte("2")))[0]
 	now, err = receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(changed))
@@ -142,14 +142,14 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 	eventually(t, "20 answers", func() bool { return answers.Load() > 20 })
 	for range 5 {
 		f.enqueue(o.s)
-		f.commit(o.s, backend.Put(newRoot(), nil, 0))
+		f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))
 	}
 	select {
 	case r := <-waiting:
 		t.Fatalf("nothing changed, and await returned %+v", r)
 	default:
 	}
-	seat := f.commit(o.s, backend.Create(f.dir+"/seat", nil))[0]
+	seat := f.commit(o.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(e))
@@ -180,7 +180,7 @@ func TestPitfall31TTLIsALowerBound(t *testing.T) {
 func TestPitfall32LockDelay(t *testing.T) {
 	f := setUp(t)
 	o := f.another()
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
 	require.NoError(t, err)
 	assert.LessOrEqual(t, session.LockDelay, time.Millisecond)
@@ -189,7 +189,7 @@ func TestPitfall32LockDelay(t *testing.T) {
 	_, err = receive(o, waiting)
 	require.NoError(t, err)
 	began := time.Now()
-	f.commit(o.s, backend.Create(seat.Key, nil))
+	f.commit(o.s, backend.CreateEphemeral(seat.Key, nil))
 	assert.Less(t, time.Since(began), time.Second)
 }
 
@@ -198,7 +198,7 @@ func TestPitfall32LockDelay(t *testing.T) {
 func TestPitfall33StaleAnswers(t *testing.T) {
 	f := setUp(t)
 	o := f.another()
-	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	read := func() string {
 		e, err := f.s.Get(f.ctx, flag.Key)
 		require.NoError(t, err)
@@ -234,7 +234,7 @@ func TestPitfall33StaleAnswers(t *testing.T) {
 		return response, err
 	})
 	require.Equal(t, "0", read())
-	changed := f.commit(f.s, backend.Set(flag, []byte("1")))[0]
+	changed := f.commit(f.s, backend.Update(flag, []byte("1")))[0]
 	mu.Lock()
 	replay = true
 	mu.Unlock()
@@ -263,7 +263,7 @@ func TestPitfall34NoHealthCheck(t *testing.T) {
 	f.s = f.open()
 	f.Resume()
 	f.dir = newRoot()
-	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	e := f.enqueue(f.s)
 	user, err := consultest.Operator(f.Servers[1])
 	require.NoError(t, err)
@@ -313,12 +313,12 @@ func TestPitfall37LockIndexStartsAnew(t *testing.T) {
 	f := setUp(t)
 	last := uint64(0)
 	for range 5 {
-		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 		pair, _, err := f.operator().KV().Get(seat.Key[1:], nil)
 		require.NoError(t, err)
 		require.EqualValues(t, 1, pair.LockIndex)
 		assert.Greater(t, seat.Rev, last)
 		last = seat.Rev
-		require.NoError(t, f.s.Drop(f.ctx, seat))
+		require.NoError(t, f.s.Discard(f.ctx, seat))
 	}
 }

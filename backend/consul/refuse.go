@@ -61,22 +61,22 @@ func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	}
 	switch r.role {
 	case roleGuard:
-		return as(backend.ErrGuard, err)
+		return as(backend.ErrCondition, err)
 	case roleEntry:
 		return as(backend.ErrNoEntry, err)
 	case roleDir:
 		return nil // somebody has made it: look again
 	case roleParent:
-		if c.ops[r.op].Kind == backend.OpPut && missing(first.What) {
+		if c.ops[r.op].Kind == backend.OpCompareAndSet && missing(first.What) {
 			c.deep = true
 			return nil
 		}
 		return as(backend.ErrNoParent, err)
 	}
 	switch c.ops[r.op].Kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		return as(backend.ErrExists, err)
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return as(backend.ErrConflict, err)
 	}
 	return err

@@ -44,10 +44,10 @@ func TestReleasedFromTheQueue(t *testing.T) {
 		assert.False(t, p.Exists())
 		_, err = s.Get(f.ctx, before.Key)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
-		_, err = s.Commit(f.ctx, []backend.Guard{backend.Held(before)})
-		require.ErrorIs(t, err, backend.ErrGuard)
+		_, err = s.Commit(f.ctx, []backend.Condition{backend.IfExists(before)})
+		require.ErrorIs(t, err, backend.ErrCondition)
 	}
-	require.NoError(t, o.s.Drop(o.ctx, before))
+	require.NoError(t, o.s.Discard(o.ctx, before))
 }
 
 // A leader whose entry an operator releases leads no longer than one whose entry is

@@ -32,7 +32,7 @@ func TestAwaitReadsConsistently(t *testing.T) {
 		}
 		return send()
 	})
-	require.NoError(t, o.s.Drop(o.ctx, before))
+	require.NoError(t, o.s.Discard(o.ctx, before))
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(me))
@@ -58,7 +58,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, key) })
 	<-held
 	remove()
-	seat := f.commit(o.s, backend.Create(key, nil))[0]
+	seat := f.commit(o.s, backend.CreateEphemeral(key, nil))[0]
 	f.await(seat) // keeps the watch
 	eventually(t, "the watch shows it", func() bool {
 		now, err := f.s.Await(f.ctx, backend.Unknown(key))
@@ -94,12 +94,12 @@ func TestPredecessorOfTwoWaits(t *testing.T) {
 		}
 		return response, err
 	})
-	require.NoError(t, o.s.Drop(o.ctx, second))
+	require.NoError(t, o.s.Discard(o.ctx, second))
 	<-held // the read of what is left is on its way
 	pass := f.HoldWakeups()
 	_, err = f.operator().KV().Delete(me.Key[1:], nil)
 	require.NoError(t, err)
-	require.NoError(t, o.s.Drop(o.ctx, first))
+	require.NoError(t, o.s.Discard(o.ctx, first))
 	_, err = f.s.Get(f.ctx, first.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	close(release)
@@ -118,7 +118,7 @@ func TestAwaitOverARestore(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{}, server)
 	o := f.another()
-	flag := f.commit(o.s, backend.Put(f.dir+"/flag", []byte("0"), 0))[0]
+	flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
 	me := f.enqueue(f.s)
 	user := f.operator()
 	snapshot, _, err := user.Snapshot().Save(nil)
@@ -135,12 +135,12 @@ func TestAwaitOverARestore(t *testing.T) {
 		}
 		return send()
 	})
-	f.commit(o.s, backend.Set(flag, []byte("1")))
+	f.commit(o.s, backend.Update(flag, []byte("1")))
 	<-held
 	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
 	close(release)
 	eventually(t, "a wait for what was restored", func() bool {
-		_, err := o.s.Commit(f.ctx, nil, backend.Set(flag, []byte("2")))
+		_, err := o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2")))
 		require.NoError(t, err)
 		select {
 		case r := <-waiting:

@@ -118,7 +118,7 @@ func TestWithDialContext(t *testing.T) {
 			}))
 			s, err := b.Open(t.Context(), backend.OpenOptions{})
 			require.NoError(t, err)
-			made, err := s.Commit(t.Context(), nil, backend.Create("/dialled", nil))
+			made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil))
 			require.NoError(t, err)
 			other, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
 			require.NoError(t, err)

@@ -30,7 +30,7 @@ func TestToy(t *testing.T) {
 			Delete: func(key string) error { service.operate(func() { service.deleteAll(key) }); return nil },
 			Put: func(key string, value []byte) error {
 				service.operate(func() {
-					_, _ = service.commit("", nil, []backend.Op{backend.Put(key, value, service.entries[key].Version)})
+					_, _ = service.commit("", nil, []backend.Op{backend.CompareAndSet(key, value, service.entries[key].Version)})
 				})
 				return nil
 			},

@@ -23,7 +23,7 @@ func Indeterminate(why error) error {
 
 // ofCalls are all sentinels. What a call returns says by them what became of that call.
 var ofCalls = []error{
-	backend.ErrNoEntry, backend.ErrExists, backend.ErrNoParent, backend.ErrUsedUp, backend.ErrGuard, backend.ErrConflict, backend.ErrIndeterminate,
+	backend.ErrNoEntry, backend.ErrExists, backend.ErrNoParent, backend.ErrUsedUp, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate,
 	backend.ErrSessionLost, backend.ErrStanding, backend.ErrUnavailable, backend.ErrDenied, backend.ErrBadKey, backend.ErrTooLarge,
 }
 

@@ -25,14 +25,14 @@ func Example() {
 		return
 	}
 	defer s.Close(ctx)
-	made, err := s.Commit(ctx, nil, backend.Put("/line", nil, 0), backend.Enqueue("/line", []byte("anna")), backend.Enqueue("/line", []byte("ben")))
+	made, err := s.Commit(ctx, nil, backend.CompareAndSet("/line", nil, 0), backend.Enqueue("/line", []byte("anna")), backend.Enqueue("/line", []byte("ben")))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	before, err := s.Predecessor(ctx, made[2])
 	fmt.Printf("%s is before %s: %v\n", before.Value, made[2].Value, err)
-	_, err = s.Commit(ctx, nil, backend.Create("/nowhere/seat", nil))
+	_, err = s.Commit(ctx, nil, backend.CreateEphemeral("/nowhere/seat", nil))
 	fmt.Println(err)
 	// Output:
 	// anna is before ben: <nil>
@@ -262,8 +262,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) (now []back
 	return now, err
 }
 
-func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	return s.Life.Drop(ctx, e, func(ctx context.Context, e backend.Entry) error {
+func (s *session) Discard(ctx context.Context, e backend.Entry) error {
+	return s.Life.Discard(ctx, e, func(ctx context.Context, e backend.Entry) error {
 		_, err := s.Commit(ctx, nil, backend.Delete(e))
 		if errors.Is(err, backend.ErrNoEntry) {
 			return nil
@@ -273,7 +273,7 @@ func (s *session) Drop(ctx context.Context, e backend.Entry) error {
 }
 
 // Commit tries all ops on a copy of what there is, so that none or all are done.
-func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) (made []backend.Entry, err error) {
+func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
 	t, refused := s.toy, error(nil)
 	err = s.ask(ctx, func() bool {
 		next := toy{rev: t.rev + 1, entries: maps.Clone(t.entries), queued: maps.Clone(t.queued)}
@@ -286,16 +286,16 @@ func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 	return made, cmp.Or(err, refused)
 }
 
-func (t *toy) commit(session string, guards []backend.Guard, ops []backend.Op) (made []backend.Entry, err error) {
+func (t *toy) commit(session string, guards []backend.Condition, ops []backend.Op) (made []backend.Entry, err error) {
 	for _, g := range guards {
 		if have := t.entries[g.Entry.Key]; have.Rev != g.Entry.Rev || !have.Exists() || g.Exact && have.Version != g.Entry.Version {
-			return nil, backend.ErrGuard
+			return nil, backend.ErrCondition
 		}
 	}
 	for i, op := range ops {
 		e := t.entries[op.Key]
 		switch op.Kind {
-		case backend.OpCreate, backend.OpEnqueue:
+		case backend.OpCreateEphemeral, backend.OpEnqueue:
 			parent := backend.Parent(op.Key)
 			if op.Kind == backend.OpEnqueue {
 				parent = op.Key
@@ -310,7 +310,7 @@ func (t *toy) commit(session string, guards []backend.Guard, ops []backend.Op) (
 				return nil, backend.ErrExists
 			}
 			e = backend.Entry{Key: op.Key, Rev: t.rev, Session: session}
-		case backend.OpPut:
+		case backend.OpCompareAndSet:
 			if e.Version != op.Version {
 				return nil, backend.ErrConflict
 			}
@@ -320,7 +320,7 @@ func (t *toy) commit(session string, guards []backend.Guard, ops []backend.Op) (
 				}
 			}
 			e.Key, e.Rev = op.Key, cmp.Or(e.Rev, t.rev)
-		case backend.OpSet, backend.OpDelete:
+		case backend.OpUpdate, backend.OpDelete:
 			if !e.Exists() || e.Rev != op.Rev {
 				return nil, backend.ErrNoEntry
 			}

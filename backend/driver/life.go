@@ -304,9 +304,9 @@ func (l *Life) Close(ctx context.Context) error {
 	return nil
 }
 
-// Drop is that of a backend.Driver: drop removes an incarnation, and returns nil once it is known
+// Discard is that of a backend.Driver: drop removes an incarnation, and returns nil once it is known
 // to be gone. While it cannot, the Reaper goes on.
-func (l *Life) Drop(ctx context.Context, e backend.Entry, drop func(context.Context, backend.Entry) error) error {
+func (l *Life) Discard(ctx context.Context, e backend.Entry, drop func(context.Context, backend.Entry) error) error {
 	switch {
 	case l.Ctx.Err() != nil:
 		return l.LostError()

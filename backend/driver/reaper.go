@@ -10,7 +10,7 @@ import (
 )
 
 // A Reaper removes in the background what abandoned commits of a session may have
-// left, and what a Drop could not remove: rule 6. It is one goroutine, there only while
+// left, and what a Discard could not remove: rule 6. It is one goroutine, there only while
 // there is something to do. Make it with NewReaper.
 type Reaper struct {
 	ctx    context.Context
@@ -48,7 +48,7 @@ func NewReaper(ctx context.Context, start func(func()) bool, failed func(error))
 func (r *Reaper) Reap(job func(context.Context) error) { r.add(&reaping{do: job}) }
 
 // ReapEntry has an entry removed by drop, as Reap does. An entry is one job, however
-// often it is asked for: callers of Drop try again while it is refused.
+// often it is asked for: callers of Discard try again while it is refused.
 func (r *Reaper) ReapEntry(e backend.Entry, drop func(context.Context, backend.Entry) error) {
 	r.add(&reaping{entry: e, do: func(ctx context.Context) error { return drop(ctx, e) }})
 }

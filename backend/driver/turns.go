@@ -106,7 +106,7 @@ func (t *Turns) give(keys []string) {
 func exclusive(ops []backend.Op) []string {
 	var keys []string
 	for _, op := range ops {
-		if op.Kind == backend.OpCreate || op.Kind == backend.OpPut {
+		if op.Kind == backend.OpCreateEphemeral || op.Kind == backend.OpCompareAndSet {
 			keys = append(keys, op.Key)
 		}
 	}

@@ -18,7 +18,7 @@ func TestTurnsAreNotWaitedForWithoutAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
 		var turns driver.Turns
-		ops := []backend.Op{backend.Create("/a", nil), backend.Put("/b", nil, 0)}
+		ops := []backend.Op{backend.CreateEphemeral("/a", nil), backend.CompareAndSet("/b", nil, 0)}
 		for range 5 {
 			go func() {
 				give, err := turns.Take(t.Context(), nil, patience, ops)
@@ -48,18 +48,18 @@ func TestDoubtsAreWaitedFor(t *testing.T) {
 		const patience = 10 * time.Second
 		var turns driver.Turns
 		e, next := backend.Entry{Key: "/a", Rev: 1}, backend.Entry{Key: "/a", Rev: 2}
-		settled := turns.Doubt([]backend.Op{backend.Set(e, nil), backend.Enqueue("/d", nil)})
-		for _, op := range []backend.Op{backend.Delete(e), backend.Put("/b", nil, 0), backend.Enqueue("/d", nil), backend.Put("/d", nil, 0)} {
+		settled := turns.Doubt([]backend.Op{backend.Update(e, nil), backend.Enqueue("/d", nil)})
+		for _, op := range []backend.Op{backend.Delete(e), backend.CompareAndSet("/b", nil, 0), backend.Enqueue("/d", nil), backend.CompareAndSet("/d", nil, 0)} {
 			require.NoError(t, turns.Settled(t.Context(), nil, 0, []backend.Op{op}), "%v %s", op.Kind, op.Key)
 		}
 		began := time.Now()
-		for i, op := range []backend.Op{backend.Set(e, nil), backend.Put("/a", nil, 1), backend.Delete(next)} {
-			_, err := turns.Take(t.Context(), nil, patience, []backend.Op{backend.Put("/b", nil, 0), op})
+		for i, op := range []backend.Op{backend.Update(e, nil), backend.CompareAndSet("/a", nil, 1), backend.Delete(next)} {
+			_, err := turns.Take(t.Context(), nil, patience, []backend.Op{backend.CompareAndSet("/b", nil, 0), op})
 			require.ErrorIs(t, err, backend.ErrUnavailable, "%v %s", op.Kind, op.Key)
 			assert.Equal(t, time.Duration(i+1)*patience, time.Since(began))
 		}
 		time.AfterFunc(time.Second, settled)
-		require.NoError(t, turns.Settled(t.Context(), nil, patience, []backend.Op{backend.Set(e, nil)}))
+		require.NoError(t, turns.Settled(t.Context(), nil, patience, []backend.Op{backend.Update(e, nil)}))
 		assert.Equal(t, 3*patience+time.Second, time.Since(began))
 	})
 }
@@ -69,7 +69,7 @@ func TestGivenUpBeforeTheTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 10 * time.Second
 		var turns driver.Turns
-		ops := []backend.Op{backend.Create("/a", nil)}
+		ops := []backend.Op{backend.CreateEphemeral("/a", nil)}
 		give, err := turns.Take(t.Context(), nil, patience, ops)
 		require.NoError(t, err)
 		began := time.Now()

@@ -65,8 +65,8 @@ func TestAuthByKeyRanges(t *testing.T) {
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
 	f := &fixture{t: t, ctx: ctx, Process: p, dir: "/a/d"}
 	f.s = f.open(6 * time.Second)
-	f.commit(f.s, backend.Put(f.dir, nil, 0))
-	f.commit(f.s, backend.Put("/a/deep/down/x", nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet("/a/deep/down/x", nil, 0))
 
 	// Each op, and each with its reply or its request lost.
 	for name, lose := range map[string]func(etcdtest.Match){
@@ -78,12 +78,12 @@ func TestAuthByKeyRanges(t *testing.T) {
 			first := f.enqueue(f.s)
 			lose(etcdtest.MatchKind(backend.OpEnqueue))
 			second := f.enqueue(f.s)
-			lose(etcdtest.MatchKind(backend.OpCreate))
-			seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-			lose(etcdtest.MatchKind(backend.OpPut))
-			record := f.commit(f.s, backend.Put(f.dir+"/record/"+name, []byte(name), 0))[0]
-			lose(etcdtest.MatchKind(backend.OpSet))
-			seat = f.commit(f.s, backend.Set(seat, []byte(name)))[0]
+			lose(etcdtest.MatchKind(backend.OpCreateEphemeral))
+			seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			lose(etcdtest.MatchKind(backend.OpCompareAndSet))
+			record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record/"+name, []byte(name), 0))[0]
+			lose(etcdtest.MatchKind(backend.OpUpdate))
+			seat = f.commit(f.s, backend.Update(seat, []byte(name)))[0]
 			l, err := f.s.List(ctx, f.dir)
 			require.NoError(t, err)
 			assert.Equal(t, []string{first.Key, second.Key}, l.Keys)
@@ -95,9 +95,9 @@ func TestAuthByKeyRanges(t *testing.T) {
 			f.commit(f.s, backend.Delete(first))
 			_, err = receive(f, waiting)
 			require.NoError(t, err)
-			_, err = f.s.Commit(ctx, []backend.Guard{backend.Held(second)}, backend.Delete(seat), backend.Delete(record))
+			_, err = f.s.Commit(ctx, []backend.Condition{backend.IfExists(second)}, backend.Delete(seat), backend.Delete(record))
 			require.NoError(t, err)
-			require.NoError(t, f.s.Drop(ctx, second))
+			require.NoError(t, f.s.Discard(ctx, second))
 		})
 	}
 	f.t = t
@@ -117,13 +117,13 @@ func TestAuthByKeyRanges(t *testing.T) {
 	_, err = f.s.Await(ctx, backend.Entry{Key: "/b/x"})
 	denied("await", err)
 	for _, op := range []backend.Op{
-		backend.Put("/b/x", nil, 0), backend.Create("/b/x", nil), backend.Enqueue("/b", nil), backend.Put("/c", nil, 0),
-		backend.Set(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
+		backend.CompareAndSet("/b/x", nil, 0), backend.CreateEphemeral("/b/x", nil), backend.Enqueue("/b", nil), backend.CompareAndSet("/c", nil, 0),
+		backend.Update(backend.Entry{Key: "/b", Rev: 1}, nil), backend.Delete(backend.Entry{Key: "/b", Rev: 1}),
 	} {
 		_, err = f.s.Commit(ctx, nil, op)
 		denied(op.Kind.String(), err)
 	}
-	_, err = f.s.Commit(ctx, []backend.Guard{backend.Held(backend.Entry{Key: "/b", Rev: 1})})
+	_, err = f.s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Entry{Key: "/b", Rev: 1})})
 	denied("guard", err)
 	f.state(backend.Live)
 	require.NoError(t, f.s.Close(ctx))
@@ -186,7 +186,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	}
 
 	// The parents are made where they are missing.
-	record := backend.Put("/c/fresh", nil, 0)
+	record := backend.CompareAndSet("/c/fresh", nil, 0)
 	grant("/c/fresh", "/c/fresh0", readwrite)
 	denied(`(it needs read on "/c", readwrite on "/c/fresh" to "/c/fresh.")`, record)
 	grant("/c", "", read)
@@ -197,7 +197,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 
 	// A key is written beside its fence, and deleted where nothing is below it.
 	grant("/c/state", "", readwrite)
-	state := backend.Put("/c/state", nil, 0)
+	state := backend.CompareAndSet("/c/state", nil, 0)
 	denied(`readwrite on "/c/state" to "/c/state."`, state)
 	grant("/c/state", "/c/state.", readwrite)
 	made := f.commit(f.s, state)[0]
@@ -208,7 +208,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	// What many keys need is cut short.
 	var many []backend.Op
 	for i := range 20 {
-		many = append(many, backend.Put(fmt.Sprintf("/d/%02d", i), nil, 0))
+		many = append(many, backend.CompareAndSet(fmt.Sprintf("/d/%02d", i), nil, 0))
 	}
 	_, err := f.s.Commit(ctx, nil, many...)
 	require.ErrorIs(t, err, backend.ErrDenied)
@@ -242,12 +242,12 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 	listed := later(func() (backend.Listing, error) { return f.s.AwaitList(ctx, listing) })
 	eventually(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
 	still(f, waiting)
-	require.NoError(t, other.s.Drop(ctx, second))
+	require.NoError(t, other.s.Discard(ctx, second))
 	_, err = receive(f, gone)
 	require.NoError(t, err)
 	_, err = receive(f, listed)
 	require.NoError(t, err)
-	require.NoError(t, f.s.Drop(ctx, first))
+	require.NoError(t, f.s.Discard(ctx, first))
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
 }
@@ -275,7 +275,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
 	arriving := later(func() ([]backend.Entry, error) { return slow.s.Commit(ctx, nil, backend.Enqueue(f.dir, nil)) })
 	<-reached
-	require.NoError(t, f.s.Drop(ctx, first))
+	require.NoError(t, f.s.Discard(ctx, first))
 	l, err := reader.List(ctx, f.dir)
 	require.NoError(t, err)
 	for _, key := range l.Keys {
@@ -295,7 +295,7 @@ func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fix
 	t.Helper()
 	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server}, as(user)), dir: dir}
 	f.s = f.open(6 * time.Second)
-	f.commit(f.s, backend.Put(dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
 	return f
 }
 
@@ -325,14 +325,14 @@ func TestConformanceNamespaced(t *testing.T) {
 	})
 }
 
-// No key is written outside the namespace, and the guard works in it.
+// No key is written outside the namespace, and the condition works in it.
 func TestNamespaceIsKept(t *testing.T) {
 	server := etcdtest.Single(t)
 	f := setUpWith(t, 6*time.Second, namespaced(t, server.Addrs()))
 	f.enqueue(f.s)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 	e := f.enqueue(f.s)
-	cmps, err := etcd.Cmps(f.ctx, f.s, backend.Held(e))
+	cmps, err := etcd.Cmps(f.ctx, f.s, backend.IfExists(e))
 	require.NoError(t, err)
 	answer, err := f.Client.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"/x", "")).Commit()
 	require.NoError(t, err)
@@ -357,7 +357,7 @@ func TestTLS(t *testing.T) {
 	waiting := f.armed(e, next)
 	proxy.Cut()
 	f.state(backend.Live)
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
 
@@ -385,14 +385,14 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 	_, err = root.RoleGrantPermission(ctx, "bob", "/a/one", "", clientv3.PermissionType(clientv3.PermReadWrite))
 	require.NoError(t, err)
 	owner := setUpUser(t, ctx, server.Addr(), "ann", "/a")
-	one := owner.commit(owner.s, backend.Put("/a/one", nil, 0))[0]
+	one := owner.commit(owner.s, backend.CompareAndSet("/a/one", nil, 0))[0]
 
 	f := setUpUser(t, ctx, server.Addr(), "bob", "/b")
-	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpSet), 5*time.Second)
+	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpUpdate), 5*time.Second)
 	short, end := context.WithTimeout(ctx, time.Second)
 	defer end()
-	_, err = f.s.Commit(short, nil, backend.Set(one, []byte("late")))
+	_, err = f.s.Commit(short, nil, backend.Update(one, []byte("late")))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.True(t, sent())
-	f.commit(f.s, backend.Set(one, []byte("later")))
+	f.commit(f.s, backend.Update(one, []byte("later")))
 }

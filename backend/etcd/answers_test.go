@@ -85,7 +85,7 @@ func TestOddAnswers(t *testing.T) {
 				l, why := f.s.List(f.ctx, f.dir)
 				require.NoError(t, why)
 				assert.Equal(t, []string{made[0].Key}, l.Keys, "after %t", after)
-				require.NoError(t, f.s.Drop(f.ctx, made[0]))
+				require.NoError(t, f.s.Discard(f.ctx, made[0]))
 			}
 			assert.Equal(t, backend.Live, f.s.State())
 		})
@@ -97,7 +97,7 @@ func TestOddAnswers(t *testing.T) {
 	// And so is what takes an operator.
 	for range 2 { // the commit, and what looks for it
 		o.next.Store(&odd{err: rpctypes.ErrGRPCNoSpace})
-		_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+		_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 		require.ErrorIs(t, err, rpctypes.ErrNoSpace)
 	}
@@ -121,17 +121,17 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 	}, sharedServer(t).Addr())
 	other := f.another(20 * time.Second)
 	seat, note, queue, crowd := f.dir+"/seat", f.dir+"/note", f.dir+"/queue", f.dir+"/crowd"
-	f.commit(f.s, backend.Put(queue, nil, 0), backend.Put(crowd, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(queue, nil, 0), backend.CompareAndSet(crowd, nil, 0))
 	leader := f.commit(other.s, backend.Enqueue(crowd, nil))[0]
 	for name, ops := range map[string]func() []backend.Op{
-		"create":          func() []backend.Op { return []backend.Op{backend.Create(seat, []byte("x"))} },
+		"create":          func() []backend.Op { return []backend.Op{backend.CreateEphemeral(seat, []byte("x"))} },
 		"enqueue":         func() []backend.Op { return []backend.Op{backend.Enqueue(queue, []byte("x"))} },
 		"enqueue, behind": func() []backend.Op { return []backend.Op{backend.Enqueue(crowd, []byte("x"))} },
 		"create and put": func() []backend.Op {
-			return []backend.Op{backend.Create(seat, nil), backend.Put(note, []byte("x"), 0)}
+			return []backend.Op{backend.CreateEphemeral(seat, nil), backend.CompareAndSet(note, []byte("x"), 0)}
 		},
 		"enqueue and delete": func() []backend.Op {
-			gone := f.commit(f.s, backend.Put(note, nil, 0))[0]
+			gone := f.commit(f.s, backend.CompareAndSet(note, nil, 0))[0]
 			return []backend.Op{backend.Enqueue(crowd, nil), backend.Delete(gone)}
 		},
 	} {
@@ -166,14 +166,14 @@ func TestOneAttemptArrivesTwice(t *testing.T) {
 	}
 }
 
-// Of a Put nothing tells whose it is. So one that is refused, as another has put the same value
+// Of a CompareAndSet nothing tells whose it is. So one that is refused, as another has put the same value
 // over the same version, is not taken for the second copy of one that was done: two who raise
 // a counter at once would both succeed.
 func TestSameValueOfAnother(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	other := f.another(20 * time.Second)
-	counter := f.commit(f.s, backend.Put(f.dir+"/counter", []byte("5"), 0))[0]
-	raise := backend.Put(counter.Key, []byte("6"), counter.Version)
+	counter := f.commit(f.s, backend.CompareAndSet(f.dir+"/counter", []byte("5"), 0))[0]
+	raise := backend.CompareAndSet(counter.Key, []byte("6"), counter.Version)
 	f.commit(other.s, raise)
 	_, err := f.s.Commit(f.ctx, nil, raise)
 	require.ErrorIs(t, err, backend.ErrConflict)
@@ -203,7 +203,7 @@ func TestOddAnswersThatStay(t *testing.T) {
 			}))
 	}, sharedServer(t).Addr())
 	stays.Store(true)
-	_, err := f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	_, err = f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -216,7 +216,7 @@ func TestOddAnswersThatStay(t *testing.T) {
 	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
 	hangs.Store(true)
-	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUnavailable) // which says that nothing was written
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
@@ -280,7 +280,7 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 			}))
 	}, sharedServer(t).Addr())
 	full.Store(true)
-	seat := backend.Create(f.dir+"/seat", nil)
+	seat := backend.CreateEphemeral(f.dir+"/seat", nil)
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
 	_, err := f.s.Commit(f.ctx, nil, seat)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)

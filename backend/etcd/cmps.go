@@ -10,20 +10,20 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Cmps returns the guards as conditions for a transaction of the user's own: what is
-// written with them is written only if the guards hold at that instant.
+// Cmps returns the conditions as comparisons for a transaction of the user's own: what is
+// written with them is written only if the conditions hold at that instant.
 //
 //	cmps, err := etcd.Cmps(ctx, g.Session, g.Conditions...)
 //	…
 //	answer, err := client.Txn(ctx).If(cmps...).Then(clientv3.OpPut("/jobs/state", …)).Commit()
 //
 // client may be any client of the same cluster and in the same namespace, if it may
-// read the entries. answer.Succeeded is false when a guard does not hold.
+// read the entries. answer.Succeeded is false when a condition does not hold.
 //
 // The session must be of this package (one behind backend.Share is). Cmps takes no
 // round trip and does not block. The conditions stay right for as long as they are kept;
-// ErrGuard says that one of them can never hold.
-func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]clientv3.Cmp, error) {
+// ErrCondition says that one of them can never hold.
+func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]clientv3.Cmp, error) {
 	own := ours(s)
 	if own == nil {
 		return nil, errors.New("etcd: cmps: the session is not of this package")
@@ -35,8 +35,8 @@ func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]c
 	return p.cmps, nil
 }
 
-func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*plan, error) {
-	if err := backend.CheckGuards(guards); err != nil {
+func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*plan, error) {
+	if err := backend.CheckConditions(guards); err != nil {
 		return nil, err
 	}
 	if err := s.Over(ctx); err != nil {

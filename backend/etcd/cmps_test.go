@@ -97,21 +97,25 @@ func TestCmps(t *testing.T) {
 	}
 	f.enqueue(other.s) // so that the next stands in a queue
 	for name, make := range map[string]func(by *backend.Session) backend.Entry{
-		"enqueued":   func(by *backend.Session) backend.Entry { return f.commit(by, backend.Enqueue(f.dir, nil))[0] },
-		"exclusive":  func(by *backend.Session) backend.Entry { return f.commit(by, backend.Create(f.dir+"/seat", nil))[0] },
-		"persistent": func(by *backend.Session) backend.Entry { return f.commit(by, backend.Put(f.dir+"/p", nil, 0))[0] },
+		"enqueued": func(by *backend.Session) backend.Entry { return f.commit(by, backend.Enqueue(f.dir, nil))[0] },
+		"exclusive": func(by *backend.Session) backend.Entry {
+			return f.commit(by, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		},
+		"persistent": func(by *backend.Session) backend.Entry {
+			return f.commit(by, backend.CompareAndSet(f.dir+"/p", nil, 0))[0]
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f.t = t
 			e := make(f.s)
-			held, err := etcd.Cmps(f.ctx, f.s, backend.Held(e))
+			held, err := etcd.Cmps(f.ctx, f.s, backend.IfExists(e))
 			require.NoError(t, err)
-			unchanged, err := etcd.Cmps(f.ctx, f.s, backend.Unchanged(e))
+			unchanged, err := etcd.Cmps(f.ctx, f.s, backend.IfUnchanged(e))
 			require.NoError(t, err)
 			require.True(t, holds(held))
 			require.True(t, holds(unchanged))
 			require.True(t, holds(append(held, unchanged...)))
-			f.commit(other.s, backend.Set(e, []byte("new")))
+			f.commit(other.s, backend.Update(e, []byte("new")))
 			require.True(t, holds(held))
 			require.False(t, holds(unchanged))
 			f.commit(other.s, backend.Delete(e))
@@ -130,21 +134,21 @@ func TestCmpsErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
 	for _, foreign := range []*backend.Session{double, nil} {
-		_, err = etcd.Cmps(f.ctx, foreign, backend.Held(e))
+		_, err = etcd.Cmps(f.ctx, foreign, backend.IfExists(e))
 		require.ErrorContains(t, err, "not of this package")
 	}
-	_, err = etcd.Cmps(f.ctx, f.s, backend.Held(backend.Entry{Key: "relative", Rev: 1}))
+	_, err = etcd.Cmps(f.ctx, f.s, backend.IfExists(backend.Entry{Key: "relative", Rev: 1}))
 	require.ErrorIs(t, err, backend.ErrBadKey)
-	_, err = etcd.Cmps(f.ctx, f.s, backend.Held(backend.Entry{Key: f.dir}))
-	require.ErrorIs(t, err, backend.ErrGuard)
+	_, err = etcd.Cmps(f.ctx, f.s, backend.IfExists(backend.Entry{Key: f.dir}))
+	require.ErrorIs(t, err, backend.ErrCondition)
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = etcd.Cmps(ended, f.s, backend.Held(e))
+	_, err = etcd.Cmps(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
 	none, err := etcd.Cmps(f.ctx, f.s)
 	require.NoError(t, err)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
-	_, err = etcd.Cmps(f.ctx, f.s, backend.Held(e))
+	_, err = etcd.Cmps(f.ctx, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }

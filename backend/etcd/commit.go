@@ -20,7 +20,7 @@ const lastMoment = 100 * time.Millisecond
 // A commit is one call of Commit: the same in all its attempts.
 type commit struct {
 	s      *session
-	guards []backend.Guard
+	guards []backend.Condition
 	ops    []backend.Op
 	keys   []string // that the ops write to: for an Enqueue its key where it is alone
 
@@ -35,9 +35,9 @@ type commit struct {
 }
 
 // Commit implements backend.Driver: one transaction, in one round trip; two where a
-// Put finds ancestors missing, or an Enqueue others before it. See compile for what
+// CompareAndSet finds ancestors missing, or an Enqueue others before it. See compile for what
 // is in it and resolve for lost replies.
-func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops, pause: newPause()}
 	c.keys = make([]string, len(ops))
 	for i, op := range ops {
@@ -111,7 +111,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		}
 		c.fence = ""
 		_, err = c.compile("") // says what does not hold; if nothing, try again
-		if errors.Is(err, backend.ErrGuard) && c.guardsOwn() {
+		if errors.Is(err, backend.ErrCondition) && c.guardsOwn() {
 			if gone := s.checkLease(ctx); errors.Is(gone, backend.ErrSessionLost) {
 				err = gone
 			}
@@ -185,9 +185,9 @@ func (s *session) sending(ctx context.Context, patience time.Duration) (context.
 	return bound, func() { stopCtx(); stopSession(); cancel() }
 }
 
-// guardsOwn tells whether a guard is on an entry of this session.
+// guardsOwn tells whether a condition is on an entry of this session.
 func (c *commit) guardsOwn() bool {
-	return slices.ContainsFunc(c.guards, func(g backend.Guard) bool { return g.Entry.Session == c.s.ID() })
+	return slices.ContainsFunc(c.guards, func(g backend.Condition) bool { return g.Entry.Session == c.s.ID() })
 }
 
 // finish brings the entries of a commit that was done into order.
@@ -224,9 +224,9 @@ func (c *commit) abandon(err error) error {
 	return driver.Indeterminate(err)
 }
 
-// Drop implements backend.Driver.
-func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	return s.Life.Drop(ctx, e, s.drop)
+// Discard implements backend.Driver.
+func (s *session) Discard(ctx context.Context, e backend.Entry) error {
+	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

@@ -51,9 +51,9 @@ const (
 )
 
 // compile makes the transaction: each op as a write, and conditions for all that the
-// op and the guards need. What the first attempt needs and cannot know, it takes for granted,
-// such as the ancestors of a Put; where it is refused, it is told what stands, and compile
-// finds out from that which guard or op to blame, each on what the ones before it
+// op and the conditions need. What the first attempt needs and cannot know, it takes for granted,
+// such as the ancestors of a CompareAndSet; where it is refused, it is told what stands, and compile
+// finds out from that which condition or op to blame, each on what the ones before it
 // leave. If it is none, the next attempt makes what is missing.
 func (c *commit) compile(fence string) (*plan, error) {
 	p := &plan{
@@ -77,11 +77,11 @@ func (c *commit) compile(fence string) (*plan, error) {
 	return p, p.fits()
 }
 
-func (p *plan) guard(g backend.Guard) error {
+func (p *plan) guard(g backend.Condition) error {
 	e := g.Entry
 	have, known := p.look(e.Key)
 	if !e.Exists() || known && (!stands(e, have) || g.Exact && uint64(have.GetVersion()) != e.Version) {
-		return fmt.Errorf("%s: %w", e.Key, backend.ErrGuard)
+		return fmt.Errorf("%s: %w", e.Key, backend.ErrCondition)
 	}
 	for _, cmp := range guardCmps(g) {
 		p.need(cmp)
@@ -97,11 +97,11 @@ func (p *plan) op(i int, op backend.Op) error {
 	have, known := p.look(key)
 	now := toEntry(key, have)
 	lease := clientv3.WithLease(p.c.s.lease)
-	if _, ok := parseName(key); ok && (op.Kind == backend.OpCreate || op.Kind == backend.OpPut) {
+	if _, ok := parseName(key); ok && (op.Kind == backend.OpCreateEphemeral || op.Kind == backend.OpCompareAndSet) {
 		return fmt.Errorf("%w: %s has the name of an enqueued entry, which no other key may have on etcd", backend.ErrBadKey, key)
 	}
 	switch op.Kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		if err := p.holds(backend.Parent(key)); err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.size += 4*len(key) + 2*len(value) + 5*opOverhead
 		p.nested = 1
 		p.children[op.Key] = true
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		if known && now.Version != op.Version {
 			return fmt.Errorf("%s has version %d, not %d: %w", key, now.Version, op.Version, backend.ErrConflict)
 		}
@@ -146,7 +146,7 @@ func (p *plan) op(i int, op backend.Op) error {
 		}
 		p.absent(key)
 		p.put(i, madeDir, key, value)
-	case backend.OpSet, backend.OpDelete:
+	case backend.OpUpdate, backend.OpDelete:
 		e := backend.Entry{Key: key, Rev: op.Rev}
 		if !e.Exists() || known && !stands(e, have) {
 			return fmt.Errorf("%s with revision %d: %w", key, op.Rev, backend.ErrNoEntry)
@@ -154,7 +154,7 @@ func (p *plan) op(i int, op backend.Op) error {
 		for _, cmp := range incarnation(e) {
 			p.need(cmp)
 		}
-		if op.Kind == backend.OpSet {
+		if op.Kind == backend.OpUpdate {
 			p.put(i, written, key, value, clientv3.WithIgnoreLease(), clientv3.WithPrevKV())
 			return nil
 		}
@@ -232,7 +232,7 @@ func (p *plan) holds(dir string) error {
 	return nil
 }
 
-// ancestors makes what is known to be missing above a Put's key.
+// ancestors makes what is known to be missing above a CompareAndSet's key.
 func (p *plan) ancestors(dir string) error {
 	if dir == "/" || p.state[dir] != untouched {
 		return p.holds(dir)

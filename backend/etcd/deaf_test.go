@@ -96,7 +96,7 @@ func TestWatchesAreRefused(t *testing.T) {
 		own := f.enqueue(f.s)
 		waiting := f.armed(first, own)
 		d.turn(true)
-		require.NoError(t, other.s.Drop(f.ctx, first))
+		require.NoError(t, other.s.Discard(f.ctx, first))
 		seen, err := receiveWithin(f, waiting, 20*time.Second)
 		require.NoError(t, err)
 		assert.False(t, seen[0].Exists())
@@ -108,12 +108,12 @@ func TestWatchesAreRefused(t *testing.T) {
 			names, times := d.asked()
 			return len(names) >= 4 && times >= before+100
 		})
-		require.NoError(t, other.s.Drop(f.ctx, second))
+		require.NoError(t, other.s.Discard(f.ctx, second))
 		seen, err = receiveWithin(f, waiting, 20*time.Second)
 		require.NoError(t, err)
 		assert.False(t, seen[0].Exists())
 		d.turn(false)
-		require.NoError(t, f.s.Drop(f.ctx, own))
+		require.NoError(t, f.s.Discard(f.ctx, own))
 	}
 	names, times := d.asked()
 	slices.Sort(names)
@@ -132,13 +132,13 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	}, sharedServer(t).Addr())
 	f.neverLost()
 	own := f.enqueue(f.s)
-	put := f.commit(f.s, backend.Put(f.dir+"/put", []byte("0"), 0))[0]
+	put := f.commit(f.s, backend.CompareAndSet(f.dir+"/put", []byte("0"), 0))[0]
 	d.turn(true)
 	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
-		arm(etcdtest.MatchKind(backend.OpSet))
-		own = f.commit(f.s, backend.Set(own, []byte(fault)))[0]
-		arm(etcdtest.MatchKind(backend.OpPut))
-		put = f.commit(f.s, backend.Put(put.Key, []byte(fault), put.Version))[0]
+		arm(etcdtest.MatchKind(backend.OpUpdate))
+		own = f.commit(f.s, backend.Update(own, []byte(fault)))[0]
+		arm(etcdtest.MatchKind(backend.OpCompareAndSet))
+		put = f.commit(f.s, backend.CompareAndSet(put.Key, []byte(fault), put.Version))[0]
 		for _, e := range []backend.Entry{own, put} {
 			got, err := f.s.Get(f.ctx, e.Key)
 			require.NoError(t, err)
@@ -148,8 +148,8 @@ func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	}
 	for fault, arm := range map[string]func(etcdtest.Match){"reply": f.LoseReply, "request": f.LoseRequest} {
 		for kind, op := range map[backend.OpKind]backend.Op{
-			backend.OpCreate: backend.Create(f.dir+"/seat-"+fault, []byte("v")), backend.OpPut: backend.Put(f.dir+"/new-"+fault, []byte("v"), 0),
-			backend.OpEnqueue: backend.Enqueue(f.dir, []byte("v")), backend.OpDelete: backend.Delete(f.commit(f.s, backend.Put(f.dir+"/gone-"+fault, nil, 0))[0]),
+			backend.OpCreateEphemeral: backend.CreateEphemeral(f.dir+"/seat-"+fault, []byte("v")), backend.OpCompareAndSet: backend.CompareAndSet(f.dir+"/new-"+fault, []byte("v"), 0),
+			backend.OpEnqueue: backend.Enqueue(f.dir, []byte("v")), backend.OpDelete: backend.Delete(f.commit(f.s, backend.CompareAndSet(f.dir+"/gone-"+fault, nil, 0))[0]),
 		} {
 			arm(etcdtest.MatchKind(kind))
 			made := f.commit(f.s, op)[0]
@@ -169,22 +169,22 @@ func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 20*time.Second)
 	other := f.another(20 * time.Second)
-	e := f.commit(f.s, backend.Put(f.dir+"/k", []byte("0"), 0))[0]
+	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/k", []byte("0"), 0))[0]
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
-		f.CutReply(etcdtest.MatchKind(backend.OpSet))
-		own := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Set(e, []byte("v"))) })
+		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))
+		own := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, []byte("v"))) })
 		eventually(t, "the Set is done", func() bool {
 			now, err := other.s.Get(f.ctx, e.Key)
 			return err == nil && string(now.Value) == "v"
 		})
 		now, err := other.s.Get(f.ctx, e.Key)
 		require.NoError(t, err)
-		f.commit(other.s, backend.Set(e, []byte("w")))
-		f.commit(other.s, backend.Set(e, []byte("v")))
+		f.commit(other.s, backend.Update(e, []byte("w")))
+		f.commit(other.s, backend.Update(e, []byte("v")))
 		for range more {
-			f.commit(other.s, backend.Put(f.dir, nil, f.version(other.s, f.dir)))
+			f.commit(other.s, backend.CompareAndSet(f.dir, nil, f.version(other.s, f.dir)))
 		}
-		f.commit(other.s, backend.Set(e, []byte("0")))
+		f.commit(other.s, backend.Update(e, []byte("0")))
 		f.Resume()
 		made, err := receive(f, own)
 		require.NoError(t, err)

@@ -54,7 +54,7 @@
 //     machine is suspended.
 //   - Where the history has been compacted before it could be read, a commit whose reply
 //     was lost is ErrIndeterminate.
-//   - A Put or Set whose reply was lost is not told from another's of the same value over
+//   - A CompareAndSet or Update whose reply was lost is not told from another's of the same value over
 //     the same version, nor a Delete from another's: it counts as done then.
 //   - A transaction that arrives twice, because a proxy or the client has sent it again by
 //     itself, is told by the entry that it has created or enqueued. One that does neither may
@@ -66,7 +66,7 @@
 //     terms write is guarded.
 //   - A commit writes to each key once, and enqueues in each directory once.
 //   - An enqueued entry that somebody writes over without its lease is gone: the key stays,
-//     and is nobody's. Who writes it back with that lease makes it stand again, and its guards
+//     and is nobody's. Who writes it back with that lease makes it stand again, and its conditions
 //     hold again: two may be elected. No other key may have such a name.
 //   - A fence stays until its session ends, as an empty key with a zero byte in its name:
 //     beside a key that was to be written, or, for all that is enqueued in a directory

@@ -29,7 +29,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	}
 	may(clientv3.PermissionType(clientv3.PermRead))
 	for range 2 {
-		err := f.s.Drop(ctx, e)
+		err := f.s.Discard(ctx, e)
 		require.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "not confirmed yet")
 	}
@@ -42,5 +42,5 @@ func TestRefusedDropGoesOn(t *testing.T) {
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})
 	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Drop(ctx, e))
+	require.NoError(t, f.s.Discard(ctx, e))
 }

@@ -135,7 +135,7 @@ func (p *plan) made(answer *clientv3.TxnResponse) outcome {
 			e = backend.Entry{Key: op.Key}
 		case op.Ephemeral():
 			e.Session = c.s.ID()
-		case op.Kind == backend.OpSet, op.Version > 0:
+		case op.Kind == backend.OpUpdate, op.Version > 0:
 			was := toEntry(op.Key, answer.Responses[p.at[i]].GetResponsePut().GetPrevKv())
 			e.Rev, e.Version, e.Session = was.Rev, was.Version+1, was.Session
 		}

@@ -70,9 +70,9 @@ func TestSecondStepLost(t *testing.T) {
 			require.NoError(t, err)
 			assert.True(t, got.Same(second), "%+v, want %+v", got, second)
 			for _, e := range []backend.Entry{first, third} {
-				require.NoError(t, other.s.Drop(f.ctx, e))
+				require.NoError(t, other.s.Discard(f.ctx, e))
 			}
-			require.NoError(t, f.s.Drop(f.ctx, second))
+			require.NoError(t, f.s.Discard(f.ctx, second))
 		})
 	}
 }
@@ -106,7 +106,7 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 	first, err := f.s.Predecessor(f.ctx, made[0])
 	require.NoError(t, err)
 	assert.True(t, first.Same(leader))
-	require.NoError(t, f.s.Drop(f.ctx, made[0]))
+	require.NoError(t, f.s.Discard(f.ctx, made[0]))
 	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.False(t, got[1].Exists())
@@ -130,7 +130,7 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 	got, err := f.s.Await(f.ctx, e)
 	require.NoError(t, err)
 	assert.False(t, got[0].Exists())
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 
 	lost := f.another(20 * time.Second)
 	lease := lost.Leases()[0]
@@ -150,7 +150,7 @@ func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
 	require.ErrorContains(t, err, "neither would be older")
-	f.commit(f.s, backend.Put(f.dir+"/d", nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))
 	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
 	for i, dir := range []string{f.dir, f.dir + "/d"} {
 		l, err := f.s.List(f.ctx, dir)

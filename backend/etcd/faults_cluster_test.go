@@ -66,7 +66,7 @@ func TestLeaderChange(t *testing.T) {
 		var waiting []<-chan result[[]backend.Entry]
 		var entries []backend.Entry
 		for _, f := range all {
-			e := writer.commit(writer.s, backend.Put(f.dir+"/under "+leader.Addr(), nil, 0))[0]
+			e := writer.commit(writer.s, backend.CompareAndSet(f.dir+"/under "+leader.Addr(), nil, 0))[0]
 			entries = append(entries, e)
 			waiting = append(waiting, f.armed(e))
 		}
@@ -112,7 +112,7 @@ func TestPitfall25NoLeaderForAWhile(t *testing.T) {
 	f.state(backend.Suspended)
 	require.True(t, time.Now().Before(f.s.Deadline()))
 	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, own.Key) })
-	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Set(own, []byte("new"))) })
+	writing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(own, []byte("new"))) })
 	for _, m := range servers.Members[1:] {
 		require.NoError(t, m.Resume())
 	}
@@ -180,7 +180,7 @@ func TestWritesWhileLeadershipMoves(t *testing.T) {
 				}
 				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 				if assert.NoError(t, err) {
-					assert.NoError(t, f.s.Drop(f.ctx, made[0]))
+					assert.NoError(t, f.s.Discard(f.ctx, made[0]))
 				}
 			}
 		})
@@ -219,7 +219,7 @@ func TestPausedMember(t *testing.T) {
 			f.Resume() // the others can be reached, too
 			require.NoError(t, servers.Members[member].Pause())
 			defer func() { require.NoError(t, servers.Members[member].Resume()) }()
-			require.NoError(t, writer.s.Drop(f.ctx, e))
+			require.NoError(t, writer.s.Discard(f.ctx, e))
 			got, err := receiveWithin(f, waiting, 3*clusterTTL)
 			require.NoError(t, err)
 			assert.False(t, got[0].Exists())
@@ -227,7 +227,7 @@ func TestPausedMember(t *testing.T) {
 			for range 6 { // whichever member each is sent to
 				_, err = f.s.Get(f.ctx, own.Key)
 				require.NoError(t, err)
-				f.commit(f.s, backend.Set(own, []byte("new")))
+				f.commit(f.s, backend.Update(own, []byte("new")))
 			}
 			f.state(backend.Live)
 		})
@@ -242,7 +242,7 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 	leader, err := servers.WaitLeader(20 * time.Second)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
-	e := f.commit(f.s, backend.Put(f.dir+"/x", nil, 0))[0]
+	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/x", nil, 0))[0]
 	follower := servers.Members[(index(servers, leader)+1)%3]
 	require.NoError(t, follower.Pause())
 	defer func() { require.NoError(t, follower.Resume()) }()
@@ -251,9 +251,9 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 		sessions = append(sessions, f.open(clusterTTL))
 	}
 	for i := range 6 {
-		f.commit(f.s, backend.Create(fmt.Sprint(f.dir, "/", i), nil))
+		f.commit(f.s, backend.CreateEphemeral(fmt.Sprint(f.dir, "/", i), nil))
 		f.commit(f.s, backend.Delete(f.enqueue(f.s)))
-		f.commit(f.s, backend.Set(e, []byte{byte(i)}))
+		f.commit(f.s, backend.Update(e, []byte{byte(i)}))
 	}
 	for _, s := range sessions {
 		assert.NoError(t, s.Close(f.ctx))
@@ -293,7 +293,7 @@ func TestStalledLinks(t *testing.T) {
 	e := f.enqueue(other.s)
 	waiting := f.armed(e)
 	f.Each((*servertest.Proxy).Stall)
-	require.NoError(t, other.s.Drop(f.ctx, e))
+	require.NoError(t, other.s.Discard(f.ctx, e))
 	f.state(backend.Suspended)
 	still(f, waiting)
 	f.Each((*servertest.Proxy).Unstall)

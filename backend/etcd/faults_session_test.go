@@ -71,9 +71,9 @@ func newElector(f *fixture, b backend.Backend, strategy elector.Strategy, electi
 // A commit finds out that the lease is gone before the next heartbeat does.
 func TestCommitAfterRevocation(t *testing.T) {
 	f := setUp(t, 60*time.Second)
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	f.Expire()
-	for _, op := range []backend.Op{backend.Create(f.dir+"/other", nil), backend.Enqueue(f.dir, nil)} {
+	for _, op := range []backend.Op{backend.CreateEphemeral(f.dir+"/other", nil), backend.Enqueue(f.dir, nil)} {
 		_, err := f.s.Commit(f.ctx, nil, op)
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 		require.NotErrorIs(t, err, backend.ErrIndeterminate)
@@ -135,15 +135,15 @@ func TestServerRestart(t *testing.T) {
 		assert.True(t, got.Same(own))
 		made, err := receive(f, writing)
 		require.NoError(t, err)
-		require.NoError(t, f.s.Drop(f.ctx, made[0]))
+		require.NoError(t, f.s.Discard(f.ctx, made[0]))
 		f.state(backend.Live)
 		still(f, waiting)
-		require.NoError(t, other.s.Drop(f.ctx, e))
+		require.NoError(t, other.s.Discard(f.ctx, e))
 		both, err := receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, both[0].Exists())
 		assert.True(t, both[1].Same(own))
-		require.NoError(t, f.s.Drop(f.ctx, own))
+		require.NoError(t, f.s.Discard(f.ctx, own))
 	}
 }
 
@@ -192,8 +192,8 @@ func TestEntryTakenFromItsLease(t *testing.T) {
 	require.NoError(t, err)
 	assert.False(t, got[0].Same(e))
 	assert.NotEqual(t, f.s.ID(), got[0].Session)
-	_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Unchanged(e)}, backend.Put(f.dir+"/x", nil, 0))
-	require.ErrorIs(t, err, backend.ErrGuard)
+	_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
+	require.ErrorIs(t, err, backend.ErrCondition)
 	// Nobody has to wait for it.
 	next := f.enqueue(f.s)
 	before, err := f.s.Predecessor(f.ctx, next)

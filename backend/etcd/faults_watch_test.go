@@ -51,18 +51,18 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 		t.Run(change, func(t *testing.T) {
 			f.t = t
 			key := fmt.Sprintf("%s/seat of %s", f.dir, change)
-			e := f.commit(other.s, backend.Create(key, []byte("old")))[0]
+			e := f.commit(other.s, backend.CreateEphemeral(key, []byte("old")))[0]
 			own := f.enqueue(f.s)
 			waiting := f.armed(e, own)
 			f.Suspend()
 			switch change {
 			case "changed":
-				f.commit(other.s, backend.Set(e, []byte("new")))
+				f.commit(other.s, backend.Update(e, []byte("new")))
 			case "untouched":
 			default:
 				f.commit(other.s, backend.Delete(e))
 				if change != "deleted" {
-					f.commit(other.s, backend.Create(key, []byte("new")))
+					f.commit(other.s, backend.CreateEphemeral(key, []byte("new")))
 				}
 			}
 			f.compact(operator)
@@ -71,7 +71,7 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 				// The change comes after it is back, and has read again or not yet.
 				f.state(backend.Live)
 				still(f, waiting)
-				f.commit(other.s, backend.Set(e, []byte("new")))
+				f.commit(other.s, backend.Update(e, []byte("new")))
 			}
 			got, err := receive(f, waiting)
 			require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 			if change == "changed" || change == "untouched" {
 				assert.Equal(t, "new", string(got[0].Value))
 			}
-			require.NoError(t, f.s.Drop(f.ctx, own))
+			require.NoError(t, f.s.Discard(f.ctx, own))
 		})
 	}
 }
@@ -96,7 +96,7 @@ func TestPitfall26CompactionOfAListing(t *testing.T) {
 	waiting := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
 	eventually(t, "a watch", func() bool { return f.WatchesMade() > before })
 	f.Suspend()
-	require.NoError(t, other.s.Drop(f.ctx, e))
+	require.NoError(t, other.s.Discard(f.ctx, e))
 	f.compact(f.operator())
 	f.Resume()
 	now, err := receive(f, waiting)
@@ -117,13 +117,13 @@ func TestWatchCutWhileItChanges(t *testing.T) {
 			time.Sleep(time.Duration(i%10) * 200 * time.Microsecond) // anywhere around the change
 			f.Cut()
 		}()
-		require.NoError(t, other.s.Drop(f.ctx, e))
+		require.NoError(t, other.s.Discard(f.ctx, e))
 		got, err := receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, got[1].Exists() && got[0].Exists())
 		assert.True(t, got[1].Same(own))
 		<-cut
-		require.NoError(t, f.s.Drop(f.ctx, own))
+		require.NoError(t, f.s.Discard(f.ctx, own))
 	}
 	assert.NotEqual(t, backend.Lost, f.s.State())
 }
@@ -137,7 +137,7 @@ func TestHeldWatchesKeepTheirOrder(t *testing.T) {
 	waiting := f.armed(e, own)
 	release := f.HoldWakeups()
 	f.commit(other.s, backend.Delete(own))
-	require.NoError(t, other.s.Drop(f.ctx, e))
+	require.NoError(t, other.s.Discard(f.ctx, e))
 	got, err := f.s.Get(f.ctx, f.dir)
 	require.NoError(t, err, "calls go on")
 	assert.Equal(t, f.dir, got.Key)
@@ -165,11 +165,11 @@ func TestWatchesAreCancelled(t *testing.T) {
 // what its own session has written since.
 func TestWatchBehindItsOwnWrites(t *testing.T) {
 	f := setUp(t, 20*time.Second)
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	waiting := f.armed(seat) // it keeps the watch
 	release := f.HoldWakeups()
 	f.commit(f.s, backend.Delete(seat))
-	again := f.commit(f.s, backend.Create(seat.Key, nil))[0]
+	again := f.commit(f.s, backend.CreateEphemeral(seat.Key, nil))[0]
 	next := f.awaits(f.s, seat)
 	still(f, next)
 	release()

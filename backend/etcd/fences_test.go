@@ -38,15 +38,15 @@ func TestFencesOfLostReplies(t *testing.T) {
 	for range 10 {
 		f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 		e := f.enqueue(f.s)
-		f.LoseReply(etcdtest.MatchKind(backend.OpSet))
-		e = f.commit(f.s, backend.Set(e, []byte("w")))[0]
+		f.LoseReply(etcdtest.MatchKind(backend.OpUpdate))
+		e = f.commit(f.s, backend.Update(e, []byte("w")))[0]
 		before, err := f.s.Predecessor(f.ctx, e)
 		require.NoError(t, err)
 		assert.True(t, before.Same(other))
-		f.LoseReply(etcdtest.MatchKind(backend.OpCreate))
-		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-		require.NoError(t, f.s.Drop(f.ctx, seat))
-		require.NoError(t, f.s.Drop(f.ctx, e))
+		f.LoseReply(etcdtest.MatchKind(backend.OpCreateEphemeral))
+		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		require.NoError(t, f.s.Discard(f.ctx, seat))
+		require.NoError(t, f.s.Discard(f.ctx, e))
 	}
 	assert.Len(t, f.fences(f.dir), 2)
 }
@@ -79,7 +79,7 @@ func TestFenceDeletedByAnOperator(t *testing.T) {
 		_, err := f.operator().Delete(f.ctx, fences[0])
 		require.NoError(t, err)
 		f.enqueue(f.s)
-		require.NoError(t, f.s.Drop(f.ctx, e))
+		require.NoError(t, f.s.Discard(f.ctx, e))
 	}
 }
 

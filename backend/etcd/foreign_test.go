@@ -86,12 +86,12 @@ func TestForeignKeysInADirectory(t *testing.T) {
 			_, err := operator.Put(f.ctx, f.dir+"/"+name, "changed", option...)
 			require.NoError(t, err)
 		}
-		require.NoError(t, f.s.Drop(f.ctx, second))
+		require.NoError(t, f.s.Discard(f.ctx, second))
 		got, err := receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, got[0].Exists())
 		assert.True(t, got[1].Same(third))
-		require.NoError(t, other.s.Drop(f.ctx, third))
+		require.NoError(t, other.s.Discard(f.ctx, third))
 	}
 }
 
@@ -183,14 +183,14 @@ func TestDeleteAboveManyFences(t *testing.T) {
 	require.NoError(t, err)
 	fences(0, 100)
 	f.commit(f.s, backend.Delete(dir))
-	dir = f.commit(f.s, backend.Put(f.dir, nil, 0))[0]
+	dir = f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))[0]
 	fences(100, 200)
 	deleted := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Delete(dir)) })
 	_, err = receiveWithin(f, deleted, 10*time.Second)
 	require.ErrorIs(t, err, backend.ErrTooLarge)
 }
 
-// A foreign key whose name bears its own revision as the ticket is no entry, nor what a guard on
+// A foreign key whose name bears its own revision as the ticket is no entry, nor what a condition on
 // one would need. That is said, and not tried for ever.
 func TestGuardOnALookalike(t *testing.T) {
 	f := setUp(t, 20*time.Second)
@@ -208,14 +208,14 @@ func TestGuardOnALookalike(t *testing.T) {
 	})
 	_, err := f.s.Get(f.ctx, e.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
-	for _, op := range []backend.Op{backend.Set(e, nil), backend.Delete(e)} {
+	for _, op := range []backend.Op{backend.Update(e, nil), backend.Delete(e)} {
 		done := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, op) })
 		_, err := receiveWithin(f, done, 10*time.Second)
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
 	guarded := later(func() ([]backend.Entry, error) {
-		return f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Put(f.dir+"/x", nil, 0))
+		return f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	})
 	_, err = receiveWithin(f, guarded, 10*time.Second)
-	require.ErrorIs(t, err, backend.ErrGuard)
+	require.ErrorIs(t, err, backend.ErrCondition)
 }

@@ -33,7 +33,7 @@ func TestFrozenMember(t *testing.T) {
 	var states []func() []backend.State
 	for i := range sessions {
 		f := setUpWith(t, timeout, p)
-		e := o.commit(o.s, backend.Put(newRoot(), nil, 0))[0]
+		e := o.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))[0]
 		entries = append(entries, e)
 		waiting = append(waiting, f.armed(e))
 		states = append(states, f.recordStates())

@@ -56,7 +56,7 @@ func setUpWith(t *testing.T, ttl time.Duration, p *etcdtest.Process) *fixture {
 	f := &fixture{t: t, ctx: ctx, Process: p}
 	f.s = f.open(ttl)
 	f.dir = newRoot()
-	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir, nil, 0))
+	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir, nil, 0))
 	require.NoError(t, err)
 	return f
 }

@@ -45,7 +45,7 @@ func TestHollowAnswers(t *testing.T) {
 	_, _, err = f.s.Survey(f.ctx, f.dir, nil)
 	require.NoError(t, err)
 	next.Store(true)
-	require.NoError(t, f.s.Drop(f.ctx, own))
+	require.NoError(t, f.s.Discard(f.ctx, own))
 	next.Store(true)
 	_, err = f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -56,7 +56,7 @@ func TestHollowAnswers(t *testing.T) {
 func TestNamesOfEntriesAreTheirs(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	key := f.dir + "/2-1-0123456789abcdef"
-	for _, op := range []backend.Op{backend.Put(key, nil, 0), backend.Create(key, nil)} {
+	for _, op := range []backend.Op{backend.CompareAndSet(key, nil, 0), backend.CreateEphemeral(key, nil)} {
 		_, err := f.s.Commit(f.ctx, nil, op)
 		require.ErrorIs(t, err, backend.ErrBadKey)
 		require.ErrorContains(t, err, "enqueued")

@@ -54,7 +54,7 @@ func TestSilentWatches(t *testing.T) {
 	f.neverLost()
 	f.beats()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.Put(f.dir+"/e", nil, 0))[0]
+	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
 	waiting := f.armed(e)
 	good.Refuse(false)
 	links := silent.Links()
@@ -113,7 +113,7 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 	f := setUpWith(t, 4*time.Second, p)
 	f.neverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)
-	e := other.commit(other.s, backend.Put(f.dir+"/e", nil, 0))[0]
+	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
 	waiting := f.armed(e)
 	lags.Store(true)
 	other.commit(other.s, backend.Delete(e))

@@ -128,7 +128,7 @@ func FuzzCmps(f *testing.F) {
 	f.Add("/d/\n", uint64(1), uint64(1), true)
 	f.Fuzz(func(t *testing.T, key string, rev, version uint64, exact bool) {
 		e := backend.Entry{Key: key, Rev: rev, Version: version}
-		cmps, err := Cmps(t.Context(), backend.NewSession("etcd", s), backend.Guard{Entry: e, Exact: exact})
+		cmps, err := Cmps(t.Context(), backend.NewSession("etcd", s), backend.Condition{Entry: e, Exact: exact})
 		switch wrong := backend.CheckKey(key); {
 		case wrong != nil:
 			if !errors.Is(err, backend.ErrBadKey) || !strings.Contains(err.Error(), wrong.Error()) {
@@ -136,7 +136,7 @@ func FuzzCmps(f *testing.F) {
 			}
 			return
 		case rev == 0:
-			if !errors.Is(err, backend.ErrGuard) || !strings.Contains(err.Error(), key) {
+			if !errors.Is(err, backend.ErrCondition) || !strings.Contains(err.Error(), key) {
 				t.Fatalf("guard on no entry: %v", err)
 			}
 			return

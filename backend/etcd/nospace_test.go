@@ -23,8 +23,8 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 	op := etcdtest.Operator(t, server.Addr())
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
 	status, err := op.Status(f.ctx, server.Addr())
 	require.NoError(t, err)
 	_, err = pb.NewMaintenanceClient(op.ActiveConnection()).Alarm(f.ctx, &pb.AlarmRequest{
@@ -32,8 +32,8 @@ func TestNoSpaceIsKnown(t *testing.T) {
 	})
 	require.NoError(t, err)
 	ops := []backend.Op{
-		backend.Put(f.dir+"/new", nil, 0), backend.Put(record.Key, []byte("x"), record.Version), backend.Set(seat, []byte("x")),
-		backend.Create(f.dir+"/other", nil), backend.Enqueue(f.dir, nil),
+		backend.CompareAndSet(f.dir+"/new", nil, 0), backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Update(seat, []byte("x")),
+		backend.CreateEphemeral(f.dir+"/other", nil), backend.Enqueue(f.dir, nil),
 	}
 	refused := func(op backend.Op) {
 		t.Helper()
@@ -46,7 +46,7 @@ func TestNoSpaceIsKnown(t *testing.T) {
 		refused(op)
 	}
 	// What others delete, they may.
-	require.NoError(t, f.s.Drop(f.ctx, seat))
+	require.NoError(t, f.s.Discard(f.ctx, seat))
 	refused(ops[1])
 	_, err = op.AlarmDisarm(f.ctx, &clientv3.AlarmMember{})
 	require.NoError(t, err)
@@ -73,7 +73,7 @@ func TestNoSpace(t *testing.T) {
 			for n := 0; ; n++ {
 				key, value := fmt.Sprintf("%s/k%d-%d", f.dir, i, n), bytes.Repeat([]byte{byte(n)}, size)
 				name := fmt.Sprintf("v%d-%d", i, n)
-				ops := []backend.Op{backend.Put(key, value, 0)}
+				ops := []backend.Op{backend.CompareAndSet(key, value, 0)}
 				if i%2 == 0 {
 					ops = []backend.Op{backend.Enqueue(f.dir, append([]byte(name+" "), value...))}
 				}

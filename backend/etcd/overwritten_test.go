@@ -27,7 +27,7 @@ func overwrites(f *fixture, operator *clientv3.Client) map[string][]clientv3.OpO
 }
 
 // An enqueued entry that somebody has written over without its lease, as `etcdctl put` does,
-// stands no more for anybody: for those that wait, list or read, and under guards. The first of
+// stands no more for anybody: for those that wait, list or read, and under conditions. The first of
 // the queue and the second have keys of different forms.
 func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 	f := setUp(t, 20*time.Second)
@@ -56,9 +56,9 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 				assert.Equal(t, left, now.Keys)
 				_, err = other.s.Get(f.ctx, gone.Key)
 				assert.ErrorIs(t, err, backend.ErrNoEntry)
-				_, err = f.s.Commit(f.ctx, []backend.Guard{{Entry: gone}}, backend.Put(newRoot(), nil, 0))
-				assert.ErrorIs(t, err, backend.ErrGuard)
-				for _, op := range []backend.Op{backend.Set(gone, nil), backend.Delete(gone)} {
+				_, err = f.s.Commit(f.ctx, []backend.Condition{{Entry: gone}}, backend.CompareAndSet(newRoot(), nil, 0))
+				assert.ErrorIs(t, err, backend.ErrCondition)
+				for _, op := range []backend.Op{backend.Update(gone, nil), backend.Delete(gone)} {
 					_, err = f.s.Commit(f.ctx, nil, op)
 					assert.ErrorIs(t, err, backend.ErrNoEntry, "%v", op.Kind)
 				}
@@ -68,11 +68,11 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 				require.NoError(t, err)
 				assert.True(t, before.Same(queue[1-i]), "%+v", before)
 
-				require.NoError(t, f.s.Drop(f.ctx, gone))
+				require.NoError(t, f.s.Discard(f.ctx, gone))
 				for _, e := range queue[:2] {
-					require.NoError(t, f.s.Drop(f.ctx, e))
+					require.NoError(t, f.s.Discard(f.ctx, e))
 				}
-				require.NoError(t, other.s.Drop(f.ctx, queue[2]))
+				require.NoError(t, other.s.Discard(f.ctx, queue[2]))
 			})
 		}
 	}

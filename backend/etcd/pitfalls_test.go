@@ -120,9 +120,9 @@ func TestPitfall24LossIsReported(t *testing.T) {
 	} else {
 		require.ErrorIs(t, err, backend.ErrSessionLost)
 	}
-	_, err = f.s.Commit(f.ctx, nil, backend.Put(f.dir+"/x", nil, 0))
+	_, err = f.s.Commit(f.ctx, nil, backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrSessionLost)
-	require.ErrorIs(t, f.s.Drop(f.ctx, e), backend.ErrSessionLost)
+	require.ErrorIs(t, f.s.Discard(f.ctx, e), backend.ErrSessionLost)
 }
 
 // What cleans up is bounded by the caller's context, and goes on by itself.
@@ -139,7 +139,7 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	_, err := f.s.Commit(short(), nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.ErrorIs(t, f.s.Drop(short(), e), context.DeadlineExceeded)
+	require.ErrorIs(t, f.s.Discard(short(), e), context.DeadlineExceeded)
 	_, err = f.s.Get(short(), f.dir)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = f.s.Await(short(), backend.Unknown(f.dir))
@@ -180,7 +180,7 @@ func TestPitfall28ManyGoroutines(t *testing.T) {
 					_, err = f.s.Await(f.ctx, made[0], before)
 					assert.NoError(t, err)
 				}
-				assert.NoError(t, f.s.Drop(f.ctx, made[0]))
+				assert.NoError(t, f.s.Discard(f.ctx, made[0]))
 			}
 		})
 	}
@@ -276,7 +276,7 @@ func TestRoundTrips(t *testing.T) {
 		require.False(t, got[1].Exists())
 	})
 	step("a guarded write", 1, func() {
-		_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(next)}, backend.Put(f.dir+"/x", nil, 0))
+		_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(next)}, backend.CompareAndSet(f.dir+"/x", nil, 0))
 		require.NoError(t, err)
 	})
 	step("a read", 1, func() {

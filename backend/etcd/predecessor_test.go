@@ -18,8 +18,8 @@ func TestPredecessorBehindAFence(t *testing.T) {
 	first, second := f.enqueue(f.s), f.enqueue(f.s)
 	_, err := f.operator().Put(f.ctx, second.Key+"\x00", "")
 	require.NoError(t, err)
-	require.NoError(t, f.s.Drop(f.ctx, first))
-	require.NoError(t, f.s.Drop(f.ctx, second))
+	require.NoError(t, f.s.Discard(f.ctx, first))
+	require.NoError(t, f.s.Discard(f.ctx, second))
 
 	slow, other := f.another(20*time.Second), f.another(20*time.Second)
 	reached, release := make(chan struct{}), make(chan struct{})

@@ -58,11 +58,11 @@ func weight(op backend.Op) int {
 	switch op.Kind {
 	case backend.OpEnqueue:
 		return 4
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		return 3
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return 2
-	case backend.OpSet:
+	case backend.OpUpdate:
 		return 1
 	}
 	return 0
@@ -206,7 +206,7 @@ func (c *commit) steps(ctx context.Context, sealed int64) (revs []int64, whole b
 
 // trail is history by reads backwards: from what stands at the fence's revision to what stood
 // before that was written, and so on. It tells the whole history unless the key was without an
-// entry in between. That makes no difference to a Create whose entry stands: no other is of its
+// entry in between. That makes no difference to a CreateEphemeral whose entry stands: no other is of its
 // lease.
 func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole bool, err error) {
 	i := c.witness()
@@ -231,7 +231,7 @@ func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole b
 			revs = append(revs, kv.ModRevision)
 		}
 		if kv.Version == 1 {
-			return revs, c.ops[i].Kind == backend.OpCreate && len(revs) > 0, nil
+			return revs, c.ops[i].Kind == backend.OpCreateEphemeral && len(revs) > 0, nil
 		}
 		rev = kv.ModRevision - 1
 	}
@@ -288,11 +288,11 @@ func (c *commit) would(i int, kv *mvccpb.KeyValue) bool {
 	op := c.ops[i]
 	same := bytes.Equal(kv.GetValue(), op.Value)
 	switch op.Kind {
-	case backend.OpCreate, backend.OpEnqueue:
+	case backend.OpCreateEphemeral, backend.OpEnqueue:
 		return same && kv.GetVersion() == 1 && kv.GetLease() == int64(c.s.lease)
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return same && uint64(kv.GetVersion()) == op.Version+1
-	case backend.OpSet:
+	case backend.OpUpdate:
 		return same && kv != nil && toEntry(op.Key, kv).Rev == op.Rev
 	}
 	return kv.GetVersion() == 0
@@ -376,7 +376,7 @@ func (c *commit) undo(ctx context.Context) error {
 		switch op.Kind {
 		case backend.OpEnqueue:
 			err = c.unqueue(ctx, op.Key, c.keys[i])
-		case backend.OpCreate: // nobody else in this session has been creating it: see turns
+		case backend.OpCreateEphemeral: // nobody else in this session has been creating it: see turns
 			key := c.keys[i]
 			err = c.s.remove(ctx, []clientv3.Cmp{
 				clientv3.Compare(clientv3.LeaseValue(key), "=", c.s.lease),

@@ -30,7 +30,7 @@ type doubt struct {
 }
 
 // Commit implements backend.Driver. While the session is suspended it is not sent.
-func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	key := ""
 	switch {
 	case len(ops) > 0:
@@ -86,7 +86,7 @@ func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...bac
 }
 
 // fits checks the limits of one commit.
-func (s *Service) fits(guards []backend.Guard, ops []backend.Op) error {
+func (s *Service) fits(guards []backend.Condition, ops []backend.Op) error {
 	count, size := len(guards)+len(ops), 0
 	for _, g := range guards {
 		size += len(g.Entry.Key)
@@ -105,7 +105,7 @@ func (s *Service) fits(guards []backend.Guard, ops []backend.Op) error {
 
 // serve is the arrival of a request, with the service locked. answered says that it is
 // answered.
-func (n *session) serve(req *request, f fault, guards []backend.Guard, ops []backend.Op) (answered bool) {
+func (n *session) serve(req *request, f fault, guards []backend.Condition, ops []backend.Op) (answered bool) {
 	req.arrived = true
 	n.doubts = slices.DeleteFunc(n.doubts, func(d doubt) bool { return d.req == req })
 	if n.client.down() || n.broken || n.unknown() || req.overtaken {
@@ -196,12 +196,12 @@ func (n *session) tidy(req *request, ops []backend.Op) {
 	}
 }
 
-// errNotOurs refuses a Drop of what this session does not own.
+// errNotOurs refuses a Discard of what this session does not own.
 var errNotOurs = errors.New("entry belongs to another session, or to none")
 
-// Drop implements backend.Driver.
-func (n *session) Drop(ctx context.Context, e backend.Entry) error {
-	refused, err := ask(ctx, n, Step{Kind: StepDrop, Key: e.Key}, func() error {
+// Discard implements backend.Driver.
+func (n *session) Discard(ctx context.Context, e backend.Entry) error {
+	refused, err := ask(ctx, n, Step{Kind: StepDiscard, Key: e.Key}, func() error {
 		n.svc.stats.Drops++
 		n.catchUp()
 		have := n.svc.nodes[e.Key]
@@ -209,7 +209,7 @@ func (n *session) Drop(ctx context.Context, e backend.Entry) error {
 		case have == nil || !have.entry.Exists() || have.entry.Rev != e.Rev:
 			return nil
 		case have.owner != n:
-			return fmt.Errorf("%w: %w", backend.ErrGuard, errNotOurs)
+			return fmt.Errorf("%w: %w", backend.ErrCondition, errNotOurs)
 		}
 		n.discard(e)
 		return nil

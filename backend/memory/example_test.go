@@ -30,7 +30,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	seat, err := a.Commit(ctx, nil, backend.Create("/seats/one", []byte("alpha")))
+	seat, err := a.Commit(ctx, nil, backend.CreateEphemeral("/seats/one", []byte("alpha")))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -45,7 +45,7 @@ func Example() {
 	fmt.Println("the seat is taken:", gone[0].Exists())
 	fmt.Println("alpha's session is", a.State())
 
-	seat, err = b.Commit(ctx, nil, backend.Create("/seats/one", []byte("beta")))
+	seat, err = b.Commit(ctx, nil, backend.CreateEphemeral("/seats/one", []byte("beta")))
 	if err != nil {
 		fmt.Println(err)
 		return

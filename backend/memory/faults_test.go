@@ -24,7 +24,7 @@ func open(t *testing.T, c *Client) *session {
 
 func create(t *testing.T, s backend.Driver, key string) backend.Entry {
 	t.Helper()
-	out, err := s.Commit(t.Context(), nil, backend.Create(key, []byte("x")))
+	out, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, []byte("x")))
 	require.NoError(t, err)
 	return out[0]
 }
@@ -128,7 +128,7 @@ func TestDelayReply(t *testing.T) {
 		c.DelayReply(nil, time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		_, err := s.Commit(ctx, nil, backend.Create("/ghost", nil))
+		_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/ghost", nil))
 		require.ErrorIs(t, err, backend.ErrIndeterminate)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.False(t, svc.Entry("/ghost").Exists())
@@ -140,7 +140,7 @@ func TestFaultsFireOnceAndInOrder(t *testing.T) {
 		svc := New(Options{})
 		c := svc.Client("a")
 		s := open(t, c)
-		c.LoseRequest(Kind(backend.OpCreate))
+		c.LoseRequest(Kind(backend.OpCreateEphemeral))
 		c.LoseReply(Any)
 		before := svc.Stats().Commits
 		create(t, s, "/seat") // lost, sent again, reply lost, looked up
@@ -239,7 +239,7 @@ func TestInterceptHoldsAStep(t *testing.T) {
 		slow, fast := open(t, svc.Client("slow")), open(t, svc.Client("fast"))
 		done := make(chan error, 1)
 		go func() {
-			_, err := slow.Commit(t.Context(), nil, backend.Create("/seat", nil))
+			_, err := slow.Commit(t.Context(), nil, backend.CreateEphemeral("/seat", nil))
 			done <- err
 		}()
 		synctest.Wait()
@@ -251,11 +251,11 @@ func TestInterceptHoldsAStep(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		require.NoError(t, fast.Drop(t.Context(), e))
+		require.NoError(t, fast.Discard(t.Context(), e))
 		require.NoError(t, <-done)
 		require.NoError(t, slow.Close(t.Context()))
 		require.Equal(t, []string{"slow open ", "fast open ", "slow commit /seat", "fast commit /seat",
-			"slow await /seat", "fast drop /seat", "slow wake /seat", "slow close "}, steps)
+			"slow await /seat", "fast discard /seat", "slow wake /seat", "slow close "}, steps)
 	})
 }
 
@@ -268,7 +268,7 @@ func TestMomentaryBreakIsSeenByStateWatchers(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := s.Commit(ctx, nil, backend.Create("/seat", nil))
+			_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil))
 			done <- err
 		}()
 		state, err := s.AwaitState(t.Context(), backend.Live)
@@ -311,9 +311,9 @@ func TestRefusals(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrConflict, "it has a child")
 	_, err = s.Commit(t.Context(), nil, backend.Delete(svc.Entry("/d/below")), backend.Delete(d))
 	require.NoError(t, err, "it has none any more")
-	_, err = s.Commit(t.Context(), nil, backend.Put("/new", nil, 0), backend.Enqueue("/new", nil))
+	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/new", nil, 0), backend.Enqueue("/new", nil))
 	require.NoError(t, err, "the parent is made by the same commit")
-	for _, op := range []backend.Op{backend.Create("/seat/x", nil), backend.Enqueue("/seat", nil), backend.Put("/seat/x/y", nil, 0)} {
+	for _, op := range []backend.Op{backend.CreateEphemeral("/seat/x", nil), backend.Enqueue("/seat", nil), backend.CompareAndSet("/seat/x/y", nil, 0)} {
 		_, err = s.Commit(t.Context(), nil, op)
 		require.ErrorIs(t, err, backend.ErrNoParent, "ephemeral entries have no children")
 	}
@@ -321,7 +321,7 @@ func TestRefusals(t *testing.T) {
 	for _, key := range []string{"", "/", "x", "/x/", "//x"} {
 		require.Error(t, svc.Put(key, nil), key)
 	}
-	require.ErrorIs(t, other.Drop(t.Context(), e), backend.ErrGuard, "not its own")
+	require.ErrorIs(t, other.Discard(t.Context(), e), backend.ErrCondition, "not its own")
 	_, err = s.Commit(t.Context(), nil, backend.Op{Key: "/x"})
 	require.Error(t, err)
 	require.True(t, strings.Contains(svc.Dump(), `/seat rev=2 version=1 value="x" session=s1 client=a state=live`), svc.Dump())

@@ -36,11 +36,11 @@ func TestListing(t *testing.T) {
 			return made[0]
 		}
 		same("none")
-		commit(backend.Put("/dir", nil, 0))
+		commit(backend.CompareAndSet("/dir", nil, 0))
 		same("empty")
 		e := commit(backend.Enqueue("/dir", nil))
 		commit(backend.Enqueue("/dir", nil))
-		commit(backend.Create("/dir/seat", nil))
+		commit(backend.CreateEphemeral("/dir/seat", nil))
 		same("two and a seat")
 		commit(backend.Delete(e))
 		same("one")
@@ -56,7 +56,7 @@ func TestEnqueueBesideATakenName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := s.Commit(ctx, nil, backend.Put("/dir", nil, 0), backend.Enqueue("/dir", nil))
+	first, err := s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil))
 	if err != nil {
 		t.Fatal(err)
 	}

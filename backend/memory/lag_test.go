@@ -24,7 +24,7 @@ func behind(t *testing.T, svc *Service) (s *session, first, second backend.Entry
 	catchUp = svc.Lag()
 	require.NoError(t, svc.Put("/p", []byte("new")))
 	svc.Delete("/gone")
-	require.NoError(t, ahead.Drop(t.Context(), made[0]))
+	require.NoError(t, ahead.Discard(t.Context(), made[0]))
 	s = open(t, svc.Client("a"))
 	require.True(t, svc.Behind(s.ID()))
 	require.False(t, svc.Behind(ahead.ID()))
@@ -95,17 +95,17 @@ func TestNewSessionIsBehind(t *testing.T) {
 func TestWriteCatchesUp(t *testing.T) {
 	for name, write := range map[string]func(*session, backend.Entry) error{
 		"done": func(s *session, _ backend.Entry) error {
-			_, err := s.Commit(context.Background(), nil, backend.Put("/q", nil, 0))
+			_, err := s.Commit(context.Background(), nil, backend.CompareAndSet("/q", nil, 0))
 			return err
 		},
 		"refused": func(s *session, first backend.Entry) error {
-			_, err := s.Commit(context.Background(), []backend.Guard{backend.Held(first)})
+			_, err := s.Commit(context.Background(), []backend.Condition{backend.IfExists(first)})
 			if err == nil {
 				return context.Canceled
 			}
 			return nil
 		},
-		"dropped": func(s *session, first backend.Entry) error { return s.Drop(context.Background(), first) },
+		"dropped": func(s *session, first backend.Entry) error { return s.Discard(context.Background(), first) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ type Options struct {
 	// taken as half.
 	Margin time.Duration
 
-	// MaxOps and MaxBytes are the limits of one commit: of its guards and ops
+	// MaxOps and MaxBytes are the limits of one commit: of its conditions and ops
 	// together, and of the bytes in their keys and values. Zero means none.
 	MaxOps, MaxBytes int
 
@@ -75,7 +75,7 @@ const (
 	StepWake        StepKind = "wake"       // a change is about to be noticed
 	StepCommit      StepKind = "commit"     // sent, or sent again after a lost request
 	StepResolve     StepKind = "resolve"    // looks up what became of a commit
-	StepDrop        StepKind = "drop"
+	StepDiscard     StepKind = "discard"
 	StepClose       StepKind = "close"
 )
 

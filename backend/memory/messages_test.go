@@ -51,7 +51,7 @@ func TestMessagesTakeTime(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		began = time.Now()
-		require.NoError(t, s.Drop(t.Context(), e))
+		require.NoError(t, s.Discard(t.Context(), e))
 		takes(2 * time.Second)
 		require.Equal(t, time.Now(), <-noticed, "the notice leaves when the answer does")
 		require.NoError(t, s.Close(t.Context()))
@@ -86,7 +86,7 @@ func TestRequestsArriveLate(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := s.Commit(ctx, nil, backend.Create("/seat", nil), backend.Put("/note", nil, 0))
+				_, err := s.Commit(ctx, nil, backend.CreateEphemeral("/seat", nil), backend.CompareAndSet("/note", nil, 0))
 				require.ErrorIs(t, err, backend.ErrIndeterminate)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.False(t, svc.Entry("/note").Exists(), "it is under way")
@@ -111,7 +111,7 @@ func TestRequestsArriveAfterTheSession(t *testing.T) {
 				c.DelayRequest(nil, time.Second)
 				outcome := make(chan error, 1)
 				go func() {
-					_, err := s.Commit(context.Background(), nil, backend.Create("/seat", nil))
+					_, err := s.Commit(context.Background(), nil, backend.CreateEphemeral("/seat", nil))
 					outcome <- err
 				}()
 				synctest.Wait()
@@ -161,7 +161,7 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 		for range 10 {
 			first := make(chan uint64, 1)
 			go func() {
-				e, err := s.Commit(context.Background(), nil, backend.Create("/first", nil))
+				e, err := s.Commit(context.Background(), nil, backend.CreateEphemeral("/first", nil))
 				if err == nil {
 					first <- e[0].Rev
 				}
@@ -170,8 +170,8 @@ func TestMessagesKeepTheirOrder(t *testing.T) {
 			second := create(t, s, "/second")
 			got := <-first
 			require.Less(t, got, second.Rev)
-			require.NoError(t, s.Drop(t.Context(), second))
-			require.NoError(t, s.Drop(t.Context(), backend.Entry{Key: "/first", Rev: got}))
+			require.NoError(t, s.Discard(t.Context(), second))
+			require.NoError(t, s.Discard(t.Context(), backend.Entry{Key: "/first", Rev: got}))
 		}
 	})
 }
@@ -268,10 +268,13 @@ func TestRevokeIsHeardLast(t *testing.T) {
 		require.Equal(t, deadline, s.Deadline())
 
 		for name, call := range map[string]func(*session) error{
-			"get":    func(s *session) error { _, err := s.Get(t.Context(), "/p"); return err },
-			"commit": func(s *session) error { _, err := s.Commit(t.Context(), nil, backend.Create("/p", nil)); return err },
-			"drop":   func(s *session) error { return s.Drop(t.Context(), e) },
-			"await":  func(s *session) error { _, err := s.Await(t.Context(), backend.Unknown("/p")); return err },
+			"get": func(s *session) error { _, err := s.Get(t.Context(), "/p"); return err },
+			"commit": func(s *session) error {
+				_, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/p", nil))
+				return err
+			},
+			"drop":  func(s *session) error { return s.Discard(t.Context(), e) },
+			"await": func(s *session) error { _, err := s.Await(t.Context(), backend.Unknown("/p")); return err },
 		} {
 			s := open(t, c)
 			c.Revoke()

@@ -305,7 +305,7 @@ func (t *txn) put(key string) error {
 func (t *txn) check(op backend.Op) error {
 	v := t.look(op.Key)
 	switch op.Kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		if err := t.mayHold(backend.Parent(op.Key)); err != nil {
 			return err
 		}
@@ -322,7 +322,7 @@ func (t *txn) check(op backend.Op) error {
 		}
 		t.stage(op.Key, v)
 		t.children[op.Key]++
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		if v.version != op.Version {
 			return fmt.Errorf("version is %d, not %d: %w", v.version, op.Version, backend.ErrConflict)
 		}
@@ -331,7 +331,7 @@ func (t *txn) check(op backend.Op) error {
 		}
 		v.version++
 		t.stage(op.Key, v)
-	case backend.OpSet:
+	case backend.OpUpdate:
 		if v.rev == 0 || v.rev != op.Rev {
 			return backend.ErrNoEntry
 		}
@@ -355,13 +355,13 @@ func (t *txn) check(op backend.Op) error {
 	return nil
 }
 
-// commit applies ops for the session from if all guards hold, and returns what
+// commit applies ops for the session from if all conditions hold, and returns what
 // there is of each.
-func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op) ([]backend.Entry, string, error) {
+func (s *Service) commit(from *session, guards []backend.Condition, ops []backend.Op) ([]backend.Entry, string, error) {
 	for _, g := range guards {
 		have := s.lookup(g.Entry.Key)
 		if !have.Exists() || have.Rev != g.Entry.Rev || g.Exact && have.Version != g.Entry.Version {
-			return nil, g.Entry.Key, backend.ErrGuard
+			return nil, g.Entry.Key, backend.ErrCondition
 		}
 	}
 	t := txn{svc: s}
@@ -374,7 +374,7 @@ func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op
 	out := make([]backend.Entry, len(ops))
 	for i, op := range ops {
 		switch op.Kind {
-		case backend.OpCreate:
+		case backend.OpCreateEphemeral:
 			out[i] = s.insert(op.Key, op.Value, from, false).entry
 		case backend.OpEnqueue:
 			if d := s.node(op.Key).asDir(); d.numbered {
@@ -382,9 +382,9 @@ func (s *Service) commit(from *session, guards []backend.Guard, ops []backend.Op
 			}
 			key := s.nextKey(op.Key, from)
 			out[i] = s.insert(key, op.Value, from, true).entry
-		case backend.OpPut:
+		case backend.OpCompareAndSet:
 			out[i] = s.persist(op.Key, op.Value).entry
-		case backend.OpSet:
+		case backend.OpUpdate:
 			n := s.nodes[op.Key]
 			s.write(n, op.Value)
 			out[i] = n.entry

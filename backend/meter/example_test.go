@@ -70,10 +70,10 @@ func ExampleNew() {
 		return
 	}
 	defer s.Close(ctx)
-	made, _ := s.Commit(ctx, nil, backend.Create("/job", []byte("value")))
+	made, _ := s.Commit(ctx, nil, backend.CreateEphemeral("/job", []byte("value")))
 
 	before := counted.Counts()
-	s.Commit(ctx, nil, backend.Set(made[0], []byte("another")))
+	s.Commit(ctx, nil, backend.Update(made[0], []byte("another")))
 	s.Await(ctx, made[0]) // returns at once: it has changed
 	cost := counted.Counts().Sub(before)
 	fmt.Printf("%d commit, %d watch, %d wake-up\n", cost.Commits, cost.Watches, cost.WakeUps)

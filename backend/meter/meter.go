@@ -51,7 +51,7 @@ type Counts struct {
 	// Sent and Received are the bytes of keys and values, in arguments and results.
 	Sent, Received int
 
-	// Refused are the commits that the service turned down: ErrGuard, ErrExists,
+	// Refused are the commits that the service turned down: ErrCondition, ErrExists,
 	// ErrConflict, ErrNoEntry or ErrNoParent. They cost it as much as others.
 	Refused int
 	// Errors are the other errors, but for those of calls whose context has ended, and
@@ -105,7 +105,7 @@ type Call struct {
 func (c Call) Refused() bool { return c.Kind == backend.CallCommit && refused(c.Err) }
 
 func refused(err error) bool {
-	for _, r := range []error{backend.ErrGuard, backend.ErrExists, backend.ErrConflict, backend.ErrNoEntry, backend.ErrNoParent} {
+	for _, r := range []error{backend.ErrCondition, backend.ErrExists, backend.ErrConflict, backend.ErrNoEntry, backend.ErrNoParent} {
 		if errors.Is(err, r) {
 			return true
 		}
@@ -225,7 +225,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 		to.Predecessors++
 	case backend.CallList:
 		to.Lists++
-	case backend.CallDrop:
+	case backend.CallDiscard:
 		to.Drops++
 	case backend.CallAwaitList:
 		to.Waits++
@@ -243,7 +243,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 	case backend.CallCommit:
 		to.Commits++
 		to.Sent -= len(c.Key)
-		for _, g := range c.Guards {
+		for _, g := range c.Conditions {
 			to.Sent += len(g.Entry.Key)
 		}
 		for _, op := range c.Ops {
@@ -275,7 +275,7 @@ func (n *session) ends(to *Counts, c *backend.Call) {
 				n.removed(op.Key, op.Rev)
 			}
 		}
-	case backend.CallDrop:
+	case backend.CallDiscard:
 		n.removed(c.Key, c.Entry.Rev)
 	}
 }

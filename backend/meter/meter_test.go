@@ -78,9 +78,9 @@ func TestMeterCalls(t *testing.T) {
 		m, ctx := metered(t, nil), t.Context()
 		entry := func(made []backend.Entry, err error) backend.Entry { return must[[]backend.Entry](t)(made, err)[0] }
 
-		dir := entry(m.s.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
+		dir := entry(m.s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0)))
 		m.counts("put", meter.Counts{Commits: 1, Sent: 4, Received: 4})
-		first := entry(m.s.Commit(ctx, []backend.Guard{backend.Held(dir)}, backend.Enqueue("/dir", []byte("abc"))))
+		first := entry(m.s.Commit(ctx, []backend.Condition{backend.IfExists(dir)}, backend.Enqueue("/dir", []byte("abc"))))
 		m.counts("enqueue", meter.Counts{Commits: 1, Sent: 4 + 4 + 3, Received: len(first.Key) + 3})
 		second := entry(m.s.Commit(ctx, nil, backend.Enqueue("/dir", nil)))
 		m.seen = m.m.Counts()
@@ -91,7 +91,7 @@ func TestMeterCalls(t *testing.T) {
 		m.counts("list", meter.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
 		must[backend.Entry](t)(m.s.Predecessor(ctx, second))
 		m.counts("predecessor", meter.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
-		if err := m.s.Drop(ctx, second); err != nil {
+		if err := m.s.Discard(ctx, second); err != nil {
 			t.Error(err)
 		}
 		m.counts("drop", meter.Counts{Drops: 1, Sent: len(second.Key)})
@@ -108,23 +108,23 @@ func TestMeterErrors(t *testing.T) {
 		m.seen = m.m.Counts()
 		gone := backend.Entry{Key: "/gone", Rev: 77}
 		for _, c := range []struct {
-			guards []backend.Guard
+			guards []backend.Condition
 			op     backend.Op
 			err    error
 			sent   int
 		}{
-			{[]backend.Guard{backend.Held(gone)}, backend.Put("/b", nil, 0), backend.ErrGuard, 7},
-			{nil, backend.Create("/a", nil), backend.ErrExists, 2},
-			{nil, backend.Put("/a", nil, 0), backend.ErrConflict, 2},
+			{[]backend.Condition{backend.IfExists(gone)}, backend.CompareAndSet("/b", nil, 0), backend.ErrCondition, 7},
+			{nil, backend.CreateEphemeral("/a", nil), backend.ErrExists, 2},
+			{nil, backend.CompareAndSet("/a", nil, 0), backend.ErrConflict, 2},
 			{nil, backend.Delete(gone), backend.ErrNoEntry, 5},
-			{nil, backend.Create("/no/parent", nil), backend.ErrNoParent, 10},
+			{nil, backend.CreateEphemeral("/no/parent", nil), backend.ErrNoParent, 10},
 		} {
 			if _, err := m.s.Commit(ctx, c.guards, c.op); !errors.Is(err, c.err) {
 				t.Errorf("%v of %s: %v, want %v", c.op.Kind, c.op.Key, err, c.err)
 			}
 			m.counts("a commit that is refused", meter.Counts{Commits: 1, Sent: c.sent, Refused: 1})
 		}
-		if _, err := m.s.Commit(ctx, nil, backend.Create("no key", nil)); !errors.Is(err, backend.ErrBadKey) {
+		if _, err := m.s.Commit(ctx, nil, backend.CreateEphemeral("no key", nil)); !errors.Is(err, backend.ErrBadKey) {
 			t.Error(err)
 		}
 		m.counts("a commit that is wrong", meter.Counts{Commits: 1, Sent: 6, Errors: 1})
@@ -170,7 +170,7 @@ func TestMeterWaits(t *testing.T) {
 		cancel = m.await(a, b)
 		m.counts("both watches are kept", meter.Counts{Waits: 1, Sent: 4})
 
-		made, err := m.other.Commit(ctx, nil, backend.Set(b, []byte("new")))
+		made, err := m.other.Commit(ctx, nil, backend.Update(b, []byte("new")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +180,7 @@ func TestMeterWaits(t *testing.T) {
 		cancel = m.await(a, b)
 		m.counts("the watch that has told is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
-		if err := m.other.Drop(ctx, a); err != nil {
+		if err := m.other.Discard(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		cancel = m.await(a)
@@ -212,7 +212,7 @@ func TestMeterSharedWatch(t *testing.T) {
 		one, two := m.wait(follow), m.wait(follow)
 		m.counts("two wait", meter.Counts{Waits: 2, Watches: 1, Sent: 4})
 		for range 5 {
-			made, err := m.other.Commit(t.Context(), nil, backend.Set(a, nil))
+			made, err := m.other.Commit(t.Context(), nil, backend.Update(a, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +228,7 @@ func TestMeterListWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, ctx := metered(t, nil), t.Context()
 		dir := create(t, m.other, "/other")
-		must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.Put("/dir", nil, 0)))
+		must[[]backend.Entry](t)(m.other.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0)))
 		known := must[backend.Listing](t)(m.s.List(ctx, "/dir"))
 		m.seen = m.m.Counts()
 		cancel := m.awaitList(known)
@@ -267,7 +267,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		start := time.Now()
 		end := m.wait(func(ctx context.Context) error { _, err := second.Await(ctx, a); return err })
 		time.Sleep(3 * time.Second)
-		if err := m.s.Drop(ctx, a); err != nil {
+		if err := m.s.Discard(ctx, a); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Second)
@@ -290,7 +290,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 			}
 		}
 		slices.Sort(kinds[1:3]) // drop and await end at the same instant
-		if want := []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDrop, backend.CallCommit}; !slices.Equal(kinds, want) {
+		if want := []backend.CallKind{backend.CallCommit, backend.CallAwait, backend.CallDiscard, backend.CallCommit}; !slices.Equal(kinds, want) {
 			t.Errorf("traced %q, want %q", kinds, want)
 		}
 		each := m.m.Sessions()
@@ -341,7 +341,7 @@ func open(t *testing.T, b backend.Backend) *backend.Session {
 
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
-	made, err := s.Commit(t.Context(), nil, backend.Create(key, nil))
+	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
 	if err != nil {
 		t.Fatal(err)
 	}

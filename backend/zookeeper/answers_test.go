@@ -44,7 +44,7 @@ func TestOddAnswers(t *testing.T) {
 			_, err = f.s.Await(f.ctx, backend.Unknown(e.Key))
 			require.NoError(t, err, "await")
 			odd(servertest.OpMulti)
-			_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)})
+			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 			require.NoError(t, err, "guard")
 			if code != throttled { // which is said of what was not done
 				odd(servertest.OpMulti)
@@ -131,7 +131,7 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	}
 	_, err = s.Commit(f.ctx, nil, backend.Enqueue(f.dir, make([]byte, 100<<10)))
 	require.ErrorIs(t, err, backend.ErrTooLarge, "it could not be read again")
-	require.NoError(t, f.s.Drop(f.ctx, other))
+	require.NoError(t, f.s.Discard(f.ctx, other))
 	_, err = receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, backend.Live, s.State())

@@ -29,10 +29,10 @@ func TestCreateInANewDirectory(t *testing.T) {
 	}
 	for i := range 100 {
 		dir := fmt.Sprint(svc.Root, "/", i)
-		_, err := sessions[i%len(sessions)].Commit(ctx, nil, backend.Put(dir, nil, 0))
+		_, err := sessions[i%len(sessions)].Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0))
 		require.NoError(t, err)
 		for j, s := range sessions {
-			_, err := s.Commit(ctx, nil, backend.Create(fmt.Sprint(dir, "/seat", j), nil))
+			_, err := s.Commit(ctx, nil, backend.CreateEphemeral(fmt.Sprint(dir, "/seat", j), nil))
 			require.NoError(t, err)
 		}
 	}

@@ -28,11 +28,11 @@ func TestBuffersGrow(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(large, got.Value), "%d bytes", len(got.Value))
 	}
-	e := f.commit(f.s, backend.Put(key, large, 0))[0]
+	e := f.commit(f.s, backend.CompareAndSet(key, large, 0))[0]
 	holds(reader)
 	f.Suspend()
 	f.Resume()
-	f.commit(f.s, backend.Put(key, large, e.Version))
+	f.commit(f.s, backend.CompareAndSet(key, large, e.Version))
 	holds(reader)
 	stat, err := zookeeper.Conn(user).Set(zookeeper.Path(user, key), large, -1)
 	require.NoError(t, err)
@@ -43,10 +43,10 @@ func TestBuffersGrow(t *testing.T) {
 // The buffer for requests grows by more than it has to, as each time takes a round trip.
 func TestBuffersGrowSeldom(t *testing.T) {
 	f := setUp(t, pings)
-	e := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
+	e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	requests := f.countRequests()
 	for size := range 4 {
-		e = f.commit(f.s, backend.Set(e, large[:(5+size)<<10-200]))[0]
+		e = f.commit(f.s, backend.Update(e, large[:(5+size)<<10-200]))[0]
 	}
 	assert.Equal(t, []int32{servertest.OpExists, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti}, requests.all())
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// Checks returns the guards as check operations for a transaction of the user's own:
-// what is written with them is written only if the guards hold at that instant.
+// Checks returns the conditions as check operations for a transaction of the user's own:
+// what is written with them is written only if the conditions hold at that instant.
 //
 //	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
 //	…
@@ -24,12 +24,12 @@ import (
 // entries from their successors is a version, which is read on each call: ask right before
 // the transaction, for each one anew.
 //
-// ErrGuard says that a guard does not hold now. That a check fails in the transaction
-// (zk.ErrNoNode or zk.ErrBadVersion) says that a guard does not hold, or that meanwhile
+// ErrCondition says that a condition does not hold now. That a check fails in the transaction
+// (zk.ErrNoNode or zk.ErrBadVersion) says that a condition does not hold, or that meanwhile
 // somebody has written to its entry, or created another in the same directory: ask again,
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
-func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([]any, error) {
+func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
 	own := ours(s)
 	if own == nil {
 		return nil, errors.New("zookeeper: checks: the session is not of this package")
@@ -41,8 +41,8 @@ func Checks(ctx context.Context, s *backend.Session, guards ...backend.Guard) ([
 	return m.requests(), nil
 }
 
-func (s *session) conditions(ctx context.Context, guards []backend.Guard) (*multi, error) {
-	if err := backend.CheckGuards(guards); err != nil {
+func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*multi, error) {
+	if err := backend.CheckConditions(guards); err != nil {
 		return nil, err
 	}
 	if _, err := s.awaitLive(ctx, 0); err != nil {

@@ -49,23 +49,23 @@ func TestChecks(t *testing.T) {
 		require.NoError(t, err)
 		return made
 	}
-	commit(s, backend.Put("/d", nil, 0))
+	commit(s, backend.CompareAndSet("/d", nil, 0))
 	for name, kind := range map[string]struct {
 		make   func(by *backend.Session) backend.Entry
 		failed error // once the entry has been deleted and made anew
 	}{
 		"enqueued":   {func(by *backend.Session) backend.Entry { return commit(by, backend.Enqueue("/d", nil))[0] }, zk.ErrNoNode},
-		"exclusive":  {func(by *backend.Session) backend.Entry { return commit(by, backend.Create("/d/seat", nil))[0] }, zk.ErrBadVersion},
-		"persistent": {func(by *backend.Session) backend.Entry { return commit(by, backend.Put("/d/p", nil, 0))[0] }, zk.ErrBadVersion},
+		"exclusive":  {func(by *backend.Session) backend.Entry { return commit(by, backend.CreateEphemeral("/d/seat", nil))[0] }, zk.ErrBadVersion},
+		"persistent": {func(by *backend.Session) backend.Entry { return commit(by, backend.CompareAndSet("/d/p", nil, 0))[0] }, zk.ErrBadVersion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := kind.make(s)
 			if name == "persistent" {
-				e = commit(s, backend.Set(e, []byte("at another version than its successor")))[0]
+				e = commit(s, backend.Update(e, []byte("at another version than its successor")))[0]
 			}
-			held, err := zookeeper.Checks(ctx, s, backend.Held(e))
+			held, err := zookeeper.Checks(ctx, s, backend.IfExists(e))
 			require.NoError(t, err)
-			unchanged, err := zookeeper.Checks(ctx, s, backend.Unchanged(e))
+			unchanged, err := zookeeper.Checks(ctx, s, backend.IfUnchanged(e))
 			require.NoError(t, err)
 			for _, check := range append(held, unchanged...) {
 				assert.Contains(t, check.(*zk.CheckVersionRequest).Path, chroot+"/d")
@@ -76,8 +76,8 @@ func TestChecks(t *testing.T) {
 			assert.Equal(t, before+2, version())
 
 			// In a directory where others create exclusive entries, ask anew each time.
-			commit(other, backend.Create("/d/another-"+name, nil))
-			held, err = zookeeper.Checks(ctx, s, backend.Held(e))
+			commit(other, backend.CreateEphemeral("/d/another-"+name, nil))
+			held, err = zookeeper.Checks(ctx, s, backend.IfExists(e))
 			require.NoError(t, err)
 			require.NoError(t, write(held))
 
@@ -88,8 +88,8 @@ func TestChecks(t *testing.T) {
 			require.Error(t, write(unchanged))
 			assert.Equal(t, before+3, version())
 			if name != "enqueued" {
-				_, err = zookeeper.Checks(ctx, s, backend.Held(e))
-				require.ErrorIs(t, err, backend.ErrGuard)
+				_, err = zookeeper.Checks(ctx, s, backend.IfExists(e))
+				require.ErrorIs(t, err, backend.ErrCondition)
 			}
 		})
 	}
@@ -100,13 +100,13 @@ func TestChecksAtTheRoot(t *testing.T) {
 	f := setUp(t, nil)
 	key := fmt.Sprintf("/seat-%d", roots.Add(1))
 	user := zktest.Operator(t, f.server.Addr())
-	seat := f.commit(f.s, backend.Create(key, nil))[0]
-	seat = f.commit(f.s, backend.Set(seat, []byte("x")))[0]
-	checks, err := zookeeper.Checks(f.ctx, f.s, backend.Held(seat), backend.Unchanged(seat))
+	seat := f.commit(f.s, backend.CreateEphemeral(key, nil))[0]
+	seat = f.commit(f.s, backend.Update(seat, []byte("x")))[0]
+	checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(seat), backend.IfUnchanged(seat))
 	require.NoError(t, err)
 	_, err = user.Multi(checks...)
 	require.NoError(t, err)
-	f.commit(f.open(), backend.Delete(seat), backend.Create(key, nil))
+	f.commit(f.open(), backend.Delete(seat), backend.CreateEphemeral(key, nil))
 	_, err = user.Multi(checks...)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 }
@@ -118,21 +118,21 @@ func TestChecksErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer double.Close(f.ctx)
 	for _, foreign := range []*backend.Session{double, nil} {
-		_, err = zookeeper.Checks(f.ctx, foreign, backend.Held(e))
+		_, err = zookeeper.Checks(f.ctx, foreign, backend.IfExists(e))
 		require.ErrorContains(t, err, "not of this package")
 	}
-	_, err = zookeeper.Checks(f.ctx, f.s, backend.Held(backend.Entry{Key: "relative", Rev: 1}))
+	_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: "relative", Rev: 1}))
 	require.ErrorIs(t, err, backend.ErrBadKey)
-	_, err = zookeeper.Checks(f.ctx, f.s, backend.Held(backend.Entry{Key: f.dir}))
-	require.ErrorIs(t, err, backend.ErrGuard)
+	_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(backend.Entry{Key: f.dir}))
+	require.ErrorIs(t, err, backend.ErrCondition)
 	ended, cancel := context.WithCancel(f.ctx)
 	cancel()
-	_, err = zookeeper.Checks(ended, f.s, backend.Held(e))
+	_, err = zookeeper.Checks(ended, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, context.Canceled)
 	none, err := zookeeper.Checks(f.ctx, f.s)
 	require.NoError(t, err)
 	assert.Empty(t, none)
 	require.NoError(t, f.s.Close(f.ctx))
-	_, err = zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+	_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
 	require.ErrorIs(t, err, backend.ErrSessionLost)
 }

@@ -24,7 +24,7 @@ const (
 // A commit is one call of Commit: the same in all its attempts.
 type commit struct {
 	s      *session
-	guards []backend.Guard
+	guards []backend.Condition
 	ops    []backend.Op
 	nonces []string        // one per op that leaves a trace: they tell this commit's entries from all others
 	raised map[string]bool // paths whose version an op raises, be it before or after
@@ -41,7 +41,7 @@ type commit struct {
 
 // Commit implements backend.Driver: one multi, in one round trip where nothing has
 // to be learned first. See compile for its parts and resolve for lost replies.
-func (s *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	c := &commit{s: s, guards: guards, ops: ops}
 	if err := c.prepare(); err != nil || len(guards)+len(ops) == 0 {
 		return nil, err
@@ -74,10 +74,10 @@ func (c *commit) prepare() error {
 			c.nonces[i] = newNonce()
 		}
 		switch op.Kind {
-		case backend.OpCreate:
+		case backend.OpCreateEphemeral:
 			c.deep = c.deep || c.makesAbove(i)
-		case backend.OpPut, backend.OpSet:
-			if op.Kind == backend.OpSet || op.Version > 0 {
+		case backend.OpCompareAndSet, backend.OpUpdate:
+			if op.Kind == backend.OpUpdate || op.Version > 0 {
 				note(&c.raised, c.s.path(op.Key), true)
 			}
 		}
@@ -85,12 +85,12 @@ func (c *commit) prepare() error {
 	return nil
 }
 
-// makesAbove tells whether a Put may make the parent of a later Create as its own
+// makesAbove tells whether a CompareAndSet may make the parent of a later CreateEphemeral as its own
 // ancestor: the parent is looked at before the commit is sent.
 func (c *commit) makesAbove(i int) bool {
 	dir := strings.TrimSuffix(backend.Parent(c.s.path(c.ops[i].Key)), "/") + "/" // the chroot is one, too
 	return slices.ContainsFunc(c.ops[:i], func(op backend.Op) bool {
-		return op.Kind == backend.OpPut && op.Version == 0 && strings.HasPrefix(c.s.path(op.Key), dir)
+		return op.Kind == backend.OpCompareAndSet && op.Version == 0 && strings.HasPrefix(c.s.path(op.Key), dir)
 	})
 }
 
@@ -343,10 +343,10 @@ func (c *commit) made(f *flight) []backend.Entry {
 			if op.Kind == backend.OpEnqueue && strings.HasPrefix(r.String, s.path(op.Key)+"/") {
 				e.Key = s.key(r.String)
 			}
-		case op.Kind == backend.OpPut && op.Version == 0:
+		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
 			s.memory.setDir(s.path(op.Key), len(op.Value) == 0)
-		case op.Kind == backend.OpPut || op.Kind == backend.OpSet:
+		case op.Kind == backend.OpCompareAndSet || op.Kind == backend.OpUpdate:
 			if r.Stat != nil {
 				e = s.entry(s.path(op.Key), node{op.Value, r.Stat})
 			}
@@ -358,16 +358,16 @@ func (c *commit) made(f *flight) []backend.Entry {
 		entries[ref.op] = e
 	}
 	for i, op := range c.ops {
-		if op.Kind == backend.OpCreate && m.made[backend.Parent(s.path(op.Key))] {
+		if op.Kind == backend.OpCreateEphemeral && m.made[backend.Parent(s.path(op.Key))] {
 			s.memory.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
 		}
 	}
 	return entries
 }
 
-// Drop implements backend.Driver.
-func (s *session) Drop(ctx context.Context, e backend.Entry) error {
-	return s.Life.Drop(ctx, e, s.drop)
+// Discard implements backend.Driver.
+func (s *session) Discard(ctx context.Context, e backend.Entry) error {
+	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

@@ -19,16 +19,16 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// What a guard becomes where an op of the commit implies it, and where it does not.
+// What a condition becomes where an op of the commit implies it, and where it does not.
 func TestResigningTakesOneCheck(t *testing.T) {
 	f := setUp(t, pings)
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-	require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, []byte("v"))))
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, []byte("v"))))
 	requests := f.countRequests()
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 	assert.Equal(t, []int32{servertest.OpMulti}, requests.all())
 
-	root := f.commit(f.s, backend.Create(fmt.Sprintf("/seat-%d", roots.Add(1)), nil))[0]
+	root := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("/seat-%d", roots.Add(1)), nil))[0]
 	requests = f.countRequests()
 	require.NoError(t, f.commitUnder(f.s, root, backend.Delete(root)))
 	assert.Equal(t, []int32{servertest.OpGetData, servertest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
@@ -36,11 +36,11 @@ func TestResigningTakesOneCheck(t *testing.T) {
 
 func (f *fixture) commitUnder(s *backend.Session, e backend.Entry, ops ...backend.Op) error {
 	f.t.Helper()
-	_, err := s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, ops...)
+	_, err := s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, ops...)
 	return err
 }
 
-// An op that implies a guard fails as the guard does, whatever was known of the entry,
+// An op that implies a condition fails as the condition does, whatever was known of the entry,
 // and whatever stands under its key now.
 func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
 	f := setUp(t, nil)
@@ -48,9 +48,9 @@ func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
 	places := map[string]string{"in a directory": f.dir + "/seat", "at the root": fmt.Sprintf("/seat-%d", roots.Add(1))}
 	remake := map[string]func(key string){
 		"gone":                 func(string) {},
-		"another's":            func(key string) { f.commit(other, backend.Create(key, nil)) },
-		"persistent":           func(key string) { f.commit(other, backend.Put(key, nil, 0)) },
-		"this session's again": func(key string) { f.commit(f.s, backend.Create(key, nil)) },
+		"another's":            func(key string) { f.commit(other, backend.CreateEphemeral(key, nil)) },
+		"persistent":           func(key string) { f.commit(other, backend.CompareAndSet(key, nil, 0)) },
+		"this session's again": func(key string) { f.commit(f.s, backend.CreateEphemeral(key, nil)) },
 	}
 	for where, key := range places {
 		for what, remake := range remake {
@@ -59,17 +59,17 @@ func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
 			}
 			for _, s := range []*backend.Session{f.s, other} {
 				for kind := range 3 {
-					seat := f.commit(f.s, backend.Create(key, nil))[0]
-					require.NoError(t, f.commitUnder(s, seat, backend.Set(seat, []byte("held"))), "the proof is learned")
+					seat := f.commit(f.s, backend.CreateEphemeral(key, nil))[0]
+					require.NoError(t, f.commitUnder(s, seat, backend.Update(seat, []byte("held"))), "the proof is learned")
 					f.commit(other, backend.Delete(seat))
 					remake(key)
 					ops := [][]backend.Op{
 						{backend.Delete(seat)},
-						{backend.Set(seat, nil)},
-						{backend.Put(f.dir+"/never", nil, 0), backend.Delete(seat)},
+						{backend.Update(seat, nil)},
+						{backend.CompareAndSet(f.dir+"/never", nil, 0), backend.Delete(seat)},
 					}[kind]
 					err := f.commitUnder(s, seat, ops...)
-					require.ErrorIs(t, err, backend.ErrGuard, "%s, %s, %v", where, what, ops)
+					require.ErrorIs(t, err, backend.ErrCondition, "%s, %s, %v", where, what, ops)
 					_, err = f.s.Get(f.ctx, f.dir+"/never")
 					require.ErrorIs(t, err, backend.ErrNoEntry)
 					if what != "gone" {
@@ -89,23 +89,23 @@ func TestImpliedGuardOfExclusiveEntries(t *testing.T) {
 func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
-	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
 	for i := range 3 {
-		seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-		f.commit(other, backend.Create(fmt.Sprintf("%s/other%d", f.dir, i), nil))
-		require.NoError(t, f.commitUnder(f.s, record, backend.Set(record, []byte("a"))))
-		f.commit(other, backend.Set(record, []byte("b")))
-		require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, nil), backend.Set(record, nil)))
-		require.NoError(t, f.commitUnder(f.s, seat, backend.Set(seat, []byte("x")), backend.Delete(seat)))
+		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+		f.commit(other, backend.CreateEphemeral(fmt.Sprintf("%s/other%d", f.dir, i), nil))
+		require.NoError(t, f.commitUnder(f.s, record, backend.Update(record, []byte("a"))))
+		f.commit(other, backend.Update(record, []byte("b")))
+		require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, nil), backend.Update(record, nil)))
+		require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, []byte("x")), backend.Delete(seat)))
 	}
-	// Unchanged is more than an op implies.
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-	f.commit(other, backend.Set(seat, nil))
-	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Unchanged(seat)}, backend.Delete(seat))
-	require.ErrorIs(t, err, backend.ErrGuard)
-	// So is Held, where an op of another kind on the same key comes first.
+	// IfUnchanged is more than an op implies.
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	f.commit(other, backend.Update(seat, nil))
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfUnchanged(seat)}, backend.Delete(seat))
+	require.ErrorIs(t, err, backend.ErrCondition)
+	// So is IfExists, where an op of another kind on the same key comes first.
 	f.commit(other, backend.Delete(seat))
-	require.Error(t, f.commitUnder(f.s, seat, backend.Create(seat.Key, nil), backend.Set(seat, nil)))
+	require.Error(t, f.commitUnder(f.s, seat, backend.CreateEphemeral(seat.Key, nil), backend.Update(seat, nil)))
 	_, err = f.s.Get(f.ctx, seat.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 }
@@ -113,24 +113,24 @@ func TestImpliedGuardWithAnOutdatedProof(t *testing.T) {
 // Conditions are about what stands before the commit's own writes.
 func TestOpsDoNotGetInEachOthersWay(t *testing.T) {
 	f := setUp(t, nil)
-	a := f.commit(f.s, backend.Create(f.dir+"/a", nil))[0]
-	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(a)},
-		backend.Create(f.dir+"/b", nil), backend.Set(a, []byte("x")), backend.Create(f.dir+"/c", nil), backend.Delete(a), backend.Create(f.dir+"/a", nil))
+	a := f.commit(f.s, backend.CreateEphemeral(f.dir+"/a", nil))[0]
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(a)},
+		backend.CreateEphemeral(f.dir+"/b", nil), backend.Update(a, []byte("x")), backend.CreateEphemeral(f.dir+"/c", nil), backend.Delete(a), backend.CreateEphemeral(f.dir+"/a", nil))
 	require.NoError(t, err)
 	// A value that the commit itself gives to the directory is kept, in any order.
-	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
-	f.commit(f.s, backend.Create(record.Key+"/seat0", nil))
+	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
+	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat0", nil))
 	record, err = f.s.Get(f.ctx, record.Key)
 	require.NoError(t, err)
-	record = f.commit(f.s, backend.Put(record.Key, []byte("one"), record.Version), backend.Create(record.Key+"/seat1", nil))[0]
-	record = f.commit(f.s, backend.Create(record.Key+"/seat2", nil), backend.Put(record.Key, []byte("two"), record.Version))[1]
-	f.commit(f.s, backend.Create(record.Key+"/seat3", nil), backend.Set(record, []byte("three")))
+	record = f.commit(f.s, backend.CompareAndSet(record.Key, []byte("one"), record.Version), backend.CreateEphemeral(record.Key+"/seat1", nil))[0]
+	record = f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat2", nil), backend.CompareAndSet(record.Key, []byte("two"), record.Version))[1]
+	f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat3", nil), backend.Update(record, []byte("three")))
 	got, err := f.s.Get(f.ctx, record.Key)
 	require.NoError(t, err)
 	assert.Equal(t, "three", string(got.Value))
-	// A directory is deleted and made anew by a Put below it.
-	d := f.commit(f.s, backend.Put(f.dir+"/d", nil, 0))[0]
-	made := f.commit(f.s, backend.Delete(d), backend.Put(d.Key+"/x/y", nil, 0), backend.Create(d.Key+"/seat", nil))
+	// A directory is deleted and made anew by a CompareAndSet below it.
+	d := f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))[0]
+	made := f.commit(f.s, backend.Delete(d), backend.CompareAndSet(d.Key+"/x/y", nil, 0), backend.CreateEphemeral(d.Key+"/seat", nil))
 	assert.Equal(t, made[1].Rev, made[2].Rev)
 }
 
@@ -139,11 +139,11 @@ func TestMadeUpRevisions(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/seat"
 	for range 2 {
-		require.ErrorIs(t, f.commitUnder(f.s, backend.Unknown(key), backend.Put(f.dir+"/p", nil, 0)), backend.ErrGuard)
+		require.ErrorIs(t, f.commitUnder(f.s, backend.Unknown(key), backend.CompareAndSet(f.dir+"/p", nil, 0)), backend.ErrCondition)
 		_, err := f.s.Commit(f.ctx, nil, backend.Delete(backend.Unknown(key)))
 		require.ErrorIs(t, err, backend.ErrNoEntry)
 	}
-	seat := f.commit(f.s, backend.Create(key, nil))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(key, nil))[0]
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
 }
 
@@ -156,10 +156,10 @@ func TestLimitOfManySmallOps(t *testing.T) {
 	})
 	var ops []backend.Op
 	for i := range 6000 {
-		ops = append(ops, backend.Put(fmt.Sprintf("%s/%04d", f.dir, i), []byte("v"), 0))
+		ops = append(ops, backend.CompareAndSet(fmt.Sprintf("%s/%04d", f.dir, i), []byte("v"), 0))
 	}
 	commit := func(pad int) error {
-		_, err := f.s.Commit(f.ctx, nil, append(ops, backend.Put(f.dir+"/last", make([]byte, pad), 0))...)
+		_, err := f.s.Commit(f.ctx, nil, append(ops, backend.CompareAndSet(f.dir+"/last", make([]byte, pad), 0))...)
 		return err
 	}
 	requests := f.countRequests()
@@ -190,7 +190,7 @@ func TestLimitIsTheServersOwn(t *testing.T) {
 	connects := f.countRequests()
 	ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second)
 	defer cancel()
-	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
+	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir+"/p", make([]byte, zookeeper.DefaultMaxRequest), 0))
 	// The outcome is unknown only if it was under way just then: each broken link is found to
 	// have done nothing.
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -223,10 +223,10 @@ func TestNothingToUndo(t *testing.T) {
 	admin := zktest.Operator(t, f.server.Addr())
 	seat := f.dir + "/seat"
 	kept := f.enqueue(f.s)
-	f.CutReply(zktest.MatchKind(backend.OpCreate))
+	f.CutReply(zktest.MatchKind(backend.OpCreateEphemeral))
 	ctx, cancel := context.WithCancel(f.ctx)
 	committing := later(func() ([]backend.Entry, error) {
-		return f.s.Commit(ctx, nil, backend.Create(seat, nil), backend.Put(f.dir+"/p", []byte("x"), 0))
+		return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.dir+"/p", []byte("x"), 0))
 	})
 	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(seat); return err == nil && ok })
 	cancel()
@@ -234,7 +234,7 @@ func TestNothingToUndo(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NoError(t, zktest.DeleteAll(admin, seat))
 	// What is done in the background is done in order: the next job ends after it.
-	require.ErrorIs(t, f.s.Drop(ctx, kept), context.Canceled)
+	require.ErrorIs(t, f.s.Discard(ctx, kept), context.Canceled)
 	f.Resume()
 	eventually(t, "the job after it is done", func() bool { ok, _, err := admin.Exists(kept.Key); return err == nil && !ok })
 	assert.Zero(t, log.n.Load(), "warnings")
@@ -244,9 +244,9 @@ func TestNothingToUndo(t *testing.T) {
 func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
 	f := setUp(t, nil)
 	admin := zktest.Operator(t, f.server.Addr())
-	record := f.commit(f.s, backend.Put(f.dir+"/record", nil, 0))[0]
+	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
 	require.NoError(t, zktest.PutAll(admin, f.dir+"/q/d", nil))
-	ops := []backend.Op{backend.Put(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.Create(f.dir+"/q/d/seat", nil)}
+	ops := []backend.Op{backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(f.dir+"/q/d/seat", nil)}
 	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
 	committing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, ops...) })
 	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(f.dir + "/q/d/seat"); return err == nil && ok })

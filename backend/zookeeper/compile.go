@@ -14,12 +14,12 @@ import (
 
 // A multi is a commit compiled to the requests of one transaction.
 //
-// Conditions come first: the guards, and what proves the incarnations that ops are
+// Checks come first: the conditions, and what proves the incarnations that ops are
 // about. An enqueued entry's path is never used twice, so that a check of its
 // existence names the incarnation; one of its version, where that is known, names it
 // whatever others do (see commit.ownVersion). An exclusive entry's path is used again, and the
 // server can check versions only, which begin anew with each incarnation; so each
-// Create also writes to the parent, whose version then counts the creations: while
+// CreateEphemeral also writes to the parent, whose version then counts the creations: while
 // it stands, the entry there is the one it was. Persistent entries are told by their
 // version.
 //
@@ -91,7 +91,7 @@ func (p part) path() string {
 	return ""
 }
 
-// mark is what a Create leaves as its parent's data.
+// mark is what a CreateEphemeral leaves as its parent's data.
 func mark(nonce string) []byte { return []byte(markPrefix + nonce) }
 
 const markPrefix = "elector-create-"
@@ -188,12 +188,12 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 	case backend.OpEnqueue:
 		m.newest = i
 		c.create(m, path+"/"+namePrefix(s.ID(), c.nonces[i]), op.Value, flagQueued, main)
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		m.newest = i
 		note(&m.made, path, true)
 		c.create(m, path, op.Value, flagEphemeral, main)
 		return c.bump(ctx, m, i)
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		if op.Version == 0 {
 			if err := c.ancestors(ctx, m, path); err != nil {
 				return err
@@ -210,13 +210,13 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 		m.set(path, op.Value, version, main)
 		note(&m.written, path, true)
 		s.memory.setDir(path, false)
-	case backend.OpSet, backend.OpDelete:
+	case backend.OpUpdate, backend.OpDelete:
 		return c.change(ctx, m, i)
 	}
 	return nil
 }
 
-// change adds a Set or a Delete.
+// change adds an Update or a Delete.
 func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	op := c.ops[i]
 	path, main := c.s.path(op.Key), ref{role: roleMain, op: i}
@@ -237,7 +237,7 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	default:
 		main.key = key
 	}
-	if op.Kind == backend.OpSet {
+	if op.Kind == backend.OpUpdate {
 		m.set(path, op.Value, version, main)
 		note(&m.written, path, true)
 		c.s.memory.setDir(path, false)
@@ -248,7 +248,7 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	return nil
 }
 
-// ancestors adds what is missing above a Put's path, in the same transaction: were it
+// ancestors adds what is missing above a CompareAndSet's path, in the same transaction: were it
 // made before, a commit that is refused would leave it behind. It looks only when it
 // is known, or likely, that something is missing.
 func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
@@ -277,7 +277,7 @@ func (c *commit) ancestors(ctx context.Context, m *multi, path string) error {
 func (c *commit) temp(m *multi) {
 	op := c.ops[m.newest]
 	path := c.s.path(op.Key)
-	if op.Kind == backend.OpCreate {
+	if op.Kind == backend.OpCreateEphemeral {
 		path = strings.TrimSuffix(backend.Parent(path), "/")
 	}
 	path += "/" + tempPrefix + c.nonces[m.newest]
@@ -287,7 +287,7 @@ func (c *commit) temp(m *multi) {
 	m.write(&zk.DeleteRequest{Path: path, Version: anyVersion}, r)
 }
 
-// bump adds the write to the parent of a Create. A parent that has a value of its
+// bump adds the write to the parent of a CreateEphemeral. A parent that has a value of its
 // own keeps it. None is needed where the parent is new, or another op raises its
 // version. The server's root is never written to.
 func (c *commit) bump(ctx context.Context, m *multi, i int) error {

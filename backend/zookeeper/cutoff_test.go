@@ -56,7 +56,7 @@ func TestCutOffFollower(t *testing.T) {
 	require.NoError(t, err)
 	defer other.Close(ctx)
 	dir := newRoot()
-	made, err := s.Commit(ctx, nil, backend.Put(dir, nil, 0), backend.Enqueue(dir, nil))
+	made, err := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))
 	require.NoError(t, err)
 	_, err = other.Get(ctx, made[1].Key)
 	require.NoError(t, err)

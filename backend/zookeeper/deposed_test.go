@@ -91,7 +91,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, s.Close(context.Background())) }()
 	const dir = "/deposed"
-	_, err = s.Commit(ctx, nil, backend.Put(dir, nil, 0))
+	_, err = s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0))
 	require.NoError(t, err)
 
 	// The old leader hears of nothing.
@@ -161,7 +161,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 
 // An Enqueue waits in a follower's connection to the leader, and is done when the session has
 // been at another server, where it was sent again, and comes back. Nobody has asked for a second
-// entry: it would stand in the session for ever, and block the election. A Set that is done late
+// entry: it would stand in the session for ever, and block the election. An Update that is done late
 // does nothing.
 func TestRequestWaitsInAFollower(t *testing.T) {
 	p := setUpApart(t)
@@ -184,7 +184,7 @@ func TestRequestWaitsInAFollower(t *testing.T) {
 func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, crowd *zk.Conn, dir string) {
 	t.Helper()
 	follower := a.rest[0]
-	_, err := s.Commit(ctx, nil, backend.Put(dir, nil, 0))
+	_, err := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0))
 	require.NoError(t, err)
 	made, err := s.Commit(ctx, nil, backend.Enqueue(dir, []byte("first")))
 	require.NoError(t, err)
@@ -212,14 +212,14 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 		asked.Go(func() { _, _ = crowd.Set(dir, fmt.Appendf(nil, "%d", i), -1) })
 	}
 	second := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.Enqueue(dir, []byte("second"))) })
-	early := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.Set(first, []byte("early"))) })
+	early := later(func() ([]backend.Entry, error) { return s.Commit(ctx, nil, backend.Update(first, []byte("early"))) })
 	<-enqueued
 	<-set
 	a.only(a.leader)
 	got := <-second
 	require.NoError(t, got.err)
 	require.NoError(t, (<-early).err)
-	_, err = s.Commit(ctx, nil, backend.Set(first, []byte("later")))
+	_, err = s.Commit(ctx, nil, backend.Update(first, []byte("later")))
 	require.NoError(t, err)
 	back := seen(func(op int32, _ string) bool { return op == servertest.OpConnect })
 	a.only(follower)
@@ -228,7 +228,7 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 	require.NoError(t, a.network.Heal())
 	asked.Wait()
 	// This is done after all that has waited.
-	_, err = s.Commit(ctx, nil, backend.Put(dir+"/end", nil, 0))
+	_, err = s.Commit(ctx, nil, backend.CompareAndSet(dir+"/end", nil, 0))
 	require.NoError(t, err)
 	eventually(t, "no other entry", func() bool {
 		l, err := s.List(ctx, dir)
@@ -239,6 +239,6 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 	require.NoError(t, err)
 	assert.Equal(t, "later", string(now.Value))
 	for _, e := range []backend.Entry{first, got.v[0]} {
-		require.NoError(t, s.Drop(ctx, e))
+		require.NoError(t, s.Discard(ctx, e))
 	}
 }

@@ -54,32 +54,32 @@
 //     link, and the window may be open for longer then. Stop the candidates to change these.
 //   - The window is on Go's monotonic clock. On Linux it stands still while the whole
 //     machine is suspended.
-//   - An exclusive entry, one made by Create, is told from its successors by its
-//     parent's version, which every Create of this package raises. Entries that
-//     other tools, or a Put, make under the same key do not raise it, and a parent that
+//   - An exclusive entry, one made by CreateEphemeral, is told from its successors by its
+//     parent's version, which every CreateEphemeral of this package raises. Entries that
+//     other tools, or a CompareAndSet, make under the same key do not raise it, and a parent that
 //     is deleted and made again begins anew: give directories names that are not used
 //     twice.
-//   - A Create directly under the servers' root, where there is no chroot, has no parent
+//   - A CreateEphemeral directly under the servers' root, where there is no chroot, has no parent
 //     that may be written to. It is told from its successors by its own version only,
 //     read at most one round trip before it is sent, which may be long before it is done (see
 //     the next). Guard by something else there, such as an epoch that rises in the same commit.
 //   - A request may wait in the connection of a follower to its leader, and be done when the
 //     session has been at another server and has come back. An entry that it makes is removed
-//     then. A Set of an entry of another session, or a Put of a key that has been deleted since,
+//     then. An Update of an entry of another session, or a CompareAndSet of a key that has been deleted since,
 //     is done all the same.
-//   - In the minute after a link has broken under a Create, an ephemeral node that the user makes
+//   - In the minute after a link has broken under a CreateEphemeral, an ephemeral node that the user makes
 //     under its key in the same session, with the client library, is taken for one that was
 //     made late, and removed.
 //   - Persistent entries are told from successors under the same key by their version
-//     only, and by their revision where a read comes first: for Held, Set and Delete it
+//     only, and by their revision where a read comes first: for IfExists, Update and Delete it
 //     does, at most one round trip before.
 //   - A read on a new link may be older than what a notice has shown right before the old one
 //     broke, with servers before 3.9, which do not tell the notice's zxid.
 //   - A value that somebody gives to a directory of exclusive entries after this session
-//     has found it without one is lost with the next Create.
+//     has found it without one is lost with the next CreateEphemeral.
 //   - When a Delete's reply is lost and the entry is gone, it counts as done, even if
-//     somebody else did it. A Set whose reply was lost may be done twice. A Create or a
-//     Put whose reply was lost and whose entry is gone is done again where it can be.
+//     somebody else did it. An Update whose reply was lost may be done twice. A CreateEphemeral or a
+//     CompareAndSet whose reply was lost and whose entry is gone is done again where it can be.
 //   - A commit whose reply was lost is ErrIndeterminate where others have since deleted
 //     or written over all that could tell, and where it is refused when it is sent
 //     again: see commit.resolve for what can tell.
@@ -87,12 +87,12 @@
 //     of its parts. So a candidate whose entry is deleted in one transaction with the
 //     leader's may be elected for a moment, until the second report.
 //   - Somebody who may write there can delete an entry and make a node of its name in one
-//     transaction. Guards, Set, Delete, Drop and Checks tell that node from the entry if
+//     transaction. Conditions, Update, Delete, Discard and Checks tell that node from the entry if
 //     this session's entry has been written to before, by whomever: a leader of the fair
 //     strategy writes to its entry as soon as it leads, one of another strategy with its
 //     first Proclaim. Until then, and where the transaction also writes to the new node as
 //     often as the entry was written to, they take the node for the entry, until
-//     its deletion is reported. A guard on another session's enqueued entry asks for
+//     its deletion is reported. A condition on another session's enqueued entry asks for
 //     existence only.
 //   - A directory has numbers for some 2^30 Enqueues: each makes two nodes, and whatever
 //     else is created there takes a number, too. After that Enqueue is backend.ErrUsedUp.
@@ -103,7 +103,7 @@
 // # Layout
 //
 // The directory of exclusive entries has no value of its own: its data becomes
-// "elector-create-" and a random number with each Create, and its version rises. A
+// "elector-create-" and a random number with each CreateEphemeral, and its version rises. A
 // parent that has a value keeps it, for the price of a read. Enqueued entries are
 // named "e-<session>-<random>-<sequence>"; see names.go. During a transaction, and
 // never outside of it, there may be a node "t-<random>".

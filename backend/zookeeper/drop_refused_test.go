@@ -24,7 +24,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	}
 	may(zk.PermAll &^ zk.PermDelete)
 	for range 2 {
-		err := f.s.Drop(f.ctx, e)
+		err := f.s.Discard(f.ctx, e)
 		require.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "not confirmed yet")
 	}
@@ -37,5 +37,5 @@ func TestRefusedDropGoesOn(t *testing.T) {
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})
 	assert.Equal(t, backend.Live, f.s.State())
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 }

@@ -28,7 +28,7 @@ func TestTLSAndChroot(t *testing.T) {
 	s, err := b.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(ctx)
-	made, err := s.Commit(ctx, nil, backend.Put("/a", nil, 0), backend.Create("/a/seat", []byte("x")), backend.Enqueue("/a", nil))
+	made, err := s.Commit(ctx, nil, backend.CompareAndSet("/a", nil, 0), backend.CreateEphemeral("/a/seat", []byte("x")), backend.Enqueue("/a", nil))
 	require.NoError(t, err)
 	assert.Equal(t, "/a/seat", made[1].Key)
 	got, err := s.Get(ctx, "/a/seat")
@@ -40,48 +40,48 @@ func TestTLSAndChroot(t *testing.T) {
 	assert.Equal(t, "x", string(data))
 	waiting := make(chan error, 1)
 	go func() { _, err := s.Await(ctx, made[2]); waiting <- err }()
-	require.NoError(t, s.Drop(ctx, made[2]))
+	require.NoError(t, s.Discard(ctx, made[2]))
 	require.NoError(t, <-waiting)
 }
 
 // A parent with a value of its own keeps it when an exclusive entry is made in it.
 func TestCreateKeepsTheParentsValue(t *testing.T) {
 	f := setUp(t, nil)
-	record := f.commit(f.s, backend.Put(f.dir+"/record", []byte("mine"), 0))[0]
-	seat := f.commit(f.s, backend.Create(record.Key+"/seat", nil))[0]
+	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", []byte("mine"), 0))[0]
+	seat := f.commit(f.s, backend.CreateEphemeral(record.Key+"/seat", nil))[0]
 	got, err := f.s.Get(f.ctx, record.Key)
 	require.NoError(t, err)
 	assert.Equal(t, "mine", string(got.Value))
-	// Others create there, too, and the guard still knows the seat.
+	// Others create there, too, and the condition still knows the seat.
 	other := f.open()
 	for _, name := range []string{"/a", "/b"} {
-		f.commit(other, backend.Create(record.Key+name, nil))
-		_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(seat)}, backend.Put(record.Key+name+"x", nil, 0))
+		f.commit(other, backend.CreateEphemeral(record.Key+name, nil))
+		_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(seat)}, backend.CompareAndSet(record.Key+name+"x", nil, 0))
 		require.NoError(t, err)
 	}
 	// A successor under the same key is another incarnation, for whoever asks.
-	require.NoError(t, f.s.Drop(f.ctx, seat))
-	successor := f.commit(other, backend.Create(seat.Key, nil))[0]
+	require.NoError(t, f.s.Discard(f.ctx, seat))
+	successor := f.commit(other, backend.CreateEphemeral(seat.Key, nil))[0]
 	for _, s := range []*backend.Session{f.s, other} {
-		_, err = s.Commit(f.ctx, []backend.Guard{backend.Held(seat)}, backend.Put(record.Key+"/y", nil, 0))
-		require.ErrorIs(t, err, backend.ErrGuard)
+		_, err = s.Commit(f.ctx, []backend.Condition{backend.IfExists(seat)}, backend.CompareAndSet(record.Key+"/y", nil, 0))
+		require.ErrorIs(t, err, backend.ErrCondition)
 		_, err = s.Commit(f.ctx, nil, backend.Delete(seat))
 		require.ErrorIs(t, err, backend.ErrNoEntry)
-		_, err = s.Commit(f.ctx, []backend.Guard{backend.Held(successor)}, backend.Put(record.Key+"/"+s.ID(), nil, 0))
+		_, err = s.Commit(f.ctx, []backend.Condition{backend.IfExists(successor)}, backend.CompareAndSet(record.Key+"/"+s.ID(), nil, 0))
 		require.NoError(t, err)
 	}
 }
 
-// A guard that a commit's own op implies fails as a guard, known to be gone or not.
+// A condition that a commit's own op implies fails as a condition, known to be gone or not.
 func TestImpliedGuard(t *testing.T) {
 	f := setUp(t, nil)
 	other := f.open()
 	e := f.enqueue(f.s)
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 	for _, s := range []*backend.Session{f.s, other, other} {
-		for _, op := range []backend.Op{backend.Delete(e), backend.Set(e, nil)} {
-			_, err := s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, op)
-			require.ErrorIs(t, err, backend.ErrGuard)
+		for _, op := range []backend.Op{backend.Delete(e), backend.Update(e, nil)} {
+			_, err := s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, op)
+			require.ErrorIs(t, err, backend.ErrCondition)
 			_, err = s.Commit(f.ctx, nil, op)
 			require.ErrorIs(t, err, backend.ErrNoEntry)
 		}
@@ -93,11 +93,11 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	f := setUp(t, pings)
 	requests := f.countRequests()
 	e := f.enqueue(f.s)
-	seat := f.commit(f.s, backend.Create(f.dir+"/seat", nil))[0]
-	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(e), backend.Held(seat)}, backend.Set(seat, []byte("v")), backend.Put(f.dir+"/p", nil, 0))
+	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e), backend.IfExists(seat)}, backend.Update(seat, []byte("v")), backend.CompareAndSet(f.dir+"/p", nil, 0))
 	require.NoError(t, err)
-	require.NoError(t, f.s.Drop(f.ctx, seat))
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, seat))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 	assert.Equal(t, []int32{
 		servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpDelete,
 	}, requests.all())

@@ -67,7 +67,7 @@ func (q *inquiry) ask(ctx context.Context, i int) error {
 		}
 		path = found
 	}
-	if op.Kind == backend.OpCreate {
+	if op.Kind == backend.OpCreateEphemeral {
 		if err := q.askParent(ctx, i); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 	case backend.OpEnqueue:
 		q.made[i] = e
 		q.is(stat.Czxid)
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		switch {
 		case q.before(stat.Czxid):
 			q.never = true
@@ -103,7 +103,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 			q.made[i] = e
 			q.is(stat.Czxid)
 		}
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		switch {
 		case q.before(stat.Mzxid), op.Version == 0 && q.before(stat.Czxid):
 			q.never = true
@@ -114,7 +114,7 @@ func (q *inquiry) weigh(i int, path string, n node) {
 		case e.Version == 1:
 			q.others = append(q.others, e.Rev)
 		}
-	case backend.OpSet:
+	case backend.OpUpdate:
 		switch {
 		case q.before(stat.Mzxid): // on this incarnation or, as it was gone, on the next
 			q.never = true
@@ -148,7 +148,7 @@ func (q *inquiry) find(ctx context.Context, i int) (string, error) {
 	return "", nil
 }
 
-// askParent looks for the mark of a Create. What has made another mark is not this
+// askParent looks for the mark of a CreateEphemeral. What has made another mark is not this
 // multi.
 func (q *inquiry) askParent(ctx context.Context, i int) error {
 	s := q.c.s

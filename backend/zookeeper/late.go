@@ -17,14 +17,14 @@ import (
 // leader would refuse the request now. But then the session comes back to that follower, whose
 // connection has the request first, and the session's return behind it. The leader may handle the
 // return first, and the request is done. (Seen on 3.8: the thread that reads the connection
-// handles the one by itself, and queues the other.) A Set is refused then by the version of the
+// handles the one by itself, and queues the other.) An Update is refused then by the version of the
 // entry, and so is all that asks for a version. But what makes an ephemeral entry makes another
 // one, which nobody knows of.
 //
 // So where a link broke under such a commit, the session looks for entries of which no commit has
 // told: at once, as several attempts may have been done, and on each new link. What waited in a
 // follower's connection is done before what is asked for on a later link to it. (What the user
-// makes with the client library in the same session, under a key of which a Create's link has
+// makes with the client library in the same session, under a key of which a CreateEphemeral's link has
 // just broken, is removed, too.)
 const (
 	// lateFor is how long such a request may wait: a follower and the leader give their

@@ -75,7 +75,7 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 
 			// All of them are known now.
 			sent.Store(0)
-			require.NoError(t, f.s.Drop(f.ctx, first))
+			require.NoError(t, f.s.Discard(f.ctx, first))
 			before, err = f.s.Predecessor(f.ctx, second)
 			require.NoError(t, err)
 			require.False(t, before.Exists(), "%+v", before)

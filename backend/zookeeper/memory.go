@@ -8,7 +8,7 @@ import (
 )
 
 // memoryLimit bounds each of memory's maps. What is forgotten is read again. Only owns has
-// no bound: without it a guard would ask for less. It is as large as there are entries of
+// no bound: without it a condition would ask for less. It is as large as there are entries of
 // the session, until their end is seen.
 const memoryLimit = 4096
 

@@ -31,9 +31,9 @@ type world struct {
 // What the random commits are about, below a world's root.
 var modelKeys = []string{"/a", "/a/b", "/a/b/c", "/a/s", "/a/b/s", "/x", "/x/y", "/x/s"}
 
-// An intent is an op, or a guard, before it is known which revision it is about.
+// An intent is an op, or a condition, before it is known which revision it is about.
 type intent struct {
-	kind  backend.OpKind // 0 for Held, -1 for Unchanged
+	kind  backend.OpKind // 0 for IfExists, -1 for IfUnchanged
 	key   string
 	value string
 	age   int // how many incarnations back
@@ -48,7 +48,7 @@ func (w *world) entry(in intent) backend.Entry {
 		return known[i]
 	}
 	if i := len(known) - 1; i >= 0 {
-		return known[i] // Unchanged cannot tell an earlier one that was persistent
+		return known[i] // IfUnchanged cannot tell an earlier one that was persistent
 	}
 	return backend.Entry{Key: w.root + in.key, Rev: 1 << 62, Version: 1} // never was
 }
@@ -56,26 +56,26 @@ func (w *world) entry(in intent) backend.Entry {
 func (w *world) op(ctx context.Context, in intent) backend.Op {
 	key, value := w.root+in.key, []byte(in.value)
 	switch in.kind {
-	case backend.OpCreate:
-		return backend.Create(key, value)
+	case backend.OpCreateEphemeral:
+		return backend.CreateEphemeral(key, value)
 	case backend.OpEnqueue:
 		return backend.Enqueue(key, value)
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		now, _ := w.sessions[0].Get(ctx, key) // the zero Entry where there is none
 		if in.none {
-			return backend.Put(key, value, 0)
+			return backend.CompareAndSet(key, value, 0)
 		}
-		return backend.Put(key, value, now.Version+uint64(in.plus))
-	case backend.OpSet:
-		return backend.Set(w.entry(in), value)
+		return backend.CompareAndSet(key, value, now.Version+uint64(in.plus))
+	case backend.OpUpdate:
+		return backend.Update(w.entry(in), value)
 	}
 	return backend.Delete(w.entry(in))
 }
 
 func (w *world) commit(ctx context.Context, by int, guards, ops []intent) error {
-	var g []backend.Guard
+	var g []backend.Condition
 	for _, in := range guards {
-		g = append(g, backend.Guard{Entry: w.entry(in), Exact: in.kind < 0})
+		g = append(g, backend.Condition{Entry: w.entry(in), Exact: in.kind < 0})
 	}
 	var o []backend.Op
 	for _, in := range ops {
@@ -218,28 +218,28 @@ func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) ste
 		in := intent{value: fmt.Sprint("v", i, ".", j)}
 		switch rnd.IntN(8) {
 		case 0, 1:
-			in.kind, in.key = backend.OpCreate, pick(false)
+			in.kind, in.key = backend.OpCreateEphemeral, pick(false)
 			stands[in.key] = true
 		case 2:
 			in.kind, in.key = backend.OpEnqueue, pick(true)
 		case 3:
-			in.kind, in.key, in.none = backend.OpPut, pick(false), true
+			in.kind, in.key, in.none = backend.OpCompareAndSet, pick(false), true
 			for key := in.key; key != "/" && rnd.IntN(30) > 0; key = backend.Parent(key) {
 				stands[key] = true
 			}
 		case 4:
-			in.kind, in.key = backend.OpPut, pick(true)
+			in.kind, in.key = backend.OpCompareAndSet, pick(true)
 			in.plus = writes[in.key]
 			writes[in.key]++
 		case 5, 6:
-			in.kind, in.key, in.age = backend.OpSet, pick(true), rnd.IntN(20)/19
+			in.kind, in.key, in.age = backend.OpUpdate, pick(true), rnd.IntN(20)/19
 			writes[in.key]++
 		case 7:
 			in.kind, in.key = backend.OpDelete, pick(true)
 			stands[in.key] = false
 		}
 		if both && in.none && strings.HasSuffix(in.key, "s") {
-			in.kind = backend.OpCreate // a persistent successor of what was exclusive cannot be told, either
+			in.kind = backend.OpCreateEphemeral // a persistent successor of what was exclusive cannot be told, either
 		}
 		if both && slices.Contains([]string{"/a", "/a/b", "/x"}, in.key) && in.kind != backend.OpEnqueue {
 			in.value = "" // one that another session gives to a directory may be lost, see the package comment

@@ -16,7 +16,7 @@ import (
 //	e-<session, 16 hex digits>-<nonce, 16 hex digits>-<sequence, as the server appends it>
 //
 // The nonce finds the entry of a commit whose reply was lost. Session and nonce
-// make the name unique, so that a guard on the path never meets a successor. The
+// make the name unique, so that a condition on the path never meets a successor. The
 // sequence gives the order and nothing else: it starts again when the directory
 // is made anew, and ends.
 //

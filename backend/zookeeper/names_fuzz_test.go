@@ -102,7 +102,7 @@ func FuzzChecks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, key string, rev, version uint64) {
 		e := backend.Entry{Key: key, Rev: rev, Version: version}
 		exact := !isEnqueued(key)
-		checks, err := Checks(t.Context(), backend.NewSession("zookeeper", s), backend.Guard{Entry: e, Exact: exact})
+		checks, err := Checks(t.Context(), backend.NewSession("zookeeper", s), backend.Condition{Entry: e, Exact: exact})
 		_, can := fromVersion(version)
 		switch wrong := backend.CheckKey(key); {
 		case wrong != nil:
@@ -111,7 +111,7 @@ func FuzzChecks(f *testing.F) {
 			}
 			return
 		case rev == 0, exact && !can:
-			if !errors.Is(err, backend.ErrGuard) || !strings.Contains(err.Error(), key) {
+			if !errors.Is(err, backend.ErrCondition) || !strings.Contains(err.Error(), key) {
 				t.Fatalf("guard on %+v: %v", e, err)
 			}
 			return

@@ -48,7 +48,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	var known []backend.Entry
 	for i := range 50 {
 		dir := fmt.Sprintf("%s/%s%d", f.dir, strings.Repeat("d", 400), i)
-		made, err := away.Commit(f.ctx, nil, backend.Put(dir, nil, 0), backend.Enqueue(dir, nil))
+		made, err := away.Commit(f.ctx, nil, backend.CompareAndSet(dir, nil, 0), backend.Enqueue(dir, nil))
 		require.NoError(t, err)
 		known = append(known, made[1])
 	}
@@ -59,7 +59,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	_, err = f.s.Get(f.ctx, f.dir) // the answers before this one have been handled
 	require.NoError(t, err)
 	f.Suspend()
-	require.NoError(t, away.Drop(f.ctx, known[17]))
+	require.NoError(t, away.Discard(f.ctx, known[17]))
 	f.Resume()
 	got, err := receive(f, waiting)
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func TestPitfall11ConnectionClosedIsUnknown(t *testing.T) {
 		got, err := f.s.Get(f.ctx, e.Key)
 		require.NoError(t, err)
 		assert.True(t, got.Same(e))
-		require.NoError(t, f.s.Drop(f.ctx, e))
+		require.NoError(t, f.s.Discard(f.ctx, e))
 	}
 }
 
@@ -118,7 +118,7 @@ func TestPitfall14CredentialsAfterReconnect(t *testing.T) {
 	_, err = stranger.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorIs(t, err, zk.ErrNoAuth)
-	_, err = stranger.Commit(f.ctx, nil, backend.Put("/of-a-stranger", nil, 0), backend.Put(f.dir+"/x", nil, 0))
+	_, err = stranger.Commit(f.ctx, nil, backend.CompareAndSet("/of-a-stranger", nil, 0), backend.CompareAndSet(f.dir+"/x", nil, 0))
 	require.ErrorIs(t, err, backend.ErrDenied)
 	require.ErrorContains(t, err, f.dir+"/x: access denied", "the node that was refused is named")
 	_, err = stranger.List(f.ctx, f.dir)
@@ -162,10 +162,10 @@ func TestPitfall15OneLookupFails(t *testing.T) {
 func TestPitfall16RevisionsAreCzxids(t *testing.T) {
 	f := setUp(t, nil)
 	admin := zktest.Operator(t, f.server.Addr())
-	made := f.commit(f.s, backend.Enqueue(f.dir, []byte("a")), backend.Create(f.dir+"/seat", []byte("b")), backend.Put(f.dir+"/sub", []byte("c"), 0))
-	made = append(made, f.commit(f.s, backend.Put(f.dir+"/alone", nil, 0))...)
+	made := f.commit(f.s, backend.Enqueue(f.dir, []byte("a")), backend.CreateEphemeral(f.dir+"/seat", []byte("b")), backend.CompareAndSet(f.dir+"/sub", []byte("c"), 0))
+	made = append(made, f.commit(f.s, backend.CompareAndSet(f.dir+"/alone", nil, 0))...)
 	made = append(made, f.enqueue(f.s))
-	made = append(made, f.commit(f.s, backend.Create(f.dir+"/chair", nil))...)
+	made = append(made, f.commit(f.s, backend.CreateEphemeral(f.dir+"/chair", nil))...)
 	for _, e := range made {
 		_, stat, err := admin.Get(e.Key)
 		require.NoError(t, err)
@@ -239,7 +239,7 @@ func TestPitfall18CallsAfterClose(t *testing.T) {
 		"await list":  func() error { _, err := f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir}); return err },
 		"predecessor": func() error { _, err := f.s.Predecessor(f.ctx, e); return err },
 		"commit":      func() error { _, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)); return err },
-		"drop":        func() error { return f.s.Drop(f.ctx, e) },
+		"drop":        func() error { return f.s.Discard(f.ctx, e) },
 	} {
 		require.ErrorIs(t, do(), backend.ErrSessionLost, name)
 	}
@@ -252,12 +252,12 @@ func TestPitfall19SequenceRestarts(t *testing.T) {
 	f := setUp(t, nil)
 	first := f.enqueue(f.s)
 	require.NoError(t, zktest.DeleteAll(zktest.Operator(t, f.server.Addr()), f.dir))
-	f.commit(f.s, backend.Put(f.dir, nil, 0))
+	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	second := f.enqueue(f.s)
 	assert.Equal(t, first.Key[len(first.Key)-10:], second.Key[len(second.Key)-10:])
 	assert.Greater(t, second.Rev, first.Rev)
-	_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(first)}, backend.Enqueue(f.dir, nil))
-	require.ErrorIs(t, err, backend.ErrGuard)
+	_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(first)}, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, backend.ErrCondition)
 }
 
 // A read right after a reconnection may show less than what the lost commit has done, and a sync

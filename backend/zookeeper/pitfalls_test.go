@@ -49,7 +49,7 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	f := &fixture{t: t, ctx: ctx, server: server, Process: zktest.NewProcess(t, append([]string{server.Addr()}, more...), change)}
 	f.s = f.open()
 	f.dir = newRoot()
-	_, err := f.s.Commit(ctx, nil, backend.Put(f.dir, nil, 0))
+	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(f.dir, nil, 0))
 	require.NoError(t, err)
 	return f
 }
@@ -259,7 +259,7 @@ func TestPitfall06WatchesOverDisconnectAndExpiry(t *testing.T) {
 	waiting := later(func() ([]backend.Entry, error) { return away.Await(f.ctx, e) })
 	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
 	p.Suspend()
-	f.commit(f.s, backend.Set(e, []byte("changed")))
+	f.commit(f.s, backend.Update(e, []byte("changed")))
 	p.Resume()
 	got, err := receive(f, waiting)
 	require.NoError(t, err)
@@ -326,7 +326,7 @@ func TestPitfall09OneWatchPerPath(t *testing.T) {
 	}
 	assert.LessOrEqual(t, len(requests.all()), 2, "one read for each path, for all calls together")
 	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
-	require.NoError(t, f.s.Drop(f.ctx, e))
+	require.NoError(t, f.s.Discard(f.ctx, e))
 	got, err := f.s.Await(f.ctx, e)
 	require.NoError(t, err)
 	assert.False(t, got[0].Exists())

@@ -30,11 +30,11 @@ func recreate(t *testing.T, admin *zk.Conn, path string) uint64 {
 func ownKinds(f *fixture) map[string]func() backend.Entry {
 	n := 0
 	return map[string]func() backend.Entry{
-		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Set(f.enqueue(f.s), []byte("leads")))[0] },
+		"enqueued": func() backend.Entry { return f.commit(f.s, backend.Update(f.enqueue(f.s), []byte("leads")))[0] },
 		"exclusive": func() backend.Entry {
 			n++
-			e := f.commit(f.s, backend.Create(fmt.Sprint(f.dir, "/seat", n), nil))[0]
-			return f.commit(f.s, backend.Set(e, []byte("leads")))[0]
+			e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprint(f.dir, "/seat", n), nil))[0]
+			return f.commit(f.s, backend.Update(e, []byte("leads")))[0]
 		},
 	}
 }
@@ -54,10 +54,10 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for i := range 4 {
 				all.Go(func() {
 					for j := 0; ; j++ {
-						made, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)},
-							backend.Put(fmt.Sprintf("%s/state-%s-%d-%d-%d", f.dir, kind, round, i, j), nil, 0))
+						made, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)},
+							backend.CompareAndSet(fmt.Sprintf("%s/state-%s-%d-%d-%d", f.dir, kind, round, i, j), nil, 0))
 						if err != nil {
-							assert.ErrorIs(t, err, backend.ErrGuard)
+							assert.ErrorIs(t, err, backend.ErrCondition)
 							return
 						}
 						mu.Lock()
@@ -72,13 +72,13 @@ func TestGuardNeverHitsARecreatedEntry(t *testing.T) {
 			for _, d := range done {
 				require.Less(t, d.Rev, at, "%s: a late commit was done", kind)
 			}
-			_, err := f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)})
-			require.ErrorIs(t, err, backend.ErrGuard)
-			_, err = f.s.Commit(f.ctx, nil, backend.Set(e, []byte("late")))
+			_, err := f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
+			require.ErrorIs(t, err, backend.ErrCondition)
+			_, err = f.s.Commit(f.ctx, nil, backend.Update(e, []byte("late")))
 			require.ErrorIs(t, err, backend.ErrNoEntry)
-			_, err = f.s.Commit(f.ctx, []backend.Guard{backend.Held(e)}, backend.Delete(e))
-			require.ErrorIs(t, err, backend.ErrGuard)
-			require.NoError(t, f.s.Drop(f.ctx, e))
+			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)}, backend.Delete(e))
+			require.ErrorIs(t, err, backend.ErrCondition)
+			require.NoError(t, f.s.Discard(f.ctx, e))
 			data, _, err := admin.Get(e.Key)
 			require.NoError(t, err)
 			require.Equal(t, "another's", string(data))
@@ -93,15 +93,15 @@ func TestChecksNeverHitARecreatedEntry(t *testing.T) {
 	admin := zktest.Operator(t, f.server.Addr())
 	for kind, remake := range ownKinds(f) {
 		e := remake()
-		checks, err := zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+		checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
 		require.NoError(t, err)
 		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
 		require.NoError(t, err, kind)
 		recreate(t, admin, e.Key)
 		_, err = admin.Multi(append(checks, &zk.SetDataRequest{Path: f.dir, Version: -1})...)
 		require.ErrorIs(t, err, zk.ErrBadVersion, kind)
-		_, err = zookeeper.Checks(f.ctx, f.s, backend.Held(e))
-		require.ErrorIs(t, err, backend.ErrGuard, kind)
+		_, err = zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
+		require.ErrorIs(t, err, backend.ErrCondition, kind)
 	}
 }
 
@@ -116,18 +116,18 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 			require.NoError(t, err)
 			switch i {
 			case 0:
-				require.NoError(t, f.commitUnder(f.s, e, backend.Put(fmt.Sprint(f.dir, "/", kind), nil, 0)), kind)
+				require.NoError(t, f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprint(f.dir, "/", kind), nil, 0)), kind)
 			case 1:
-				checks, err := zookeeper.Checks(f.ctx, f.s, backend.Held(e))
+				checks, err := zookeeper.Checks(f.ctx, f.s, backend.IfExists(e))
 				require.NoError(t, err)
 				_, err = admin.Multi(checks...)
 				require.NoError(t, err, kind)
 			case 2:
-				require.NoError(t, f.commitUnder(f.s, e, backend.Set(e, []byte("own"))), kind)
+				require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 			}
 		}
 		requests := f.countRequests()
-		require.NoError(t, f.commitUnder(f.s, e, backend.Set(e, []byte("own"))), kind)
+		require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
 		if kind == "enqueued" {
 			assert.Equal(t, []int32{servertest.OpSetData, servertest.OpDelete}, requests.all(), "nothing is sent for the guard")
@@ -143,14 +143,14 @@ func TestGuardBesideOwnWrites(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			for range 50 {
-				_, err := f.s.Commit(f.ctx, nil, backend.Set(e, []byte("own")))
+				_, err := f.s.Commit(f.ctx, nil, backend.Update(e, []byte("own")))
 				assert.NoError(t, err)
 			}
 		})
 		for i := range 4 {
 			all.Go(func() {
 				for j := range 20 {
-					err := f.commitUnder(f.s, e, backend.Put(fmt.Sprintf("%s/%s-%d-%d", f.dir, kind, i, j), nil, 0))
+					err := f.commitUnder(f.s, e, backend.CompareAndSet(fmt.Sprintf("%s/%s-%d-%d", f.dir, kind, i, j), nil, 0))
 					assert.NoError(t, err)
 				}
 			})

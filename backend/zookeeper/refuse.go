@@ -39,11 +39,11 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 	switch ref.role {
 	case roleGuard:
 		if noNode || badVersion {
-			return as(backend.ErrGuard, err)
+			return as(backend.ErrCondition, err)
 		}
 	case roleOwn:
 		if noNode {
-			return as(backend.ErrGuard, err)
+			return as(backend.ErrCondition, err)
 		}
 		if badVersion {
 			s.memory.outdate(ref.key, f.m.parts[at].version())
@@ -86,23 +86,23 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 	switch {
 	case errors.Is(err, zk.ErrNoChildrenForEphemerals):
 		return as(backend.ErrNoParent, err)
-	case op.Kind == backend.OpCreate && errors.Is(err, zk.ErrNodeExists):
+	case op.Kind == backend.OpCreateEphemeral && errors.Is(err, zk.ErrNodeExists):
 		return as(backend.ErrExists, err)
 	case op.Ephemeral() && noNode:
 		s.memory.setDir(backend.Parent(s.path(op.Key)), false)
 		return as(backend.ErrNoParent, err)
-	case op.Kind == backend.OpPut && op.Version == 0 && noNode:
+	case op.Kind == backend.OpCompareAndSet && op.Version == 0 && noNode:
 		if !c.deep {
 			c.deep = true
 			return nil
 		}
 		return readError(s.sync(ctx, "/")) // it was said to be there
-	case op.Kind == backend.OpPut && (noNode || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)):
+	case op.Kind == backend.OpCompareAndSet && (noNode || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrBadVersion)):
 		return as(backend.ErrConflict, err)
 	case noNode:
 		s.buried(op.Key, op.Rev)
 		if slices.Contains(m.guarded, ref.op) {
-			return as(backend.ErrGuard, err)
+			return as(backend.ErrCondition, err)
 		}
 		return as(backend.ErrNoEntry, err)
 	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":

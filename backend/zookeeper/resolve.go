@@ -34,7 +34,7 @@ import (
 //     asked for. But when it is refused then, the refusal may be due to its own
 //     first effect, and says nothing: the outcome is unknown.
 //
-// Set and Delete leave nothing that only they can have done. So a Set is asked only
+// Update and Delete leave nothing that only they can have done. So an Update is asked only
 // where there is no op of another kind but Delete, and Delete where there is no other.
 func (c *commit) resolve(ctx context.Context, f *flight) (made []backend.Entry, applied bool, err error) {
 	if err := c.s.settle(ctx, f.gen); err != nil {
@@ -94,14 +94,14 @@ func (s *session) settle(ctx context.Context, gen uint64) error {
 }
 
 // leavesTrace tells whether an op's effect can be told from another's.
-func leavesTrace(op backend.Op) bool { return op.Ephemeral() || op.Kind == backend.OpPut }
+func leavesTrace(op backend.Op) bool { return op.Ephemeral() || op.Kind == backend.OpCompareAndSet }
 
 // weight is what an op's word counts.
 func weight(op backend.Op) int {
 	switch {
 	case leavesTrace(op):
 		return 2
-	case op.Kind == backend.OpSet:
+	case op.Kind == backend.OpUpdate:
 		return 1
 	}
 	return 0
@@ -117,7 +117,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		case op.Kind == backend.OpDelete:
 			s.memory.bury(op.Key, op.Rev)
 			continue
-		case op.Kind == backend.OpPut && op.Version == 0:
+		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			made[i] = backend.Entry{Key: op.Key, Value: op.Value, Rev: q.zxid, Version: 1}
 			continue
 		case op.Ephemeral():
@@ -131,14 +131,14 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		if err != nil && !errors.Is(err, zk.ErrNoNode) {
 			return nil, readError(err)
 		}
-		if err != nil || uint64(n.stat.Czxid) > q.zxid || op.Kind == backend.OpSet && uint64(n.stat.Czxid) != op.Rev {
+		if err != nil || uint64(n.stat.Czxid) > q.zxid || op.Kind == backend.OpUpdate && uint64(n.stat.Czxid) != op.Rev {
 			return nil, errGone(op)
 		}
 		s.memory.setDir(s.path(op.Key), false)
-		// After another write the entry is returned as a Put left it, which is known,
-		// or, where a Set's version is not, as it is now.
+		// After another write the entry is returned as a CompareAndSet left it, which is known,
+		// or, where an Update's version is not, as it is now.
 		made[i] = s.entry(s.path(op.Key), n)
-		if op.Kind == backend.OpPut {
+		if op.Kind == backend.OpCompareAndSet {
 			made[i].Value, made[i].Version = op.Value, op.Version+1
 		}
 	}

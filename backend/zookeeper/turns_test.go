@@ -15,11 +15,11 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// The request of a Create is lost, its caller gives up and tries again at once: what
+// The request of a CreateEphemeral is lost, its caller gives up and tries again at once: what
 // the second call made and reported is not taken for the first one's leftover.
 func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 	f := setUp(t, nil)
-	valued := f.commit(f.s, backend.Put(f.dir+"/valued", []byte("value"), 0))[0].Key
+	valued := f.commit(f.s, backend.CompareAndSet(f.dir+"/valued", []byte("value"), 0))[0].Key
 	for where, prefix := range map[string]string{
 		"a directory":              f.dir + "/seat-",
 		"a directory with a value": valued + "/seat-",
@@ -34,13 +34,15 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				var once sync.Once
 				f.Each((*servertest.Proxy).ClearRules)
 				f.LoseRequest(func(opcode int32, payload []byte) bool {
-					match := zktest.MatchKind(backend.OpCreate)(opcode, payload)
+					match := zktest.MatchKind(backend.OpCreateEphemeral)(opcode, payload)
 					if match {
 						once.Do(func() { close(fired) })
 					}
 					return match
 				})
-				first := later(func() ([]backend.Entry, error) { return f.s.Commit(ctx, nil, backend.Create(seat, []byte("v"))) })
+				first := later(func() ([]backend.Entry, error) {
+					return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, []byte("v")))
+				})
 				<-fired
 				cancel()
 				_, err := receive(f, first)
@@ -56,7 +58,7 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				require.ErrorIs(t, err, backend.ErrIndeterminate)
 				retries++
 				time.Sleep(time.Duration(i%20) * 50 * time.Microsecond) // the undo is at another point each time
-				made, err := f.s.Commit(f.ctx, nil, backend.Create(seat, []byte("v")))
+				made, err := f.s.Commit(f.ctx, nil, backend.CreateEphemeral(seat, []byte("v")))
 				require.NoError(t, err)
 				time.Sleep(5 * time.Millisecond)
 				got, err := f.s.Get(f.ctx, seat)
@@ -73,12 +75,12 @@ func TestWaitingForATurnEnds(t *testing.T) {
 	f := setUp(t, nil)
 	key := f.dir + "/record"
 	f.Suspend()
-	first := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) })
+	first := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) })
 	ctx, cancel := context.WithTimeout(f.ctx, 50*time.Millisecond)
 	defer cancel()
-	_, err := f.s.Commit(ctx, nil, backend.Put(key, nil, 0))
+	_, err := f.s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	waiting := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Put(key, nil, 0)) })
+	waiting := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.CompareAndSet(key, nil, 0)) })
 	_ = f.s.Close(ctx) // out of touch
 	for _, call := range []<-chan result[[]backend.Entry]{first, waiting} {
 		_, err := receive(f, call)

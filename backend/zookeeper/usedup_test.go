@@ -20,7 +20,7 @@ func usedUp(t *testing.T, left int32) *fixture {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	f := setUpOn(t, server, nil)
 	first := f.enqueue(f.s) // the directory has a counter to be raised
-	require.NoError(t, f.s.Drop(f.ctx, first))
+	require.NoError(t, f.s.Discard(f.ctx, first))
 	require.NoError(t, server.SetCounter(f.dir, math.MaxInt32-left))
 	f.s = f.open() // the first one may not have lived through it
 	return f
@@ -87,9 +87,9 @@ func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 	require.ErrorIs(t, err, backend.ErrUsedUp)
 	f.LoseRequest(zktest.MatchKind(backend.OpEnqueue))
-	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Create(f.dir+"/seat", nil))
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.CreateEphemeral(f.dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrUsedUp)
-	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Put(f.dir+"-kept", nil, 0), backend.Create(f.dir+"/seat", nil))
+	_, err = f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.CompareAndSet(f.dir+"-kept", nil, 0), backend.CreateEphemeral(f.dir+"/seat", nil))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, backend.ErrUsedUp)
 	_, err = f.s.Get(f.ctx, f.dir+"-kept")

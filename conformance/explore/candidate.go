@@ -178,7 +178,7 @@ func (c *candidate) onRetry(error, int, time.Duration) {
 // watched parks each win of a strategy, before the elector has heard of it, and
 // looks whether it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
-	if f, ok := s.(elector.Foreign); ok {
+	if f, ok := s.(elector.CustomLayout); ok {
 		return foreign{observed{f, c}, f}
 	}
 	return observed{s, c}
@@ -191,7 +191,7 @@ type observed struct {
 
 type foreign struct {
 	observed
-	elector.Foreign
+	elector.CustomLayout
 }
 
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {

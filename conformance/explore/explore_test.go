@@ -77,7 +77,7 @@ func TestTwice(t *testing.T) {
 // The election does not exist at first.
 func TestFounding(t *testing.T) {
 	for _, s := range strategies {
-		if _, foreign := s.cfg.Strategy().(elector.Foreign); foreign {
+		if _, foreign := s.cfg.Strategy().(elector.CustomLayout); foreign {
 			continue // its election needs no founding
 		}
 		t.Run(s.name, func(t *testing.T) {

@@ -22,7 +22,7 @@ var orderMutants = []struct {
 }{
 	{"event lost between read and watch", "fair unfair kafka", "progress", 12},
 	{"list read before it is watched", "parentwatch", "progress", 12},
-	{"guard checked before put", "fair unfair kafka parentwatch", "fenced", 8},
+	{"guard checked before compare-and-set", "fair unfair kafka parentwatch", "fenced", 8},
 	{"guard ignored", "fair unfair kafka parentwatch", "fenced", 6},
 	{"delete hits another incarnation", "unfair", "one-holder own-entry", 30},
 	{"predecessor skipped", "fair", "order", 6},

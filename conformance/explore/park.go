@@ -197,7 +197,7 @@ var classes = []struct {
 }{
 	{backend.ErrIndeterminate, "outcome unknown"}, {backend.ErrSessionLost, "session lost"},
 	{context.Canceled, "cancelled"}, {context.DeadlineExceeded, "too late"},
-	{backend.ErrNoEntry, "no entry"}, {backend.ErrExists, "exists"}, {backend.ErrGuard, "guard does not hold"},
+	{backend.ErrNoEntry, "no entry"}, {backend.ErrExists, "exists"}, {backend.ErrCondition, "condition does not hold"},
 	{backend.ErrConflict, "conflict"}, {backend.ErrNoParent, "no parent"}, {backend.ErrUnavailable, "unavailable"},
 	{elector.ErrDeposed, "deposed"},
 }

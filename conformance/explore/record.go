@@ -13,7 +13,7 @@ import (
 
 // promised is what a history is checked for. Only leaders write where they commit.
 func (c Config) promised() history.Options {
-	return history.Options{Fair: c.Ordered, Contexts: true, Patience: time.Second}
+	return history.Options{Ordered: c.Ordered, Contexts: true, Patience: time.Second}
 }
 
 // checkHistory looks for what is wrong with the history of a schedule that broke no

@@ -57,7 +57,7 @@ func (s *session) call(ctx context.Context, q *backend.Call, next func(context.C
 		w.noteList(c, err, q.Listing)
 	case backend.CallCommit:
 		w.note(c, err, q.Entries...)
-	case backend.CallDrop:
+	case backend.CallDiscard:
 		w.note(c, err)
 	default:
 		w.note(c, err, q.Found)
@@ -77,7 +77,7 @@ func (s *session) step(q *backend.Call) (c *call) {
 	case backend.CallPredecessor:
 		c = s.by.call(callPredecessor, "look for the predecessor")
 		c.reads = []string{q.Key, older(backend.Parent(q.Key))}
-	case backend.CallDrop:
+	case backend.CallDiscard:
 		c = s.by.call(callDrop, "drop its entry")
 		c.writes = []string{q.Key}
 	case backend.CallCommit:
@@ -90,7 +90,7 @@ func (s *session) step(q *backend.Call) (c *call) {
 			}
 		}
 		c = s.by.call(kind, text)
-		for _, g := range q.Guards {
+		for _, g := range q.Conditions {
 			c.reads = append(c.reads, g.Entry.Key)
 		}
 		c.reads, c.writes = append(c.reads, own), writes
@@ -161,13 +161,13 @@ func (w *world) landed(c *call) {
 // effect is the letter of an op, and what it writes.
 func effect(op backend.Op) (kind byte, writes []string) {
 	switch op.Kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		return callCreate, []string{op.Key, created}
 	case backend.OpEnqueue:
 		return callEnqueue, []string{op.Key + "/", created}
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return callPut, []string{op.Key}
-	case backend.OpSet:
+	case backend.OpUpdate:
 		return callSet, []string{op.Key}
 	}
 	return callDelete, []string{op.Key}

@@ -112,7 +112,7 @@ func newWorld(cfg Config, tell bool) *world {
 }
 
 func (w *world) foreign() bool {
-	_, ok := w.cfg.Strategy().(elector.Foreign)
+	_, ok := w.cfg.Strategy().(elector.CustomLayout)
 	return ok
 }
 

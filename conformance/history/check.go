@@ -10,9 +10,9 @@ import (
 
 // Options say what is promised beyond what every history is checked for.
 type Options struct {
-	// Fair: the candidates lead in the order in which they have enrolled (see
+	// Ordered: the candidates lead in the order in which they have enrolled (see
 	// Recorder.Hooks).
-	Fair bool `json:"fair,omitempty"`
+	Ordered bool `json:"ordered,omitempty"`
 	// Dense: each token is one more than the last. That is so only where no claim can
 	// be lost before its Campaign has returned.
 	Dense bool `json:"dense,omitempty"`
@@ -22,9 +22,9 @@ type Options struct {
 	// Bound: if it is not 0, nobody campaigns for so long after the last fault without
 	// that he or another leads. Ticks, with a logical clock.
 	Bound time.Duration `json:"bound,omitempty"`
-	// Foreign: others than leaders write to the keys of commits, too, so Linearizable
+	// OthersWrite: others than leaders write to the keys of commits, too, so Linearizable
 	// looks at the claims only.
-	Foreign bool `json:"foreign,omitempty"`
+	OthersWrite bool `json:"othersWrite,omitempty"`
 	// Patience is how long Linearizable looks for an answer; 0: until it has one.
 	Patience time.Duration `json:"patience,omitempty"`
 }
@@ -45,7 +45,7 @@ const (
 	CheckReading  = "reading"  // a term that is over stays over
 	CheckOverlap  = "overlap"  // valid terms never overlap
 	CheckToken    = "token"    // tokens rise
-	CheckOrder    = "order"    // Options.Fair
+	CheckOrder    = "order"    // Options.Ordered
 	CheckEnd      = "end"      // no guarded write after the end
 	CheckOnce     = "once"     // commits are done exactly once
 	CheckProgress = "progress" // Options.Bound
@@ -58,7 +58,7 @@ func (h *History) Check(o Options) []Violation {
 		all = append(all, e.readings()...)
 		all = append(all, e.overlaps(o.Contexts)...)
 		all = append(all, e.tokens(o.Dense)...)
-		if o.Fair {
+		if o.Ordered {
 			all = append(all, e.order()...)
 		}
 		all = append(all, e.ends()...)

@@ -12,7 +12,7 @@ var cases = []struct {
 	o    Options
 	want string
 }{
-	{"nothing", func(*made) {}, Options{Fair: true, Dense: true, Contexts: true, Bound: 1}, ""},
+	{"nothing", func(*made) {}, Options{Ordered: true, Dense: true, Contexts: true, Bound: 1}, ""},
 	{"one after the other", func(m *made) {
 		m.leads("a", 1, 1, 2, 10)
 		m.leads("b", 2, 1, 20, 30)
@@ -130,13 +130,13 @@ var cases = []struct {
 		m.enters("b", 4, 5)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
-	}, Options{Fair: true}, ""},
+	}, Options{Ordered: true}, ""},
 	{"out of order", func(m *made) {
 		m.enters("a", 4, 5)
 		m.enters("b", 2, 3)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
-	}, Options{Fair: true}, "order: a's term 1 came before b's term 2, who had enrolled at 3, before the other began to at 4"},
+	}, Options{Ordered: true}, "order: a's term 1 came before b's term 2, who had enrolled at 3, before the other began to at 4"},
 	{"out of order, where there is none", func(m *made) {
 		m.enters("a", 4, 5)
 		m.enters("b", 2, 3)
@@ -148,14 +148,14 @@ var cases = []struct {
 		m.enters("b", 2, 4)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
-	}, Options{Fair: true}, ""},
+	}, Options{Ordered: true}, ""},
 	{"enrolled anew", func(m *made) {
 		m.enters("b", 2, 3)
 		m.enters("a", 4, 5)
 		m.enters("b", 6, 7)
 		m.leads("a", 1, 1, 10, 15)
 		m.leads("b", 2, 1, 20, 30)
-	}, Options{Fair: true}, ""},
+	}, Options{Ordered: true}, ""},
 
 	// The end.
 	{"a write after the Context was done", func(m *made) {

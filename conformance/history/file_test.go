@@ -219,7 +219,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		// What was loaded can be checked, and saved and loaded again.
-		h.Check(Options{Fair: true, Dense: true, Contexts: true, Bound: 10})
+		h.Check(Options{Ordered: true, Dense: true, Contexts: true, Bound: 10})
 		claims, _ := h.seats(h.end())
 		h.keys(claims, h.end())
 		var out bytes.Buffer

@@ -30,7 +30,7 @@ func (h *History) Linearizable(o Options) Linearization {
 	end := h.end()
 	claims, seats := h.seats(end)
 	l.Result, l.info = porcupine.CheckOperationsVerbose(l.model, rows(seats), o.Patience)
-	if l.Result == porcupine.Ok && !o.Foreign {
+	if l.Result == porcupine.Ok && !o.OthersWrite {
 		// Not before: what is wrong with a seat is wrong with each of its keys, and takes
 		// much longer to find out there.
 		all := rows(append(seats, h.keys(claims, end)...))

@@ -217,7 +217,7 @@ func TestLinearizableClaimsOnly(t *testing.T) {
 	if got := m.history().Linearizable(Options{}).Result; got != porcupine.Illegal {
 		t.Errorf("%s", got)
 	}
-	if got := m.history().Linearizable(Options{Foreign: true}).Result; got != porcupine.Ok {
+	if got := m.history().Linearizable(Options{OthersWrite: true}).Result; got != porcupine.Ok {
 		t.Errorf("with foreign writes: %s", got)
 	}
 }

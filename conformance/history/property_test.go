@@ -10,7 +10,7 @@ import (
 )
 
 // promised is what holds in a world.
-var promised = Options{Fair: true, Dense: true, Contexts: true, Bound: 400}
+var promised = Options{Ordered: true, Dense: true, Contexts: true, Bound: 400}
 
 // A world is an election that never was, in which all promises are kept. What is
 // recorded of it are intervals around the instants at which things happened.

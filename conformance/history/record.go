@@ -95,7 +95,7 @@ func Writes(ops ...elector.Op) []Write {
 	return writes
 }
 
-// Hooks returns hooks that record when the candidate enrols, which Options.Fair
+// Hooks returns hooks that record when the candidate enrols, which Options.Ordered
 // needs, and then call its own.
 func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
 	hooks, enter := own, Event{}

@@ -71,7 +71,7 @@ func play(t *testing.T, recorder func(id string) *history.Recorder) {
 // sound checks what play has recorded.
 func sound(t *testing.T, h *history.History) {
 	t.Helper()
-	for _, v := range h.Check(history.Options{Fair: true, Contexts: true, Bound: time.Second}) {
+	for _, v := range h.Check(history.Options{Ordered: true, Contexts: true, Bound: time.Second}) {
 		t.Error(v)
 	}
 	var names, wrote []string

@@ -136,7 +136,7 @@ func (b *broker) stand(ctx context.Context) error {
 // that has died waits here until the service has noticed that.
 func (b *broker) register(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 	dir := b.layout.brokers()
-	if _, err := s.Commit(ctx, nil, backend.Put(dir, nil, 0)); err != nil && !errors.Is(err, backend.ErrConflict) {
+	if _, err := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)); err != nil && !errors.Is(err, backend.ErrConflict) {
 		return backend.Entry{}, err // ErrConflict: it is there
 	}
 	made, err := s.Commit(ctx, nil, backend.Enqueue(dir, encode(registration{ID: b.id, PID: os.Getpid()})))

@@ -325,7 +325,7 @@ func (c *controller) insist(ctx context.Context) {
 	e, err := get(ctx, s, c.layout.heartbeat())
 	if err == nil {
 		value := encode(heartbeat{Broker: c.id, ControllerEpoch: c.term.Token(), Beat: -1})
-		_, err = s.Commit(ctx, c.term.Guard().Conditions, backend.Put(e.Key, value, e.Version))
+		_, err = s.Commit(ctx, c.term.Guard().Conditions, backend.CompareAndSet(e.Key, value, e.Version))
 	}
 	if err == nil {
 		c.say("insists: the service took it, as nobody has followed yet")

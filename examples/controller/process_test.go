@@ -163,7 +163,7 @@ func seatGivenAway(t *testing.T, s *site) {
 	assert.EqualValues(t, 2, epoch)
 	one.signal(syscall.SIGCONT)
 	one.says("commit refused: deposed; controller epoch 1 is over: deposed")
-	assert.Contains(t, one.says("refused by the service: "), "guard does not hold")
+	assert.Contains(t, one.says("refused by the service: "), "condition does not hold")
 	one.says("stands for controller, and waits")
 	assert.ElementsMatch(t, registered, f.registrations(), "its session has lived on")
 	f.noLateWrites("orders", 3)

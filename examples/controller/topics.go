@@ -70,7 +70,7 @@ func createTopic(ctx context.Context, s *backend.Session, l layout, name string,
 			return nil
 		}
 		all[name] = t
-		_, err = s.Commit(ctx, nil, backend.Put(e.Key, encode(all), e.Version))
+		_, err = s.Commit(ctx, nil, backend.CompareAndSet(e.Key, encode(all), e.Version))
 		// Another client was faster, or the reply was lost: looking again settles both.
 		if ctx.Err() == nil && (errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrIndeterminate)) {
 			continue

@@ -78,7 +78,7 @@ func (r *result) violate(check, format string, args ...any) {
 
 // checkHistory has the history checked, and counts what is in it.
 func (r *result) checkHistory(e *evidence, ordered bool) {
-	for _, v := range e.history.Check(history.Options{Fair: ordered}) {
+	for _, v := range e.history.Check(history.Options{Ordered: ordered}) {
 		switch v.Check {
 		case history.CheckOverlap:
 			r.overlaps++

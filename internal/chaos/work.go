@@ -129,7 +129,7 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 	if c.options.Broken == brokenUnarmed {
 		guards = nil
 	}
-	for !errors.Is(err, backend.ErrGuard) && ctx.Err() == nil {
+	for !errors.Is(err, backend.ErrCondition) && ctx.Err() == nil {
 		old, missing := s.Get(ctx, register)
 		if missing != nil {
 			return // never written, or out of touch
@@ -139,7 +139,7 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 			Kind: history.Commit, Candidate: c.options.ID, Session: s.ID(), Token: t.Token(),
 			Writes: []history.Write{{Op: history.CompareAndSet, Key: register, Value: string(value), Expected: old.Version}},
 		})
-		_, err = s.Commit(ctx, guards, backend.Put(register, value, old.Version))
+		_, err = s.Commit(ctx, guards, backend.CompareAndSet(register, value, old.Version))
 		c.history.Finish(call, err)
 		select {
 		case <-ctx.Done():

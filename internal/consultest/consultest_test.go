@@ -41,17 +41,17 @@ func TestFaults(t *testing.T) {
 		require.Eventually(t, func() bool { return write(api.KVCAS, key) == nil }, 20*time.Second, 10*time.Millisecond)
 	}
 
-	p.LoseReply(consultest.MatchKind(backend.OpPut))
+	p.LoseReply(consultest.MatchKind(backend.OpCompareAndSet))
 	require.Empty(t, value("a"), "reads do not match")
 	require.Error(t, write(api.KVCAS, "a"))
 	assert.Equal(t, "x", value("a"))
 	writes("b") // it fires once
 
-	p.LoseRequest(consultest.MatchKind(backend.OpPut))
+	p.LoseRequest(consultest.MatchKind(backend.OpCompareAndSet))
 	require.Error(t, write(api.KVCAS, "c"))
 	assert.Empty(t, value("c"))
 
-	p.CutReply(consultest.MatchKind(backend.OpPut))
+	p.CutReply(consultest.MatchKind(backend.OpCompareAndSet))
 	require.Error(t, write(api.KVCAS, "d"))
 	require.Error(t, write(api.KVCAS, "e"))
 	p.Resume()

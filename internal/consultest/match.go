@@ -24,13 +24,13 @@ func MatchKind(kind backend.OpKind) func(*http.Request, []byte) bool {
 
 func is(kind backend.OpKind, op *api.KVTxnOp) bool {
 	switch kind {
-	case backend.OpCreate:
+	case backend.OpCreateEphemeral:
 		return op.Verb == api.KVLock && !enqueued.MatchString(op.Key)
 	case backend.OpEnqueue:
 		return op.Verb == api.KVLock && enqueued.MatchString(op.Key)
-	case backend.OpPut:
+	case backend.OpCompareAndSet:
 		return op.Verb == api.KVCAS
-	case backend.OpSet:
+	case backend.OpUpdate:
 		return op.Verb == api.KVSet
 	case backend.OpDelete:
 		return op.Verb == api.KVDelete

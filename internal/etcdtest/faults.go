@@ -160,9 +160,9 @@ func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.
 	})
 	switch {
 	case put.IgnoreLease && !overVersion:
-		return backend.OpSet
+		return backend.OpUpdate
 	case put.Lease == 0:
-		return backend.OpPut
+		return backend.OpCompareAndSet
 	}
-	return backend.OpCreate
+	return backend.OpCreateEphemeral
 }

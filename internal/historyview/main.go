@@ -50,10 +50,10 @@ func run(args []string, out, errs io.Writer) error {
 	flags.SetOutput(errs)
 	flags.Usage = func() { fmt.Fprint(errs, usage); flags.PrintDefaults() }
 	var o history.Options
-	flags.BoolVar(&o.Fair, "fair", false, "candidates lead in the order in which they have enrolled")
+	flags.BoolVar(&o.Ordered, "ordered", false, "candidates lead in the order in which they have enrolled")
 	flags.BoolVar(&o.Dense, "dense", false, "each token is one more than the last")
 	flags.BoolVar(&o.Contexts, "contexts", false, "Contexts of two terms never live at once")
-	flags.BoolVar(&o.Foreign, "foreign", false, "others write to the keys of commits, too: look at the claims only")
+	flags.BoolVar(&o.OthersWrite, "others-write", false, "others write to the keys of commits, too: look at the claims only")
 	flags.DurationVar(&o.Bound, "bound", 0, "somebody leads so long after the last fault")
 	flags.DurationVar(&o.Patience, "patience", time.Minute, "how long to look for an order that explains all")
 	if err := flags.Parse(args); err != nil {
@@ -92,9 +92,9 @@ func run(args []string, out, errs io.Writer) error {
 
 // promised is what a file or a flag says.
 func promised(o, by history.Options) history.Options {
-	o.Fair = o.Fair || by.Fair
+	o.Ordered = o.Ordered || by.Ordered
 	o.Dense = o.Dense || by.Dense
-	o.Foreign = o.Foreign || by.Foreign
+	o.OthersWrite = o.OthersWrite || by.OthersWrite
 	o.Contexts = o.Contexts || by.Contexts
 	if o.Bound == 0 {
 		o.Bound = by.Bound

@@ -86,7 +86,7 @@ func listed(worsen func(me func() string) func(backend.Listing) backend.Listing)
 	return inSession(func(s *backend.Session, o *over) {
 		me := ""
 		change := worsen(func() string { return me })
-		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+		o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 			made, err := s.Commit(ctx, guards, ops...)
 			if err == nil && ops[0].Kind == backend.OpEnqueue {
 				me = made[0].Key

@@ -37,9 +37,9 @@ func (s *over) mapErrors(to func(error) error) {
 		now, err := at.Await(ctx, known...)
 		return now, to(err)
 	}
-	s.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	s.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 		made, err := at.Commit(ctx, guards, ops...)
 		return made, to(err)
 	}
-	s.drop = func(ctx context.Context, e backend.Entry) error { return to(at.Drop(ctx, e)) }
+	s.drop = func(ctx context.Context, e backend.Entry) error { return to(at.Discard(ctx, e)) }
 }

@@ -107,9 +107,9 @@ func fenceMutants() []Mutant {
 			Breaks: "A term goes on after the service has refused its write for good.",
 			Rules:  map[string][]string{"fair": {"fence/frozen"}},
 			trusted: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
-					if errors.Is(err, backend.ErrGuard) {
+					if errors.Is(err, backend.ErrCondition) {
 						err = errors.New("refused")
 					}
 					return made, err
@@ -121,7 +121,7 @@ func fenceMutants() []Mutant {
 			Breaks: "A commit that waits for the link loses its conditions meanwhile.",
 			Rules:  map[string][]string{"fair": {"fence/queued"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if s.State() == backend.Suspended && len(ops) > 0 {
 						guards = nil
 					}

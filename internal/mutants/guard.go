@@ -14,21 +14,21 @@ func guardMutants() []Mutant {
 		{
 			Name:    "held asks for the version",
 			Breaks:  "The condition that an entry exists fails when it has a new value.",
-			Rules:   map[string][]string{Backend: {"guard/held", "guard/alone"}, "fair": {"fence/guard"}},
+			Rules:   map[string][]string{Backend: {"condition/if-exists", "condition/alone"}, "fair": {"fence/guard"}},
 			session: calls(exact(true)),
 		},
 		{
 			Name:    "unchanged asks for no version",
 			Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
-			Rules:   map[string][]string{Backend: {"guard/unchanged", "guard/alone"}, "kafka": {"epoch/raised"}},
+			Rules:   map[string][]string{Backend: {"condition/if-unchanged", "condition/alone"}, "kafka": {"epoch/raised"}},
 			session: calls(exact(false)),
 		},
 		{
 			Name:   "question not asked",
 			Breaks: "A commit of guards without ops always succeeds.",
-			Rules:  map[string][]string{Backend: {"guard/alone"}, "fair": {"fence/guard"}},
+			Rules:  map[string][]string{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) == 0 {
 						return nil, nil
 					}
@@ -39,10 +39,10 @@ func guardMutants() []Mutant {
 		{
 			Name:   "drop not confirmed",
 			Breaks: "Drop returns at once and does its work a little later.",
-			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
+			Rules:  map[string][]string{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/every-stage"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
-					time.AfterFunc(s.TTL()/20, func() { _ = s.Drop(context.WithoutCancel(ctx), e) })
+					time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
 					return nil
 				}
 			}),
@@ -50,24 +50,24 @@ func guardMutants() []Mutant {
 		{
 			Name:   "drop of what is gone fails",
 			Breaks: "Drop of an entry that somebody has removed returns ErrNoEntry.",
-			Rules:  map[string][]string{Backend: {"drop/confirmed"}},
+			Rules:  map[string][]string{Backend: {"discard/confirmed"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if _, err := s.Get(ctx, e.Key); isNoEntry(err) {
 						return err
 					}
-					return s.Drop(ctx, e)
+					return s.Discard(ctx, e)
 				}
 			}),
 		},
 		{
 			Name:   "drop of anybody's",
 			Breaks: "Drop removes an entry that is another session's, or nobody's.",
-			Rules:  map[string][]string{Backend: {"drop/not-own"}},
+			Rules:  map[string][]string{Backend: {"discard/not-own"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if e.Session == s.ID() {
-						return s.Drop(ctx, e)
+						return s.Discard(ctx, e)
 					}
 					_, err := s.Commit(ctx, nil, backend.Delete(e))
 					return err
@@ -77,20 +77,20 @@ func guardMutants() []Mutant {
 		{
 			Name:   "drop given up with its context",
 			Breaks: "A Drop whose context ends before it could be sent is not done in the background.",
-			Rules:  map[string][]string{Backend: {"drop/background"}, "fair": {"cancel/out-of-touch"}},
+			Rules:  map[string][]string{Backend: {"discard/background"}, "fair": {"cancel/out-of-touch"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if _, err := s.Get(ctx, e.Key); err != nil && !isNoEntry(err) {
 						return err
 					}
-					return s.Drop(ctx, e)
+					return s.Discard(ctx, e)
 				}
 			}),
 		},
 		{
 			Name:   "withdrawn entry forgotten",
 			Breaks: "Drop says that the entry is gone, and removes nothing.",
-			Rules:  map[string][]string{Backend: {"drop/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
+			Rules:  map[string][]string{Backend: {"discard/confirmed"}, "fair": {"leave/withdraw", "cancel/handover", "sharing/close-one"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					_, err := s.Get(ctx, e.Key) // for the errors of the call itself
@@ -107,7 +107,7 @@ func guardMutants() []Mutant {
 // exact has all guards ask for the version, or none.
 func exact(all bool) func(s *backend.Session, o *over) {
 	return func(s *backend.Session, o *over) {
-		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+		o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 			guards = slices.Clone(guards)
 			for i := range guards {
 				guards[i].Exact = all

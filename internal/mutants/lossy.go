@@ -28,7 +28,7 @@ type link interface {
 
 // lost is a commit whose reply or request was lost.
 type lost struct {
-	guards  []backend.Guard
+	guards  []backend.Condition
 	ops     []backend.Op
 	reached bool // the service has it, and answered:
 	made    []backend.Entry
@@ -46,7 +46,7 @@ func (c *lost) answer(ctx context.Context, s *backend.Session) ([]backend.Entry,
 	case c.cut != nil:
 		for _, e := range c.made {
 			if e.Session != "" {
-				_ = s.Drop(ctx, e) // goes on in the background
+				_ = s.Discard(ctx, e) // goes on in the background
 			}
 		}
 		return nil, driver.Indeterminate(c.cut)
@@ -104,7 +104,7 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	if err != nil {
 		return nil, err
 	}
-	with := over{Session: s, commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	with := over{Session: s, commit: func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 		l, ok := b.next(ops)
 		if !ok {
 			return s.Commit(ctx, guards, ops...)

@@ -18,7 +18,7 @@ func lostMutants() []Mutant {
 			Breaks: "A commit whose reply was lost is sent again as if nothing had been done.",
 			Rules: map[string][]string{
 				Backend: {
-					"lost-reply/enqueue", "lost-reply/create", "lost-reply/put", "lost-reply/delete", "lost-reply/atomic",
+					"lost-reply/enqueue", "lost-reply/create-ephemeral", "lost-reply/compare-and-set", "lost-reply/delete", "lost-reply/atomic",
 					"lost-reply/put-create", "lost-reply/puts", "lost-reply/overwritten",
 				},
 				"fair": {"reply/lost", "fence/lost-reply"},
@@ -31,7 +31,7 @@ func lostMutants() []Mutant {
 			Name:   "lost reply told as a failure",
 			Breaks: "A commit whose reply was lost returns an error that says that nothing was written.",
 			Rules: map[string][]string{
-				Backend: {"lost-reply/set", "lost-reply/race", "lost-reply/deleted"},
+				Backend: {"lost-reply/update", "lost-reply/race", "lost-reply/deleted"},
 				"fair":  {"reply/lost", "fence/lost-reply"},
 			},
 			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
@@ -70,7 +70,7 @@ func lostMutants() []Mutant {
 			Breaks: "A commit whose request was lost returns an error, though it could be sent again.",
 			Rules: map[string][]string{
 				Backend: {
-					"lost-request/create", "lost-request/enqueue", "lost-request/put", "lost-request/set", "lost-request/delete",
+					"lost-request/create-ephemeral", "lost-request/enqueue", "lost-request/compare-and-set", "lost-request/update", "lost-request/delete",
 					"lost-request/atomic", "lost-request/put-create", "lost-request/puts",
 				},
 				"fair": {"reply/lost-request", "fence/lost-reply"},
@@ -98,7 +98,7 @@ func lostMutants() []Mutant {
 			Breaks: "A commit that is given up before it is answered is done a second later, whatever has been done since.",
 			Rules:  map[string][]string{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) (made []backend.Entry, err error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
 					select {
 					case <-time.After(time.Millisecond / 2): // of a fake clock
 						if made, err = s.Commit(ctx, guards, ops...); !errors.Is(err, backend.ErrIndeterminate) {

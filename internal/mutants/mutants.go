@@ -100,7 +100,7 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 // Strategy returns s as the mutant has it.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	r := recipe{s, m.campaign}
-	if f, ok := s.(elector.Foreign); ok {
+	if f, ok := s.(elector.CustomLayout); ok {
 		return foreign{r, f}
 	}
 	return r
@@ -121,7 +121,7 @@ func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 
 type foreign struct {
 	recipe
-	f elector.Foreign
+	f elector.CustomLayout
 }
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }

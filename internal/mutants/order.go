@@ -35,11 +35,11 @@ func orderMutants() []Mutant {
 			Name:   "guard ignored",
 			Breaks: "Commit writes whether or not the guards hold.",
 			Rules: map[string][]string{
-				Backend: {"guard/held", "guard/unchanged", "guard/race", "guard/incarnations"},
+				Backend: {"condition/if-exists", "condition/if-unchanged", "condition/race", "condition/incarnations"},
 				"fair":  {"fence/guard", "fence/frozen", "fence/stalled"},
 			},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) > 0 {
 						guards = nil
 					}
@@ -51,11 +51,11 @@ func orderMutants() []Mutant {
 			Name:   "delete hits another incarnation",
 			Breaks: "Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
 			Rules: map[string][]string{
-				Backend:  {"guard/incarnations"},
+				Backend:  {"condition/incarnations"},
 				"unfair": {"fence/zombie-resign"},
 			},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i, op := range ops {
 						if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
@@ -69,7 +69,7 @@ func orderMutants() []Mutant {
 						_, err = s.Commit(ctx, nil, backend.Delete(now))
 						return err
 					}
-					return s.Drop(ctx, e)
+					return s.Discard(ctx, e)
 				}
 			}),
 		},
@@ -127,7 +127,7 @@ func orderMutants() []Mutant {
 			// Those who lead at once take turns without end, at one instant.
 			Endless: []string{"run/failing-candidates"},
 			campaign: inSession(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isExists(err) {
 						e, err := s.Get(ctx, ops[0].Key)
@@ -144,9 +144,9 @@ func orderMutants() []Mutant {
 // others in two.
 func checkThenWrite() []Mutant {
 	var all []Mutant
-	for kind := backend.OpCreate; kind <= backend.OpDelete; kind++ {
-		rules := map[string][]string{Backend: {"guard/race"}}
-		if kind == backend.OpPut || kind == backend.OpDelete { // of which the commits of a term are made
+	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+		rules := map[string][]string{Backend: {"condition/race"}}
+		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // of which the commits of a term are made
 			for _, strategy := range []string{"fair", "unfair", "kafka", "parentwatch"} {
 				rules[strategy] = []string{"fence/race"}
 			}
@@ -156,7 +156,7 @@ func checkThenWrite() []Mutant {
 			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
 			Rules:  rules,
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if !slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == kind }) {
 						return s.Commit(ctx, guards, ops...)
 					}

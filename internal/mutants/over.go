@@ -22,7 +22,7 @@ type over struct {
 	awaitList   func(context.Context, backend.Listing) (backend.Listing, error)
 	predecessor func(context.Context, backend.Entry) (backend.Entry, error)
 	await       func(context.Context, ...backend.Entry) ([]backend.Entry, error)
-	commit      func(context.Context, []backend.Guard, ...backend.Op) ([]backend.Entry, error)
+	commit      func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)
 	drop        func(context.Context, backend.Entry) error
 	close       func(context.Context) error
 }
@@ -82,8 +82,8 @@ func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Cont
 	case c.Kind == backend.CallAwait && o.await != nil:
 		c.Entries, err = o.await(ctx, c.KnownEntries...)
 	case c.Kind == backend.CallCommit && o.commit != nil:
-		c.Entries, err = o.commit(ctx, c.Guards, c.Ops...)
-	case c.Kind == backend.CallDrop && o.drop != nil:
+		c.Entries, err = o.commit(ctx, c.Conditions, c.Ops...)
+	case c.Kind == backend.CallDiscard && o.drop != nil:
 		err = o.drop(ctx, c.Entry)
 	case c.Kind == backend.CallClose && o.close != nil:
 		err = o.close(ctx)

@@ -14,7 +14,7 @@ func readMutants() []Mutant {
 		{
 			Name:   "read from a cache",
 			Breaks: "Get returns what it read under the key the last time.",
-			Rules:  map[string][]string{Backend: {"read/get", "write/set"}},
+			Rules:  map[string][]string{Backend: {"read/get", "write/update"}},
 			session: calls(func(s *backend.Session, o *over) {
 				var mu sync.Mutex
 				cache := make(map[string]backend.Entry)
@@ -42,7 +42,7 @@ func readMutants() []Mutant {
 			session: calls(func(s *backend.Session, o *over) {
 				var refused, done bool
 				var mu sync.Mutex
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					mu.Lock()
 					defer mu.Unlock()
@@ -127,7 +127,7 @@ func readMutants() []Mutant {
 			Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
 			Rules:  map[string][]string{Backend: {"list/while-enqueued"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if err != nil || len(ops) != 1 || ops[0].Kind != backend.OpEnqueue {
 						return made, err

@@ -42,7 +42,7 @@ func recipeMutants() []Mutant {
 			Rules:  map[string][]string{"unfair": {"recipe/herd"}},
 			campaign: claiming(func(c *elector.Claim) {
 				time.Sleep(time.Millisecond) // of a fake clock: the others hear of the seat, lest both come as one
-				c.Announce = true
+				c.MarkLeader = true
 			}),
 		},
 		{

@@ -46,7 +46,7 @@ func swapRevisions(s *backend.Session, o *over) {
 		now, err := s.Await(ctx, swapEntries(known)...)
 		return swapEntries(now), err
 	}
-	o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+	o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 		guards, ops = slices.Clone(guards), slices.Clone(ops)
 		for i := range guards {
 			guards[i].Entry.Rev = swapped(guards[i].Entry.Rev)
@@ -59,6 +59,6 @@ func swapRevisions(s *backend.Session, o *over) {
 	}
 	o.drop = func(ctx context.Context, e backend.Entry) error {
 		e.Rev = swapped(e.Rev)
-		return s.Drop(ctx, e)
+		return s.Discard(ctx, e)
 	}
 }

@@ -110,7 +110,7 @@ func seatMutants() []Mutant {
 			trusted: calls(func(s *backend.Session, o *over) {
 				var failed atomic.Bool
 				o.drop = func(ctx context.Context, e backend.Entry) error {
-					err := s.Drop(ctx, e)
+					err := s.Discard(ctx, e)
 					failed.Store(failed.Load() || err != nil)
 					return err
 				}

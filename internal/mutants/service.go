@@ -67,7 +67,7 @@ func serviceMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"errors/wrapped"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
-					for _, bare := range []error{backend.ErrNoEntry, backend.ErrGuard, backend.ErrExists} {
+					for _, bare := range []error{backend.ErrNoEntry, backend.ErrCondition, backend.ErrExists} {
 						if errors.Is(err, bare) {
 							return bare
 						}
@@ -89,7 +89,7 @@ func serviceMutants() []Mutant {
 			Breaks: "Each commit leaves a key of a kilobyte that nobody asked for.",
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
 			session: notes(func(ctx context.Context, s *backend.Session) {
-				_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+rand.Text(), make([]byte, 1024), 0))
+				_, _ = s.Commit(ctx, nil, backend.CompareAndSet("/notes/"+rand.Text(), make([]byte, 1024), 0))
 			}),
 		},
 		{
@@ -98,7 +98,7 @@ func serviceMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "kafka": {"leave/nothing"}},
 			session: notes(func(ctx context.Context, s *backend.Session) {
 				if e, err := s.Get(ctx, "/notes"); err == nil || isNoEntry(err) {
-					_, _ = s.Commit(ctx, nil, backend.Put("/notes", append(slices.Clone(e.Value), make([]byte, 100)...), e.Version))
+					_, _ = s.Commit(ctx, nil, backend.CompareAndSet("/notes", append(slices.Clone(e.Value), make([]byte, 100)...), e.Version))
 				}
 			}),
 		},
@@ -108,7 +108,7 @@ func serviceMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"service/nothing-left"}, "fair": {"leave/nothing"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.close = func(ctx context.Context) error {
-					_, _ = s.Commit(ctx, nil, backend.Put("/notes/"+s.ID(), nil, 0))
+					_, _ = s.Commit(ctx, nil, backend.CompareAndSet("/notes/"+s.ID(), nil, 0))
 					return s.Close(ctx)
 				}
 			}),
@@ -133,7 +133,7 @@ func serviceMutants() []Mutant {
 // notes has a session do something beside each commit that was done.
 func notes(note func(ctx context.Context, s *backend.Session)) *opener {
 	return calls(func(s *backend.Session, o *over) {
-		o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+		o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 			made, err := s.Commit(ctx, guards, ops...)
 			if err == nil {
 				note(ctx, s)

@@ -82,9 +82,9 @@ func sessionMutants() []Mutant {
 					closed.Store(true)
 					return s.Close(ctx)
 				}
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
-					if len(ops) != 1 || ops[0].Kind != backend.OpPut {
+					if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
 						return made, err
 					}
 					time.Sleep(time.Millisecond) // of a fake clock
@@ -170,7 +170,7 @@ func sessionMutants() []Mutant {
 			Breaks: "A commit that is cancelled while the session is suspended is done all the same when the link is back.",
 			Rules:  map[string][]string{Backend: {"session/suspended-calls"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if s.State() != backend.Suspended {
 						return s.Commit(ctx, guards, ops...)
 					}
@@ -195,7 +195,7 @@ func sessionMutants() []Mutant {
 			Breaks: "A session ends when the service turns a commit away for now.",
 			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, turnedAway, err := promptly(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
 						return s.Commit(ctx, guards, ops...)
 					})
@@ -227,7 +227,7 @@ func sessionMutants() []Mutant {
 			Breaks: "A session ends when its credentials do not allow a commit.",
 			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrDenied) {
 						_ = s.Close(ctx)
@@ -263,7 +263,7 @@ func sessionMutants() []Mutant {
 					if errors.Is(err, backend.ErrDenied) {
 						return err
 					}
-					return s.Drop(ctx, e)
+					return s.Discard(ctx, e)
 				}
 			}),
 		},
@@ -348,10 +348,10 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first *backend.Session) *
 		await: func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
 			return current(ctx).Await(ctx, known...)
 		},
-		commit: func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+		commit: func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 			return current(ctx).Commit(ctx, guards, ops...)
 		},
-		drop: func(ctx context.Context, e backend.Entry) error { return current(ctx).Drop(ctx, e) },
+		drop: func(ctx context.Context, e backend.Entry) error { return current(ctx).Discard(ctx, e) },
 		close: func(ctx context.Context) error {
 			mu.Lock()
 			defer mu.Unlock()

@@ -48,7 +48,7 @@ func soakMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"soak/entries"}},
 			session: calls(func(s *backend.Session, o *over) {
 				var made hoard[backend.Op]
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made.keep(ops...)
 					return s.Commit(ctx, guards, ops...)
 				}

@@ -39,7 +39,7 @@ func tokenMutants() []Mutant {
 			Rules:  map[string][]string{"kafka": {"epoch/dense", "epoch/restart", "term/token"}},
 			campaign: inSession(func(s *backend.Session, o *over) {
 				first := true
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if first && len(ops) == 2 {
 						ops = slices.Clone(ops)
 						ops[0].Value = []byte("1")
@@ -78,7 +78,7 @@ func tokenMutants() []Mutant {
 			Breaks: "The epoch is raised first, and the seat taken then.",
 			Rules:  map[string][]string{"kafka": {"epoch/stalled-claim"}},
 			campaign: inSession(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					var made []backend.Entry
 					for _, op := range ops {
 						one, err := s.Commit(ctx, guards, op)
@@ -96,14 +96,14 @@ func tokenMutants() []Mutant {
 			Breaks: "The writes of a term are not bound to its epoch.",
 			Rules:  map[string][]string{"kafka": {"epoch/raised"}},
 			campaign: claiming(func(c *elector.Claim) {
-				c.Guards = []backend.Guard{backend.Held(c.Entry)}
+				c.Conditions = []backend.Condition{backend.IfExists(c.Entry)}
 			}),
 		},
 		{
 			Name:     "claim without conditions",
 			Breaks:   "The writes of a term are bound to nothing.",
 			Rules:    map[string][]string{"unfair": {"fence/frozen", "fence/stalled", "fence/race"}},
-			campaign: claiming(func(c *elector.Claim) { c.Guards = nil }),
+			campaign: claiming(func(c *elector.Claim) { c.Conditions = nil }),
 		},
 	}
 }

@@ -21,10 +21,10 @@ func usedUpMutants() []Mutant {
 			Breaks: "Where the numbers have ended an entry is made all the same, which nobody is before.",
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrUsedUp) && len(ops) == 1 {
-						return s.Commit(ctx, guards, backend.Create(fmt.Sprint(ops[0].Key, tie, ties.Add(1)), ops[0].Value))
+						return s.Commit(ctx, guards, backend.CreateEphemeral(fmt.Sprint(ops[0].Key, tie, ties.Add(1)), ops[0].Value))
 					}
 					return made, err
 				}
@@ -42,7 +42,7 @@ func usedUpMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}, "parentwatch": {"data/used-up"}},
 			session: calls(func(s *backend.Session, o *over) {
 				var used sync.Map
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrUsedUp) {
 						used.Store(ops[0].Key, true)
@@ -63,7 +63,7 @@ func usedUpMutants() []Mutant {
 			Breaks: "That a directory takes no more is an error like any other, and ends the campaign.",
 			Rules:  map[string][]string{Backend: {"write/used-up"}, "fair": {"data/used-up"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if errors.Is(err, backend.ErrUsedUp) {
 						err = errors.New("no number left")

@@ -19,9 +19,9 @@ func writeMutants() []Mutant {
 		{
 			Name:   "own entry taken for the new one",
 			Breaks: "Create of a key that this session has made before succeeds, with the entry that stands there.",
-			Rules:  map[string][]string{Backend: {"write/create", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
+			Rules:  map[string][]string{Backend: {"write/create-ephemeral", "lost-reply/refused"}, "unfair": {"sharing/one-election"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isExists(err) && len(ops) == 1 {
 						if e, got := s.Get(ctx, ops[0].Key); got == nil && e.Session == s.ID() {
@@ -37,7 +37,7 @@ func writeMutants() []Mutant {
 			Breaks: "Enqueue returns the youngest entry of the directory, which may be another's by then.",
 			Rules:  map[string][]string{Backend: {"write/enqueue"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if err != nil {
 						return made, err
@@ -62,16 +62,16 @@ func writeMutants() []Mutant {
 			Breaks: "Create and Enqueue make the directory where it is missing.",
 			Rules:  map[string][]string{Backend: {"write/no-parent", "await/operator"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if !errors.Is(err, backend.ErrNoParent) {
 						return made, err
 					}
 					dir := ops[0].Key
-					if ops[0].Kind == backend.OpCreate {
+					if ops[0].Kind == backend.OpCreateEphemeral {
 						dir = backend.Parent(dir)
 					}
-					if _, put := s.Commit(ctx, nil, backend.Put(dir, nil, 0)); put != nil {
+					if _, put := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0)); put != nil {
 						return made, err
 					}
 					return s.Commit(ctx, guards, ops...)
@@ -81,9 +81,9 @@ func writeMutants() []Mutant {
 		{
 			Name:   "put over any version",
 			Breaks: "Put writes over whatever version there is.",
-			Rules:  map[string][]string{Backend: {"write/put", "write/put-race", "lost-reply/refused"}, "fair": {"fence/conflict"}},
+			Rules:  map[string][]string{Backend: {"write/compare-and-set", "write/compare-and-set-race", "lost-reply/refused"}, "fair": {"fence/conflict"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					return s.Commit(ctx, guards, versioned(ctx, s, ops, func(backend.Op, backend.Entry) bool { return true })...)
 				}
 			}),
@@ -91,9 +91,9 @@ func writeMutants() []Mutant {
 		{
 			Name:   "version compared before the write",
 			Breaks: "Put compares the version first and writes then, in two steps.",
-			Rules:  map[string][]string{Backend: {"write/put-race"}},
+			Rules:  map[string][]string{Backend: {"write/compare-and-set-race"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					same := true
 					versioned(ctx, s, ops, func(op backend.Op, e backend.Entry) bool {
 						same = same && op.Version == e.Version
@@ -110,12 +110,12 @@ func writeMutants() []Mutant {
 		{
 			Name:   "set brings back what is gone",
 			Breaks: "Set of an entry that is gone makes a new one.",
-			Rules:  map[string][]string{Backend: {"write/set"}},
+			Rules:  map[string][]string{Backend: {"write/update"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
-					if isNoEntry(err) && len(ops) == 1 && ops[0].Kind == backend.OpSet {
-						return s.Commit(ctx, guards, backend.Put(ops[0].Key, ops[0].Value, 0))
+					if isNoEntry(err) && len(ops) == 1 && ops[0].Kind == backend.OpUpdate {
+						return s.Commit(ctx, guards, backend.CompareAndSet(ops[0].Key, ops[0].Value, 0))
 					}
 					return made, err
 				}
@@ -126,7 +126,7 @@ func writeMutants() []Mutant {
 			Breaks: "Delete of an entry that is gone returns no error.",
 			Rules:  map[string][]string{Backend: {"write/delete", "lost-reply/refused"}, "fair": {"fence/stalled"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if isNoEntry(err) && len(ops) == 1 && ops[0].Kind == backend.OpDelete {
 						return []backend.Entry{{Key: ops[0].Key}}, nil
@@ -139,11 +139,11 @@ func writeMutants() []Mutant {
 			Name:   "ops done one by one",
 			Breaks: "The ops of a commit are done one after the other, and those before one that fails stay done.",
 			Rules: map[string][]string{
-				Backend: {"write/atomic", "write/put-parent", "write/conflict"},
+				Backend: {"write/atomic", "write/compare-and-set-parent", "write/conflict"},
 				"fair":  {"fence/conflict"},
 			},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					if len(ops) < 2 {
 						return s.Commit(ctx, guards, ops...)
 					}
@@ -162,13 +162,13 @@ func writeMutants() []Mutant {
 		{
 			Name:   "ancestors made before the commit",
 			Breaks: "The missing ancestors of a Put are made beforehand, and stay when the commit is refused.",
-			Rules:  map[string][]string{Backend: {"write/put-parent"}},
+			Rules:  map[string][]string{Backend: {"write/compare-and-set-parent"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					for _, op := range ops {
-						if op.Kind == backend.OpPut && strings.Count(op.Key, "/") > 2 {
+						if op.Kind == backend.OpCompareAndSet && strings.Count(op.Key, "/") > 2 {
 							// There may be one already.
-							_, _ = s.Commit(ctx, nil, backend.Put(backend.Parent(op.Key), nil, 0))
+							_, _ = s.Commit(ctx, nil, backend.CompareAndSet(backend.Parent(op.Key), nil, 0))
 						}
 					}
 					return s.Commit(ctx, guards, ops...)
@@ -177,12 +177,12 @@ func writeMutants() []Mutant {
 		},
 		{
 			Name:   "conflict told as a failed guard",
-			Breaks: "A commit that finds an entry other than its ops expect returns ErrGuard.",
-			Rules:  map[string][]string{Backend: {"write/conflict", "write/put", "write/put-race"}, "fair": {"fence/conflict"}},
+			Breaks: "A commit that finds an entry other than its ops expect returns ErrCondition.",
+			Rules:  map[string][]string{Backend: {"write/conflict", "write/compare-and-set", "write/compare-and-set-race"}, "fair": {"fence/conflict"}},
 			session: calls(func(s *backend.Session, o *over) {
 				o.mapErrors(func(err error) error {
 					if errors.Is(err, backend.ErrConflict) {
-						return backend.ErrGuard
+						return backend.ErrCondition
 					}
 					return err
 				})
@@ -193,7 +193,7 @@ func writeMutants() []Mutant {
 			Breaks: "Commits of more than half of the bytes that the service takes are refused.",
 			Rules:  map[string][]string{Backend: {"write/too-large"}, "fair": {"fence/too-large"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					size := 0
 					for _, op := range ops {
 						size += len(op.Value)
@@ -210,7 +210,7 @@ func writeMutants() []Mutant {
 			Breaks: "A commit of more ops than the service takes is done in several.",
 			Rules:  map[string][]string{Backend: {"write/too-many"}, "fair": {"fence/too-many"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					var made []backend.Entry
 					for rest := ops; len(made) == 0 || len(rest) > 0; {
 						part := rest[:min(len(rest), memtest.MaxOps/2)]
@@ -230,7 +230,7 @@ func writeMutants() []Mutant {
 			Breaks: "Values are stored up to their first zero byte.",
 			Rules:  map[string][]string{Backend: {"write/values"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i := range ops {
 						ops[i].Value, _, _ = bytes.Cut(ops[i].Value, []byte{0})
@@ -254,9 +254,9 @@ func writeMutants() []Mutant {
 			Breaks: "A key of more than 32 segments is ErrTooLarge where it has to be made with all above it.",
 			Rules:  map[string][]string{Backend: {"write/key-limits"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					for _, op := range ops {
-						if op.Kind == backend.OpPut && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
+						if op.Kind == backend.OpCompareAndSet && op.Version == 0 && op.Check() == nil && strings.Count(op.Key, "/") > 32 {
 							return nil, fmt.Errorf("%.40q: %w", op.Key, backend.ErrTooLarge)
 						}
 					}
@@ -282,7 +282,7 @@ func writeMutants() []Mutant {
 			Breaks: "Delete of a directory first deletes what stands in it.",
 			Rules:  map[string][]string{"fair": {"remove/in-use", "remove/any-time"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made, err := s.Commit(ctx, guards, ops...)
 					if !errors.Is(err, backend.ErrConflict) || len(ops) != 1 || ops[0].Kind != backend.OpDelete {
 						return made, err
@@ -305,11 +305,11 @@ func writeMutants() []Mutant {
 			Breaks: "Delete of a persistent entry only takes its value away.",
 			Rules:  map[string][]string{"fair": {"remove/leaves-nothing"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					ops = slices.Clone(ops)
 					for i, op := range ops {
 						if e, err := s.Get(ctx, op.Key); op.Kind == backend.OpDelete && err == nil && e.Session == "" {
-							ops[i] = backend.Set(e, nil)
+							ops[i] = backend.Update(e, nil)
 						}
 					}
 					return s.Commit(ctx, guards, ops...)
@@ -325,11 +325,11 @@ func writeMutants() []Mutant {
 	}
 }
 
-// versioned gives those Puts that pick picks the version that is there now.
+// versioned gives those CompareAndSets that pick picks the version that is there now.
 func versioned(ctx context.Context, s *backend.Session, ops []backend.Op, pick func(backend.Op, backend.Entry) bool) []backend.Op {
 	ops = slices.Clone(ops)
 	for i, op := range ops {
-		if op.Kind != backend.OpPut {
+		if op.Kind != backend.OpCompareAndSet {
 			continue
 		}
 		e, err := s.Get(ctx, op.Key)

@@ -256,7 +256,7 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 		// A commit of one op may be sent without a multi around it.
 		switch opcode {
 		case servertest.OpSetData:
-			return kind == backend.OpSet || kind == backend.OpPut
+			return kind == backend.OpUpdate || kind == backend.OpCompareAndSet
 		case servertest.OpDelete:
 			return kind == backend.OpDelete
 		case servertest.OpMulti:
@@ -267,13 +267,13 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 			temp := strings.Contains(p.path, "/t-")
 			is := false
 			switch kind {
-			case backend.OpCreate:
+			case backend.OpCreateEphemeral:
 				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral
 			case backend.OpEnqueue:
 				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
-			case backend.OpPut:
+			case backend.OpCompareAndSet:
 				is = !temp && (p.op == servertest.OpCreate && p.flags == 0 || p.op == servertest.OpSetData && p.version >= 0)
-			case backend.OpSet:
+			case backend.OpUpdate:
 				is = !temp && p.op == servertest.OpSetData
 			case backend.OpDelete:
 				is = !temp && p.op == servertest.OpDelete

@@ -45,7 +45,7 @@ func New() Strategy { return Strategy{} }
 // more, whatever its Config.ID. Others see it under the broker id, in decimal.
 func ForBroker(id int32) Strategy { return Strategy{broker: id, given: true} }
 
-var _ elector.Foreign = Strategy{}
+var _ elector.CustomLayout = Strategy{}
 
 // Name is "kafka". It is recorded nowhere: Kafka's layout has no place for it.
 func (Strategy) Name() string { return "kafka" }
@@ -166,18 +166,18 @@ func offer(ctx context.Context, c *elector.Candidacy, now state, broker int32) (
 	elected := time.Now() // for people to read; nothing is decided by it
 	encode := func(value []byte) []byte { return encodeController(broker, elected, value) }
 	made, err := c.Session.Commit(ctx, nil,
-		backend.Put(now.epoch.Key, encodeEpoch(last+1), now.epoch.Version),
-		backend.Create(now.controller.Key, encode(c.Value)))
+		backend.CompareAndSet(now.epoch.Key, encodeEpoch(last+1), now.epoch.Version),
+		backend.CreateEphemeral(now.controller.Key, encode(c.Value)))
 	if err != nil {
 		return elector.Claim{}, err
 	}
 	epoch, controller := made[0], made[1]
 	return elector.Claim{
-		Entry:  controller,
-		Token:  last + 1,
-		Guards: []backend.Guard{backend.Unchanged(epoch), backend.Held(controller)},
-		Encode: encode,
-		Holds: func(e backend.Entry) bool {
+		Entry:      controller,
+		Token:      last + 1,
+		Conditions: []backend.Condition{backend.IfUnchanged(epoch), backend.IfExists(controller)},
+		Encode:     encode,
+		StillLeads: func(e backend.Entry) bool {
 			now, ok := decodeController(e.Value)
 			return ok && now.broker == broker
 		},

@@ -158,7 +158,7 @@ func TestReadsWhatKafkaWrites(t *testing.T) {
 			require.NoError(t, c.svc.Put("/controller_epoch", []byte("9")))
 			s, err := c.svc.Open(t.Context(), backend.OpenOptions{})
 			require.NoError(t, err)
-			_, err = s.Commit(t.Context(), nil, backend.Create("/controller", []byte(value)))
+			_, err = s.Commit(t.Context(), nil, backend.CreateEphemeral("/controller", []byte(value)))
 			require.NoError(t, err)
 			e, _ := c.broker(1)
 			leader, err := e.Leader(t.Context())
@@ -251,7 +251,7 @@ func TestForeignEntries(t *testing.T) {
 	ephemeral := func(c *cluster, key string) func() {
 		s, err := c.svc.Open(c.t.Context(), backend.OpenOptions{})
 		require.NoError(c.t, err)
-		_, err = s.Commit(c.t.Context(), nil, backend.Create(key, []byte("1")))
+		_, err = s.Commit(c.t.Context(), nil, backend.CreateEphemeral(key, []byte("1")))
 		require.NoError(c.t, err)
 		return func() { require.NoError(c.t, s.Close(c.t.Context())) }
 	}

@@ -67,7 +67,7 @@ func TestRepliesToTwoClaimsOfOneSessionAreLost(t *testing.T) {
 			c := newRealCluster(t, root)
 			process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)
 			shared := backend.Share(process.Backend, 4*time.Second)
-			held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCreate))
+			held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCreateEphemeral))
 			one, two := c.campaign(c.broker(1, shared)), c.campaign(c.broker(2, shared))
 			<-held
 			// The other claim may be held as well, or wait behind the first one's reply.
@@ -145,7 +145,7 @@ func TestRepliesToTwoEqualWritesAreLost(t *testing.T) {
 	require.NotNil(t, term)
 	made, err := term.Commit(c.ctx, elector.Create("/counter", []byte("5")))
 	require.NoError(t, err)
-	held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpPut))
+	held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCompareAndSet))
 	results := make(chan error, 2)
 	for range 2 {
 		go func() {

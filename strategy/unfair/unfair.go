@@ -40,7 +40,7 @@ func seatKey(dir string) string { return dir + "/seat" }
 
 // Campaign races for the seat until it is won.
 //
-//  1. Create the seat. Done: I lead.
+//  1. CreateEphemeral the seat. Done: I lead.
 //  2. Somebody has it: wait until it is gone (and a random time, with jitter).
 //  3. Back to 1.
 func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
@@ -63,7 +63,7 @@ func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 
 func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 	completed := c.Begin(elector.StageOffer)
-	made, err := c.Session.Commit(ctx, nil, backend.Create(seatKey(c.Dir), entries.Payload(c, true)))
+	made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(seatKey(c.Dir), entries.Payload(c, true)))
 	completed(err)
 	if err != nil {
 		return backend.Entry{}, err

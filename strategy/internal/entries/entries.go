@@ -18,10 +18,10 @@ func Payload(c *elector.Candidacy, leads bool) []byte {
 // Claim is the claim of a candidate whose own entry is the seat.
 func Claim(c *elector.Candidacy, seat backend.Entry, announce bool) elector.Claim {
 	return elector.Claim{
-		Entry:    seat,
-		Token:    seat.Rev,
-		Guards:   []backend.Guard{backend.Held(seat)},
-		Announce: announce,
+		Entry:      seat,
+		Token:      seat.Rev,
+		Conditions: []backend.Condition{backend.IfExists(seat)},
+		MarkLeader: announce,
 		Encode: func(value []byte) []byte {
 			return layout.Candidate{ID: c.ID, Value: value, Leads: true}.Encode()
 		},

@@ -23,7 +23,7 @@ func FuzzLeader(f *testing.F) {
 		c := &elector.Candidacy{ID: id, Value: value}
 		seat := backend.Entry{Key: "/e/seat", Rev: rev, Version: 1, Session: session, Value: Payload(c, true)}
 		claim := Claim(c, seat, true)
-		if claim.Token != rev || !claim.Entry.Same(seat) || len(claim.Guards) != 1 || claim.Guards[0].Entry.Rev != rev {
+		if claim.Token != rev || !claim.Entry.Same(seat) || len(claim.Conditions) != 1 || claim.Conditions[0].Entry.Rev != rev {
 			t.Errorf("claim %+v", claim)
 		}
 		if !bytes.Equal(claim.Encode(value), seat.Value) {

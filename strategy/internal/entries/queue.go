@@ -20,7 +20,7 @@ type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) erro
 
 // Campaign enqueues an entry and waits. It enters again, at the end, when somebody has
 // deleted the entry meanwhile, and withdraws it when it fails. announce asks for
-// Claim.Announce.
+// Claim.MarkLeader.
 func Campaign(ctx context.Context, c *elector.Candidacy, announce bool, wait Wait) (elector.Claim, error) {
 	for {
 		me, err := offer(ctx, c)

@@ -28,7 +28,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 			return s
 		}
 		s, viewer := open(), open()
-		if _, err := s.Commit(t.Context(), nil, backend.Put("/e", nil, 0)); err != nil {
+		if _, err := s.Commit(t.Context(), nil, backend.CompareAndSet("/e", nil, 0)); err != nil {
 			t.Fatal(err)
 		}
 		var queue []backend.Entry
@@ -57,7 +57,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 				t.Fatalf("leader %d is %+v, want token %d", i, l, queue[i].Rev)
 			}
 			enqueue() // at the end, where the one that goes comes back
-			if err := s.Drop(t.Context(), queue[i]); err != nil {
+			if err := s.Discard(t.Context(), queue[i]); err != nil {
 				t.Fatal(err)
 			}
 		}

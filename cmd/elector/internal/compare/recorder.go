@@ -62,7 +62,7 @@ func (r *recorder) call(candidate int, c meter.Call) {
 		kind = report.Refused
 	case c.Err != nil:
 		return
-	case c.Kind == backend.CallCommit, c.Kind == backend.CallDrop:
+	case c.Kind == backend.CallCommit, c.Kind == backend.CallDiscard:
 		kind = report.Wrote
 	}
 	r.note(event{report.Event{Candidate: candidate, Kind: kind, Took: c.End.Sub(c.Began)}, c.Began})

@@ -152,17 +152,17 @@ func (s *server) fire(by *session, key watchKey, gone bool) {
 func (s *server) written(by *session, ops []backend.Op, made []backend.Entry) {
 	for i, op := range ops {
 		switch op.Kind {
-		case backend.OpCreate, backend.OpEnqueue:
+		case backend.OpCreateEphemeral, backend.OpEnqueue:
 			s.appeared(by, made[i].Key)
 		case backend.OpDelete:
 			s.disappeared(by, op.Key)
-		case backend.OpPut:
+		case backend.OpCompareAndSet:
 			if made[i].Version == 1 {
 				s.appeared(by, op.Key)
 			} else {
 				s.fire(by, watchKey{op.Key, false}, false)
 			}
-		case backend.OpSet:
+		case backend.OpUpdate:
 			s.fire(by, watchKey{op.Key, false}, false)
 		}
 	}

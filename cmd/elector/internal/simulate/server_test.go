@@ -80,9 +80,9 @@ func (h *hall) packets(want int) {
 func TestOneAlone(t *testing.T) {
 	inHall(t, 1, func(t *testing.T, h *hall) {
 		s, ctx := h.sessions[0], t.Context()
-		seat := h.commit(0, backend.Create("/d/seat", nil))[0]
+		seat := h.commit(0, backend.CreateEphemeral("/d/seat", nil))[0]
 		h.want("a write", 500*us)
-		if _, err := s.Commit(ctx, nil, backend.Create("/d/seat", nil)); err == nil {
+		if _, err := s.Commit(ctx, nil, backend.CreateEphemeral("/d/seat", nil)); err == nil {
 			t.Error("created twice")
 		}
 		h.want("a refused write", 500*us)
@@ -105,7 +105,7 @@ func TestOneAlone(t *testing.T) {
 		h.packets(10 + 4 + 6)
 		_, _ = s.Await(ctx, backend.Unknown("/d/seat"))
 		h.want("a read of what is watched", 0)
-		if err := s.Drop(ctx, seat); err != nil {
+		if err := s.Discard(ctx, seat); err != nil {
 			t.Error(err)
 		}
 		h.want("a drop", 500*us)
@@ -130,7 +130,7 @@ func TestQueue(t *testing.T) {
 		}
 		go func() {
 			time.Sleep(30 * us) // at the server when the second read is half done
-			_, _ = h.sessions[3].Commit(context.Background(), nil, backend.Create("/d/seat", nil))
+			_, _ = h.sessions[3].Commit(context.Background(), nil, backend.CreateEphemeral("/d/seat", nil))
 			done <- time.Since(h.began)
 		}()
 		for range 4 {
@@ -146,7 +146,7 @@ func TestQueue(t *testing.T) {
 // effect; who is told reads nothing. A request that comes meanwhile waits for them.
 func TestNotices(t *testing.T) {
 	inHall(t, 5, func(t *testing.T, h *hall) {
-		seat := h.commit(0, backend.Create("/d/seat", nil))[0]
+		seat := h.commit(0, backend.CreateEphemeral("/d/seat", nil))[0]
 		told := make(chan time.Duration, 3)
 		for i := 1; i <= 3; i++ {
 			go func() {
@@ -183,10 +183,10 @@ func TestNotices(t *testing.T) {
 // and is to be set again.
 func TestChangeIsReadAgain(t *testing.T) {
 	inHall(t, 2, func(t *testing.T, h *hall) {
-		e := h.commit(0, backend.Create("/d/seat", nil))[0]
+		e := h.commit(0, backend.CreateEphemeral("/d/seat", nil))[0]
 		go func() {
 			time.Sleep(time.Second)
-			h.commit(0, backend.Set(e, []byte("new")))
+			h.commit(0, backend.Update(e, []byte("new")))
 		}()
 		now, err := h.sessions[1].Await(t.Context(), e)
 		if err != nil || string(now[0].Value) != "new" {
@@ -195,7 +195,7 @@ func TestChangeIsReadAgain(t *testing.T) {
 		// Created after 500 µs; the write takes effect 400 µs after it was sent, its notice
 		// arrives 150 µs later, and the read takes 220 µs.
 		h.want("the news", 500*us+time.Second+400*us+150*us+220*us)
-		h.commit(0, backend.Set(e, []byte("newer")))
+		h.commit(0, backend.Update(e, []byte("newer")))
 		time.Sleep(time.Second)
 		h.since()
 		now, err = h.sessions[1].Await(t.Context(), now...)
@@ -232,7 +232,7 @@ func TestDirectory(t *testing.T) {
 func TestWaitsEnd(t *testing.T) {
 	inHall(t, 1, func(t *testing.T, h *hall) {
 		s := h.sessions[0]
-		e := h.commit(0, backend.Create("/d/seat", nil))[0]
+		e := h.commit(0, backend.CreateEphemeral("/d/seat", nil))[0]
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if _, err := s.Await(ctx, e); err != context.DeadlineExceeded {

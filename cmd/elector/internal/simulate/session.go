@@ -156,7 +156,7 @@ func (n *session) now(ctx context.Context, key string) (backend.Entry, error) {
 	return now[0], nil
 }
 
-func (n *session) Commit(ctx context.Context, guards []backend.Guard, ops ...backend.Op) ([]backend.Entry, error) {
+func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	v, err := n.server.serve(n.number, write)
 	if err != nil {
 		return nil, err
@@ -193,13 +193,13 @@ func (n *session) disown(key string) bool {
 	return false
 }
 
-func (n *session) Drop(ctx context.Context, e backend.Entry) error {
+func (n *session) Discard(ctx context.Context, e backend.Entry) error {
 	v, err := n.server.serve(n.number, write)
 	if err != nil {
 		return err
 	}
 	defer v.done(report.Wrote)
-	err = n.Session.Drop(ctx, e) // memory goes on by itself where ctx has ended
+	err = n.Session.Discard(ctx, e) // memory goes on by itself where ctx has ended
 	n.server.mu.Lock()
 	defer n.server.mu.Unlock()
 	if n.disown(e.Key) {

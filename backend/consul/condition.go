@@ -10,11 +10,11 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// guard adds the condition for one guard.
-func (c *commit) guard(ctx context.Context, p *plan, g backend.Guard, i int) error {
+// condition adds what checks one condition.
+func (c *commit) guard(ctx context.Context, p *plan, g backend.Condition, i int) error {
 	e := g.Entry
 	if !e.Exists() {
-		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrGuard, e.Key)
+		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrCondition, e.Key)
 	}
 	hard := ref{role: roleGuard, op: i, key: e.Key}
 	if g.Exact {
@@ -23,7 +23,7 @@ func (c *commit) guard(ctx context.Context, p *plan, g backend.Guard, i int) err
 	}
 	_, err := c.prove(ctx, p, e, hard)
 	if errors.Is(err, backend.ErrNoEntry) {
-		return fmt.Errorf("%w: %v", backend.ErrGuard, err)
+		return fmt.Errorf("%w: %v", backend.ErrCondition, err)
 	}
 	return err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// implied returns the op that cannot be done unless the guard holds, or -1: the
-// first one on the guarded entry, if it is a Set or a Delete of that incarnation. What
-// proves the incarnation for the op proves it for the guard, and that the entry
+// implied returns the op that cannot be done unless the condition holds, or -1: the
+// first one on the guarded entry, if it is an Update or a Delete of that incarnation. What
+// proves the incarnation for the op proves it for the condition, and that the entry
 // exists is in the op itself. So a leader that resigns, or writes to its own entry,
-// sends nothing for the guard: that is the handover, and where one request is left it
+// sends nothing for the condition: that is the handover, and where one request is left it
 // goes without a multi, see session.request.
-func (c *commit) implied(g backend.Guard) int {
+func (c *commit) implied(g backend.Condition) int {
 	e := g.Entry
 	if g.Exact || !e.Exists() {
 		return -1
@@ -25,23 +25,23 @@ func (c *commit) implied(g backend.Guard) int {
 	i := slices.IndexFunc(c.ops, func(op backend.Op) bool {
 		return op.Key == e.Key && op.Kind != backend.OpEnqueue // whose key is the directory's
 	})
-	if i >= 0 && c.ops[i].Rev == e.Rev && (c.ops[i].Kind == backend.OpSet || c.ops[i].Kind == backend.OpDelete) {
+	if i >= 0 && c.ops[i].Rev == e.Rev && (c.ops[i].Kind == backend.OpUpdate || c.ops[i].Kind == backend.OpDelete) {
 		return i
 	}
 	return -1
 }
 
-// guard adds the checks for one guard.
-func (c *commit) guard(ctx context.Context, m *multi, g backend.Guard) error {
+// condition adds the checks for one condition.
+func (c *commit) guard(ctx context.Context, m *multi, g backend.Condition) error {
 	e := g.Entry
 	if !e.Exists() {
-		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrGuard, e.Key)
+		return fmt.Errorf("%w: there is no entry in the guard for %s", backend.ErrCondition, e.Key)
 	}
 	path, hard := c.s.path(e.Key), ref{role: roleGuard, op: -1}
 	if g.Exact {
 		version, ok := fromVersion(e.Version)
 		if !ok {
-			return fmt.Errorf("%w: version %d cannot be there", backend.ErrGuard, e.Version)
+			return fmt.Errorf("%w: version %d cannot be there", backend.ErrCondition, e.Version)
 		}
 		m.check(path, version, hard)
 		if e.Session == "" {
@@ -85,14 +85,14 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 // delete the entry and make a node of its name in one transaction. No look at the parent
 // tells, nor does the node's existence at the instant of a commit. But the new node's
 // version is 0. So where this session's own entry has been written to, which raises its
-// version, its guards ask for that version; a leader of the fair strategy writes to
+// version, its conditions ask for that version; a leader of the fair strategy writes to
 // its entry as soon as it leads. The version is known without a read: from the reply to
 // the session's own write, or from what its watch has shown. Where it is outdated because
 // somebody has written to the entry since, it is learned and the commit sent again. What
 // still passes is a transaction that also writes to the new node, as often as needed: a
 // forgery. An entry that nobody has written to yet cannot be told from one.
 //
-// A Set of it asks for its version even so: one that is done late, when a later one has been
+// An Update of it asks for its version even so: one that is done late, when a later one has been
 // done, would undo that (see expectLate).
 func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error) {
 	s := c.s
@@ -123,15 +123,15 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	return o.version, nil
 }
 
-// guardError is what it means for a guard that its entry is gone.
+// guardError is what it means for a condition that its entry is gone.
 func guardError(err error) error {
 	if errors.Is(err, backend.ErrNoEntry) {
-		return fmt.Errorf("%w: %v", backend.ErrGuard, err)
+		return fmt.Errorf("%w: %v", backend.ErrCondition, err)
 	}
 	return err
 }
 
-// prove adds what proves that the entry of a Set or a Delete is the incarnation that stands
+// prove adds what proves that the entry of an Update or a Delete is the incarnation that stands
 // under its key, and returns the version that the request itself has to ask for, with the key
 // whose proof that is.
 func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version int32, key string, err error) {
@@ -140,7 +140,7 @@ func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version in
 		return 0, "", err
 	}
 	asked, key, err := c.incarnation(ctx, m, e)
-	if err == nil && asked == anyVersion && version != anyVersion && (version != 0 || op.Kind == backend.OpSet) {
+	if err == nil && asked == anyVersion && version != anyVersion && (version != 0 || op.Kind == backend.OpUpdate) {
 		return version, e.Key, nil
 	}
 	return asked, key, err

@@ -35,7 +35,7 @@ func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
 	return kv.GetCreateRevision() == int64(e.Rev)
 }
 
-func guardCmps(g backend.Guard) []clientv3.Cmp {
+func guardCmps(g backend.Condition) []clientv3.Cmp {
 	cmps := incarnation(g.Entry)
 	if g.Exact {
 		cmps = append(cmps, clientv3.Compare(clientv3.Version(g.Entry.Key), "=", int64(g.Entry.Version)))

@@ -13,51 +13,51 @@ import (
 func guardRules() []rule {
 	return []rule{
 		{
-			name: "guard/held",
-			text: "Held holds as long as this incarnation exists, whatever its value; else the commit is ErrGuard and nothing is written.",
+			name: "condition/if-exists",
+			text: "IfExists holds as long as this incarnation exists, whatever its value; else the commit is ErrCondition and nothing is written.",
 			run:  guardHeld,
 		}, {
-			name: "guard/unchanged",
-			text: "Unchanged holds as long as this incarnation exists at this version; else the commit is ErrGuard and nothing is written.",
+			name: "condition/if-unchanged",
+			text: "IfUnchanged holds as long as this incarnation exists at this version; else the commit is ErrCondition and nothing is written.",
 			run:  guardUnchanged,
 		}, {
-			name: "guard/alone",
-			text: "Guards without ops ask whether they hold: no error, or ErrGuard, and nothing is written.",
+			name: "condition/alone",
+			text: "Guards without ops ask whether they hold: no error, or ErrCondition, and nothing is written.",
 			run:  guardAlone,
 		}, {
-			name: "guard/race",
+			name: "condition/race",
 			text: "Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
 			run:  guardRace,
 		}, {
-			name: "guard/incarnations",
-			text: "Guards, Set, Delete and Drop of an incarnation that is gone never hit its successor under the same key.",
+			name: "condition/incarnations",
+			text: "Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
 			run:  guardIncarnations,
 		}, {
-			name: "drop/confirmed",
-			text: "Drop returns nil once the incarnation is gone, whoever removed it, and may be called again.",
+			name: "discard/confirmed",
+			text: "Discard returns nil once the incarnation is gone, whoever removed it, and may be called again.",
 			run:  dropConfirmed,
 		}, {
-			name: "drop/background",
-			text: "A Drop whose context ends first goes on in the background until the entry is gone, while the session lives on.",
+			name: "discard/background",
+			text: "A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
 			need: []string{"Suspend"},
 			run:  dropBackground,
 		}, {
-			name: "drop/not-own",
-			text: "Drop of an entry that is another session's, or nobody's, is refused, and the entry stands.",
+			name: "discard/not-own",
+			text: "Discard of an entry that is another session's, or nobody's, is refused, and the entry stands.",
 			run:  dropNotOwn,
 		},
 	}
 }
 
 // guarded commits a write under the guard and checks that it is done or refused.
-func (s sess) guarded(what string, g backend.Guard, holds bool) {
+func (s sess) guarded(what string, g backend.Condition, holds bool) {
 	s.r.t.Helper()
 	key := s.r.key("guarded")
 	before, err := s.Get(s.r.ctx, key)
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
 		s.r.failf("get %s: %v", key, err)
 	}
-	out, err := s.Commit(s.r.ctx, []backend.Guard{g}, backend.Put(key, []byte(what), before.Version))
+	out, err := s.Commit(s.r.ctx, []backend.Condition{g}, backend.CompareAndSet(key, []byte(what), before.Version))
 	if holds {
 		s.r.nothing("commit guarded by "+what, err)
 		if got := s.get(key); !got.Same(out[0]) || string(got.Value) != what {
@@ -65,7 +65,7 @@ func (s sess) guarded(what string, g backend.Guard, holds bool) {
 		}
 		return
 	}
-	s.r.refused("commit guarded by "+what, err, backend.ErrGuard)
+	s.r.refused("commit guarded by "+what, err, backend.ErrCondition)
 	after, err := s.Get(s.r.ctx, key)
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
 		s.r.failf("get %s: %v", key, err)
@@ -86,30 +86,30 @@ func guardHeld(r *run) {
 	s, other := r.session(), r.session()
 	dir := s.dir("d")
 	for _, e := range s.threeKinds(dir) {
-		s.guarded("an entry", backend.Held(e), true)
+		s.guarded("an entry", backend.IfExists(e), true)
 		other.sees(e)
 		f := other.set(e, "y")
 		s.sees(f)
-		s.guarded("an entry with a new value", backend.Held(e), true)
+		s.guarded("an entry with a new value", backend.IfExists(e), true)
 		other.delete(e)
 		s.misses(e.Key)
-		s.guarded("a deleted entry", backend.Held(e), false)
+		s.guarded("a deleted entry", backend.IfExists(e), false)
 	}
-	s.guarded("an entry that never was", backend.Held(backend.Entry{Key: dir + "/never", Rev: 1}), false)
-	s.guarded("no entry", backend.Held(backend.Entry{Key: dir + "/never"}), false)
+	s.guarded("an entry that never was", backend.IfExists(backend.Entry{Key: dir + "/never", Rev: 1}), false)
+	s.guarded("no entry", backend.IfExists(backend.Entry{Key: dir + "/never"}), false)
 
 	// One of several that does not hold is enough.
 	e, f := s.enqueue(dir, "x"), s.enqueue(dir, "x")
 	s.delete(f)
-	for _, guards := range [][]backend.Guard{{backend.Held(e), backend.Held(f)}, {backend.Held(f), backend.Held(e)}} {
+	for _, guards := range [][]backend.Condition{{backend.IfExists(e), backend.IfExists(f)}, {backend.IfExists(f), backend.IfExists(e)}} {
 		_, err := s.Commit(r.ctx, guards, backend.Delete(e))
-		r.refused("commit with one guard of two that holds", err, backend.ErrGuard)
+		r.refused("commit with one guard of two that holds", err, backend.ErrCondition)
 	}
 	// An entry may be guarded and written in the same commit.
-	if _, err := s.Commit(r.ctx, []backend.Guard{backend.Held(e)}, backend.Set(e, []byte("y"))); err != nil {
+	if _, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(e)}, backend.Update(e, []byte("y"))); err != nil {
 		r.failf("set of the guarded entry: %v", err)
 	}
-	if _, err := s.Commit(r.ctx, []backend.Guard{backend.Held(e)}, backend.Delete(e)); err != nil {
+	if _, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(e)}, backend.Delete(e)); err != nil {
 		r.failf("delete of the guarded entry: %v", err)
 	}
 	s.lists(dir)
@@ -118,25 +118,25 @@ func guardHeld(r *run) {
 func guardUnchanged(r *run) {
 	s, other := r.session(), r.session()
 	for _, e := range s.threeKinds(s.dir("d")) {
-		s.guarded("an unchanged entry", backend.Unchanged(e), true)
+		s.guarded("an unchanged entry", backend.IfUnchanged(e), true)
 		other.sees(e)
 		f := other.set(e, "y")
 		s.sees(f)
-		s.guarded("an entry that has changed", backend.Unchanged(e), false)
-		s.guarded("the entry as it is now", backend.Unchanged(f), true)
+		s.guarded("an entry that has changed", backend.IfUnchanged(e), false)
+		s.guarded("the entry as it is now", backend.IfUnchanged(f), true)
 		g := other.set(f, "x")
 		s.sees(g)
-		s.guarded("an entry with its first value again", backend.Unchanged(e), false)
+		s.guarded("an entry with its first value again", backend.IfUnchanged(e), false)
 		other.delete(g)
 		s.misses(e.Key)
-		s.guarded("a deleted entry", backend.Unchanged(g), false)
+		s.guarded("a deleted entry", backend.IfUnchanged(g), false)
 	}
 }
 
 func guardAlone(r *run) {
 	s, other := r.session(), r.session()
 	dir := s.dir("d")
-	ask := func(what string, want error, guards ...backend.Guard) {
+	ask := func(what string, want error, guards ...backend.Condition) {
 		r.t.Helper()
 		made, err := s.Commit(r.ctx, guards)
 		if want != nil {
@@ -148,15 +148,15 @@ func guardAlone(r *run) {
 	all := s.threeKinds(dir)
 	before := append(all, s.get(dir))
 	listing := s.list(dir)
-	var guards []backend.Guard
+	var guards []backend.Condition
 	for _, e := range all {
-		ask("an entry", nil, backend.Held(e))
-		ask("an unchanged entry", nil, backend.Unchanged(e))
-		guards = append(guards, backend.Held(e), backend.Unchanged(e))
+		ask("an entry", nil, backend.IfExists(e))
+		ask("an unchanged entry", nil, backend.IfUnchanged(e))
+		guards = append(guards, backend.IfExists(e), backend.IfUnchanged(e))
 	}
 	ask("several", nil, guards...)
-	ask("several, and one that never was", backend.ErrGuard,
-		append(guards, backend.Held(backend.Entry{Key: dir + "/never", Rev: 1}))...)
+	ask("several, and one that never was", backend.ErrCondition,
+		append(guards, backend.IfExists(backend.Entry{Key: dir + "/never", Rev: 1}))...)
 	for _, e := range before {
 		if got := s.get(e.Key); !got.Same(e) || got.Session != e.Session {
 			r.failf("asking changed %+v to %+v", e, got)
@@ -169,27 +169,29 @@ func guardAlone(r *run) {
 		other.sees(e)
 		f := other.set(e, "y")
 		s.sees(f)
-		ask("an entry with a new value", nil, backend.Held(e))
-		ask("an entry that has changed", backend.ErrGuard, backend.Unchanged(e))
+		ask("an entry with a new value", nil, backend.IfExists(e))
+		ask("an entry that has changed", backend.ErrCondition, backend.IfUnchanged(e))
 		other.delete(e)
-		ask("a deleted entry", backend.ErrGuard, backend.Held(e))
-		ask("a deleted entry", backend.ErrGuard, backend.Unchanged(f))
-		ask("several, of which one was deleted", backend.ErrGuard, guards...)
+		ask("a deleted entry", backend.ErrCondition, backend.IfExists(e))
+		ask("a deleted entry", backend.ErrCondition, backend.IfUnchanged(f))
+		ask("several, of which one was deleted", backend.ErrCondition, guards...)
 	}
 }
 
-// races are the ops that guard/race races. That something was made is told from a later
+// races are the ops that condition/race races. That something was made is told from a later
 // change by its revision. Of a change to an entry, with, that one has to be the guard.
 var races = []struct {
 	what string
 	op   func(dir, key string, with backend.Entry) backend.Op
 	ends bool // Held(with), or Unchanged(with) at least
 }{
-	{"create", func(_, key string, _ backend.Entry) backend.Op { return backend.Create(key, nil) }, false},
+	{"create", func(_, key string, _ backend.Entry) backend.Op { return backend.CreateEphemeral(key, nil) }, false},
 	{"enqueue", func(dir, _ string, _ backend.Entry) backend.Op { return backend.Enqueue(dir, nil) }, false},
-	{"put of a new key", func(_, key string, _ backend.Entry) backend.Op { return backend.Put(key, nil, 0) }, false},
-	{"put", func(_, _ string, with backend.Entry) backend.Op { return backend.Put(with.Key, nil, with.Version) }, true},
-	{"set", func(_, _ string, with backend.Entry) backend.Op { return backend.Set(with, nil) }, true},
+	{"put of a new key", func(_, key string, _ backend.Entry) backend.Op { return backend.CompareAndSet(key, nil, 0) }, false},
+	{"put", func(_, _ string, with backend.Entry) backend.Op {
+		return backend.CompareAndSet(with.Key, nil, with.Version)
+	}, true},
+	{"set", func(_, _ string, with backend.Entry) backend.Op { return backend.Update(with, nil) }, true},
 	{"delete", func(_, _ string, with backend.Entry) backend.Op { return backend.Delete(with) }, true},
 }
 
@@ -205,22 +207,22 @@ func guardRace(r *run) {
 		key := func(name string) string { return fmt.Sprintf("%s/%s%d", dir, name, i) }
 		began := time.Now()
 		made := s.commit([]backend.Op{
-			backend.Create(key("seat"), nil), backend.Enqueue(dir, nil), backend.Put(key("seat"), nil, 0),
-		}[(i+round)%3], backend.Put(key("with"), nil, 0))
+			backend.CreateEphemeral(key("seat"), nil), backend.Enqueue(dir, nil), backend.CompareAndSet(key("seat"), nil, 0),
+		}[(i+round)%3], backend.CompareAndSet(key("with"), nil, 0))
 		trip := time.Since(began)
 		seat, with := made[0], made[1]
 		other.sees(seat)
 		other.sees(with)
-		guard, end := backend.Held(seat), backend.Delete(seat)
+		guard, end := backend.IfExists(seat), backend.Delete(seat)
 		if round%2 == 1 {
-			guard, end = backend.Unchanged(seat), backend.Set(seat, []byte("y"))
+			guard, end = backend.IfUnchanged(seat), backend.Update(seat, []byte("y"))
 		}
-		var others []backend.Guard
+		var others []backend.Condition
 		if race.ends {
-			others = append(others, backend.Unchanged(with))
+			others = append(others, backend.IfUnchanged(with))
 		}
 		a := start(r, "guarded "+race.what, func(ctx context.Context) ([]backend.Entry, error) {
-			return s.Commit(ctx, []backend.Guard{guard}, race.op(dir, key("new"), with))
+			return s.Commit(ctx, []backend.Condition{guard}, race.op(dir, key("new"), with))
 		})
 		b := start(r, end.Kind.String()+" of its guard", func(ctx context.Context) ([]backend.Entry, error) {
 			// What has two steps is met between them, in time, and where time stands still.
@@ -228,7 +230,7 @@ func guardRace(r *run) {
 			for range round {
 				runtime.Gosched()
 			}
-			return other.Commit(ctx, others, end, backend.Create(key("mark"), nil))
+			return other.Commit(ctx, others, end, backend.CreateEphemeral(key("mark"), nil))
 		})
 		write, errA := a.result()
 		mark, errB := b.result()
@@ -240,9 +242,9 @@ func guardRace(r *run) {
 		case errA != nil && errB != nil:
 			r.failf("of a %s and a %s none succeeded: %v; %v", a.what, b.what, errA, errB)
 		case errA != nil:
-			r.refused(a.what, errA, backend.ErrGuard)
+			r.refused(a.what, errA, backend.ErrCondition)
 		case errB != nil:
-			r.refused(b.what, errB, backend.ErrGuard)
+			r.refused(b.what, errB, backend.ErrCondition)
 		}
 	}
 }
@@ -264,13 +266,13 @@ func guardIncarnations(r *run) {
 			now := remake(by, key)
 			s.sees(now)
 			what := fmt.Sprintf("an entry that %s has made anew (%s)", name, kind)
-			s.guarded(what, backend.Held(old), false)
-			s.guarded(what, backend.Unchanged(old), false)
-			_, err := s.Commit(r.ctx, nil, backend.Set(old, []byte("no")))
+			s.guarded(what, backend.IfExists(old), false)
+			s.guarded(what, backend.IfUnchanged(old), false)
+			_, err := s.Commit(r.ctx, nil, backend.Update(old, []byte("no")))
 			r.refused("set on "+what, err, backend.ErrNoEntry)
 			_, err = s.Commit(r.ctx, nil, backend.Delete(old))
 			r.refused("delete of "+what, err, backend.ErrNoEntry)
-			r.nothing("drop of "+what, s.Drop(r.ctx, old))
+			r.nothing("drop of "+what, s.Discard(r.ctx, old))
 			r.settle()
 			if got := s.get(key); !got.Same(now) || string(got.Value) != "x" {
 				r.failf("the successor was %+v and is %+v", now, got)
@@ -289,7 +291,7 @@ func dropConfirmed(r *run) {
 	s.set(e, "y")
 	for _, e := range []backend.Entry{e, f} {
 		for range 2 {
-			r.nothing("drop", s.Drop(r.ctx, e))
+			r.nothing("drop", s.Discard(r.ctx, e))
 			_, err := s.Get(r.ctx, e.Key)
 			r.refused("get after drop", err, backend.ErrNoEntry)
 		}
@@ -298,7 +300,7 @@ func dropConfirmed(r *run) {
 	g := s.enqueue(dir, "x")
 	other.sees(g)
 	other.delete(g)
-	r.nothing("drop of an entry that another session has deleted", s.Drop(r.ctx, g))
+	r.nothing("drop of an entry that another session has deleted", s.Discard(r.ctx, g))
 	s.lists(dir, keep)
 }
 
@@ -310,7 +312,7 @@ func dropBackground(r *run) {
 	other.lists(dir, e, keep)
 	c.Suspend()
 	drop := start(r, "drop while suspended", func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.Drop(ctx, e)
+		return struct{}{}, s.Discard(ctx, e)
 	})
 	drop.blocked("the link was cut")
 	began := time.Now()
@@ -334,7 +336,7 @@ func dropNotOwn(r *run) {
 	entries := []backend.Entry{other.enqueue(dir, "x"), other.create(dir+"/seat", "x"), other.put(r.key("record"), "x", 0)}
 	for _, e := range entries {
 		s.sees(e)
-		if err := s.Drop(r.ctx, e); err == nil {
+		if err := s.Discard(r.ctx, e); err == nil {
 			r.failf("drop of %+v by session %s returned nil", e, s.ID())
 		}
 	}
