@@ -39,7 +39,7 @@ type Elector interface {
 	Leader(ctx context.Context) (Leader, error)
 
 	// Candidates lists the candidates, in order of succession where the strategy
-	// has one.
+	// has one. unfair and kafka list the leader only: nobody else has an entry there.
 	Candidates(ctx context.Context) ([]Candidate, error)
 
 	// Observe yields the leader now, then each change, vacancies included (the zero
