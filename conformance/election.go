@@ -284,41 +284,8 @@ func seeOffer(t *testing.T, cfg ElectionConfig) offer {
 }
 
 func (o offer) missing(need string) bool {
-	switch need {
-	case "Put":
-		return o.service.Put == nil
-	case "Delete":
-		return o.service.Delete == nil
-	case "UseUp":
-		return o.service.UseUp == nil
-	case "Stop":
-		return o.service.Stop == nil || o.service.Start == nil
-	case "StopMember":
-		return o.service.StopMember == nil || o.service.StartMember == nil || o.service.ClientAt == nil
-	case "Watches":
-		return o.service.Watches == nil
-	case "Stored":
-		return o.service.Stored == nil
-	case "MaxOps":
-		return o.service.MaxOps == 0
-	case "MaxBytes":
-		return o.service.MaxBytes == 0
-	case "Suspend":
-		return o.client.Suspend == nil || o.client.Resume == nil
-	case "Expire":
-		return o.client.Expire == nil
-	case "LoseReply":
-		return o.client.LoseReply == nil
-	case "CutReply":
-		return o.client.CutReply == nil
-	case "LoseRequest":
-		return o.client.LoseRequest == nil
-	case "DelayRequest":
-		return o.client.DelayRequest == nil
-	case "HoldWakeups":
-		return o.client.HoldWakeups == nil
-	}
-	return false // an ability of the implementation
+	can, known := o.service.can(&o.client)[need]
+	return known && !can // else it is for the implementation to have
 }
 
 // lacks tells why a rule cannot be tried on this service.

@@ -66,7 +66,7 @@ var fenceRules = []electionRule{
 	{
 		name: "fence/stalled",
 		text: "A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds.",
-		need: []string{"Delete", string(AbilityCommit), string(AbilityBackend)},
+		need: []string{"Delete", "Expire", string(AbilityCommit), string(AbilityBackend)},
 		run:  fenceStalled,
 	},
 	{

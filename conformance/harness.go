@@ -32,7 +32,8 @@ type Service struct {
 	Virtual bool
 
 	// Slow is how long what is on its way may take on a Virtual service, there and back, once
-	// over again, until all is quiet. Zero: its messages take no time.
+	// over again, until all is quiet, and how long a process may take to notice that its link is
+	// cut. Zero: that takes no time.
 	Slow time.Duration
 
 	// Controls observe the servers beside the rules, one control each: on an ensemble any of
@@ -172,6 +173,35 @@ type Client struct {
 	// the backend are closed, such as the native client that the backend was given.
 	// The suites look for goroutines that are left after it. It may be called twice.
 	Close func()
+}
+
+// can is what the suites can have done to a service, and to a process of it. One lookup serves
+// both: what is forgotten here is not taken for there.
+func (s *Service) can(c *Client) map[string]bool {
+	return map[string]bool{
+		"Delete":       s.Delete != nil,
+		"Put":          s.Put != nil,
+		"UseUp":        s.UseUp != nil,
+		"Stop":         s.Stop != nil && s.Start != nil,
+		"StopMember":   s.StopMember != nil && s.StartMember != nil && s.ClientAt != nil,
+		"PauseMember":  s.PauseMember != nil && s.ResumeMember != nil && s.ClientAt != nil,
+		"CutOffMember": s.CutOffMember != nil && s.MendMember != nil && s.ClientAt != nil,
+		"Watches":      s.Watches != nil,
+		"Stored":       s.Stored != nil,
+		"MaxOps":       s.MaxOps > 0,
+		"MaxBytes":     s.MaxBytes > 0,
+		"Suspend":      c.Suspend != nil && c.Resume != nil,
+		"Expire":       c.Expire != nil,
+		"LoseReply":    c.LoseReply != nil,
+		"CutReply":     c.CutReply != nil && c.Resume != nil,
+		"LoseRequest":  c.LoseRequest != nil,
+		"DelayRequest": c.DelayRequest != nil,
+		"Throttle":     c.Throttle != nil,
+		"Deny":         c.Deny != nil,
+		"SlowReplies":  c.SlowReplies != nil,
+		"HoldRequests": c.HoldRequests != nil,
+		"HoldWakeups":  c.HoldWakeups != nil,
+	}
 }
 
 // closing notes the clients that the service makes from now on. The function it

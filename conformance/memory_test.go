@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -87,4 +88,29 @@ func (e commitless) Campaign(ctx context.Context) (*elector.Term, error) {
 		Commit: func(context.Context, ...elector.Op) ([]backend.Entry, error) { return nil, errors.ErrUnsupported },
 		Guard:  func() elector.Guard { return elector.Guard{} },
 	}), nil
+}
+
+// A service that cannot be made to do anything is tried by the rules that ask for nothing, and each
+// of the others says what it lacks.
+func TestElectionOnAServiceWithoutFaults(t *testing.T) {
+	for _, cfg := range strategies.All() {
+		t.Run(cfg.Strategy.Name(), func(t *testing.T) {
+			cfg := cfg
+			cfg.Service = func(t testing.TB) *conformance.Service {
+				full := memoryService(t)
+				bare := &conformance.Service{Name: "without faults", Root: full.Root, TTL: full.TTL, Virtual: true, Why: make(map[string]string)}
+				bare.Client = func(t testing.TB) *conformance.Client { return &conformance.Client{Backend: full.Client(t).Backend} }
+				for _, of := range []reflect.Type{reflect.TypeFor[conformance.Service](), reflect.TypeFor[conformance.Client]()} {
+					for i := range of.NumField() {
+						bare.Why[of.Field(i).Name] = "it is not to"
+					}
+				}
+				return bare
+			}
+			report := conformance.TestElection(t, cfg)
+			if report.Count(conformance.Passed) < 20 || report.Count(conformance.NotApplicable) < 20 {
+				t.Errorf("%d rules passed, %d are not applicable: one of the two has been forgotten", report.Count(conformance.Passed), report.Count(conformance.NotApplicable))
+			}
+		})
+	}
 }

@@ -29,7 +29,7 @@ func (o Outcome) String() string {
 
 // A Result is what became of one rule on one service.
 type Result struct {
-	// Rule is its name, such as "await/order", and Text the rule itself.
+	// Rule is its name, such as "await/in-order", and Text the rule itself.
 	Rule, Text string
 	Outcome    Outcome
 	// Reason says why the rule is not applicable.

@@ -232,50 +232,11 @@ func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reaso
 }
 
 func (r *run) has(field string) bool {
-	switch field {
-	case "Delete":
-		return r.svc.Delete != nil
-	case "Put":
-		return r.svc.Put != nil
-	case "UseUp":
-		return r.svc.UseUp != nil
-	case "Stop":
-		return r.svc.Stop != nil && r.svc.Start != nil
-	case "PauseMember":
-		return r.svc.PauseMember != nil && r.svc.ResumeMember != nil && r.svc.ClientAt != nil
-	case "CutOffMember":
-		return r.svc.CutOffMember != nil && r.svc.MendMember != nil && r.svc.ClientAt != nil
-	case "Stored":
-		return r.svc.Stored != nil
-	case "MaxOps":
-		return r.svc.MaxOps > 0
-	case "MaxBytes":
-		return r.svc.MaxBytes > 0
-	case "Suspend":
-		return r.first.Suspend != nil && r.first.Resume != nil
-	case "Expire":
-		return r.first.Expire != nil
-	case "LoseReply":
-		return r.first.LoseReply != nil
-	case "CutReply":
-		return r.first.CutReply != nil && r.first.Resume != nil
-	case "LoseRequest":
-		return r.first.LoseRequest != nil
-	case "DelayRequest":
-		return r.first.DelayRequest != nil
-	case "Throttle":
-		return r.first.Throttle != nil
-	case "Deny":
-		return r.first.Deny != nil
-	case "SlowReplies":
-		return r.first.SlowReplies != nil
-	case "HoldRequests":
-		return r.first.HoldRequests != nil
-	case "HoldWakeups":
-		return r.first.HoldWakeups != nil
+	can, known := r.svc.can(r.first)[field]
+	if !known {
+		r.failf("the suite asks for %s, which it does not know", field)
 	}
-	r.failf("the suite asks for %s, which it does not know", field)
-	return false
+	return can
 }
 
 // restore brings back what a rule that failed has left away, for the next attempt and for

@@ -7,6 +7,7 @@
 package driver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,13 +25,14 @@ var (
 
 // LifeOptions say how a session begins and ends.
 type LifeOptions struct {
-	// State is the first one.
+	// State is the first one: Live, where it is zero.
 	State backend.State
 	// Lost, if not nil, is called at the moment at which the session is lost. It must not block:
 	// Mu is held.
 	Lost func()
 	// End ends the session at the service, on a goroutine of its own, and calls Confirm if the
-	// service has confirmed it. Its ctx ends when nobody waits for it any more.
+	// service has confirmed it. It is called however the session was lost. Its ctx ends when
+	// nobody waits in Close any more; after a loss nobody may ever have: bound it.
 	End func(ctx context.Context, cause error)
 	// Ended, if not nil, is called when End has returned, and all goroutines of the session have.
 	Ended func()
@@ -68,9 +70,10 @@ type Life struct {
 	window *Window
 }
 
-// Init begins a life.
+// Init begins a life, once it is certain that End can be called: as a rule when the service has
+// granted the session. End, Unconfirmed and Reaping have to be set.
 func (l *Life) Init(o LifeOptions) {
-	l.o, l.state = o, o.State
+	l.o, l.state = o, cmp.Or(o.State, backend.Live)
 	l.changed, l.done = make(chan struct{}), make(chan struct{})
 	l.Ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.abort, l.stop = context.WithCancel(context.Background())

@@ -116,7 +116,8 @@ func exclusive(ops []backend.Op) []string {
 
 // Doubt notes a commit that is told as ErrIndeterminate and may yet be done: rule 5. Those
 // that begin later with an op on the same key wait until settled is called, when nothing of it
-// comes any more. Call Doubt before the commit returns.
+// comes any more, and may be called several times. Call Doubt before the commit returns. Whatever
+// finds that out, such as a job of a Reaper, must not wait for the doubt itself: it takes no turns.
 func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 	d := &doubt{slices.Clone(ops), make(chan struct{})}
 	t.mu.Lock()
@@ -125,12 +126,12 @@ func (t *Turns) Doubt(ops []backend.Op) (settled func()) {
 		t.doubts = make(map[*doubt]struct{})
 	}
 	t.doubts[d] = struct{}{}
-	return func() {
+	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.doubts, d)
 		close(d.settled)
-	}
+	})
 }
 
 // Settled blocks until no earlier commit that the ops might meet later is in doubt. The errors

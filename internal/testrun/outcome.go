@@ -307,8 +307,8 @@ func (o *outcome) end(took time.Duration, turn int) {
 		fmt.Fprintf(o.screen, "BROKEN: %d\n%s", n, strings.Join(broken, ""))
 	}
 	summary(o.screen, o.reports.elections())
-	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped; void: %d attempts at rules, %d other tests; turn %d, %v.\n",
-		o.passed, len(o.broken), len(o.skipped), o.reports.void(), o.void, turn, took.Round(time.Second))
+	fmt.Fprintf(o.screen, "\n%d tests passed, %d broken, %d skipped; void: %d attempts at rules, %d other tests; TURN=%d, %v.\n",
+		o.passed, len(o.broken), len(o.skipped), o.reports.void(), o.void, turn%turns, took.Round(time.Second))
 	for pkg, tests := range grouped(o.skipped) {
 		fmt.Fprintf(o.screen, "skipped in %s: %s\n", pkg, strings.Join(tests, ", "))
 	}

@@ -42,6 +42,9 @@ var places = []combination{
 	{onClusters, "zookeeper", ""}, {onClusters, "etcd", ""}, {onConsulClusters, "consul", ""},
 }
 
+// turns is after how many of them all that takes turns has had its own: one for each single server.
+const turns = 3
+
 // strategies are those that are tried on them.
 var strategies = []string{"fair", "kafka", "unfair", "parentwatch"}
 
@@ -69,7 +72,7 @@ func combinations(service string, turn int) (first, later []combination) {
 		for j, s := range strategies {
 			c.strategy = s
 			always := j < 2 && (c.single() || c.service == "zookeeper")
-			inTurn := j >= 2 && i == (turn+j)%3 // never on the same server
+			inTurn := j >= 2 && i == (turn+j)%turns // never on the same server
 			switch {
 			case always, inTurn:
 				first = append(first, c)
@@ -88,7 +91,7 @@ func raced(service string, turn int) (all []combination) {
 			continue
 		}
 		raced := strategies[2:]
-		if service != "" || i == turn%3 {
+		if service != "" || i == turn%turns {
 			raced = strategies
 		}
 		for _, c.strategy = range raced {
