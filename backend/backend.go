@@ -42,7 +42,8 @@
 //  8. Foreign data. Keys, values and children that somebody else left in the
 //     service never crash, block or mislead.
 //  9. Errors are the sentinels below by [errors.Is], with the client's own error
-//     reachable by [errors.As] or Is. The Session wraps them once with backend, operation and key.
+//     reachable by [errors.As] or Is. The Session wraps them once with backend, operation and key;
+//     those of Open the Backend wraps.
 //  10. No goroutine outlives [Session.Close] by more than the call in flight.
 package backend
 
@@ -115,7 +116,7 @@ type Entry struct {
 	Key string
 	// Value is the entry's payload. Callers must not change it.
 	Value []byte
-	// Rev is the entry's creation revision. It is unique per Commit and rises over
+	// Rev is the entry's creation revision. It is unique per Commit, whose entries share it, and rises over
 	// all entries of the service, restarts of the servers included: Key and Rev
 	// name one incarnation. Zero means that there is no entry under Key.
 	Rev uint64

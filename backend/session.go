@@ -79,7 +79,8 @@ func (s *Session) List(ctx context.Context, dir string) (Listing, error) {
 }
 
 // AwaitList blocks until the listing is not known any more, and returns the
-// current one. It wakes every waiter at every change of the directory.
+// current one. It wakes every waiter at every change of the directory. A change that was taken
+// back may go unnoticed.
 func (s *Session) AwaitList(ctx context.Context, known Listing) (Listing, error) {
 	c := new(Call) // field by field, as whoever waits keeps its stack
 	c.Kind, c.Key, c.KnownListing = CallAwaitList, known.Dir, known
@@ -120,7 +121,7 @@ func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
 // Update or Delete is gone, ErrTooLarge that the service does not take that much at
 // once, and ErrIndeterminate that it may or may not have happened. Where several
 // things are wrong, any of them may be reported. Conditions without ops ask whether
-// they hold.
+// they hold. It is not sent while the session is suspended: it waits, as reads do.
 func (s *Session) Commit(ctx context.Context, conditions []Condition, ops ...Op) ([]Entry, error) {
 	c := Call{Kind: CallCommit, Conditions: conditions, Ops: ops}
 	switch {
