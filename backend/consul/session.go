@@ -66,7 +66,9 @@ func (s *session) end(ctx context.Context, cause error) {
 	defer cancel()
 	removed := make(chan error, 1)
 	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be there without the servers
-	if s.destroy(ctx) == nil {
+	if err := s.destroy(ctx); err != nil {
+		s.Unconfirmed(err)
+	} else {
 		s.Confirm()
 	}
 	if err := <-removed; err != nil {

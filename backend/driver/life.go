@@ -63,6 +63,7 @@ type Life struct {
 	changed   chan struct{} // closed and replaced at each Broadcast
 	missed    error         // why it is out of touch
 	confirmed bool
+	failed    error // why the service has not confirmed the end, if that is known
 
 	// Set once, by Grant.
 	id     string
@@ -284,6 +285,13 @@ func (l *Life) Confirm() {
 	l.Broadcast()
 }
 
+// Unconfirmed notes why there is no Confirm, for the error of Close.
+func (l *Life) Unconfirmed(why error) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.failed = why
+}
+
 // Confirmed tells whether Confirm was called.
 func (l *Life) Confirmed() bool {
 	l.Mu.Lock()
@@ -301,10 +309,15 @@ func (l *Life) Close(ctx context.Context) error {
 		// What is left ends by itself: nothing of it waits for the network now.
 		return fmt.Errorf("session %s: %w: %w", l.id, l.o.Unconfirmed, ContextError(ctx))
 	}
-	if !l.Confirmed() {
-		return fmt.Errorf("session %s: %w", l.id, l.o.Unconfirmed)
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	switch {
+	case l.confirmed:
+		return nil
+	case l.failed != nil: // in words only: whoever waits has not been refused what it asked for
+		return fmt.Errorf("session %s: %w: %v", l.id, l.o.Unconfirmed, l.failed)
 	}
-	return nil
+	return fmt.Errorf("session %s: %w", l.id, l.o.Unconfirmed)
 }
 
 // Discard is that of a backend.Driver: drop removes an incarnation, and returns nil once it is known
