@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Checks returns the conditions as operations for a transaction of the user's own: what is
@@ -29,7 +30,7 @@ import (
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) (api.TxnOps, error) {
-	own := ours(s)
+	own := driver.Of[*session](s)
 	if own == nil {
 		return nil, errors.New("consul: checks: the session is not of this package")
 	}

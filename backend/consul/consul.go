@@ -109,15 +109,6 @@ func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
 }
 
-// ours returns the session of this package that is in s, or nil.
-func ours(s *backend.Session) *session {
-	if s == nil {
-		return nil
-	}
-	own, _ := s.Driver().(*session)
-	return own
-}
-
 // Open implements backend.Backend.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	limits := b.Limits()

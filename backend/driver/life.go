@@ -358,3 +358,12 @@ func (l *Life) lost(err error) error {
 	}
 	return err
 }
+
+// Of returns the driver of a session, below all layers, if it is a D, and else D's zero: for
+// functions of a backend's package that take a session of its own. s may be nil.
+func Of[D backend.Driver](s *backend.Session) (own D) {
+	if s != nil {
+		own, _ = s.Driver().(D)
+	}
+	return own
+}

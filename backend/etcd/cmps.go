@@ -8,6 +8,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Cmps returns the conditions as comparisons for a transaction of the user's own: what is
@@ -24,7 +25,7 @@ import (
 // round trip and does not block. The conditions stay right for as long as they are kept;
 // ErrCondition says that one of them can never hold.
 func Cmps(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]clientv3.Cmp, error) {
-	own := ours(s)
+	own := driver.Of[*session](s)
 	if own == nil {
 		return nil, errors.New("etcd: cmps: the session is not of this package")
 	}

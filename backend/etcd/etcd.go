@@ -214,12 +214,3 @@ func (b *Backend) unanswered() string {
 
 // connectionFailed is what gRPC says before the reason.
 const connectionFailed = `connection error: desc = "`
-
-// ours returns the session of this package that is in s, or nil.
-func ours(s *backend.Session) *session {
-	if s == nil {
-		return nil
-	}
-	own, _ := s.Driver().(*session)
-	return own
-}

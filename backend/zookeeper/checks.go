@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Checks returns the conditions as check operations for a transaction of the user's own:
@@ -30,7 +31,7 @@ import (
 // with fresh checks, until Checks or the transaction decides. Checks blocks while the
 // session is suspended, until ctx ends.
 func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
-	own := ours(s)
+	own := driver.Of[*session](s)
 	if own == nil {
 		return nil, errors.New("zookeeper: checks: the session is not of this package")
 	}

@@ -50,11 +50,10 @@ type session struct {
 	took atomic.Int64 // by the slowest of the latest heartbeats, in nanoseconds
 
 	// Guarded by Mu. A change of gen or hasLink is broadcast.
-	granting bool        // ID and timeout are known
-	gen      uint64      // counts links on which the session was live
-	hasLink  bool        // it has one now
-	closeBy  time.Time   // when it is given up to close it at the server
-	timer    *time.Timer // of the next heartbeat, or nil
+	gen     uint64      // counts links on which the session was live
+	hasLink bool        // it has one now
+	closeBy time.Time   // when it is given up to close it at the server
+	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches registry
 	memory  memory
@@ -99,7 +98,7 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 // granted is called with each connect response that grants or resumes the session.
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
 	s.Mu.Lock()
-	first := !s.granting
+	first := s.ID() == ""
 	if s.Ctx.Err() != nil {
 		s.Mu.Unlock()
 		if first || errors.Is(s.LostError(), driver.ErrClosed) {
@@ -112,7 +111,6 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
-		s.granting = true
 		s.Grant(formatSession(id), sent, timeout, margin)
 	}
 	s.Mu.Unlock()

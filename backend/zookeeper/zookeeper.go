@@ -55,7 +55,7 @@ func (b *Backend) Limits() backend.Limits {
 // requests of that size may be sent. It takes a round trip, and blocks while the session is
 // suspended.
 func Conn(s *backend.Session) *zk.Conn {
-	own := ours(s)
+	own := driver.Of[*session](s)
 	if own == nil {
 		return nil
 	}
@@ -66,19 +66,10 @@ func Conn(s *backend.Session) *zk.Conn {
 // Path returns the server's path of a key: the chroot and the key. It returns the
 // key itself for sessions that are not of this package.
 func Path(s *backend.Session, key string) string {
-	if own := ours(s); own != nil {
+	if own := driver.Of[*session](s); own != nil {
 		return own.path(key)
 	}
 	return key
-}
-
-// ours returns the session of this package that is in s, or nil.
-func ours(s *backend.Session) *session {
-	if s == nil {
-		return nil
-	}
-	own, _ := s.Driver().(*session)
-	return own
 }
 
 // Open implements backend.Backend. When ctx ends first, the half-open connection
