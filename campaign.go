@@ -98,19 +98,14 @@ func (e *elector) enlist(ctx context.Context) error {
 // attempt campaigns once, in one session. entered is set when it gets that far.
 func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
 	started := e.hooks.begin(StageStart)
-	var dir string
-	var s *backend.Session
-	err := apart(func() (err error) {
-		s, dir, err = e.enter(ctx)
-		return err
-	})
+	s, dir, err := e.enter(ctx)
 	started(err)
 	if err != nil {
 		return nil, err
 	}
 	*entered = time.Now()
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
-		Session: aside(s, e.newLookout(s)), Dir: dir, ID: e.id, Value: e.cfg.Value,
+		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.hooks,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})

@@ -91,6 +91,28 @@ func (l *lookout) look(ctx context.Context) error {
 	return nil
 }
 
+// session is s for a strategy: while that waits, it looks from time to time. A candidate that
+// finds strangers waits no more, so that it withdraws.
+func (l *lookout) session(s *backend.Session) *backend.Session {
+	if l == nil {
+		return s
+	}
+	look := func(ctx context.Context) error {
+		err := l.look(ctx)
+		if err != nil {
+			l.report(err)
+		}
+		return err
+	}
+	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		switch c.Kind {
+		case backend.CallAwait, backend.CallAwaitList:
+			return l.watch(ctx, look, next)
+		}
+		return next(ctx)
+	}})
+}
+
 func (l *lookout) report(err error) {
 	l.e.log.Error("strangers found", "err", err)
 	l.e.hooks.occupied(err)
