@@ -30,13 +30,6 @@ func occupied(strangers []string) error {
 	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
 }
 
-// known returns the directory that the entry at the election's path names, if it is one
-// that this candidate would enter. Nobody holds it, so that it needs no look.
-func (e *elector) known(entry backend.Entry) string {
-	dir, _ := e.recorded(entry) // whoever enters looks at the error
-	return dir
-}
-
 // minSurveyEvery leaves a wait the time to find out that there is no need to wait: its first
 // read begins again after each look.
 const minSurveyEvery = time.Second
