@@ -99,13 +99,14 @@ func checkOps(ops []Op) error {
 		if err := op.Check(); err != nil {
 			return err
 		}
-		if len(ops) == 1 || op.Kind == OpEnqueue {
-			continue
+		of := op.Key
+		if op.Kind == OpEnqueue {
+			of += "/" // in the directory, not of it
 		}
-		if about[op.Key] {
-			return fmt.Errorf("two operations are about %s: one commit can do one", op.Key)
+		if about[of] {
+			return fmt.Errorf("two operations are about %s: one commit can do one", of)
 		}
-		about[op.Key] = true
+		about[of] = true
 	}
 	return nil
 }
