@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
 )
 
 // member is what cluster needs of a server.
@@ -43,7 +45,7 @@ func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Dur
 	if err != nil {
 		return nil, err
 	}
-	all, err := FreePorts(n * portsEach)
+	all, err := loopback.Ports(n * portsEach)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +57,7 @@ func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Dur
 	for i := range n {
 		s, err := make(i, sites, ports)
 		if err != nil {
-			ReleasePorts(all[i*portsEach:]...)
+			loopback.Release(all[i*portsEach:]...)
 			return nil, errors.Join(err, c.Close())
 		}
 		c.Members = append(c.Members, s)

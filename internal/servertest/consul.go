@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/process"
 )
 
 // Consul is one Consul agent's process: a server, or a client agent made by
@@ -68,7 +71,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := FreePorts(3)
+	ports, err := loopback.Ports(3)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +83,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	}
 	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].consulSecrets, sites[0], ports, 0, gossip)
 	if err != nil {
-		ReleasePorts(ports...)
+		loopback.Release(ports...)
 		return nil, err
 	}
 	if err := c.Start(); err != nil {
@@ -97,7 +100,7 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("consul", processSpec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +112,7 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))
 	}
-	s.proc.spec.Args = []string{"agent", "-config-file", own, "-config-file", more}
+	s.proc.Spec.Args = []string{"agent", "-config-file", own, "-config-file", more}
 	g.members = append(g.members, s)
 	s.prepare = func() error { return g.enter(s) }
 	s.forget = c.deregister

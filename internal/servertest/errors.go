@@ -15,9 +15,6 @@ var (
 	// ErrClosed is returned by operations on a server or proxy after Close.
 	ErrClosed = errors.New("closed")
 
-	// ErrNotRunning is returned by operations that need a running process.
-	ErrNotRunning = errors.New("server process is not running")
-
 	// ErrNotServing is returned when a process answers but does not serve
 	// clients, for example a ZooKeeper server without a quorum.
 	ErrNotServing = errors.New("server is not serving requests")

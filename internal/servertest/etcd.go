@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/process"
 )
 
 // EtcdConfig configures one server or every server of a cluster. The zero
@@ -74,7 +76,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, at site, ports []int) (*Etcd
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("etcd", processSpec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +85,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, at site, ports []int) (*Etcd
 	s.node = node
 	s.prepare = func() error {
 		err := g.enter(s)
-		s.proc.spec.Args = e.args(cfg, g)
+		s.proc.Spec.Args = e.args(cfg, g)
 		return err
 	}
 	s.forget = e.swap

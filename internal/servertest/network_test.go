@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/process"
 )
 
 // talkerEnv makes the test binary one side of a connection, see talk.
@@ -71,23 +73,23 @@ func talk(how string) {
 // talker is one side of a connection, a process on a host.
 type talker struct {
 	t *testing.T
-	*process
+	*process.Process
 }
 
 func startTalker(t *testing.T, at site, how string) talker {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
-	p := newProcess(processSpec{
+	p := process.New(process.Spec{
 		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
 	})
-	t.Cleanup(func() { must(t, p.kill()) })
-	must(t, p.start())
+	t.Cleanup(func() { must(t, p.Kill()) })
+	must(t, p.Start())
 	return talker{t, p}
 }
 
-func (x talker) said(what string) int { return strings.Count(x.logTail(1<<20), what) }
+func (x talker) said(what string) int { return strings.Count(x.LogTail(1<<20), what) }
 
 func (x talker) mustSay(what string) {
 	x.t.Helper()
@@ -199,7 +201,7 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	if len(ownNames(t, w)) != 4 {
 		t.Fatalf("a network has %v", ownNames(t, w))
 	}
-	pid := x.pid()
+	pid := x.PID()
 	must(t, w.block.remove())
 	if left := ownNames(t, w); len(left) > 0 {
 		t.Fatalf("left: %v", left)
@@ -222,7 +224,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 	NetworkForTest(t, 1)
 	x := startTalker(t, local, "network")
 	x.mustSay("made")
-	_, name, _ := strings.Cut(strings.TrimSpace(x.logTail(100)), " ")
+	_, name, _ := strings.Cut(strings.TrimSpace(x.LogTail(100)), " ")
 	there := func() bool {
 		names, err := netnsNames()
 		must(t, err)
@@ -231,7 +233,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 	if !there() {
 		t.Fatalf("no %s", name)
 	}
-	must(t, x.kill())
+	must(t, x.Kill())
 	must(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.
 	eventually(t, "it is removed", func() bool { return !there() })

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
 )
 
 // Proxy is a TCP proxy on loopback that injects faults between clients and one
@@ -49,7 +51,7 @@ type Proxy struct {
 func NewProxy(target string) (*Proxy, error) { return newProxy(target, nil) }
 
 func newProxy(target string, config *tls.Config) (*Proxy, error) {
-	listener, port, err := listenLoopback()
+	listener, port, err := loopback.Listen()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +82,7 @@ func (p *Proxy) Close() error {
 	if !first {
 		return nil
 	}
-	ReleasePorts(p.port)
+	loopback.Release(p.port)
 	return err
 }
 

@@ -10,10 +10,13 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
 )
 
 // echoServer sends back what it receives, and then its tag if it has one.
@@ -227,10 +230,10 @@ func TestProxySetTargetAndDeadTarget(t *testing.T) {
 		must(t, conn.(*net.TCPConn).CloseWrite())
 		receive(t, conn, tag)
 	}
-	ports, err := FreePorts(1)
+	ports, err := loopback.Ports(1)
 	must(t, err)
-	defer ReleasePorts(ports...)
-	p.SetTarget(loopback(ports[0]))
+	defer loopback.Release(ports...)
+	p.SetTarget(net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])))
 	refuses(t, p)
 }
 

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/process"
 )
 
 // ZooKeeper is one ZooKeeper server process. Its methods may be called from
@@ -23,13 +26,13 @@ func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := FreePorts(1)
+	ports, err := loopback.Ports(1)
 	if err != nil {
 		return nil, err
 	}
 	z, err := newZooKeeper(cfg.withDefaults(), 0, sites[0], ports, nil)
 	if err != nil {
-		ReleasePorts(ports...)
+		loopback.Release(ports...)
 		return nil, err
 	}
 	if err := z.Start(); err != nil {
@@ -54,12 +57,12 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []pee
 	if id != 0 {
 		name += " " + strconv.Itoa(id)
 	}
-	s, err := newServer("zookeeper", processSpec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
 	configFile, tmpDir := filepath.Join(s.dir, "zoo.cfg"), filepath.Join(s.dir, "tmp")
-	s.proc.spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
+	s.proc.Spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
 	z := &ZooKeeper{server: s, id: id}
 	s.prepare = z.makeData
 	s.probe = func(timeout time.Duration) error {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/process"
 )
 
 var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
@@ -176,7 +178,7 @@ func TestZooKeeperStartFailureShowsTheLog(t *testing.T) {
 	cfg := fast
 	cfg.Extra = []string{"tickTime=nonsense"}
 	_, err := StartZooKeeper(cfg)
-	if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "nonsense") {
+	if !errors.Is(err, process.ErrNotRunning) || !strings.Contains(err.Error(), "nonsense") {
 		t.Fatalf("error %v", err)
 	}
 }
