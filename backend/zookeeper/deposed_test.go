@@ -18,6 +18,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -26,7 +27,7 @@ import (
 // that can be led from one to the other.
 type apart struct {
 	*zktest.Process
-	network  *servertest.Network
+	network  *networktest.Network
 	ensemble *servertest.Ensemble
 	leader   int
 	rest     []int
@@ -48,7 +49,7 @@ func (c *lines) Write(p []byte) (int, error) {
 
 func setUpApart(t *testing.T) *apart {
 	t.Helper()
-	a := &apart{network: servertest.NetworkForTest(t, 3), removed: &lines{text: []byte("long after its link had broken")}}
+	a := &apart{network: networktest.ForTest(t, 3), removed: &lines{text: []byte("long after its link had broken")}}
 	a.ensemble = servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, HeapMB: 128, Network: a.network,
 		TickTime: 2 * time.Second, Extra: []string{"syncLimit=10", "initLimit=10"}, // they wait for each other for 20 s

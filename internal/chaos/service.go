@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // A server is one process of a coordination service.
@@ -45,7 +45,7 @@ type service struct {
 	// a server that has missed what fill writes by another gets a snapshot from the leader,
 	// and says so in its log, see snapshot; but not when the leader says that it keeps what
 	// it would else forget, see keeps.
-	network  *servertest.Network
+	network  *networktest.Network
 	fill     func(ctx context.Context, addr string) error
 	snapshot string
 	keeps    string
@@ -85,23 +85,23 @@ const patience = 60 * time.Second
 // services makes the services by name. Consul is there twice: sessions are tied to a health
 // check, which lives a second longer at the agent than the session counts on; or they have
 // a TTL alone, which the servers double.
-var services = map[string]func(servers int, network *servertest.Network) (*service, error){
+var services = map[string]func(servers int, network *networktest.Network) (*service, error){
 	"zookeeper": startZooKeeper,
 	"etcd":      startEtcd,
-	"consul": func(servers int, network *servertest.Network) (*service, error) {
+	"consul": func(servers int, network *networktest.Network) (*service, error) {
 		return startConsul(servers, network, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
 	},
-	"consul-ttl": func(servers int, network *servertest.Network) (*service, error) {
+	"consul-ttl": func(servers int, network *networktest.Network) (*service, error) {
 		return startConsul(servers, network, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
 	},
 }
 
 // startService starts the service that a trial is of. The caller closes it.
 func (t trial) startService() (*service, error) {
-	var network *servertest.Network
+	var network *networktest.Network
 	if t.servers > 1 && slices.Contains(t.faults, ofMembers) {
 		var err error
-		if network, err = servertest.NewNetwork(t.servers + 1); err != nil { // one for an agent
+		if network, err = networktest.New(t.servers + 1); err != nil { // one for an agent
 			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
 // startConsul starts servers, and for a cluster one agent beside them, which the
 // candidates talk to: a session that is tied to a health check is tied to one agent.
-func startConsul(servers int, network *servertest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
+func startConsul(servers int, network *networktest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
 	cfg := servertest.ConsulConfig{NoSync: true, Network: network}
 	if network != nil {
 		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`

@@ -10,10 +10,11 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func startEtcd(servers int, network *servertest.Network) (*service, error) {
+func startEtcd(servers int, network *networktest.Network) (*service, error) {
 	cfg := servertest.EtcdConfig{NoSync: true, Network: network}
 	if network != nil {
 		cfg.Args = []string{"--snapshot-count", "50", "--snapshot-catchup-entries", "10"}

@@ -10,10 +10,11 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-func startZooKeeper(servers int, network *servertest.Network) (*service, error) {
+func startZooKeeper(servers int, network *networktest.Network) (*service, error) {
 	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, Network: network}
 	if network != nil {
 		// A leader that was left goes on for so many ticks and more, longer than a session

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -35,8 +36,8 @@ type Servers struct {
 	WaitLeader func(timeout time.Duration) (*servertest.Etcd, error)
 
 	start   func() error
-	network *servertest.Network // nil on the loopback
-	whole   string              // why no member can be cut off there
+	network *networktest.Network // nil on the loopback
+	whole   string               // why no member can be cut off there
 	roots   atomic.Uint64
 }
 
@@ -56,11 +57,11 @@ func Cluster(t testing.TB) *Servers {
 // ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
 func ClusterOnNetwork(t testing.TB) *Servers {
 	t.Helper()
-	network, err := servertest.NetworkIfAny(t, 3)
+	network, err := networktest.IfAny(t, 3)
 	return cluster(t, network, fmt.Sprint(err))
 }
 
-func cluster(t testing.TB, network *servertest.Network, whole string) *Servers {
+func cluster(t testing.TB, network *networktest.Network, whole string) *Servers {
 	t.Helper()
 	cluster := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true, Network: network})
 	return &Servers{

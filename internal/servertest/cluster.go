@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // member is what cluster needs of a server.
@@ -37,11 +38,11 @@ type cluster[S member] struct {
 }
 
 // startCluster makes and starts n servers, each with a site and portsEach ports of its own.
-func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []site, ports [][]int) (S, error)) (*cluster[S], error) {
+func startCluster[S member](on *networktest.Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*cluster[S], error) {
 	if n < 1 {
 		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
 	}
-	sites, err := on.take(n)
+	sites, err := on.Take(n)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 )
 
@@ -67,7 +68,7 @@ func StartConsul(cfg ConsulConfig) (*Consul, error) {
 // it serves and they know its node to be healthy. The caller closes it.
 func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	cfg = cfg.withDefaults()
-	sites, err := cfg.Network.take(1)
+	sites, err := cfg.Network.Take(1)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +80,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	var gossip []string
 	for _, s := range servers {
 		g.members = append(g.members, s.server)
-		gossip = append(gossip, s.at.addr(s.ports[1]))
+		gossip = append(gossip, s.at.Addr(s.ports[1]))
 	}
 	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].consulSecrets, sites[0], ports, 0, gossip)
 	if err != nil {
@@ -95,7 +96,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 // newConsul prepares a member of a group without starting it. On success the
 // agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
 // and gossip see Consul.file.
-func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at site, ports []int, servers int, gossip []string) (*Consul, error) {
+func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at networktest.Site, ports []int, servers int, gossip []string) (*Consul, error) {
 	path, err := consulBinary()
 	if err != nil {
 		return nil, err

@@ -8,11 +8,7 @@ var (
 	// message names what to install, or has the go command's output.
 	ErrNotInstalled = errors.New("server not installed")
 
-	// ErrNoNetwork is wrapped by every error that means that this process may not
-	// have network namespaces, or that this kernel cannot break a network.
-	ErrNoNetwork = errors.New("no networks of our own here")
-
-	// ErrClosed is returned by operations on a server or proxy after Close.
+	// ErrClosed is returned by operations on a server after Close.
 	ErrClosed = errors.New("closed")
 
 	// ErrNotServing is returned when a process answers but does not serve

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 )
 
@@ -26,7 +27,7 @@ const (
 // may be called from any goroutine; those that start or end the process exclude
 // each other.
 type server struct {
-	at           site
+	at           networktest.Site
 	addr         string
 	ports        []int  // given back by Close
 	dir          string // removed by Close
@@ -54,15 +55,15 @@ type server struct {
 // newServer makes the server's folder, in spec.Dir, and its process without
 // starting it. On success the server owns the ports, of which the first is for
 // clients. Who calls it sets prepare and probe.
-func newServer(kind string, spec process.Spec, at site, ports []int, readyTimeout time.Duration) (*server, error) {
+func newServer(kind string, spec process.Spec, at networktest.Site, ports []int, readyTimeout time.Duration) (*server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
-	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.netns
+	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.Netns
 	return &server{
 		at:           at,
-		addr:         at.addr(ports[0]),
+		addr:         at.Addr(ports[0]),
 		ports:        ports,
 		dir:          dir,
 		dataDir:      filepath.Join(dir, "data"),
@@ -79,7 +80,7 @@ func (s *server) Name() string { return s.proc.Spec.Name }
 func (s *server) Addr() string { return s.addr }
 
 // Host returns the server's number in its Network, 0 without one.
-func (s *server) Host() int { return s.at.host }
+func (s *server) Host() int { return s.at.Host }
 
 // Dir returns the folder with the server's configuration, data and log.
 func (s *server) Dir() string { return s.dir }

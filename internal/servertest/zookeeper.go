@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 )
 
@@ -22,7 +23,7 @@ type ZooKeeper struct {
 // StartZooKeeper starts a standalone server and blocks until it serves. The
 // caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	sites, err := cfg.Network.take(1)
+	sites, err := cfg.Network.Take(1)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +45,7 @@ func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
 // newZooKeeper prepares a server without starting it: number id of the
 // ensemble of peers, or a standalone one if id is 0. On success the server owns
 // the ports. cfg has its defaults filled in.
-func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []peer) (*ZooKeeper, error) {
+func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int, peers []peer) (*ZooKeeper, error) {
 	java, err := javaPath()
 	if err != nil {
 		return nil, err
@@ -71,7 +72,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []pee
 	}
 	err = errors.Join(
 		os.Mkdir(tmpDir, 0o755),
-		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.ip, ports[0], peers)), 0o644),
+		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.IP, ports[0], peers)), 0o644),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))

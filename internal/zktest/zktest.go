@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -34,8 +35,8 @@ type Servers struct {
 	Members []*servertest.ZooKeeper
 
 	start   func() error
-	network *servertest.Network // nil on the loopback
-	whole   string              // why no member can be cut off there
+	network *networktest.Network // nil on the loopback
+	whole   string               // why no member can be cut off there
 	roots   atomic.Uint64
 }
 
@@ -53,11 +54,11 @@ func Ensemble(t *testing.T) *Servers {
 
 // EnsembleOnNetwork is Ensemble on a network of its own, if this process may have one.
 func EnsembleOnNetwork(t *testing.T) *Servers {
-	network, err := servertest.NetworkIfAny(t, 3)
+	network, err := networktest.IfAny(t, 3)
 	return ensemble(t, network, fmt.Sprint(err))
 }
 
-func ensemble(t *testing.T, network *servertest.Network, whole string) *Servers {
+func ensemble(t *testing.T, network *networktest.Network, whole string) *Servers {
 	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Network: network})
 	return &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Members, start: ensemble.Start, network: network, whole: whole}
 }
