@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -77,7 +77,7 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (crash
 // close: that goes on in cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
 	addr := l.service.addr()
-	proxy, err := servertest.NewProxy(addr)
+	proxy, err := proxytest.New(addr)
 	if err != nil {
 		return c, err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // end takes a server down, in the way of the step.
@@ -118,7 +118,7 @@ func (c *campaign) pin(s step, to server) (met string, unpin func()) {
 	}
 	return to.Name() + ", on which " + x.describe() + " depends", func() {
 		defer release()
-		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
 	}
 }
 
@@ -134,7 +134,7 @@ func (c *campaign) keepFrom(s step, servers []server) (readmit func()) {
 	}
 	return func() {
 		defer release()
-		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
 	}
 }
 

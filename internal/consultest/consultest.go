@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -179,10 +180,10 @@ func client(p *Process) *conformance.Client {
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
 		Throttle:    p.Throttle,
 		Deny:        p.Deny,
-		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *proxytest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
-			p.Each((*servertest.Proxy).StallToServer)
-			return func() { p.Each((*servertest.Proxy).Unstall) }
+			p.Each((*proxytest.Proxy).StallToServer)
+			return func() { p.Each((*proxytest.Proxy).Unstall) }
 		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		DelayRequest: func(kind backend.OpKind, d time.Duration) (sent func() bool) {

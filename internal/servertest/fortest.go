@@ -1,9 +1,6 @@
 package servertest
 
-import (
-	"testing"
-	"time"
-)
+import "testing"
 
 // ZooKeeperForTest starts a server that is closed when the test ends. If it
 // cannot be started, not being installed included, the test fails at once. If
@@ -70,26 +67,6 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	c, err := StartConsulAgent(servers, cfg)
 	closeAfterTest(tb, err, c)
 	return c
-}
-
-// Jitter is that of the proxies that ProxyForTest starts, see Proxy.Delay. It must not be
-// set while tests run.
-var Jitter time.Duration
-
-// ProxyForTest starts a proxy that is closed when the test ends.
-func ProxyForTest(tb testing.TB, target string) *Proxy {
-	tb.Helper()
-	p, err := NewProxy(target)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p.Delay(0, Jitter)
-	tb.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			tb.Errorf("close proxy: %v", err)
-		}
-	})
-	return p
 }
 
 // closeAfterTest closes the servers when the test ends, if they were started.

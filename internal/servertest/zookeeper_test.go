@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
@@ -138,7 +139,7 @@ func TestZooKeeperPause(t *testing.T) {
 
 func TestZooKeeperSessionExpiresSoon(t *testing.T) {
 	z := SharedZooKeeper(t)
-	p := ProxyForTest(t, z.Addr())
+	p := proxytest.ForTest(t, z.Addr())
 	create(t, connect(t, 3*time.Second, p.Addr()), "/short", zk.FlagEphemeral)
 	p.Refuse(true)
 	p.Cut()

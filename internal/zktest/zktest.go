@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -196,10 +197,10 @@ func client(p *Process) *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
-		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *proxytest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
-			p.Each((*servertest.Proxy).StallToServer)
-			return func() { p.Each((*servertest.Proxy).Unstall) }
+			p.Each((*proxytest.Proxy).StallToServer)
+			return func() { p.Each((*proxytest.Proxy).Unstall) }
 		},
 		Throttle:    p.Throttle,
 		Deny:        p.Deny,

@@ -1,6 +1,6 @@
 //go:build unix
 
-package servertest
+package proxytest
 
 import (
 	"bytes"
@@ -100,7 +100,7 @@ func refuses(t *testing.T, p *Proxy) {
 }
 
 func TestProxyPassesBytesAndHalfClose(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, "tail"))
+	p := ForTest(t, echoServer(t, "tail"))
 	for _, text := range []string{"hello", "", "\x00", "\x00\x00\x00", "\x00\x00\x00\x2c\x00\x00\x00\x01 not ZooKeeper"} {
 		conn := dial(t, p)
 		send(t, conn, text)
@@ -118,7 +118,7 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 }
 
 func TestProxyMovesMuchData(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // 16 MiB
 	var wg sync.WaitGroup
@@ -135,7 +135,7 @@ func TestProxyMovesMuchData(t *testing.T) {
 }
 
 func TestProxyCutAndRefuse(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	a, b := dial(t, p), dial(t, p)
 	for _, conn := range []net.Conn{a, b} {
 		send(t, conn, "x")
@@ -164,7 +164,7 @@ func TestProxyCutAndRefuse(t *testing.T) {
 }
 
 func TestProxyStall(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	send(t, conn, "a")
 	receive(t, conn, "a")
@@ -194,7 +194,7 @@ func TestProxyStall(t *testing.T) {
 }
 
 func TestProxyDelayKeepsOrder(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	p.Delay(30*time.Millisecond, 30*time.Millisecond)
 	begin := time.Now()
@@ -221,7 +221,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 
 func TestProxySetTargetAndDeadTarget(t *testing.T) {
 	a, b := echoServer(t, "A"), echoServer(t, "B")
-	p := ProxyForTest(t, a)
+	p := ForTest(t, a)
 	old := dial(t, p)
 	send(t, old, "x")
 	receive(t, old, "x")
@@ -240,7 +240,7 @@ func TestProxySetTargetAndDeadTarget(t *testing.T) {
 func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	target := echoServer(t, "")
 	before := runtime.NumGoroutine()
-	p, err := NewProxy(target)
+	p, err := New(target)
 	must(t, err)
 	conn, stalled := dial(t, p), dial(t, p)
 	send(t, conn, "x")
@@ -255,7 +255,7 @@ func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 }
 
 func TestTLSProxy(t *testing.T) {
-	p, config, err := NewTLSProxy(echoServer(t, "tail"))
+	p, config, err := NewTLS(echoServer(t, "tail"))
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	conn, err := tls.Dial("tcp", p.Addr(), config)
