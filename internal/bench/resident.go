@@ -164,13 +164,13 @@ func (l *lab) filler(ctx context.Context, f filling) (add func(n int) error, err
 		if err != nil {
 			return nil, err
 		}
-		all.enter(all.candidates[0])
-		if _, err := all.next(); err != nil {
+		all.enter(all.Candidates[0])
+		if _, err := all.Next(); err != nil {
 			return nil, err
 		}
 		one = func() error {
-			all.enter(all.candidates[all.present])
-			return all.await(int64(all.present - 1))
+			all.enter(all.Candidates[all.present])
+			return all.Await(all.present - 1)
 		}
 	case ofClients:
 		owner, err := l.service.connect(ctx, f.Addr, f.TTL)
