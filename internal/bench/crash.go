@@ -76,7 +76,7 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (crash
 // crashOnce cuts off a leader. A client that cannot connect any more takes seconds to
 // close: that goes on in cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
-	addr := l.service.addr()
+	addr := l.service.Addr()
 	proxy, err := proxytest.New(addr)
 	if err != nil {
 		return c, err

@@ -100,7 +100,7 @@ func (l *lab) residentOf(ctx context.Context, of string, n int) (row residentRow
 		return row, err
 	}
 	kind := slices.IndexFunc(kinds, func(k kind) bool { return k.make(l.cfg).facts().title == l.facts.title })
-	told, err := json.Marshal(filling{Service: kinds[kind].name, Addr: l.service.addr(), Of: of, Few: fewResident, N: n, TTL: l.cfg.ttl, Settle: l.settleTime()})
+	told, err := json.Marshal(filling{Service: kinds[kind].name, Addr: l.service.Addr(), Of: of, Few: fewResident, N: n, TTL: l.cfg.ttl, Settle: l.settleTime()})
 	if err != nil {
 		return row, err
 	}

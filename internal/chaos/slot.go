@@ -21,7 +21,7 @@ type slot struct {
 
 func newSlot(c *campaign, id string) (*slot, error) {
 	s := &slot{campaign: c, id: id}
-	for _, x := range c.service.access {
+	for _, x := range c.service.Access {
 		p, err := proxytest.New(x.Addr())
 		if err != nil {
 			return nil, errors.Join(err, s.close())

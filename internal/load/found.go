@@ -17,7 +17,7 @@ func found(ctx context.Context, w world, elections ...string) error {
 	if err != nil {
 		return err
 	}
-	shared := backend.Share(p.backend, 0)
+	shared := backend.Share(p.Backend, 0)
 	keep, err := shared.Open(ctx, backend.OpenOptions{})
 	if err != nil {
 		return err
@@ -32,5 +32,5 @@ func found(ctx context.Context, w world, elections ...string) error {
 			return errors.Join(err, keep.Close(ctx))
 		}
 	}
-	return keep.Close(ctx)
+	return errors.Join(keep.Close(ctx), p.Close())
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -14,10 +15,20 @@ import (
 type guarded struct {
 	*crowd.Crowd
 	leaving atomic.Bool // sessions end because electors are closed
+	opened  []process
 }
 
 func newGuarded(ctx context.Context, most int) *guarded {
 	return &guarded{Crowd: crowd.New(ctx, most, patience)}
+}
+
+// open makes a process, whose connections go with the crowd.
+func (g *guarded) open(w world) (process, error) {
+	p, err := w.open()
+	if err == nil {
+		g.opened = append(g.opened, p)
+	}
+	return p, err
 }
 
 // stand adds a candidate, who does not campaign yet.
@@ -37,5 +48,9 @@ func (g *guarded) leave(all []*crowd.Candidate) error {
 
 func (g *guarded) leaveAll() error {
 	g.leaving.Store(true)
-	return g.LeaveAll(patienceFor(len(g.Candidates)))
+	err := g.LeaveAll(patienceFor(len(g.Candidates)))
+	for _, p := range g.opened {
+		err = errors.Join(err, p.Close())
+	}
+	return err
 }

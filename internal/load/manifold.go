@@ -60,13 +60,13 @@ func manifold(ctx context.Context, cfg config, w world, r *report) error {
 func newField(ctx context.Context, cfg config, paths []string, w world, r *report) (*field, error) {
 	f := &field{guarded: newGuarded(ctx, 2*len(paths)), w: w, r: r, leaders: make([]crowd.Win, len(paths)), at: make(map[*crowd.Candidate]int)}
 	for i := range f.sides {
-		p, err := w.open()
+		p, err := f.open(w)
 		if err != nil {
 			return f, err
 		}
 		s := &side{process: p}
 		f.sides[i] = s
-		shared := backend.Share(p.backend, cfg.ttl)
+		shared := backend.Share(p.Backend, cfg.ttl)
 		for j, path := range paths {
 			c, err := f.stand(p, shared, fmt.Sprintf("side-%d", i+1), path, fair.New())
 			if err != nil {
@@ -161,7 +161,7 @@ func (f *field) expiry(ttl time.Duration) error {
 	}
 	f.r.waited("elections whose leader's session ends", len(led), began, "the other leads each")
 	began = time.Now()
-	lost.process.mend()
+	lost.process.Mend()
 	for _, w := range led {
 		f.Enter(w.Candidate) // the others' campaigns go on by themselves
 	}

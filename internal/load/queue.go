@@ -55,11 +55,11 @@ func newQueue(ctx context.Context, n int, w world, r *report) (*queue, error) {
 	q := &queue{guarded: newGuarded(ctx, 2*n), w: w, r: r, line: newLine(), at: make(map[string]process)}
 	for i := range n + 1 {
 		id := strconv.Itoa(i)
-		p, err := w.open()
+		p, err := q.open(w)
 		if err != nil {
 			return q, err
 		}
-		if _, err := q.stand(p, q.line.tap(p.backend, id), id, theElection, fair.New()); err != nil {
+		if _, err := q.stand(p, q.line.tap(p.Backend, id), id, theElection, fair.New()); err != nil {
 			return q, err
 		}
 		q.at[id] = p
@@ -190,7 +190,7 @@ func (q *queue) expiry(ttl time.Duration, handovers int) error {
 
 	began = time.Now()
 	for _, p := range lost {
-		p.mend()
+		p.Mend()
 	}
 	q.Enter(old.Candidate) // the others' campaigns go on by themselves
 	if err := q.Await(n - 1); err != nil {

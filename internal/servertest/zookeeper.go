@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
 )
@@ -23,23 +22,11 @@ type ZooKeeper struct {
 // StartZooKeeper starts a standalone server and blocks until it serves. The
 // caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	sites, err := cfg.Network.Take(1)
+	e, err := StartZooKeeperEnsemble(1, cfg)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := loopback.Ports(1)
-	if err != nil {
-		return nil, err
-	}
-	z, err := newZooKeeper(cfg.withDefaults(), 0, sites[0], ports, nil)
-	if err != nil {
-		loopback.Release(ports...)
-		return nil, err
-	}
-	if err := z.Start(); err != nil {
-		return nil, errors.Join(err, z.Close())
-	}
-	return z, nil
+	return e.Members[0], nil
 }
 
 // newZooKeeper prepares a server without starting it: number id of the
