@@ -2,7 +2,7 @@
 #               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one.
 #               Some combinations take turns; TURN=0, 1 or 2 says whose it is
 # make test-all tries what that leaves out, too: clusters, networks, faults: half an hour
-# make test-times prints where the time of the last of these went
+# make test-times prints what took longest in the last of these
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,

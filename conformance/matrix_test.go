@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -102,7 +102,7 @@ const atTheInstant = "a notice shows what stood at the instant of the change, an
 var stall = flag.Duration("stall", 0, "pause a member of each cluster, at random, for up to this long, over and over: it is behind the others then")
 
 func init() {
-	flag.DurationVar(&servertest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
+	flag.DurationVar(&proxytest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
 }
 
 // stalls does that until the test ends. The session timeouts bear 400 ms on two processors.

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -38,8 +39,8 @@ func TestCheckedElections(t *testing.T) {
 			within: 3 * check,
 		},
 		"link stalled": {
-			begin:  func(f *fixture, _ *servertest.Consul) error { f.Each((*servertest.Proxy).Stall); return nil },
-			end:    func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*servertest.Proxy).Unstall); return nil },
+			begin:  func(f *fixture, _ *servertest.Consul) error { f.Each((*proxytest.Proxy).Stall); return nil },
+			end:    func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*proxytest.Proxy).Unstall); return nil },
 			within: 3 * check,
 		},
 		// Nobody tells the servers of a dead agent's checks: its sessions go by their TTL.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -164,7 +165,7 @@ func TestPitfall31TTLIsALowerBound(t *testing.T) {
 	f.renewed()
 	e := f.enqueue(f.s)
 	watching := o.await(e)
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	f.lostAtDeadline()
 	got, err := o.s.Get(o.ctx, e.Key)
 	require.NoError(t, err, "the servers ended the session before the window")

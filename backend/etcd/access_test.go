@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
@@ -347,7 +348,7 @@ func TestNamespaceIsKept(t *testing.T) {
 
 // A client with TLS needs nothing of this package.
 func TestTLS(t *testing.T) {
-	proxy, config, err := servertest.NewTLSProxy(sharedServer(t).Addr())
+	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 	require.NoError(t, err)
 	defer proxy.Close()
 	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {

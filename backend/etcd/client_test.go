@@ -21,7 +21,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // asking is a user's log handler that asks the session.
@@ -154,7 +154,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
 	plain := sharedServer(t).Addr()
-	proxy, config, err := servertest.NewTLSProxy(plain)
+	proxy, config, err := proxytest.NewTLS(plain)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = proxy.Close() })
 	for name, c := range map[string]struct {

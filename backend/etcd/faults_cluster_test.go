@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -292,11 +293,11 @@ func TestStalledLinks(t *testing.T) {
 	other := f.another(clusterTTL)
 	e := f.enqueue(other.s)
 	waiting := f.armed(e)
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	require.NoError(t, other.s.Discard(f.ctx, e))
 	f.state(backend.Suspended)
 	still(f, waiting)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each((*proxytest.Proxy).Unstall)
 	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.False(t, got[0].Exists())

@@ -17,6 +17,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -83,7 +84,7 @@ func within(f *fixture, limit time.Duration, do func(context.Context) error) err
 func TestRenewedByADeposedLeader(t *testing.T) {
 	t.Parallel() // it mostly waits
 	const ttl = 30 * time.Second
-	network := servertest.NetworkForTest(t, 5)
+	network := networktest.ForTest(t, 5)
 	cluster := servertest.EtcdClusterForTest(t, 5, servertest.EtcdConfig{NoSync: true, Network: network, Args: []string{
 		"--snapshot-count", "10", "--snapshot-catchup-entries", "5",
 		"--election-timeout", "2000", // so that it takes a moment to notice

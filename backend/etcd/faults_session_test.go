@@ -12,7 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -87,12 +87,12 @@ func TestCommitAfterRevocation(t *testing.T) {
 // Answers that take longer than the window do not extend it.
 func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	t.Parallel()
-	for name, fault := range map[string]func(*servertest.Proxy){
-		"a slow link":           func(x *servertest.Proxy) { x.Delay(5*time.Second, 0) },
-		"nothing gets there":    (*servertest.Proxy).StallToServer,
-		"nothing comes back":    (*servertest.Proxy).StallToClient,
-		"half-open in both":     (*servertest.Proxy).Stall,
-		"no link can be opened": func(x *servertest.Proxy) { x.Refuse(true); x.Cut() },
+	for name, fault := range map[string]func(*proxytest.Proxy){
+		"a slow link":           func(x *proxytest.Proxy) { x.Delay(5*time.Second, 0) },
+		"nothing gets there":    (*proxytest.Proxy).StallToServer,
+		"nothing comes back":    (*proxytest.Proxy).StallToClient,
+		"half-open in both":     (*proxytest.Proxy).Stall,
+		"no link can be opened": func(x *proxytest.Proxy) { x.Refuse(true); x.Cut() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,8 +108,8 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			// At most one heartbeat can have been answered since.
 			assert.LessOrEqual(t, f.s.Deadline().Sub(before), 2*time.Second)
-			f.Each((*servertest.Proxy).Unstall)
-			f.Each(func(x *servertest.Proxy) { x.Delay(0, 0) })
+			f.Each((*proxytest.Proxy).Unstall)
+			f.Each(func(x *proxytest.Proxy) { x.Delay(0, 0) })
 			f.Resume()
 			assert.Equal(t, backend.Lost, f.s.State())
 			_, err = f.s.Get(f.ctx, e.Key)
@@ -207,6 +207,6 @@ func TestEntryTakenFromItsLease(t *testing.T) {
 func TestCloseOverASlowLink(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 20*time.Second)
-	f.Each(func(x *servertest.Proxy) { x.DelayToClient(1800 * time.Millisecond) })
+	f.Each(func(x *proxytest.Proxy) { x.DelayToClient(1800 * time.Millisecond) })
 	require.NoError(t, f.s.Close(f.ctx))
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // beats waits until a heartbeat is confirmed.
@@ -27,7 +27,7 @@ func (f *fixture) beats() {
 // The connection for heartbeats has the client's TLS and credentials.
 func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) {
-		proxy, config, err := servertest.NewTLSProxy(sharedServer(t).Addr())
+		proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 		require.NoError(t, err)
 		defer proxy.Close()
 		endpoint := "https://" + proxy.Addr()
@@ -128,13 +128,13 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
-	p.Each(func(proxy *servertest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
+	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
 	f := setUpWith(t, 4*time.Second, p)
 	f.neverLost()
 	for range 3 {
 		f.beats()
 	}
-	p.Each((*servertest.Proxy).Cut)
+	p.Each((*proxytest.Proxy).Cut)
 	for range 3 {
 		f.beats()
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -56,7 +56,7 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	f := setUp(t, 8*time.Second)
 	other := f.another(6 * time.Second)
 	e := f.enqueue(f.s)
-	f.Each(func(x *servertest.Proxy) { x.Delay(delay, 0) })
+	f.Each(func(x *proxytest.Proxy) { x.Delay(delay, 0) })
 	for i := range 3 {
 		before := f.s.Deadline()
 		eventually(t, "a heartbeat on the slow link", func() bool { return f.s.Deadline().After(before) })
@@ -64,13 +64,13 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 			assert.LessOrEqual(t, time.Until(f.s.Deadline()), f.s.TTL()*7/8-2*delay, "it is reckoned from the answer")
 		}
 	}
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	f.lostAtDeadline()
 	_, err := other.s.Get(f.ctx, e.Key)
 	require.NoError(t, err, "the server let it expire before the client knew")
 	_, err = other.s.Await(f.ctx, e)
 	require.NoError(t, err)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // The client waits for the first answer to a keep-alive as long as its own
@@ -79,14 +79,14 @@ func TestPitfall23FirstHeartbeatIsNeverAnswered(t *testing.T) {
 	f := setUpOn(t, 2*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = 20 * time.Second }, sharedServer(t).Addr())
 	s := f.open(2 * time.Second)
 	opened := time.Now()
-	f.Each((*servertest.Proxy).StallToClient)
+	f.Each((*proxytest.Proxy).StallToClient)
 	for state := s.State(); state != backend.Lost; {
 		var err error
 		state, err = s.AwaitState(f.ctx, state)
 		require.NoError(t, err)
 	}
 	assert.Less(t, time.Since(opened), 2500*time.Millisecond)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // A keep-alive channel says nothing of why it was closed. A session says that it is
@@ -129,7 +129,7 @@ func TestPitfall24LossIsReported(t *testing.T) {
 func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	e := f.enqueue(f.s)
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	short := func() context.Context {
 		ctx, cancel := context.WithTimeout(f.ctx, 300*time.Millisecond)
 		t.Cleanup(cancel)
@@ -145,7 +145,7 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	_, err = f.s.Await(short(), backend.Unknown(f.dir))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Less(t, time.Since(began), 4*time.Second)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each((*proxytest.Proxy).Unstall)
 	other := f.another(6 * time.Second)
 	eventually(t, "neither the dropped entry nor a ghost", func() bool {
 		l, err := other.s.List(f.ctx, f.dir)
@@ -154,12 +154,12 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	})
 
 	// Close, too, and it says that nothing was confirmed.
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	began = time.Now()
 	err = f.s.Close(short())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.Less(t, time.Since(began), 2*time.Second)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // concurrency.Election is not to be shared between goroutines. A session is.

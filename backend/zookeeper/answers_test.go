@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
@@ -27,33 +28,33 @@ func TestOddAnswers(t *testing.T) {
 			f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
 			odd := func(ops ...int32) {
 				for _, op := range ops {
-					f.Proxies[0].RefuseReply(servertest.MatchOp(op), code, 1)
+					f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
 				}
 			}
 			e := f.enqueue(f.s)
-			odd(servertest.OpGetData)
+			odd(proxytest.OpGetData)
 			_, err := f.s.Get(f.ctx, e.Key)
 			require.NoError(t, err, "get")
-			odd(servertest.OpChildren2)
+			odd(proxytest.OpChildren2)
 			l, err := f.s.List(f.ctx, f.dir)
 			require.NoError(t, err, "list")
-			odd(servertest.OpChildren2)
+			odd(proxytest.OpChildren2)
 			_, err = f.s.AwaitList(f.ctx, backend.Listing{Dir: f.dir})
 			require.NoError(t, err, "await list")
-			odd(servertest.OpGetData)
+			odd(proxytest.OpGetData)
 			_, err = f.s.Await(f.ctx, backend.Unknown(e.Key))
 			require.NoError(t, err, "await")
-			odd(servertest.OpMulti)
+			odd(proxytest.OpMulti)
 			_, err = f.s.Commit(f.ctx, []backend.Condition{backend.IfExists(e)})
 			require.NoError(t, err, "guard")
 			if code != throttled { // which is said of what was not done
-				odd(servertest.OpMulti)
+				odd(proxytest.OpMulti)
 				made, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, []byte("x")))
 				require.NoError(t, err, "commit")
 				l, err = f.s.List(f.ctx, f.dir)
 				require.NoError(t, err)
 				assert.Equal(t, []string{e.Key, made[0].Key}, l.Keys, "it was done once")
-				odd(servertest.OpDelete)
+				odd(proxytest.OpDelete)
 				_, err = f.s.Commit(f.ctx, nil, backend.Delete(made[0]))
 				if err != nil { // of one who deletes alone the answer is all that tells
 					require.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -70,7 +71,7 @@ func TestOddAnswers(t *testing.T) {
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
-	f.Proxies[0].RefuseReply(servertest.MatchOp(servertest.OpChildren2), throttled, 4096)
+	f.Proxies[0].RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
 	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	assert.NotEqual(t, backend.Lost, f.s.State())

@@ -10,7 +10,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // large is close to what a server takes and gives at once.
@@ -48,7 +48,7 @@ func TestBuffersGrowSeldom(t *testing.T) {
 	for size := range 4 {
 		e = f.commit(f.s, backend.Update(e, large[:(5+size)<<10-200]))[0]
 	}
-	assert.Equal(t, []int32{servertest.OpExists, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti}, requests.all())
+	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests.all())
 }
 
 // A session that has nothing large to send is small, and most of this is the proxy's that the

@@ -9,13 +9,14 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
 // A server that turns the closing request away has closed nothing.
 func TestRefusedCloseIsNotConfirmed(t *testing.T) {
 	f := setUp(t, nil)
-	f.Proxies[0].TurnAway(servertest.MatchOp(servertest.OpClose), throttled)
+	f.Proxies[0].TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
 	require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
 }
 
@@ -50,12 +51,12 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 func TestCloseOverASlowLink(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 3 * time.Second })
-	f.Each((*servertest.Proxy).Stall)
+	f.Each((*proxytest.Proxy).Stall)
 	f.awaitState(backend.Suspended)
 	time.Sleep(time.Until(f.s.Deadline()) - f.s.TTL()/4)
-	f.Each(func(x *servertest.Proxy) { x.DelayToClient(600 * time.Millisecond) })
-	f.Each((*servertest.Proxy).Cut)
-	f.Each((*servertest.Proxy).Unstall)
+	f.Each(func(x *proxytest.Proxy) { x.DelayToClient(600 * time.Millisecond) })
+	f.Each((*proxytest.Proxy).Cut)
+	f.Each((*proxytest.Proxy).Unstall)
 	require.NoError(t, f.s.Close(f.ctx))
 }
 

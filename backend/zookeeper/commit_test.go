@@ -15,7 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -26,12 +26,12 @@ func TestResigningTakesOneCheck(t *testing.T) {
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Update(seat, []byte("v"))))
 	requests := f.countRequests()
 	require.NoError(t, f.commitUnder(f.s, seat, backend.Delete(seat)))
-	assert.Equal(t, []int32{servertest.OpMulti}, requests.all())
+	assert.Equal(t, []int32{proxytest.OpMulti}, requests.all())
 
 	root := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("/seat-%d", roots.Add(1)), nil))[0]
 	requests = f.countRequests()
 	require.NoError(t, f.commitUnder(f.s, root, backend.Delete(root)))
-	assert.Equal(t, []int32{servertest.OpGetData, servertest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
+	assert.Equal(t, []int32{proxytest.OpGetData, proxytest.OpDelete}, requests.all(), "its own version is the proof, and read anew")
 }
 
 func (f *fixture) commitUnder(s *backend.Session, e backend.Entry, ops ...backend.Op) error {
@@ -180,8 +180,8 @@ func TestLimitOfManySmallOps(t *testing.T) {
 	assert.Equal(t, backend.Live, f.s.State())
 	requests.mu.Lock()
 	defer requests.mu.Unlock()
-	assert.Equal(t, 1, requests.count[servertest.OpMulti])
-	assert.Zero(t, requests.count[servertest.OpConnect], "the server has not broken the connection")
+	assert.Equal(t, 1, requests.count[proxytest.OpMulti])
+	assert.Zero(t, requests.count[proxytest.OpConnect], "the server has not broken the connection")
 }
 
 // One byte more than that is what the server refuses, by breaking the connection.
@@ -198,7 +198,7 @@ func TestLimitIsTheServersOwn(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 	connects.mu.Lock()
 	defer connects.mu.Unlock()
-	assert.NotZero(t, connects.count[servertest.OpConnect])
+	assert.NotZero(t, connects.count[proxytest.OpConnect])
 }
 
 // warnings counts what the log says of background work.

@@ -13,13 +13,14 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
 // cutOff makes an ensemble one of whose followers reaches the leader through a
 // proxy, and returns that follower, the leader and the proxy.
-func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeeper, link *servertest.Proxy) {
+func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeeper, link *proxytest.Proxy) {
 	t.Helper()
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: extra})
 	leader, err := e.WaitLeader(20 * time.Second)
@@ -31,7 +32,7 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 	line := regexp.MustCompile(fmt.Sprintf(`(?m)^server\.%d=127\.0\.0\.1:(\d+):(\d+)$`, leader.ID()))
 	found := line.FindSubmatch(text)
 	require.NotNil(t, found, string(text))
-	link = servertest.ProxyForTest(t, "127.0.0.1:"+string(found[1]))
+	link = proxytest.ForTest(t, "127.0.0.1:"+string(found[1]))
 	text = line.ReplaceAll(text, fmt.Appendf(nil, "server.%d=%s:%s", leader.ID(), link.Addr(), found[2]))
 	require.NoError(t, follower.Stop())
 	require.NoError(t, os.WriteFile(path, text, 0o644))

@@ -18,6 +18,8 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -26,7 +28,7 @@ import (
 // that can be led from one to the other.
 type apart struct {
 	*zktest.Process
-	network  *servertest.Network
+	network  *networktest.Network
 	ensemble *servertest.Ensemble
 	leader   int
 	rest     []int
@@ -48,7 +50,7 @@ func (c *lines) Write(p []byte) (int, error) {
 
 func setUpApart(t *testing.T) *apart {
 	t.Helper()
-	a := &apart{network: servertest.NetworkForTest(t, 3), removed: &lines{text: []byte("long after its link had broken")}}
+	a := &apart{network: networktest.ForTest(t, 3), removed: &lines{text: []byte("long after its link had broken")}}
 	a.ensemble = servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, HeapMB: 128, Network: a.network,
 		TickTime: 2 * time.Second, Extra: []string{"syncLimit=10", "initLimit=10"}, // they wait for each other for 20 s
@@ -111,7 +113,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 		return true
 	})
 	held, release := p.Proxies[rest[0]].HoldReply(func(op int32, _ []byte) bool {
-		return op != servertest.OpConnect && op != servertest.OpPing
+		return op != proxytest.OpConnect && op != proxytest.OpPing
 	})
 	defer release()
 	only(rest[0])
@@ -125,7 +127,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	for done := false; !done; {
 		select {
 		case request := <-held:
-			done = request.Opcode == servertest.OpMulti && strings.Contains(string(request.Payload), dir)
+			done = request.Opcode == proxytest.OpMulti && strings.Contains(string(request.Payload), dir)
 		case <-ctx.Done():
 			t.Fatal("the commit has not come to the new leader")
 		}
@@ -134,7 +136,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	require.ErrorIs(t, <-given, backend.ErrIndeterminate)
 	looked := make(chan struct{}, 1)
 	stop := p.Proxies[old].OnRequest(func(op int32, _ []byte) {
-		if op == servertest.OpSync || op == servertest.OpMulti {
+		if op == proxytest.OpSync || op == proxytest.OpMulti {
 			select {
 			case looked <- struct{}{}:
 			default:
@@ -200,10 +202,10 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 		return seen
 	}
 	enqueued := seen(func(op int32, payload string) bool {
-		return op == servertest.OpMulti && strings.Contains(payload, dir) && strings.Contains(payload, "second")
+		return op == proxytest.OpMulti && strings.Contains(payload, dir) && strings.Contains(payload, "second")
 	})
 	set := seen(func(op int32, payload string) bool {
-		return op == servertest.OpSetData && strings.Contains(payload, dir) && strings.Contains(payload, "early")
+		return op == proxytest.OpSetData && strings.Contains(payload, dir) && strings.Contains(payload, "early")
 	})
 
 	require.NoError(t, a.network.Drop(follower, a.leader))
@@ -221,7 +223,7 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 	require.NoError(t, (<-early).err)
 	_, err = s.Commit(ctx, nil, backend.Update(first, []byte("later")))
 	require.NoError(t, err)
-	back := seen(func(op int32, _ string) bool { return op == servertest.OpConnect })
+	back := seen(func(op int32, _ string) bool { return op == proxytest.OpConnect })
 	a.only(follower)
 	<-back
 	time.Sleep(100 * time.Millisecond) // so that the session's return is on its way, too

@@ -11,13 +11,14 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 func TestTLSAndChroot(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	proxy, config, err := servertest.NewTLSProxy(server.Addr())
+	proxy, config, err := proxytest.NewTLS(server.Addr())
 	require.NoError(t, err)
 	defer proxy.Close()
 	chroot := newRoot() + "/deep"
@@ -99,7 +100,7 @@ func TestCommitsTakeOneRoundTrip(t *testing.T) {
 	require.NoError(t, f.s.Discard(f.ctx, seat))
 	require.NoError(t, f.s.Discard(f.ctx, e))
 	assert.Equal(t, []int32{
-		servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpMulti, servertest.OpDelete,
+		proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpDelete,
 	}, requests.all())
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -55,11 +56,11 @@ func TestRefusedHeartbeats(t *testing.T) {
 	t.Parallel()
 	const closing, moved = -116, -118 // these mean that the link is of no more use
 	for _, code := range []int32{throttled, closing, moved} {
-		for _, op := range []int32{servertest.OpSync, servertest.OpMulti} {
+		for _, op := range []int32{proxytest.OpSync, proxytest.OpMulti} {
 			t.Run(fmt.Sprintf("code %d, opcode %d", code, op), func(t *testing.T) {
 				t.Parallel() // it mostly waits
 				f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 6 * time.Second })
-				<-f.Proxies[0].RefuseReply(servertest.MatchOp(op), code, 1)
+				<-f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
 				after := time.Now()
 				require.Eventually(t, func() bool {
 					return f.s.State() == backend.Lost || f.s.Deadline().After(after.Add(f.s.TTL()))
@@ -98,7 +99,7 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 	}
 	moved := deadlineMoves(s)
 	require.Eventually(t, moved, 30*time.Second, 10*time.Millisecond)
-	lost := p.Proxies[0].DropRequest(servertest.MatchOp(servertest.OpSync), 1)
+	lost := p.Proxies[0].DropRequest(proxytest.MatchOp(proxytest.OpSync), 1)
 	<-lost
 	require.Eventually(t, func() bool {
 		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && time.Until(s.Deadline()) > 2*s.TTL()/3
@@ -119,7 +120,7 @@ func TestVotesAreShared(t *testing.T) {
 	var rounds, votes atomic.Int64
 	defer f.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
 		switch {
-		case opcode == servertest.OpSync:
+		case opcode == proxytest.OpSync:
 			rounds.Add(1)
 		case zktest.MatchVote(opcode, payload):
 			votes.Add(1)

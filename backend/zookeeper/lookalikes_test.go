@@ -11,7 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/parentwatch"
@@ -34,9 +34,9 @@ func (f *fixture) lookalike(admin *zk.Conn, dir string, i int) {
 // requests counts what is sent from now on, pings aside.
 func (f *fixture) requests() *atomic.Int64 {
 	var sent atomic.Int64
-	f.Each(func(p *servertest.Proxy) {
+	f.Each(func(p *proxytest.Proxy) {
 		f.t.Cleanup(p.OnRequest(func(opcode int32, _ []byte) {
-			if opcode != servertest.OpPing {
+			if opcode != proxytest.OpPing {
 				sent.Add(1)
 			}
 		}))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -258,10 +259,10 @@ func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *wo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	p.Each((*servertest.Proxy).ClearRules)
+	p.Each((*proxytest.Proxy).ClearRules)
 	real.sync(ctx)
 	commits := func(opcode int32, payload []byte) bool {
-		return opcode == servertest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == servertest.OpSetData || opcode == servertest.OpDelete
+		return opcode == proxytest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == proxytest.OpSetData || opcode == proxytest.OpDelete
 	}
 	switch what.fault {
 	case "reply":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
@@ -42,7 +43,7 @@ type cut struct {
 // parts is an ensemble that is about to be cut. Its members are named by their hosts.
 type parts struct {
 	ensemble *servertest.Ensemble
-	network  *servertest.Network
+	network  *networktest.Network
 	leader   int
 	stay     []int // followers that stay with it
 	rest     []int // the others
@@ -134,7 +135,7 @@ func TestPartitions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			network := servertest.NetworkForTest(t, group.servers)
+			network := networktest.ForTest(t, group.servers)
 			ensemble := servertest.EnsembleForTest(t, group.servers, servertest.ZooKeeperConfig{
 				NoSync: true, QuickStart: true, HeapMB: 128, Network: network,
 				TickTime: 2 * time.Second, Extra: []string{"syncLimit=5", "initLimit=10"},
@@ -151,7 +152,7 @@ const settling = time.Minute
 
 // try makes the cut, and looks at both candidates until the second leads and the first
 // does not, or until the old leader has certainly given up and the first still does.
-func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *servertest.Network) {
+func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) {
 	p := c.whole(t, ensemble, network)
 	leads, waits := c.candidates(t, p)
 	for !leads.valid() { // the machine was too slow for a session
@@ -190,7 +191,7 @@ func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *serverte
 }
 
 // whole waits until no cut is left, and looks who leads.
-func (c *cut) whole(t *testing.T, ensemble *servertest.Ensemble, network *servertest.Network) *parts {
+func (c *cut) whole(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) *parts {
 	t.Helper()
 	require.NoError(t, ensemble.Start())
 	leader, err := ensemble.Leader()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -268,8 +269,8 @@ func TestPitfall20VoteBeforeResolving(t *testing.T) {
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	f.enqueue(f.s)
 	assert.Equal(t, []int32{
-		servertest.OpMulti, servertest.OpConnect,
-		servertest.OpMulti, servertest.OpChildren2, servertest.OpGetData,
+		proxytest.OpMulti, proxytest.OpConnect,
+		proxytest.OpMulti, proxytest.OpChildren2, proxytest.OpGetData,
 	}, requests.all()[:5]) // then it looks for what was done late
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -129,12 +130,12 @@ type counter struct {
 
 func (f *fixture) countRequests() *counter {
 	c := &counter{count: make(map[int32]int)}
-	f.Each(func(x *servertest.Proxy) {
+	f.Each(func(x *proxytest.Proxy) {
 		f.t.Cleanup(x.OnRequest(func(opcode int32, _ []byte) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			c.count[opcode]++
-			if opcode != servertest.OpPing {
+			if opcode != proxytest.OpPing {
 				c.order = append(c.order, opcode)
 			}
 		}))
@@ -175,7 +176,7 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 	f := setUp(t, nil)
 	var unpinned atomic.Int32
 	f.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
-		if opcode == servertest.OpConnect && binary.BigEndian.Uint64(payload[16:]) == 0 {
+		if opcode == proxytest.OpConnect && binary.BigEndian.Uint64(payload[16:]) == 0 {
 			unpinned.Add(1)
 		}
 	})

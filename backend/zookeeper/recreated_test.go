@@ -11,7 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -130,7 +130,7 @@ func TestGuardBearsAnothersWrite(t *testing.T) {
 		require.NoError(t, f.commitUnder(f.s, e, backend.Update(e, []byte("own"))), kind)
 		require.NoError(t, f.commitUnder(f.s, e, backend.Delete(e)), kind)
 		if kind == "enqueued" {
-			assert.Equal(t, []int32{servertest.OpSetData, servertest.OpDelete}, requests.all(), "nothing is sent for the guard")
+			assert.Equal(t, []int32{proxytest.OpSetData, proxytest.OpDelete}, requests.all(), "nothing is sent for the guard")
 		}
 	}
 }

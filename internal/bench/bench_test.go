@@ -145,7 +145,7 @@ func onEach(b *testing.B, run func(b *testing.B, l *lab)) {
 		b.Run(k.name, func(b *testing.B) {
 			l, err := onService(b.Context(), cfg, io.Discard, k.make(cfg))
 			require.NoError(b, err)
-			defer func() { require.NoError(b, l.service.close()) }()
+			defer func() { require.NoError(b, l.service.Close()) }()
 			run(b, l)
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/crowd"
 )
 
 // A bout is one step to be measured, and what the bare client does instead, which is
@@ -31,7 +32,7 @@ type writer struct {
 func (w *writer) bouts() []bout {
 	commit := func(op func() elector.Op) func() (time.Duration, error) {
 		return timed(func() error {
-			made, err := w.field.leader.term.Commit(w.field.ctx, op())
+			made, err := w.field.leader.Term.Commit(w.field.Context(), op())
 			if err == nil {
 				w.version = made[0].Version
 			}
@@ -41,7 +42,7 @@ func (w *writer) bouts() []bout {
 	value := []byte("value")
 	put := func() elector.Op { return elector.Put(writeKey, value) }
 	compareAndSet := func() elector.Op { return elector.CompareAndSet(writeKey, value, w.version) }
-	proclaim := timed(func() error { return w.field.leader.term.Proclaim(w.field.ctx, value) })
+	proclaim := timed(func() error { return w.field.leader.Term.Proclaim(w.field.Context(), value) })
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
 		{"enrolling behind a leader", w.lead, w.clear, timed(w.enrol), w.rawClaim},
@@ -66,9 +67,9 @@ func timed(do func() error) func() (time.Duration, error) {
 // claim campaigns on this goroutine, with nobody else there.
 func (w *writer) claim() error {
 	f := w.field
-	term, err := f.candidates[0].Campaign(f.ctx)
+	term, err := f.Candidates[0].Campaign(f.Context())
 	if err == nil {
-		f.leader = win{elector: f.candidates[0], term: term}
+		f.leader = crowd.Win{Candidate: f.Candidates[0], Term: term}
 		f.present++
 	}
 	return err
@@ -77,7 +78,7 @@ func (w *writer) claim() error {
 // resign leaves the seat, with nobody else there.
 func (w *writer) resign() error {
 	w.field.present--
-	return w.field.leader.term.Resign(w.field.ctx)
+	return w.field.leader.Term.Resign(w.field.Context())
 }
 
 // lead leads, if nobody does yet, and reads the version that is to be compared.
@@ -88,7 +89,7 @@ func (w *writer) lead() error {
 			return err
 		}
 	}
-	made, err := f.leader.term.Commit(f.ctx, elector.Put(writeKey, []byte("0")))
+	made, err := f.leader.Term.Commit(f.Context(), elector.Put(writeKey, []byte("0")))
 	if err == nil {
 		w.version = made[0].Version
 	}
@@ -98,12 +99,12 @@ func (w *writer) lead() error {
 // enrol has the other one enter, and returns when it waits.
 func (w *writer) enrol() error {
 	f := w.field
-	for _, e := range f.candidates {
-		if e != f.leader.elector {
+	for _, e := range f.Candidates {
+		if e != f.leader.Candidate {
 			f.enter(e)
 		}
 	}
-	return f.await(1)
+	return f.Await(1)
 }
 
 // leadFollowed leads with the other one waiting.
@@ -134,7 +135,7 @@ func (w *writer) rawClaim() (time.Duration, error) {
 	if err != nil {
 		return d, err
 	}
-	return d, w.raw.owner.remove(w.field.ctx, rawSeat)
+	return d, w.raw.owner.remove(w.field.Context(), rawSeat)
 }
 
 func (w *writer) rawWrite() (time.Duration, error) { return w.rawStep(w.raw.owner.write) }
@@ -143,9 +144,9 @@ func (w *writer) rawStep(do func(context.Context) error) (time.Duration, error) 
 	if err := w.idle(); err != nil {
 		return 0, err
 	}
-	return timed(func() error { return do(w.field.ctx) })()
+	return timed(func() error { return do(w.field.Context()) })()
 }
 
 func (w *writer) rawHandover() (time.Duration, error) {
-	return w.raw.sample(w.field.ctx, w.idle)
+	return w.raw.sample(w.field.Context(), w.idle)
 }

@@ -16,13 +16,14 @@ import (
 
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 type consulService struct {
-	cfg    config
-	server *servertest.Consul
-	https  exchanges
-	last   int64 // of https.messages
+	*services.Cluster
+	cfg   config
+	https exchanges
+	last  int64 // of https.messages
 }
 
 func newConsul(cfg config) service { return &consulService{cfg: cfg} }
@@ -46,15 +47,12 @@ func (s *consulService) facts() facts {
 func (s *consulService) start() (err error) {
 	const others = 500
 	room := s.facts().files*slices.Max(s.cfg.numbers(s.facts())) + others // the server refuses more than it may have files
-	s.server, err = servertest.StartConsul(servertest.ConsulConfig{
+	s.Cluster, err = services.StartConsul(1, servertest.ConsulConfig{
 		Dir:    s.cfg.dir,
 		Config: fmt.Sprintf("limits { http_max_conns_per_client = %d }", room),
 	})
 	return err
 }
-
-func (s *consulService) close() error { return s.server.Close() }
-func (s *consulService) addr() string { return s.server.Addr() }
 
 func (s *consulService) open(addr string, ttl time.Duration) (seat, error) {
 	return s.openWith(addr, consul.Config{SessionTimeout: ttl})

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -76,8 +76,8 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (crash
 // crashOnce cuts off a leader. A client that cannot connect any more takes seconds to
 // close: that goes on in cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
-	addr := l.service.addr()
-	proxy, err := servertest.NewProxy(addr)
+	addr := l.service.Addr()
+	proxy, err := proxytest.New(addr)
 	if err != nil {
 		return c, err
 	}
@@ -103,7 +103,7 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 		return c, err
 	}
 	old := f.leader
-	fired, err := watcher.watch(ctx, old.term.Guard().Conditions[0].Entry.Key)
+	fired, err := watcher.watch(ctx, old.Term.Guard().Conditions[0].Entry.Key)
 	if err != nil {
 		return c, err
 	}
@@ -111,11 +111,11 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 		return c, err
 	}
 	stopped := make(chan time.Time, 1)
-	context.AfterFunc(old.term.Context(), func() { stopped <- time.Now() })
+	context.AfterFunc(old.Term.Context(), func() { stopped <- time.Now() })
 
 	// Where the server counts from the last packet it got, a read right before the
 	// cut makes that the same instant.
-	if _, err := old.elector.Leader(ctx); err != nil {
+	if _, err := old.Leader(ctx); err != nil {
 		return c, err
 	}
 	cut := time.Now()
@@ -126,17 +126,13 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	if err != nil {
 		return c, err
 	}
-	next, err := f.next()
+	next, err := f.succession()
 	if err != nil {
 		return c, err
 	}
-	f.leader = next
-	if next.elector == old.elector || next.term.Token() <= old.term.Token() {
-		return c, fmt.Errorf("token %d follows token %d", next.term.Token(), old.term.Token())
-	}
 	select {
 	case at := <-stopped:
-		c = crash{Raw: expired.Sub(cut), Takeover: next.at.Sub(cut), Stopped: at.Sub(cut)}
+		c = crash{Raw: expired.Sub(cut), Takeover: next.At.Sub(cut), Stopped: at.Sub(cut)}
 		return c, nil
 	case <-time.After(patience):
 		return c, errors.New("the cut-off leader's term has not ended")

@@ -15,13 +15,14 @@ import (
 
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 type etcdService struct {
-	cfg    config
-	server *servertest.Etcd
-	rpcs   rpcs
-	last   int64 // of rpcs.messages
+	*services.Cluster
+	cfg  config
+	rpcs rpcs
+	last int64 // of rpcs.messages
 }
 
 func newEtcd(cfg config) service { return &etcdService{cfg: cfg} }
@@ -45,12 +46,9 @@ func (s *etcdService) facts() facts {
 }
 
 func (s *etcdService) start() (err error) {
-	s.server, err = servertest.StartEtcd(servertest.EtcdConfig{NoSync: !s.cfg.fsync, Dir: s.cfg.dir})
+	s.Cluster, err = services.StartEtcd(1, servertest.EtcdConfig{NoSync: !s.cfg.fsync, Dir: s.cfg.dir})
 	return err
 }
-
-func (s *etcdService) close() error { return s.server.Close() }
-func (s *etcdService) addr() string { return s.server.Addr() }
 
 func (s *etcdService) open(addr string, ttl time.Duration) (seat, error) {
 	client, err := newEtcdClient(addr, &s.rpcs)

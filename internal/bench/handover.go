@@ -138,7 +138,7 @@ func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, 
 	var raws, claimeds, handovers []time.Duration
 	kinds := []func() error{
 		func() error {
-			d, err := r.sample(f.ctx, idle)
+			d, err := r.sample(f.Context(), idle)
 			raws = append(raws, d)
 			return err
 		},
@@ -156,7 +156,7 @@ func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, 
 	}
 	if claims {
 		kinds = append(kinds, func() error {
-			d, err := r.sampleClaim(f.ctx, idle)
+			d, err := r.sampleClaim(f.Context(), idle)
 			claimeds = append(claimeds, d)
 			return err
 		})

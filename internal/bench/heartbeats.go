@@ -52,7 +52,7 @@ func heartbeatsPart(ctx context.Context, l *lab) (section, error) {
 // heartbeatsOf leads in n elections on one session, and counts.
 func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration) (row heartbeatRow, err error) {
 	row.Elections = n
-	at, err := l.service.open(l.service.addr(), ttl)
+	at, err := l.service.open(l.service.Addr(), ttl)
 	if err != nil {
 		return row, err
 	}

@@ -35,14 +35,14 @@ func onService(ctx context.Context, cfg config, log io.Writer, s service) (*lab,
 		return nil, err
 	}
 	if err := found(ctx, s, cfg.ttl); err != nil {
-		return nil, errors.Join(err, s.close())
+		return nil, errors.Join(err, s.Close())
 	}
 	return l, nil
 }
 
 // found makes what bare clients' transactions write.
 func found(ctx context.Context, s service, ttl time.Duration) error {
-	c, err := s.connect(ctx, s.addr(), ttl)
+	c, err := s.connect(ctx, s.Addr(), ttl)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (l *lab) say(format string, args ...any) {
 
 // opener opens backends at the server.
 func (l *lab) opener() func() (seat, error) {
-	return func() (seat, error) { return l.service.open(l.service.addr(), l.cfg.ttl) }
+	return func() (seat, error) { return l.service.open(l.service.Addr(), l.cfg.ttl) }
 }
 
 // machine is where the numbers come from.

@@ -101,7 +101,7 @@ func runService(ctx context.Context, cfg config, s service, log io.Writer, show 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, l.service.close()) }()
+	defer func() { err = errors.Join(err, l.service.Close()) }()
 	return runParts(ctx, l, show)
 }
 

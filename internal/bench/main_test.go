@@ -77,16 +77,16 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	require.NoError(t, err)
 	z := &zooKeeper{cfg: cfg}
 	require.NoError(t, z.start())
-	defer func() { require.NoError(t, z.close()) }()
+	defer func() { require.NoError(t, z.Close()) }()
 	const timeout = 3 * time.Second // a ping each second
-	c, err := z.dial(t.Context(), z.addr(), timeout)
+	c, err := z.dial(t.Context(), z.Addr(), timeout)
 	require.NoError(t, err)
 	defer c.close()
 	_, err = z.messages()
 	require.NoError(t, err)
 
-	before := z.pings.n.Load()
-	require.Eventually(t, func() bool { return z.pings.n.Load() >= before+3 }, 10*time.Second, 10*time.Millisecond)
+	before := z.traffic.Heartbeats.Load()
+	require.Eventually(t, func() bool { return z.traffic.Heartbeats.Load() >= before+3 }, 10*time.Second, 10*time.Millisecond)
 	n, err := z.messages()
 	require.NoError(t, err)
 	assert.InDelta(t, 0, n, 2, "a ping may be on its way")
@@ -104,8 +104,8 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 func TestEtcdCountsNoKeepAlives(t *testing.T) {
 	s := &etcdService{cfg: config{}}
 	require.NoError(t, s.start())
-	defer func() { require.NoError(t, s.close()) }()
-	client, err := newEtcdClient(s.addr(), &s.rpcs)
+	defer func() { require.NoError(t, s.Close()) }()
+	client, err := newEtcdClient(s.Addr(), &s.rpcs)
 	require.NoError(t, err)
 	defer client.Close()
 	lease, err := client.Grant(t.Context(), 60)
@@ -130,8 +130,8 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 func TestConsulCountsNoRenewals(t *testing.T) {
 	s := &consulService{cfg: config{}}
 	require.NoError(t, s.start())
-	defer func() { require.NoError(t, s.close()) }()
-	client, transport, err := newConsulClient(s.addr(), &s.https)
+	defer func() { require.NoError(t, s.Close()) }()
+	client, transport, err := newConsulClient(s.Addr(), &s.https)
 	require.NoError(t, err)
 	defer transport.CloseIdleConnections()
 	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)

@@ -23,10 +23,10 @@ type rawPair struct {
 // before anything is measured. The caller closes it.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
 	r = &rawPair{ctx: ctx}
-	if r.owner, err = l.service.connect(ctx, l.service.addr(), l.cfg.ttl); err != nil {
+	if r.owner, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
 		return nil, err
 	}
-	if r.watcher, err = l.service.connect(ctx, l.service.addr(), l.cfg.ttl); err != nil {
+	if r.watcher, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
 		r.owner.close()
 		return nil, err
 	}

@@ -100,7 +100,7 @@ func (l *lab) residentOf(ctx context.Context, of string, n int) (row residentRow
 		return row, err
 	}
 	kind := slices.IndexFunc(kinds, func(k kind) bool { return k.make(l.cfg).facts().title == l.facts.title })
-	told, err := json.Marshal(filling{Service: kinds[kind].name, Addr: l.service.addr(), Of: of, Few: fewResident, N: n, TTL: l.cfg.ttl, Settle: l.settleTime()})
+	told, err := json.Marshal(filling{Service: kinds[kind].name, Addr: l.service.Addr(), Of: of, Few: fewResident, N: n, TTL: l.cfg.ttl, Settle: l.settleTime()})
 	if err != nil {
 		return row, err
 	}
@@ -164,13 +164,13 @@ func (l *lab) filler(ctx context.Context, f filling) (add func(n int) error, err
 		if err != nil {
 			return nil, err
 		}
-		all.enter(all.candidates[0])
-		if _, err := all.next(); err != nil {
+		all.enter(all.Candidates[0])
+		if _, err := all.Next(); err != nil {
 			return nil, err
 		}
 		one = func() error {
-			all.enter(all.candidates[all.present])
-			return all.await(int64(all.present - 1))
+			all.enter(all.Candidates[all.present])
+			return all.Await(all.present - 1)
 		}
 	case ofClients:
 		owner, err := l.service.connect(ctx, f.Addr, f.TTL)

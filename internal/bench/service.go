@@ -11,10 +11,10 @@ import (
 // and its bare client, which shows what the service by itself takes.
 type service interface {
 	facts() facts
-	// start starts the server, which close ends.
+	// start starts the server, which Close ends.
 	start() error
-	close() error
-	addr() string
+	Close() error
+	Addr() string
 	// open makes a backend for one candidate, with connections of its own.
 	open(addr string, ttl time.Duration) (seat, error)
 	// connect connects a bare client.

@@ -93,7 +93,7 @@ func kept(before stock, n int) perClient {
 // bareClients connects n bare clients, one after the other, with a session and a watch
 // each that nobody receives from yet.
 func (l *lab) bareClients(ctx context.Context, n int, before stock) (per perClient, err error) {
-	owner, err := l.service.connect(ctx, l.service.addr(), l.cfg.ttl)
+	owner, err := l.service.connect(ctx, l.service.Addr(), l.cfg.ttl)
 	if err != nil {
 		return per, err
 	}
@@ -102,7 +102,7 @@ func (l *lab) bareClients(ctx context.Context, n int, before stock) (per perClie
 		return per, err
 	}
 	for range n {
-		c, err := l.service.connect(ctx, l.service.addr(), l.cfg.ttl)
+		c, err := l.service.connect(ctx, l.service.Addr(), l.cfg.ttl)
 		if err != nil {
 			return per, err
 		}

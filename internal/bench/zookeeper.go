@@ -3,21 +3,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // tick is the server's: it expires sessions in steps of this.
 const tick = 200 * time.Millisecond
 
 type zooKeeper struct {
-	cfg    config
-	server *servertest.ZooKeeper
-	pings  pings
+	*services.Cluster
+	cfg     config
+	traffic services.Traffic
 
 	last     int // of the server's counters
 	overhead int // of asking for them
@@ -44,14 +46,20 @@ func (z *zooKeeper) facts() facts {
 }
 
 func (z *zooKeeper) start() (err error) {
-	z.server, err = servertest.StartZooKeeper(servertest.ZooKeeperConfig{
+	z.Cluster, err = services.StartZooKeeper(1, servertest.ZooKeeperConfig{
 		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: z.cfg.heapMB, NoSync: !z.cfg.fsync, Dir: z.cfg.dir,
 	})
 	return err
 }
 
-func (z *zooKeeper) close() error { return z.server.Close() }
-func (z *zooKeeper) addr() string { return z.server.Addr() }
+// tcp is the dialer of clients whose traffic is counted.
+func (z *zooKeeper) tcp(network, address string, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout(network, address, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return z.traffic.Count(conn), nil
+}
 
 // bareBuffer is how large both buffers of a bare client are, of which there are thousands in
 // one process: as large as those with which a candidate begins.
@@ -60,7 +68,7 @@ const bareBuffer = 4 << 10
 // open makes a backend for one candidate.
 func (z *zooKeeper) open(addr string, ttl time.Duration) (seat, error) {
 	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{addr}, SessionTimeout: ttl, Dialer: z.pings.dial,
+		Servers: []string{addr}, SessionTimeout: ttl, Dialer: z.tcp,
 	})
 	return seat{backend: b}, err
 }
@@ -75,7 +83,7 @@ func (z *zooKeeper) crashes() []crashKind {
 }
 
 func (z *zooKeeper) sent() sent {
-	return sent{requests: int(z.pings.requests.Load()), heartbeats: int(z.pings.n.Load())}
+	return sent{requests: int(z.traffic.Requests.Load()), heartbeats: int(z.traffic.Heartbeats.Load())}
 }
 
 // messages asks the server, which counts that, too: so it is asked twice in a row
@@ -99,13 +107,13 @@ func (z *zooKeeper) messages() (int, error) {
 func (z *zooKeeper) packets() (int, error) {
 	var n int
 	for range 5 {
-		pings := z.pings.n.Load()
-		counters, err := z.server.Metrics()
+		pings := z.traffic.Heartbeats.Load()
+		counters, err := servertest.ZooKeeperMetrics(z.Addr())
 		if err != nil {
 			return 0, err
 		}
 		n = int(counters["packets_received"]+counters["packets_sent"]) - 2*int(pings)
-		if z.pings.n.Load() == pings {
+		if z.traffic.Heartbeats.Load() == pings {
 			break
 		}
 	}
@@ -121,7 +129,7 @@ func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration)
 // dial returns once there is a session.
 func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (bareZooKeeper, error) {
 	ready := make(chan struct{}, 1)
-	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.pings.dial),
+	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
 		zk.WithMaxConnBufferSize(bareBuffer), zk.WithMaxBufferSize(bareBuffer),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {

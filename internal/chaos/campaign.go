@@ -154,7 +154,7 @@ func (c *campaign) watch(ctx context.Context) {
 	served := c.clock.Now() // it did then
 	for away := false; ; {
 		asked := c.clock.Now()
-		_, err := c.service.leader()
+		_, err := c.service.Leader()
 		answered := c.clock.Now()
 		away = away || err != nil || answered-asked > int64(patience)
 		over := program.Sleep(ctx, every) != nil
@@ -301,5 +301,5 @@ func (c *campaign) close() error {
 
 // keepLogs puts the servers' logs to what was recorded.
 func (c *campaign) keepLogs() error {
-	return os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.log()), 0o644)
+	return os.WriteFile(filepath.Join(c.dir, "servers.log"), []byte(c.service.Log()), 0o644)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // TestMain makes this binary a candidate where it is started as one.
@@ -81,7 +81,7 @@ func TestCampaigns(t *testing.T) {
 						defer mu.Unlock()
 						skipped = skipped || t.Skipped()
 					}()
-					servertest.NetworkForTest(t, 1)
+					networktest.ForTest(t, 1)
 				}
 				if c.backend == "zookeeper" && c.servers == 1 {
 					var err error

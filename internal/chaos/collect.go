@@ -79,7 +79,7 @@ func (c *campaign) ghosts(ctx context.Context) ([]string, error) {
 func (c *campaign) read(ctx context.Context) (value string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	b, err := dial.Open(ctx, c.service.url(c.service.access[0].Addr()))
+	b, err := dial.Open(ctx, c.service.url(c.service.Addr()))
 	if err != nil {
 		return "", err
 	}

@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 func beginKill(c *campaign, s step) (string, func() error, error) {
@@ -31,7 +31,7 @@ func beginStop(c *campaign, s step) (string, func() error, error) {
 }
 
 // onLinks is a fault of a candidate's links, which cannot fail.
-func onLinks(c *campaign, s step, begin, undo func(*servertest.Proxy)) (string, func() error, error) {
+func onLinks(c *campaign, s step, begin, undo func(*proxytest.Proxy)) (string, func() error, error) {
 	x, release := c.take(s)
 	met := x.describe()
 	x.each(begin)
@@ -44,16 +44,16 @@ func onLinks(c *campaign, s step, begin, undo func(*servertest.Proxy)) (string, 
 
 // beginCut resets all connections: once, or until the end of the fault.
 func beginCut(c *campaign, s step) (string, func() error, error) {
-	return onLinks(c, s, func(p *servertest.Proxy) {
+	return onLinks(c, s, func(p *proxytest.Proxy) {
 		p.Refuse(s.Kind.way(s) == "and refused")
 		p.Cut()
-	}, func(p *servertest.Proxy) { p.Refuse(false) })
+	}, func(p *proxytest.Proxy) { p.Refuse(false) })
 }
 
 // beginHalfOpen has nothing arrive, in either direction, without a word to anybody. In
 // the end it all arrives late, or never.
 func beginHalfOpen(c *campaign, s step) (string, func() error, error) {
-	return onLinks(c, s, (*servertest.Proxy).Stall, func(p *servertest.Proxy) {
+	return onLinks(c, s, (*proxytest.Proxy).Stall, func(p *proxytest.Proxy) {
 		if s.Kind.way(s) == "then cut" {
 			p.Cut()
 		}
@@ -65,14 +65,14 @@ func beginSlow(c *campaign, s step) (string, func() error, error) {
 	random := s.random()
 	delay := 20*time.Millisecond + time.Duration(random.Int64N(int64(100*time.Millisecond)))
 	jitter := time.Duration(random.Int64N(int64(100 * time.Millisecond)))
-	return onLinks(c, s, func(p *servertest.Proxy) { p.Delay(delay, jitter) },
-		func(p *servertest.Proxy) { p.Delay(0, 0) })
+	return onLinks(c, s, func(p *proxytest.Proxy) { p.Delay(delay, jitter) },
+		func(p *proxytest.Proxy) { p.Delay(0, 0) })
 }
 
 // beginReplyLost has what the servers answer held back, and then lost with the
 // connections: they have done what was asked, and nobody was told.
 func beginReplyLost(c *campaign, s step) (string, func() error, error) {
-	return onLinks(c, s, (*servertest.Proxy).StallToClient, func(p *servertest.Proxy) {
+	return onLinks(c, s, (*proxytest.Proxy).StallToClient, func(p *proxytest.Proxy) {
 		p.Cut()
 		p.Unstall()
 	})

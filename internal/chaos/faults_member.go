@@ -7,20 +7,22 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/internal/services"
 )
 
 // cut is a fault of the network: few servers, with the one that the step asks for, and most.
 type cut struct {
-	few, most []server
+	few, most []services.Server
 	met       string
 	heal      func() error
 }
 
 // cutOff picks who is to be cut off. Mostly one candidate depends on a server of these, and
 // another one reaches none of them: all would go to the servers that answer still.
-func (c *campaign) cutOff(s step, first server) cut {
-	x := cut{few: []server{first}, met: first.Name(), heal: c.heal}
-	size := 1 + s.Way/max(1, len(s.Kind.ways))%(len(c.service.servers)/2)
+func (c *campaign) cutOff(s step, first services.Server) cut {
+	x := cut{few: []services.Server{first}, met: first.Name(), heal: c.heal}
+	size := 1 + s.Way/max(1, len(s.Kind.ways))%(len(c.service.Servers)/2)
 	for _, other := range c.others(first) {
 		if len(x.few) < size {
 			x.few = append(x.few, other)
@@ -44,7 +46,7 @@ func (c *campaign) cutOff(s step, first server) cut {
 }
 
 // between does something to each two servers of two sides.
-func between(these, those []server, do func(this, that int) error) error {
+func between(these, those []services.Server, do func(this, that int) error) error {
 	for _, this := range these {
 		for _, that := range those {
 			if err := do(this.Host(), that.Host()); err != nil {
@@ -55,7 +57,7 @@ func between(these, those []server, do func(this, that int) error) error {
 	return nil
 }
 
-func names(servers ...server) string {
+func names(servers ...services.Server) string {
 	var all []string
 	for _, x := range servers {
 		all = append(all, x.Name())
@@ -74,7 +76,7 @@ func (c *campaign) heal() error {
 	if c.service.settle(late) == nil {
 		return nil
 	}
-	return errors.Join(between(c.service.servers, c.service.servers, w.Reset), c.service.settle(patience))
+	return errors.Join(between(c.service.Servers, c.service.Servers, w.Reset), c.service.settle(patience))
 }
 
 // beginCutOff drops all between a minority and the others. When these reset their
@@ -125,15 +127,15 @@ func beginFrozen(c *campaign, s step) (string, func() error, error) {
 }
 
 // leave cuts one server off, without a word to it; the others know at once.
-func (c *campaign) leave(x server) error {
-	these, others := []server{x}, c.others(x)
+func (c *campaign) leave(x services.Server) error {
+	these, others := []services.Server{x}, c.others(x)
 	return errors.Join(between(these, others, c.service.network.Cut), between(others, these, c.service.network.Reset))
 }
 
 // others returns the servers but some.
-func (c *campaign) others(but ...server) []server {
-	var others []server
-	for _, x := range c.service.servers {
+func (c *campaign) others(but ...services.Server) []services.Server {
+	var others []services.Server
+	for _, x := range c.service.Servers {
 		if !slices.Contains(but, x) {
 			others = append(others, x)
 		}
@@ -179,7 +181,7 @@ func beginBeside(c *campaign, s step) (string, func() error, error) {
 	}
 	return names(old, behind), func() error {
 		// It reaches all but the old leader again.
-		err := between([]server{behind}, c.others(old, behind), c.service.network.Mend)
+		err := between([]services.Server{behind}, c.others(old, behind), c.service.network.Mend)
 		if err = errors.Join(err, await(), old.Resume()); err != nil {
 			return err
 		}
@@ -191,13 +193,13 @@ func beginBeside(c *campaign, s step) (string, func() error, error) {
 // forget has the others write until they have forgotten what a server has missed, with a
 // leader that is neither this one nor another that is away. await waits until it has got a
 // snapshot.
-func (c *campaign) forget(behind server, away ...server) (await func() error, err error) {
+func (c *campaign) forget(behind services.Server, away ...services.Server) (await func() error, err error) {
 	away = append(away, behind)
 	before := told(behind, c.service.snapshot)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		leader, err := c.service.leader()
+		leader, err := c.service.Leader()
 		if err == nil && !slices.Contains(away, leader) {
 			kept := told(leader, c.service.keeps)
 			if err = c.service.fill(ctx, leader.Addr()); err == nil {
@@ -214,7 +216,7 @@ func (c *campaign) forget(behind server, away ...server) (await func() error, er
 
 // awaitSnapshot waits until a server has got one since, or none if the others have kept what
 // it missed.
-func (c *campaign) awaitSnapshot(x server, before int, kept bool) error {
+func (c *campaign) awaitSnapshot(x services.Server, before int, kept bool) error {
 	for deadline := time.Now().Add(patience); told(x, c.service.snapshot) == before; time.Sleep(25 * time.Millisecond) {
 		if kept {
 			c.say("%s comes back without a snapshot: the others have kept their logs", x.Name())
@@ -228,7 +230,7 @@ func (c *campaign) awaitSnapshot(x server, before int, kept bool) error {
 }
 
 // told counts how often a server's log says something.
-func told(x server, what string) int {
+func told(x services.Server, what string) int {
 	if what == "" {
 		return 0
 	}

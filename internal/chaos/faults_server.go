@@ -8,11 +8,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // end takes a server down, in the way of the step.
-func end(x server, s step) error {
+func end(x services.Server, s step) error {
 	if s.Kind.way(s) == "killed" {
 		return x.Kill()
 	}
@@ -28,7 +29,7 @@ func beginRestart(c *campaign, s step) (string, func() error, error) {
 // one when the last one serves. All of it is in the undoing.
 func beginRolling(c *campaign, s step) (string, func() error, error) {
 	return "each server", func() error {
-		for _, x := range c.service.servers {
+		for _, x := range c.service.Servers {
 			if err := errors.Join(end(x, s), up(x)); err != nil {
 				return err
 			}
@@ -41,15 +42,15 @@ func beginRolling(c *campaign, s step) (string, func() error, error) {
 // beginQuorum takes all servers away but a minority.
 func beginQuorum(c *campaign, s step) (string, func() error, error) {
 	first := c.service.pick(s.Leader, s.Way)
-	down := []server{first}
-	for _, x := range c.service.servers {
-		if x != first && len(down) < len(c.service.servers)/2+1 {
+	down := []services.Server{first}
+	for _, x := range c.service.Servers {
+		if x != first && len(down) < len(c.service.Servers)/2+1 {
 			down = append(down, x)
 		}
 	}
-	begin, undo := server.Kill, server.Launch
+	begin, undo := services.Server.Kill, services.Server.Launch
 	if s.Kind.way(s) == "frozen" {
-		begin, undo = server.Pause, server.Resume
+		begin, undo = services.Server.Pause, services.Server.Resume
 	}
 	var err error
 	var met []string
@@ -104,8 +105,8 @@ func beginLagging(c *campaign, s step) (string, func() error, error) {
 }
 
 // pin has one candidate know no other server than this one, if candidates connect to it.
-func (c *campaign) pin(s step, to server) (met string, unpin func()) {
-	at := slices.Index(c.service.access, to)
+func (c *campaign) pin(s step, to services.Server) (met string, unpin func()) {
+	at := slices.Index(c.service.Access, to)
 	if at < 0 {
 		return to.Name(), func() {}
 	}
@@ -118,15 +119,15 @@ func (c *campaign) pin(s step, to server) (met string, unpin func()) {
 	}
 	return to.Name() + ", on which " + x.describe() + " depends", func() {
 		defer release()
-		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
 	}
 }
 
 // keepFrom has one candidate not reach some servers, if candidates connect to them.
-func (c *campaign) keepFrom(s step, servers []server) (readmit func()) {
+func (c *campaign) keepFrom(s step, servers []services.Server) (readmit func()) {
 	s.Leader = false
 	x, release := c.take(s)
-	for i, at := range c.service.access {
+	for i, at := range c.service.Access {
 		if slices.Contains(servers, at) {
 			x.proxies[i].Refuse(true)
 			x.proxies[i].Cut()
@@ -134,7 +135,7 @@ func (c *campaign) keepFrom(s step, servers []server) (readmit func()) {
 	}
 	return func() {
 		defer release()
-		x.each(func(p *servertest.Proxy) { p.Refuse(false) })
+		x.each(func(p *proxytest.Proxy) { p.Refuse(false) })
 	}
 }
 
@@ -144,7 +145,7 @@ func beginWipe(c *campaign, s step) (string, func() error, error) {
 	x := c.service.pick(s.Leader, s.Way)
 	return x.Name(), func() error {
 		for deadline := time.Now().Add(patience); ; {
-			leader, err := c.service.leader()
+			leader, err := c.service.Leader()
 			if err == nil && leader != x {
 				return up(x)
 			}

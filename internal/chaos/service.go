@@ -5,37 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/services"
 )
-
-// A server is one process of a coordination service.
-type server interface {
-	Name() string
-	Host() int
-	Addr() string
-	Running() bool
-	Launch() error
-	WaitReady(timeout time.Duration) error
-	Kill() error
-	Stop() error
-	Pause() error
-	Resume() error
-	Wipe() error
-	LogTail(n int64) string
-	Close() error
-}
 
 // A service is a coordination service that runs for one campaign.
 type service struct {
-	servers []server // that vote
-	access  []server // that candidates connect to; a Consul agent is no server
-	url     func(addrs ...string) string
-
-	// leader returns the server that leads the others, and serves.
-	leader func() (server, error)
+	*services.Cluster
+	parameters string // of its URL
 
 	// entriesAt lists what there is of ephemeral entries in all of the service, by a server
 	// that has to have heard from a quorum for that.
@@ -45,7 +24,7 @@ type service struct {
 	// a server that has missed what fill writes by another gets a snapshot from the leader,
 	// and says so in its log, see snapshot; but not when the leader says that it keeps what
 	// it would else forget, see keeps.
-	network  *servertest.Network
+	network  *networktest.Network
 	fill     func(ctx context.Context, addr string) error
 	snapshot string
 	keeps    string
@@ -82,30 +61,30 @@ func (f failover) most() time.Duration { return max(f.usual, f.slow) }
 // patience bounds how long a server may take to serve.
 const patience = 60 * time.Second
 
-// services makes the services by name. Consul is there twice: sessions are tied to a health
+// starters start the services, by name. Consul is there twice: sessions are tied to a health
 // check, which lives a second longer at the agent than the session counts on; or they have
 // a TTL alone, which the servers double.
-var services = map[string]func(servers int, network *servertest.Network) (*service, error){
+var starters = map[string]func(servers int, network *networktest.Network) (*service, error){
 	"zookeeper": startZooKeeper,
 	"etcd":      startEtcd,
-	"consul": func(servers int, network *servertest.Network) (*service, error) {
+	"consul": func(servers int, network *networktest.Network) (*service, error) {
 		return startConsul(servers, network, "?check=2s", 2*time.Second, failover{usual: 3 * time.Second, slow: 20 * time.Second, slowFor: 30 * time.Second})
 	},
-	"consul-ttl": func(servers int, network *servertest.Network) (*service, error) {
+	"consul-ttl": func(servers int, network *networktest.Network) (*service, error) {
 		return startConsul(servers, network, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
 	},
 }
 
 // startService starts the service that a trial is of. The caller closes it.
 func (t trial) startService() (*service, error) {
-	var network *servertest.Network
+	var network *networktest.Network
 	if t.servers > 1 && slices.Contains(t.faults, ofMembers) {
 		var err error
-		if network, err = servertest.NewNetwork(t.servers + 1); err != nil { // one for an agent
+		if network, err = networktest.New(t.servers + 1); err != nil { // one for an agent
 			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
 		}
 	}
-	s, err := services[t.backend](t.servers, network)
+	s, err := starters[t.backend](t.servers, network)
 	if err != nil && network != nil {
 		return nil, errors.Join(err, network.Close())
 	}
@@ -114,14 +93,17 @@ func (t trial) startService() (*service, error) {
 
 // entries lists what there is of ephemeral entries in all of the service.
 func (s *service) entries(ctx context.Context) ([]string, error) {
-	return s.entriesAt(ctx, s.access[0].Addr())
+	return s.entriesAt(ctx, s.Addr())
 }
+
+// url is where candidates find the service, by way of servers at these addresses.
+func (s *service) url(addrs ...string) string { return s.URL(s.parameters, addrs...) }
 
 // settle waits until each server has heard from a quorum.
 func (s *service) settle(patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	for _, x := range s.servers {
+	for _, x := range s.Servers {
 		for {
 			trying, cancel := context.WithTimeout(ctx, 5*time.Second)
 			_, err := s.entriesAt(trying, x.Addr())
@@ -138,41 +120,21 @@ func (s *service) settle(patience time.Duration) error {
 	return nil
 }
 
-// close ends all servers.
+// close ends all servers, and removes their network.
 func (s *service) close() error {
-	var errs []error
-	for _, x := range s.all() {
-		errs = append(errs, x.Close())
-	}
+	err := s.Cluster.Close()
 	if s.network != nil {
-		errs = append(errs, s.network.Close())
+		err = errors.Join(err, s.network.Close())
 	}
-	return errors.Join(errs...)
-}
-
-// all are the servers, and the agents that are none.
-func (s *service) all() []server {
-	if len(s.access) == 0 || s.access[0] == s.servers[0] {
-		return s.servers
-	}
-	return append(append([]server(nil), s.access...), s.servers...)
-}
-
-// log returns the ends of the servers' logs, for a campaign that failed.
-func (s *service) log() string {
-	var b strings.Builder
-	for _, x := range s.all() {
-		fmt.Fprintf(&b, "--- the log of %s ends with:\n%s\n", x.Name(), x.LogTail(64<<10))
-	}
-	return b.String()
+	return err
 }
 
 // pick returns a voting server: the one that leads, or one that follows. Where that
 // cannot be told, any.
-func (s *service) pick(leads bool, n int) server {
-	leader, err := s.leader()
-	var others []server
-	for _, x := range s.servers {
+func (s *service) pick(leads bool, n int) services.Server {
+	leader, err := s.Leader()
+	var others []services.Server
+	for _, x := range s.Servers {
 		if err != nil || x != leader {
 			others = append(others, x)
 		}
@@ -184,18 +146,9 @@ func (s *service) pick(leads bool, n int) server {
 }
 
 // up starts a server and waits until it serves.
-func up(x server) error {
+func up(x services.Server) error {
 	if err := x.Launch(); err != nil {
 		return err
 	}
 	return x.WaitReady(patience)
-}
-
-// asServers turns members of a cluster into servers.
-func asServers[S server](members []S) []server {
-	var servers []server
-	for _, m := range members {
-		servers = append(servers, m)
-	}
-	return servers
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,38 +9,27 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
-// startConsul starts servers, and for a cluster one agent beside them, which the
-// candidates talk to: a session that is tied to a health check is tied to one agent.
-func startConsul(servers int, network *servertest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
+func startConsul(servers int, network *networktest.Network, parameters string, timeout time.Duration, failover failover) (*service, error) {
 	cfg := servertest.ConsulConfig{NoSync: true, Network: network}
 	if network != nil {
 		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`
 	}
-	c, err := servertest.StartConsulCluster(servers, cfg)
+	c, err := services.StartConsul(servers, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{
-		servers: asServers(c.Members),
-		leader:  func() (server, error) { return c.Leader() },
-		url:     func(addrs ...string) string { return "consul://" + addrs[0] + parameters },
+	return &service{
+		Cluster: c, parameters: parameters,
 		timeout: timeout, failover: failover,
-	}
-	s.access = s.servers
-	if servers > 1 {
-		agent, err := servertest.StartConsulAgent(c.Members, servertest.ConsulConfig{NoSync: true, Network: network})
-		if err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-		s.access = []server{agent}
-	}
-	s.entriesAt = consulEntries
-	s.network, s.fill, s.snapshot = network, fillConsul, "Installed remote snapshot"
-	return s, nil
+		entriesAt: consulEntries,
+		network:   network, fill: fillConsul, snapshot: "Installed remote snapshot",
+	}, nil
 }
 
 func consulClient(addr string) (*api.Client, error) {

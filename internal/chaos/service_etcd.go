@@ -4,37 +4,34 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
-func startEtcd(servers int, network *servertest.Network) (*service, error) {
+func startEtcd(servers int, network *networktest.Network) (*service, error) {
 	cfg := servertest.EtcdConfig{NoSync: true, Network: network}
 	if network != nil {
 		cfg.Args = []string{"--snapshot-count", "50", "--snapshot-catchup-entries", "10"}
 	}
-	c, err := servertest.StartEtcdCluster(servers, cfg)
+	c, err := services.StartEtcd(servers, cfg)
 	if err != nil {
 		return nil, err
 	}
-	s := &service{
-		servers: asServers(c.Members),
-		leader:  func() (server, error) { return c.Leader() },
-		url:     func(addrs ...string) string { return "etcd://" + strings.Join(addrs, ",") + "?timeout=2s" },
+	return &service{
+		Cluster: c, parameters: "?timeout=2s",
 		timeout: 2 * time.Second,
 		// The servers look for leases that are over each half second.
-		failover: failover{usual: 2*time.Second + 500*time.Millisecond},
-	}
-	s.access = s.servers
-	s.entriesAt = etcdEntries
-	s.network, s.fill, s.snapshot = network, fillEtcd, "applied snapshot"
-	s.keeps = "skip compaction" // for 30 s after it has sent a snapshot
-	return s, nil
+		failover:  failover{usual: 2*time.Second + 500*time.Millisecond},
+		entriesAt: etcdEntries,
+		network:   network, fill: fillEtcd, snapshot: "applied snapshot",
+		keeps: "skip compaction", // for 30 s after it has sent a snapshot
+	}, nil
 }
 
 // fillEtcd writes four times as much as a member keeps in its log.

@@ -10,10 +10,12 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
-func startZooKeeper(servers int, network *servertest.Network) (*service, error) {
+func startZooKeeper(servers int, network *networktest.Network) (*service, error) {
 	cfg := servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128, Network: network}
 	if network != nil {
 		// A leader that was left goes on for so many ticks and more, longer than a session
@@ -22,33 +24,17 @@ func startZooKeeper(servers int, network *servertest.Network) (*service, error) 
 		// Whoever is behind by more than the 500 transactions in memory gets a snapshot.
 		cfg.SystemProperties = map[string]string{"zookeeper.snapCount": "200", "zookeeper.snapshotSizeFactor": "-1"}
 	}
-	s := &service{
-		timeout:  2 * time.Second,
-		failover: failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
-		url:      func(addrs ...string) string { return "zk://" + strings.Join(addrs, ",") + "?timeout=2s" },
+	c, err := services.StartZooKeeper(servers, cfg)
+	if err != nil {
+		return nil, err
 	}
-	if servers == 1 {
-		z, err := servertest.StartZooKeeper(cfg)
-		if err != nil {
-			return nil, err
-		}
-		s.servers = []server{z}
-		s.leader = func() (server, error) {
-			_, err := z.Mode()
-			return z, err
-		}
-	} else {
-		e, err := servertest.StartZooKeeperEnsemble(servers, cfg)
-		if err != nil {
-			return nil, err
-		}
-		s.servers = asServers(e.Members)
-		s.leader = func() (server, error) { return e.Leader() }
-	}
-	s.access = s.servers
-	s.entriesAt = zooKeeperEntries
-	s.network, s.fill, s.snapshot = network, fillZooKeeper, "Getting a snapshot from leader"
-	return s, nil
+	return &service{
+		Cluster: c, parameters: "?timeout=2s",
+		timeout:   2 * time.Second,
+		failover:  failover{usual: 2*time.Second + 200*time.Millisecond}, // rounded up to the server's tick
+		entriesAt: zooKeeperEntries,
+		network:   network, fill: fillZooKeeper, snapshot: "Getting a snapshot from leader",
+	}, nil
 }
 
 // fillZooKeeper writes more than servers have in memory.

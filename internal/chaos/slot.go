@@ -6,23 +6,23 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // A slot is one candidate over all its processes, and its links to the service.
 type slot struct {
 	campaign *campaign
 	id       string
-	proxies  []*servertest.Proxy // one for each server that candidates connect to
-	child    *child              // its latest process
-	started  int                 // processes
-	busy     bool                // a fault has it; guarded by the campaign
+	proxies  []*proxytest.Proxy // one for each server that candidates connect to
+	child    *child             // its latest process
+	started  int                // processes
+	busy     bool               // a fault has it; guarded by the campaign
 }
 
 func newSlot(c *campaign, id string) (*slot, error) {
 	s := &slot{campaign: c, id: id}
-	for _, x := range c.service.access {
-		p, err := servertest.NewProxy(x.Addr())
+	for _, x := range c.service.Access {
+		p, err := proxytest.New(x.Addr())
 		if err != nil {
 			return nil, errors.Join(err, s.close())
 		}
@@ -58,7 +58,7 @@ func (s *slot) start() error {
 }
 
 // each does something to all its links.
-func (s *slot) each(do func(*servertest.Proxy)) {
+func (s *slot) each(do func(*proxytest.Proxy)) {
 	for _, p := range s.proxies {
 		do(p)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -34,7 +35,7 @@ type Options struct {
 type Process struct {
 	Backend *consul.Backend
 	Client  *api.Client
-	Proxies []*servertest.Proxy // one per server
+	Proxies []*proxytest.Proxy // one per server
 
 	Servers []*servertest.Consul // behind the proxies
 
@@ -55,7 +56,7 @@ func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process 
 	t.Helper()
 	p := &Process{t: t, Servers: servers, barred: make([]bool, len(servers))}
 	for _, server := range servers {
-		p.Proxies = append(p.Proxies, servertest.ProxyForTest(t, server.Addr()))
+		p.Proxies = append(p.Proxies, proxytest.ForTest(t, server.Addr()))
 	}
 	p.Client, p.Close = p.newClient(o)
 	if o.Apart {
@@ -131,7 +132,7 @@ func (p *Process) barLocked(barred func(server int) bool) {
 }
 
 // Each does something to the proxy of each server.
-func (p *Process) Each(do func(*servertest.Proxy)) {
+func (p *Process) Each(do func(*proxytest.Proxy)) {
 	for _, proxy := range p.Proxies {
 		do(proxy)
 	}
@@ -155,7 +156,7 @@ func (p *Process) Resume() {
 }
 
 // Cut breaks the links; they can be made anew at once.
-func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+func (p *Process) Cut() { p.Each((*proxytest.Proxy).Cut) }
 
 // Expire has the servers end all sessions of the process, and the process hear of
 // it when it comes back.

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // A Match tells whether a transaction is meant.
@@ -76,7 +76,7 @@ func (p *Process) meets(req any) *fault {
 func (p *Process) lose(f *fault) error {
 	p.mu.Lock()
 	if f.refuse && f.resumed == p.resumed { // a reply that was slow may come after Resume
-		p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
+		p.Each(func(x *proxytest.Proxy) { x.Refuse(true) })
 	}
 	p.mu.Unlock()
 	p.Cut()

@@ -22,7 +22,7 @@ import (
 
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdclient"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // A Process is one client process: a client of its own, whose connections go
@@ -30,7 +30,7 @@ import (
 type Process struct {
 	Client  *clientv3.Client
 	Backend *etcd.Backend
-	Proxies []*servertest.Proxy // one per server
+	Proxies []*proxytest.Proxy // one per server
 
 	Servers []string // addresses behind the proxies
 
@@ -73,7 +73,7 @@ func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *P
 		},
 	}
 	for _, server := range servers {
-		proxy := servertest.ProxyForTest(t, server)
+		proxy := proxytest.ForTest(t, server)
 		p.Proxies = append(p.Proxies, proxy)
 		cfg.Endpoints = append(cfg.Endpoints, proxy.Addr())
 	}
@@ -114,7 +114,7 @@ var connecting = grpc.ConnectParams{
 }
 
 // Each does something to the proxy of each server.
-func (p *Process) Each(do func(*servertest.Proxy)) {
+func (p *Process) Each(do func(*proxytest.Proxy)) {
 	for _, proxy := range p.Proxies {
 		do(proxy)
 	}
@@ -122,8 +122,8 @@ func (p *Process) Each(do func(*servertest.Proxy)) {
 
 // Suspend cuts the process off until Resume.
 func (p *Process) Suspend() {
-	p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
-	p.Each((*servertest.Proxy).Cut)
+	p.Each(func(x *proxytest.Proxy) { x.Refuse(true) })
+	p.Each((*proxytest.Proxy).Cut)
 }
 
 // Resume ends what Suspend and CutReply began.
@@ -131,11 +131,11 @@ func (p *Process) Resume() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.resumed++
-	p.Each(func(x *servertest.Proxy) { x.Refuse(false) })
+	p.Each(func(x *proxytest.Proxy) { x.Refuse(false) })
 }
 
 // Cut breaks the links; they can be made anew at once.
-func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+func (p *Process) Cut() { p.Each((*proxytest.Proxy).Cut) }
 
 // Leases are those that the process was granted, oldest first.
 func (p *Process) Leases() []clientv3.LeaseID {

@@ -15,6 +15,8 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -35,8 +37,8 @@ type Servers struct {
 	WaitLeader func(timeout time.Duration) (*servertest.Etcd, error)
 
 	start   func() error
-	network *servertest.Network // nil on the loopback
-	whole   string              // why no member can be cut off there
+	network *networktest.Network // nil on the loopback
+	whole   string               // why no member can be cut off there
 	roots   atomic.Uint64
 }
 
@@ -56,11 +58,11 @@ func Cluster(t testing.TB) *Servers {
 // ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
 func ClusterOnNetwork(t testing.TB) *Servers {
 	t.Helper()
-	network, err := servertest.NetworkIfAny(t, 3)
+	network, err := networktest.IfAny(t, 3)
 	return cluster(t, network, fmt.Sprint(err))
 }
 
-func cluster(t testing.TB, network *servertest.Network, whole string) *Servers {
+func cluster(t testing.TB, network *networktest.Network, whole string) *Servers {
 	t.Helper()
 	cluster := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true, Network: network})
 	return &Servers{
@@ -188,10 +190,10 @@ func (p *Process) Conformance() *conformance.Client {
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
 		Throttle:    p.Throttle,
 		Deny:        p.Deny,
-		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *proxytest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
-			p.Each((*servertest.Proxy).StallToServer)
-			return func() { p.Each((*servertest.Proxy).Unstall) }
+			p.Each((*proxytest.Proxy).StallToServer)
+			return func() { p.Each((*proxytest.Proxy).Unstall) }
 		},
 		LoseRequest: func(kind backend.OpKind) { p.LoseRequest(MatchKind(kind)) },
 		DelayRequest: func(kind backend.OpKind, d time.Duration) (sent func() bool) {

@@ -66,12 +66,12 @@ func TestLeak(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all := q.candidates[:cfg.candidates]
+			all := q.Candidates[:cfg.candidates]
 			if err := q.join(all, cfg.join); err != nil {
 				t.Fatal(err)
 			}
 			// The leader and another go, and all others but one, who leads then.
-			if err := q.leave(append(q.candidates[cfg.candidates:], all[:len(all)-1]...)); err != nil {
+			if err := q.leave(append(q.Candidates[cfg.candidates:], all[:len(all)-1]...)); err != nil {
 				t.Fatal(err)
 			}
 			err = settled(t.Context(), w, before, time.Second)

@@ -8,23 +8,24 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // A side is a process that is a candidate in all elections, on one session.
 type side struct {
 	process    process
-	candidates []*candidate // by election
+	candidates []*crowd.Candidate // by election
 }
 
 // A field is two sides in many elections.
 type field struct {
-	*crowd
+	*guarded
 	w       world
 	r       *report
 	sides   [2]*side
-	leaders []win // by election
-	at      map[*candidate]int
+	leaders []crowd.Win // by election
+	at      map[*crowd.Candidate]int
 }
 
 // manifold tries many elections on one session.
@@ -57,15 +58,15 @@ func manifold(ctx context.Context, cfg config, w world, r *report) error {
 }
 
 func newField(ctx context.Context, cfg config, paths []string, w world, r *report) (*field, error) {
-	f := &field{crowd: newCrowd(ctx, 2*len(paths)), w: w, r: r, leaders: make([]win, len(paths)), at: make(map[*candidate]int)}
+	f := &field{guarded: newGuarded(ctx, 2*len(paths)), w: w, r: r, leaders: make([]crowd.Win, len(paths)), at: make(map[*crowd.Candidate]int)}
 	for i := range f.sides {
-		p, err := w.open()
+		p, err := f.open(w)
 		if err != nil {
 			return f, err
 		}
 		s := &side{process: p}
 		f.sides[i] = s
-		shared := backend.Share(p.backend, cfg.ttl)
+		shared := backend.Share(p.Backend, cfg.ttl)
 		for j, path := range paths {
 			c, err := f.stand(p, shared, fmt.Sprintf("side-%d", i+1), path, fair.New())
 			if err != nil {
@@ -78,18 +79,11 @@ func newField(ctx context.Context, cfg config, paths []string, w world, r *repor
 	return f, nil
 }
 
-func (f *field) leaveAll() error {
-	defer f.fail(nil)
-	err := f.leave(f.candidates)
-	f.campaigns.Wait()
-	return err
-}
-
 func (f *field) try(cfg config) error {
 	n := len(f.leaders)
 	began := time.Now()
 	for i, c := range f.sides[0].candidates {
-		f.enter(c)
+		f.Enter(c)
 		if i >= cfg.join {
 			if err := f.won(1); err != nil {
 				return fmt.Errorf("one session leads: %w", err)
@@ -101,7 +95,7 @@ func (f *field) try(cfg config) error {
 	}
 	f.r.took("elections that one session leads", n, began, "each once")
 	began = time.Now()
-	if err := f.enterAll(f.sides[1].candidates, cfg.join); err != nil {
+	if err := f.EnterAll(f.sides[1].candidates, cfg.join); err != nil {
 		return fmt.Errorf("another waits: %w", err)
 	}
 	f.r.took("elections in which another session waits", n, began, "each waits")
@@ -119,14 +113,14 @@ func (f *field) try(cfg config) error {
 // won takes the next n wins, and holds that each is of an election that had no leader.
 func (f *field) won(n int) error {
 	for range n {
-		w, err := f.next()
+		w, err := f.Next()
 		if err != nil {
 			return err
 		}
-		i := f.at[w.candidate]
-		if old := f.leaders[i]; old.term != nil && (old.term.Valid() || old.term.Token() >= w.term.Token() || old.candidate == w.candidate) {
+		i := f.at[w.Candidate]
+		if old := f.leaders[i]; old.Term != nil && (old.Term.Valid() || old.Term.Token() >= w.Term.Token() || old.Candidate == w.Candidate) {
 			return fmt.Errorf("election %d: %s has term %d after term %d of %s, which is valid: %t",
-				i, w.id, w.term.Token(), old.term.Token(), old.id, old.term.Valid())
+				i, w.ID, w.Term.Token(), old.Term.Token(), old.ID, old.Term.Valid())
 		}
 		f.leaders[i] = w
 	}
@@ -138,18 +132,18 @@ func (f *field) handovers(n int) error {
 	for k := range n {
 		i := k % len(f.leaders)
 		old := f.leaders[i]
-		if err := old.term.Resign(f.ctx); err != nil {
+		if err := old.Term.Resign(f.Context()); err != nil {
 			return fmt.Errorf("handover %d: %w", k+1, err)
 		}
 		if err := f.won(1); err != nil {
 			return fmt.Errorf("handover %d: %w", k+1, err)
 		}
-		if f.leaders[i].candidate == old.candidate {
+		if f.leaders[i].Candidate == old.Candidate {
 			return fmt.Errorf("handover %d: somebody was elected in another election", k+1)
 		}
-		f.enter(old.candidate)
+		f.Enter(old.Candidate)
 	}
-	return errors.Join(f.await(len(f.leaders)), f.nobodyElse())
+	return errors.Join(f.Await(len(f.leaders)), f.NobodyElse())
 }
 
 // expiry ends the session of the side that leads more: the other leads all that it led, and it comes back.
@@ -159,7 +153,7 @@ func (f *field) expiry(ttl time.Duration) error {
 		lost, led = f.sides[1], others
 	}
 	began := time.Now()
-	if err := lose(f.ctx, f.w, ttl, lost.process); err != nil {
+	if err := lose(f.Context(), f.w, ttl, lost.process); err != nil {
 		return err
 	}
 	if err := f.won(len(led)); err != nil {
@@ -167,16 +161,16 @@ func (f *field) expiry(ttl time.Duration) error {
 	}
 	f.r.waited("elections whose leader's session ends", len(led), began, "the other leads each")
 	began = time.Now()
-	lost.process.mend()
+	lost.process.Mend()
 	for _, w := range led {
-		f.enter(w.candidate) // the others' campaigns go on by themselves
+		f.Enter(w.Candidate) // the others' campaigns go on by themselves
 	}
-	if err := f.await(len(f.leaders)); err != nil {
+	if err := f.Await(len(f.leaders)); err != nil {
 		return fmt.Errorf("coming back: %w", err)
 	}
 	lost.process.doomed.Store(false)
 	f.r.took("they come back", len(f.leaders), began, "each waits")
-	if err := f.nobodyElse(); err != nil {
+	if err := f.NobodyElse(); err != nil {
 		return err
 	}
 	for i, w := range f.leaders {
@@ -187,9 +181,9 @@ func (f *field) expiry(ttl time.Duration) error {
 	return nil
 }
 
-func (f *field) ledBy(s *side) (led []win) {
+func (f *field) ledBy(s *side) (led []crowd.Win) {
 	for i, w := range f.leaders {
-		if w.candidate == s.candidates[i] {
+		if w.Candidate == s.candidates[i] {
 			led = append(led, w)
 		}
 	}
@@ -197,15 +191,15 @@ func (f *field) ledBy(s *side) (led []win) {
 }
 
 // listed holds that the service has each side once in the election that w leads.
-func (f *field) listed(w win) error {
-	ctx, cancel := context.WithTimeout(f.ctx, patience)
+func (f *field) listed(w crowd.Win) error {
+	ctx, cancel := context.WithTimeout(f.Context(), patience)
 	defer cancel()
-	all, err := w.elector.Candidates(ctx)
+	all, err := w.Elector.Candidates(ctx)
 	if err != nil {
 		return err
 	}
-	if len(all) != 2 || all[0].ID != w.id || all[1].ID == w.id || !w.term.Valid() {
-		return fmt.Errorf("%s leads, valid: %t, and the service lists %+v", w.id, w.term.Valid(), names(all))
+	if len(all) != 2 || all[0].ID != w.ID || all[1].ID == w.ID || !w.Term.Valid() {
+		return fmt.Errorf("%s leads, valid: %t, and the service lists %+v", w.ID, w.Term.Valid(), names(all))
 	}
 	return nil
 }

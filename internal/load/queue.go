@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -16,13 +17,13 @@ const theElection = "/load/one"
 
 // A queue is a crowd in one election, of whom each has a session of its own.
 type queue struct {
-	*crowd
+	*guarded
 	w      world
 	r      *report
 	line   *line
-	byID   map[string]*candidate
-	leader win
-	viewer *candidate // who does not campaign
+	at     map[string]process // by the candidate's ID
+	leader crowd.Win
+	viewer *crowd.Candidate // who does not campaign
 }
 
 // crowded tries one election with many candidates.
@@ -51,32 +52,24 @@ func crowded(ctx context.Context, cfg config, w world, r *report) error {
 }
 
 func newQueue(ctx context.Context, n int, w world, r *report) (*queue, error) {
-	q := &queue{crowd: newCrowd(ctx, 2*n), w: w, r: r, line: newLine(), byID: make(map[string]*candidate)}
+	q := &queue{guarded: newGuarded(ctx, 2*n), w: w, r: r, line: newLine(), at: make(map[string]process)}
 	for i := range n + 1 {
 		id := strconv.Itoa(i)
-		p, err := w.open()
+		p, err := q.open(w)
 		if err != nil {
 			return q, err
 		}
-		c, err := q.stand(p, q.line.tap(p.backend, id), id, theElection, fair.New())
-		if err != nil {
+		if _, err := q.stand(p, q.line.tap(p.Backend, id), id, theElection, fair.New()); err != nil {
 			return q, err
 		}
-		q.byID[id] = c
+		q.at[id] = p
 	}
-	q.viewer = q.candidates[n]
+	q.viewer = q.Candidates[n]
 	return q, nil
 }
 
-func (q *queue) leaveAll() error {
-	defer q.fail(nil)
-	err := q.leave(q.candidates)
-	q.campaigns.Wait()
-	return err
-}
-
 func (q *queue) try(cfg config) error {
-	all := q.candidates[:cfg.candidates]
+	all := q.Candidates[:cfg.candidates]
 	began := time.Now()
 	if err := q.join(all, cfg.join); err != nil {
 		return fmt.Errorf("join: %w", err)
@@ -97,22 +90,22 @@ func (q *queue) try(cfg config) error {
 }
 
 // join has the first lead, and then all others enter.
-func (q *queue) join(all []*candidate, most int) (err error) {
-	q.enter(all[0])
-	if q.leader, err = q.next(); err != nil {
+func (q *queue) join(all []*crowd.Candidate, most int) (err error) {
+	q.Enter(all[0])
+	if q.leader, err = q.Next(); err != nil {
 		return err
 	}
-	if err := q.enterAll(all[1:], most); err != nil {
+	if err := q.EnterAll(all[1:], most); err != nil {
 		return err
 	}
-	return errors.Join(q.line.elected(q.leader.id, q.leader.term.Token()), q.nobodyElse())
+	return errors.Join(q.line.elected(q.leader.ID, q.leader.Term.Token()), q.NobodyElse())
 }
 
 // listed holds that the service has each candidate once, in the order of arrival.
 func (q *queue) listed() error {
-	ctx, cancel := context.WithTimeout(q.ctx, patienceFor(q.line.len()))
+	ctx, cancel := context.WithTimeout(q.Context(), patienceFor(q.line.len()))
 	defer cancel()
-	all, err := q.viewer.elector.Candidates(ctx)
+	all, err := q.viewer.Elector.Candidates(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,29 +133,29 @@ func (q *queue) handovers(n int) error {
 	present := q.line.len()
 	for i := range n {
 		old := q.leader
-		q.line.leave(old.id)
-		if err := old.term.Resign(q.ctx); err != nil {
+		q.line.leave(old.ID)
+		if err := old.Term.Resign(q.Context()); err != nil {
 			return fmt.Errorf("handover %d: %w", i+1, err)
 		}
-		if err := q.succeeded(old.term); err != nil {
+		if err := q.succeeded(old.Term); err != nil {
 			return fmt.Errorf("handover %d: %w", i+1, err)
 		}
-		q.enter(old.candidate)
+		q.Enter(old.Candidate)
 	}
-	return errors.Join(q.await(present-1), q.nobodyElse())
+	return errors.Join(q.Await(present-1), q.NobodyElse())
 }
 
 // succeeded waits for the next leader, and holds that it is the one whose turn it is, and
 // the only one.
 func (q *queue) succeeded(old *elector.Term) (err error) {
-	if q.leader, err = q.next(); err != nil {
+	if q.leader, err = q.Next(); err != nil {
 		return err
 	}
-	if err := q.line.elected(q.leader.id, q.leader.term.Token()); err != nil {
+	if err := q.line.elected(q.leader.ID, q.leader.Term.Token()); err != nil {
 		return err
 	}
-	if old.Valid() || q.leader.term.Token() <= old.Token() {
-		return fmt.Errorf("term %d follows term %d, which is valid: %t", q.leader.term.Token(), old.Token(), old.Valid())
+	if old.Valid() || q.leader.Term.Token() <= old.Token() {
+		return fmt.Errorf("term %d follows term %d, which is valid: %t", q.leader.Term.Token(), old.Token(), old.Valid())
 	}
 	return nil
 }
@@ -171,19 +164,18 @@ func (q *queue) succeeded(old *elector.Term) (err error) {
 // leader's. The others go on, and those whose sessions were lost come back.
 func (q *queue) expiry(ttl time.Duration, handovers int) error {
 	n := q.line.len()
-	var lost []*candidate
-	var processes []process
+	var lost []process
 	for i, id := range q.line.order() {
 		if i%2 == 0 {
-			lost, processes = append(lost, q.byID[id]), append(processes, q.byID[id].process)
+			lost = append(lost, q.at[id])
 			q.line.leave(id)
 		}
 	}
 	old, began := q.leader, time.Now()
-	if err := lose(q.ctx, q.w, ttl, processes...); err != nil {
+	if err := lose(q.Context(), q.w, ttl, lost...); err != nil {
 		return err
 	}
-	if err := q.succeeded(old.term); err != nil {
+	if err := q.succeeded(old.Term); err != nil {
 		return err
 	}
 	q.r.waited("half of the sessions end, the leader's too", len(lost), began, "the oldest of the other half leads")
@@ -197,18 +189,18 @@ func (q *queue) expiry(ttl time.Duration, handovers int) error {
 	q.r.took("handovers among the other half", handovers, began, "each to who came next; never two")
 
 	began = time.Now()
-	for _, c := range lost {
-		c.process.mend()
+	for _, p := range lost {
+		p.Mend()
 	}
-	q.enter(old.candidate) // the others' campaigns go on by themselves
-	if err := q.await(n - 1); err != nil {
+	q.Enter(old.Candidate) // the others' campaigns go on by themselves
+	if err := q.Await(n - 1); err != nil {
 		return fmt.Errorf("coming back: %w", err)
 	}
-	for _, p := range processes {
+	for _, p := range lost {
 		p.doomed.Store(false)
 	}
 	q.r.took("they come back", len(lost), began, "each once, at the end of the line")
-	if err := errors.Join(q.listed(), q.nobodyElse()); err != nil {
+	if err := errors.Join(q.listed(), q.NobodyElse()); err != nil {
 		return fmt.Errorf("after they came back: %w", err)
 	}
 	return nil

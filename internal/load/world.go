@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // A world is a service with processes at it.
@@ -21,34 +21,33 @@ type world interface {
 	close() error
 }
 
-// A process is a backend whose link to the service can be cut, and mended.
+// A process is a seat at the service.
 type process struct {
-	backend   backend.Backend
-	cut, mend func()
-	doomed    *atomic.Bool // its session ends because the link is cut
+	services.Seat
+	doomed *atomic.Bool // its session ends because the line is cut
 }
 
-type memoryWorld struct {
-	service *memory.Service
+// seated makes a process of a seat.
+func seated(at services.Seat, err error) (process, error) {
+	return process{at, new(atomic.Bool)}, err
 }
+
+type memoryWorld struct{ services.Embedded }
 
 func startMemory(cfg config) (world, error) {
-	return &memoryWorld{memory.New(memory.Options{DefaultTTL: cfg.ttl})}, nil
+	return memoryWorld{services.Embedded{Service: memory.New(memory.Options{DefaultTTL: cfg.ttl})}}, nil
 }
 
-func (m *memoryWorld) open() (process, error) {
-	c := m.service.Client("process")
-	return process{backend: c, cut: c.Suspend, mend: c.Resume, doomed: new(atomic.Bool)}, nil
-}
+func (m memoryWorld) open() (process, error) { return seated(m.Seat()) }
 
-func (m *memoryWorld) sessions() (int, error) { return m.service.Stats().Sessions, nil }
+func (m memoryWorld) sessions() (int, error) { return m.Stats().Sessions, nil }
 
-func (m *memoryWorld) figures() (census, error) {
-	s := m.service.Stats()
+func (m memoryWorld) figures() (census, error) {
+	s := m.Stats()
 	return census{{"sessions", s.Sessions}, {"entries", s.Entries}, {"watches", s.Watches}}, nil
 }
 
-func (m *memoryWorld) close() error { return nil }
+func (m memoryWorld) close() error { return nil }
 
 // lose cuts processes off, and blocks until the service has ended their sessions, of which
 // each has one: when it has heard nothing of them for their timeout.
@@ -59,7 +58,7 @@ func lose(ctx context.Context, w world, ttl time.Duration, lost ...process) erro
 	}
 	for _, p := range lost {
 		p.doomed.Store(true)
-		p.cut()
+		p.Cut()
 	}
 	for end := time.Now().Add(ttl + patience); ; {
 		now, err := w.sessions()

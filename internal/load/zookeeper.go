@@ -1,17 +1,13 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 )
 
 const (
@@ -21,35 +17,29 @@ const (
 )
 
 type zooKeeperWorld struct {
-	cfg    config
-	server *servertest.ZooKeeper
+	*services.Cluster
+	remote services.Remote
 }
 
 func startZooKeeper(cfg config) (world, error) {
 	if err := program.EnoughFiles(cfg.candidates + otherFiles); err != nil {
 		return nil, err
 	}
-	server, err := servertest.StartZooKeeper(servertest.ZooKeeperConfig{
+	c, err := services.StartZooKeeper(1, servertest.ZooKeeperConfig{
 		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: cfg.heapMB, NoSync: true, Dir: cfg.dir,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &zooKeeperWorld{cfg, server}, nil
+	return &zooKeeperWorld{c, services.Remote{URL: c.URL("?timeout="+cfg.ttl.String(), c.Addr())}}, nil
 }
 
-func (z *zooKeeperWorld) open() (process, error) {
-	l := &link{conns: make(map[net.Conn]struct{})}
-	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{z.server.Addr()}, SessionTimeout: z.cfg.ttl, Dialer: l.dial,
-	})
-	return process{backend: b, cut: l.cut, mend: l.mend, doomed: new(atomic.Bool)}, err
-}
+func (z *zooKeeperWorld) open() (process, error) { return seated(z.remote.Seat()) }
 
 // metrics asks a server that may be too busy to answer at once.
 func (z *zooKeeperWorld) metrics() (m map[string]float64, err error) {
 	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if m, err = z.server.Metrics(); err == nil {
+		if m, err = servertest.ZooKeeperMetrics(z.Addr()); err == nil {
 			return m, nil
 		}
 	}
@@ -83,61 +73,4 @@ func (z *zooKeeperWorld) figures() (census, error) {
 	return all, nil
 }
 
-func (z *zooKeeperWorld) close() error { return z.server.Close() }
-
-// A link is what a process has connections by.
-type link struct {
-	mu    sync.Mutex
-	down  bool
-	conns map[net.Conn]struct{}
-}
-
-var errCut = errors.New("the link is cut")
-
-func (l *link) dial(network, address string, timeout time.Duration) (net.Conn, error) {
-	l.mu.Lock()
-	down := l.down
-	l.mu.Unlock()
-	if down {
-		return nil, errCut // the server is not to be bothered
-	}
-	conn, err := net.DialTimeout(network, address, timeout)
-	if err != nil {
-		return nil, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.down {
-		_ = conn.Close() // it has not been used
-		return nil, errCut
-	}
-	l.conns[conn] = struct{}{}
-	return &linked{conn, l}, nil
-}
-
-func (l *link) cut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.down = true
-	for conn := range l.conns {
-		_ = conn.Close() // the client library finds out
-	}
-}
-
-func (l *link) mend() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.down = false
-}
-
-type linked struct {
-	net.Conn
-	l *link
-}
-
-func (c *linked) Close() error {
-	c.l.mu.Lock()
-	delete(c.l.conns, c.Conn)
-	c.l.mu.Unlock()
-	return c.Conn.Close()
-}
+func (z *zooKeeperWorld) close() error { return z.Close() }

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // member is what cluster needs of a server.
@@ -35,15 +38,15 @@ type cluster[S member] struct {
 }
 
 // startCluster makes and starts n servers, each with a site and portsEach ports of its own.
-func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []site, ports [][]int) (S, error)) (*cluster[S], error) {
+func startCluster[S member](on *networktest.Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*cluster[S], error) {
 	if n < 1 {
 		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
 	}
-	sites, err := on.take(n)
+	sites, err := on.Take(n)
 	if err != nil {
 		return nil, err
 	}
-	all, err := FreePorts(n * portsEach)
+	all, err := loopback.Ports(n * portsEach)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func startCluster[S member](on *Network, n, portsEach int, readyTimeout time.Dur
 	for i := range n {
 		s, err := make(i, sites, ports)
 		if err != nil {
-			ReleasePorts(all[i*portsEach:]...)
+			loopback.Release(all[i*portsEach:]...)
 			return nil, errors.Join(err, c.Close())
 		}
 		c.Members = append(c.Members, s)

@@ -11,6 +11,10 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/process"
 )
 
 // Consul is one Consul agent's process: a server, or a client agent made by
@@ -64,11 +68,11 @@ func StartConsul(cfg ConsulConfig) (*Consul, error) {
 // it serves and they know its node to be healthy. The caller closes it.
 func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	cfg = cfg.withDefaults()
-	sites, err := cfg.Network.take(1)
+	sites, err := cfg.Network.Take(1)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := FreePorts(3)
+	ports, err := loopback.Ports(3)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +80,11 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	var gossip []string
 	for _, s := range servers {
 		g.members = append(g.members, s.server)
-		gossip = append(gossip, s.at.addr(s.ports[1]))
+		gossip = append(gossip, s.at.Addr(s.ports[1]))
 	}
 	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].consulSecrets, sites[0], ports, 0, gossip)
 	if err != nil {
-		ReleasePorts(ports...)
+		loopback.Release(ports...)
 		return nil, err
 	}
 	if err := c.Start(); err != nil {
@@ -92,12 +96,12 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 // newConsul prepares a member of a group without starting it. On success the
 // agent owns its ports: for HTTP, gossip and the servers' protocol. For servers
 // and gossip see Consul.file.
-func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at site, ports []int, servers int, gossip []string) (*Consul, error) {
+func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, at networktest.Site, ports []int, servers int, gossip []string) (*Consul, error) {
 	path, err := consulBinary()
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("consul", processSpec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +113,7 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))
 	}
-	s.proc.spec.Args = []string{"agent", "-config-file", own, "-config-file", more}
+	s.proc.Spec.Args = []string{"agent", "-config-file", own, "-config-file", more}
 	g.members = append(g.members, s)
 	s.prepare = func() error { return g.enter(s) }
 	s.forget = c.deregister

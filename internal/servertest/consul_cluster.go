@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // ConsulCluster is a group of Consul servers that replicate each other.
@@ -24,10 +26,10 @@ func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
 	secrets := newConsulSecrets(cfg.ACL)
-	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*Consul, error) {
+	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*Consul, error) {
 		var gossip []string
 		for i, p := range ports {
-			gossip = append(gossip, sites[i].addr(p[1]))
+			gossip = append(gossip, sites[i].Addr(p[1]))
 		}
 		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), secrets, sites[i], ports[i], n, gossip)
 	})

@@ -5,6 +5,8 @@ import (
 	"io"
 	"maps"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // ConsulConfig configures one agent or every server of a cluster. The zero
@@ -31,7 +33,7 @@ type ConsulConfig struct {
 
 	// Network, if not nil, is where the agent or the members of a cluster run. By default
 	// servers listen on 127.0.0.1.
-	Network *Network
+	Network *networktest.Network
 
 	// ReadyTimeout bounds how long Start waits for the agent to serve, 60 s
 	// by default.
@@ -61,8 +63,8 @@ func (c *Consul) file(servers int, gossip []string) ([]byte, error) {
 	file := object{
 		"node_name":      c.node,
 		"data_dir":       c.dataDir,
-		"bind_addr":      c.at.ip,
-		"client_addr":    c.at.ip,
+		"bind_addr":      c.at.IP,
+		"client_addr":    c.at.IP,
 		"encrypt":        c.gossip,
 		"retry_join":     gossip,
 		"retry_interval": "200ms",

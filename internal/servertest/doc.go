@@ -1,5 +1,4 @@
-// Package servertest starts real coordination servers for tests and puts a
-// fault-injecting TCP proxy in front of them.
+// Package servertest starts real coordination servers for tests, alone and as clusters.
 //
 // Servers are child processes of the test binary. They listen on 127.0.0.1
 // only, on ports chosen outside the kernel's ephemeral range, keep their data
@@ -11,21 +10,11 @@
 // Go's build cache: the first use on a machine takes minutes, which 'make setup'
 // takes ahead of the tests, and the first use in a process seconds.
 //
-// The members of a cluster can be put on a [Network], which can then be broken between any
-// two of them.
+// The members of a cluster can be put on a network of their own, which can then be broken
+// between any two of them: see package networktest. What is between clients and a server is
+// broken by a proxy of package proxytest.
 //
 // A server that cannot be had is an error wrapping [ErrNotInstalled]; the
 // ...ForTest helpers turn it into a fatal test failure, never into a skip, so
 // that a missing server cannot make a test run look green.
-//
-// Typical use:
-//
-//	func TestX(t *testing.T) {
-//		zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true})
-//		proxy := servertest.ProxyForTest(t, zk.Addr())
-//		// connect a client to proxy.Addr(), then:
-//		lost := proxy.DropReply(servertest.MatchOp(servertest.OpCreate), 1)
-//		// the create is applied, its reply never arrives
-//		<-lost
-//	}
 package servertest

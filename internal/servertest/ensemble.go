@@ -1,18 +1,26 @@
 package servertest
 
+import (
+	"github.com/elector-go/elector/internal/networktest"
+)
+
 // Ensemble is a group of ZooKeeper servers that replicate each other.
 type Ensemble struct {
 	*cluster[*ZooKeeper]
 }
 
 // StartZooKeeperEnsemble starts n servers (three or five, usually) side by
-// side and blocks until all serve and one of them leads. The caller closes it.
+// side and blocks until all serve and one of them leads. One alone is a
+// standalone server. The caller closes it.
 func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 	cfg = cfg.withDefaults()
-	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*ZooKeeper, error) {
+	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*ZooKeeper, error) {
+		if n == 1 {
+			return newZooKeeper(cfg, 0, sites[i], ports[i], nil)
+		}
 		var peers []peer
 		for i, p := range ports {
-			peers = append(peers, peer{id: i + 1, ip: sites[i].ip, quorumPort: p[1], electPort: p[2]})
+			peers = append(peers, peer{id: i + 1, ip: sites[i].IP, quorumPort: p[1], electPort: p[2]})
 		}
 		return newZooKeeper(cfg, i+1, sites[i], ports[i], peers)
 	})

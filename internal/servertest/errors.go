@@ -8,15 +8,8 @@ var (
 	// message names what to install, or has the go command's output.
 	ErrNotInstalled = errors.New("server not installed")
 
-	// ErrNoNetwork is wrapped by every error that means that this process may not
-	// have network namespaces, or that this kernel cannot break a network.
-	ErrNoNetwork = errors.New("no networks of our own here")
-
-	// ErrClosed is returned by operations on a server or proxy after Close.
+	// ErrClosed is returned by operations on a server after Close.
 	ErrClosed = errors.New("closed")
-
-	// ErrNotRunning is returned by operations that need a running process.
-	ErrNotRunning = errors.New("server process is not running")
 
 	// ErrNotServing is returned when a process answers but does not serve
 	// clients, for example a ZooKeeper server without a quorum.

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/process"
 )
 
 // EtcdConfig configures one server or every server of a cluster. The zero
@@ -25,7 +28,7 @@ type EtcdConfig struct {
 
 	// Network, if not nil, is where the members of a cluster run. By default
 	// servers listen on 127.0.0.1.
-	Network *Network
+	Network *networktest.Network
 
 	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
 	// by default.
@@ -69,12 +72,12 @@ func StartEtcd(cfg EtcdConfig) (*Etcd, error) {
 
 // newEtcd prepares a member of a group without starting it. On success the
 // server owns the ports: for clients and for the other members.
-func newEtcd(cfg EtcdConfig, g *group, node string, at site, ports []int) (*Etcd, error) {
+func newEtcd(cfg EtcdConfig, g *group, node string, at networktest.Site, ports []int) (*Etcd, error) {
 	path, err := etcdBinary()
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("etcd", processSpec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +86,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, at site, ports []int) (*Etcd
 	s.node = node
 	s.prepare = func() error {
 		err := g.enter(s)
-		s.proc.spec.Args = e.args(cfg, g)
+		s.proc.Spec.Args = e.args(cfg, g)
 		return err
 	}
 	s.forget = e.swap
@@ -121,7 +124,7 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 	return append(args, cfg.Args...)
 }
 
-func (s *server) etcdPeerURL() string { return "http://" + s.at.addr(s.ports[1]) }
+func (s *server) etcdPeerURL() string { return "http://" + s.at.Addr(s.ports[1]) }
 
 // URL returns the client address as a URL.
 func (e *Etcd) URL() string { return "http://" + e.Addr() }

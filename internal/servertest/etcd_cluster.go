@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // EtcdCluster is a group of etcd servers that replicate each other.
@@ -22,7 +24,7 @@ type EtcdCluster struct {
 func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
-	c, err := startCluster(cfg.Network, n, 2, cfg.ReadyTimeout, func(i int, sites []site, ports [][]int) (*Etcd, error) {
+	c, err := startCluster(cfg.Network, n, 2, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*Etcd, error) {
 		return newEtcd(cfg, g, "server-"+strconv.Itoa(i+1), sites[i], ports[i])
 	})
 	if err != nil {

@@ -1,11 +1,6 @@
 package servertest
 
-import (
-	"errors"
-	"os"
-	"testing"
-	"time"
-)
+import "testing"
 
 // ZooKeeperForTest starts a server that is closed when the test ends. If it
 // cannot be started, not being installed included, the test fails at once. If
@@ -72,59 +67,6 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	c, err := StartConsulAgent(servers, cfg)
 	closeAfterTest(tb, err, c)
 	return c
-}
-
-// NetworkForTest makes a network that is closed when the test ends, after the servers
-// that the test starts on it later. Where this process may not have networks, the test
-// is skipped, and says why. Where only a program is missing it is skipped, too, and fails
-// with CI=true in the environment: there is nobody there to read it.
-func NetworkForTest(tb testing.TB, hosts int) *Network {
-	tb.Helper()
-	w, err := NetworkIfAny(tb, hosts)
-	if err != nil {
-		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
-	}
-	return w
-}
-
-// NetworkIfAny is NetworkForTest for a test that can do without: where that skips, this
-// returns why there is no network.
-func NetworkIfAny(tb testing.TB, hosts int) (*Network, error) {
-	tb.Helper()
-	w, err := NewNetwork(hosts)
-	switch {
-	case err == nil:
-	case errors.Is(err, ErrNoNetwork), errors.Is(err, ErrNotInstalled) && os.Getenv("CI") != "true":
-		return nil, err
-	default:
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := w.Close(); err != nil {
-			tb.Errorf("close the network: %v", err)
-		}
-	})
-	return w, nil
-}
-
-// Jitter is that of the proxies that ProxyForTest starts, see Proxy.Delay. It must not be
-// set while tests run.
-var Jitter time.Duration
-
-// ProxyForTest starts a proxy that is closed when the test ends.
-func ProxyForTest(tb testing.TB, target string) *Proxy {
-	tb.Helper()
-	p, err := NewProxy(target)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	p.Delay(0, Jitter)
-	tb.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			tb.Errorf("close proxy: %v", err)
-		}
-	})
-	return p
 }
 
 // closeAfterTest closes the servers when the test ends, if they were started.

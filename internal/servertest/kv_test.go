@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/process"
 )
 
 // kv is a server as the tests of etcd and Consul use it.
@@ -181,7 +183,7 @@ func checkCluster[S interface {
 
 func checkStartFailure(t *testing.T, err error, inLog string) {
 	t.Helper()
-	if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), inLog) {
+	if !errors.Is(err, process.ErrNotRunning) || !strings.Contains(err.Error(), inLog) {
 		t.Fatalf("error %v", err)
 	}
 }

@@ -4,32 +4,13 @@ package servertest
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// orphanEnv makes the test binary start a child process, print its id, and
-// wait to be killed.
-const orphanEnv = "SERVERTEST_ORPHAN_LOG"
-
 func TestMain(m *testing.M) {
-	if log := os.Getenv(orphanEnv); log != "" {
-		p := newProcess(processSpec{Name: "sleep", Path: "/bin/sleep", Args: []string{"60"}, LogPath: log})
-		if err := p.start(); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		fmt.Println(p.pid())
-		time.Sleep(time.Minute)
-		os.Exit(1)
-	}
-	if how := os.Getenv(talkerEnv); how != "" {
-		talk(how)
-		os.Exit(0)
-	}
 	os.Exit(Main(m))
 }
 

@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/process"
 )
 
 const (
@@ -23,12 +27,12 @@ const (
 // may be called from any goroutine; those that start or end the process exclude
 // each other.
 type server struct {
-	at           site
+	at           networktest.Site
 	addr         string
 	ports        []int  // given back by Close
 	dir          string // removed by Close
 	dataDir      string // removed by Wipe
-	proc         *process
+	proc         *process.Process
 	readyTimeout time.Duration
 	node         string // its name among the cluster's members, if they have names
 
@@ -51,47 +55,47 @@ type server struct {
 // newServer makes the server's folder, in spec.Dir, and its process without
 // starting it. On success the server owns the ports, of which the first is for
 // clients. Who calls it sets prepare and probe.
-func newServer(kind string, spec processSpec, at site, ports []int, readyTimeout time.Duration) (*server, error) {
+func newServer(kind string, spec process.Spec, at networktest.Site, ports []int, readyTimeout time.Duration) (*server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
-	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.netns
+	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.Netns
 	return &server{
 		at:           at,
-		addr:         at.addr(ports[0]),
+		addr:         at.Addr(ports[0]),
 		ports:        ports,
 		dir:          dir,
 		dataDir:      filepath.Join(dir, "data"),
-		proc:         newProcess(spec),
+		proc:         process.New(spec),
 		readyTimeout: readyTimeout,
 	}, nil
 }
 
 // Name says in messages which server this is.
-func (s *server) Name() string { return s.proc.spec.Name }
+func (s *server) Name() string { return s.proc.Spec.Name }
 
 // Addr returns the client address, IP:port, of 127.0.0.1 without a Network. It never
 // changes.
 func (s *server) Addr() string { return s.addr }
 
 // Host returns the server's number in its Network, 0 without one.
-func (s *server) Host() int { return s.at.host }
+func (s *server) Host() int { return s.at.Host }
 
 // Dir returns the folder with the server's configuration, data and log.
 func (s *server) Dir() string { return s.dir }
 
 // PID returns the process id, or 0 if the server is not running.
-func (s *server) PID() int { return s.proc.pid() }
+func (s *server) PID() int { return s.proc.PID() }
 
 // Running reports whether there is a process, be it serving or paused.
-func (s *server) Running() bool { return s.proc.running() }
+func (s *server) Running() bool { return s.proc.Running() }
 
 // Paused reports whether the process is frozen by Pause.
-func (s *server) Paused() bool { return s.proc.isPaused() }
+func (s *server) Paused() bool { return s.proc.Paused() }
 
 // LogTail returns up to n bytes from the end of the server's log.
-func (s *server) LogTail(n int64) string { return s.proc.logTail(n) }
+func (s *server) LogTail(n int64) string { return s.proc.LogTail(n) }
 
 // Start starts the server again, on the same ports and data, and blocks until
 // it serves. A member of a cluster serves only once there is a quorum: to start
@@ -107,26 +111,26 @@ func (s *server) Start() error {
 // Launch is Start without waiting: it returns once the process exists.
 func (s *server) Launch() error {
 	return s.exclusive(func() error {
-		if s.proc.running() {
-			return fmt.Errorf("servertest: %s is already running (pid %d)", s.Name(), s.proc.pid())
+		if s.proc.Running() {
+			return fmt.Errorf("servertest: %s is already running (pid %d)", s.Name(), s.proc.PID())
 		}
 		if err := s.prepare(); err != nil {
 			return fmt.Errorf("servertest: %s: %w", s.Name(), err)
 		}
-		return s.proc.start()
+		return s.proc.Start()
 	})
 }
 
 // Kill ends the server with SIGKILL and blocks until it is gone. It does
 // nothing if the server is not running. Paused servers can be killed.
 func (s *server) Kill() error {
-	return s.exclusive(s.proc.kill)
+	return s.exclusive(s.proc.Kill)
 }
 
 // Stop ends the server with SIGTERM and blocks until it is gone; one that does
 // not end within ten seconds is killed. A paused server is resumed for it.
 func (s *server) Stop() error {
-	return s.exclusive(func() error { return s.proc.stop(stopGrace) })
+	return s.exclusive(func() error { return s.proc.Stop(stopGrace) })
 }
 
 // Restart is Kill followed by Start.
@@ -139,17 +143,17 @@ func (s *server) Restart() error {
 
 // Pause freezes the server with SIGSTOP: its connections stay open, the kernel
 // still accepts new ones for it, and nothing is answered until Resume.
-func (s *server) Pause() error { return s.exclusive(s.proc.pause) }
+func (s *server) Pause() error { return s.exclusive(s.proc.Pause) }
 
 // Resume lets a paused server continue. It does not wait until it serves.
-func (s *server) Resume() error { return s.exclusive(s.proc.resume) }
+func (s *server) Resume() error { return s.exclusive(s.proc.Resume) }
 
 // Wipe kills the server and removes all its data, so that it has lost
 // everything when it is started again. It keeps its place in the cluster. It
 // does not start the server.
 func (s *server) Wipe() error {
 	return s.exclusive(func() error {
-		if err := s.proc.kill(); err != nil {
+		if err := s.proc.Kill(); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(s.dataDir); err != nil {
@@ -167,11 +171,11 @@ func (s *server) Close() error {
 	if s.closed {
 		return nil
 	}
-	if err := s.proc.kill(); err != nil {
+	if err := s.proc.Kill(); err != nil {
 		return err // still running: keep the folder and the ports
 	}
 	s.closed = true
-	ReleasePorts(s.ports...)
+	loopback.Release(s.ports...)
 	return os.RemoveAll(s.dir)
 }
 
@@ -192,7 +196,7 @@ func (s *server) WaitReady(timeout time.Duration) error {
 	defer deadline.Stop()
 	poll := time.NewTicker(25 * time.Millisecond)
 	defer poll.Stop()
-	exited := s.proc.exited()
+	exited := s.proc.Exited()
 	// A server that is just starting may accept a connection and forget about
 	// it, so the first attempts are short; later ones allow for a busy machine.
 	patience := 100 * time.Millisecond
@@ -207,7 +211,7 @@ func (s *server) WaitReady(timeout time.Duration) error {
 		}
 		select {
 		case <-exited:
-			return s.proc.exitError()
+			return s.proc.ExitError()
 		case <-deadline.C:
 			return fmt.Errorf("servertest: %s is not ready after %v: %w; its log ends with:\n%s",
 				s.Name(), timeout, err, s.LogTail(4096))

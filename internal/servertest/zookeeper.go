@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strconv"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/process"
 )
 
 // ZooKeeper is one ZooKeeper server process. Its methods may be called from
@@ -19,29 +22,17 @@ type ZooKeeper struct {
 // StartZooKeeper starts a standalone server and blocks until it serves. The
 // caller closes it.
 func StartZooKeeper(cfg ZooKeeperConfig) (*ZooKeeper, error) {
-	sites, err := cfg.Network.take(1)
+	e, err := StartZooKeeperEnsemble(1, cfg)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := FreePorts(1)
-	if err != nil {
-		return nil, err
-	}
-	z, err := newZooKeeper(cfg.withDefaults(), 0, sites[0], ports, nil)
-	if err != nil {
-		ReleasePorts(ports...)
-		return nil, err
-	}
-	if err := z.Start(); err != nil {
-		return nil, errors.Join(err, z.Close())
-	}
-	return z, nil
+	return e.Members[0], nil
 }
 
 // newZooKeeper prepares a server without starting it: number id of the
 // ensemble of peers, or a standalone one if id is 0. On success the server owns
 // the ports. cfg has its defaults filled in.
-func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []peer) (*ZooKeeper, error) {
+func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int, peers []peer) (*ZooKeeper, error) {
 	java, err := javaPath()
 	if err != nil {
 		return nil, err
@@ -54,12 +45,12 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []pee
 	if id != 0 {
 		name += " " + strconv.Itoa(id)
 	}
-	s, err := newServer("zookeeper", processSpec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
 	if err != nil {
 		return nil, err
 	}
 	configFile, tmpDir := filepath.Join(s.dir, "zoo.cfg"), filepath.Join(s.dir, "tmp")
-	s.proc.spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
+	s.proc.Spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
 	z := &ZooKeeper{server: s, id: id}
 	s.prepare = z.makeData
 	s.probe = func(timeout time.Duration) error {
@@ -68,7 +59,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at site, ports []int, peers []pee
 	}
 	err = errors.Join(
 		os.Mkdir(tmpDir, 0o755),
-		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.ip, ports[0], peers)), 0o644),
+		os.WriteFile(configFile, []byte(cfg.file(s.dataDir, at.IP, ports[0], peers)), 0o644),
 	)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("servertest: %w", err), os.RemoveAll(s.dir))

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // ZooKeeperConfig configures one server or every server of an ensemble. The
@@ -46,7 +48,7 @@ type ZooKeeperConfig struct {
 
 	// Network, if not nil, is where the members of an ensemble run. By default
 	// servers listen on 127.0.0.1.
-	Network *Network
+	Network *networktest.Network
 
 	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
 	// by default.

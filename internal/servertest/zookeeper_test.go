@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
@@ -136,7 +139,7 @@ func TestZooKeeperPause(t *testing.T) {
 
 func TestZooKeeperSessionExpiresSoon(t *testing.T) {
 	z := SharedZooKeeper(t)
-	p := ProxyForTest(t, z.Addr())
+	p := proxytest.ForTest(t, z.Addr())
 	create(t, connect(t, 3*time.Second, p.Addr()), "/short", zk.FlagEphemeral)
 	p.Refuse(true)
 	p.Cut()
@@ -176,7 +179,7 @@ func TestZooKeeperStartFailureShowsTheLog(t *testing.T) {
 	cfg := fast
 	cfg.Extra = []string{"tickTime=nonsense"}
 	_, err := StartZooKeeper(cfg)
-	if !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "nonsense") {
+	if !errors.Is(err, process.ErrNotRunning) || !strings.Contains(err.Error(), "nonsense") {
 		t.Fatalf("error %v", err)
 	}
 }

@@ -99,8 +99,11 @@ func (z *ZooKeeper) info(timeout time.Duration) (map[string]string, error) {
 // znode_count and ephemerals_count. They are the server's own, not the
 // ensemble's, and count from its start. Four-letter words are not counted as
 // packets, but their connections are as alive ones while they last.
-func (z *ZooKeeper) Metrics() (map[string]float64, error) {
-	answer, err := z.Command("mntr")
+func (z *ZooKeeper) Metrics() (map[string]float64, error) { return ZooKeeperMetrics(z.Addr()) }
+
+// ZooKeeperMetrics is ZooKeeper.Metrics for any server's address.
+func ZooKeeperMetrics(addr string) (map[string]float64, error) {
+	answer, err := ZooKeeperCommand(addr, "mntr")
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +120,7 @@ func (z *ZooKeeper) Metrics() (map[string]float64, error) {
 		}
 	}
 	if len(metrics) == 0 {
-		return nil, fmt.Errorf("servertest: %s: %w", z.Addr(), ErrNotServing)
+		return nil, fmt.Errorf("servertest: %s: %w", addr, ErrNotServing)
 	}
 	return metrics, nil
 }

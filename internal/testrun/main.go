@@ -4,7 +4,7 @@
 //	testrun [-service zookeeper] [-turn n] test    everything once
 //	testrun rest                                   what test leaves out
 //	testrun all                                    both, one after the other
-//	testrun times                                  where the time of the last run went
+//	testrun times                                  what took longest in the last run; all of it is in times.txt
 //	testrun summary                                what go test said of each package of the last run
 //
 // plan.go says what belongs to which tier. The files are in the folder .test: events.json,
@@ -122,6 +122,7 @@ const (
 	outputFile = "output.txt"
 	matrixFile = "matrix.txt"
 	lastFile   = "summary.txt"
+	timesFile  = "times.txt"
 	turnFile   = "turn"
 	// programs has a folder for each call of go test, with the meters' records and the profiles.
 	programs = "programs"

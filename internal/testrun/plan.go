@@ -148,7 +148,10 @@ const (
 var computing = []string{"conformance/explore", "internal/mutants"}
 
 // tools are the packages that only those need who work on the library.
-var tools = []string{"internal/bench", "internal/chaos", "internal/load", "internal/servertest"}
+var tools = []string{
+	"internal/bench", "internal/chaos", "internal/load",
+	"internal/loopback", "internal/networktest", "internal/process", "internal/proxytest", "internal/servertest",
+}
 
 // plan makes the stages of a tier. packages are those of the library's module, by their
 // folders.

@@ -43,7 +43,7 @@ func at(m map[string]*cost, key string) *cost {
 	return m[key]
 }
 
-// printTimes prints where the time of the last run went.
+// printTimes prints where the time of the last run went: what took longest, and where the rest is.
 func printTimes(w io.Writer, folder string) error {
 	events, err := os.Open(filepath.Join(folder, eventsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,25 +73,61 @@ func printTimes(w io.Writer, folder string) error {
 	if err != nil {
 		return err
 	}
-	print := func(title, what string, all map[string]*cost, note string) {
-		fmt.Fprintf(w, "\n%s%s\n\n", title, note)
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintf(t, "wall s\tCPU s\tlongest s\t   %s\n", what)
-		for _, key := range slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Compare(all[y].wall, all[x].wall) }) {
-			v := all[key]
-			where := ""
-			if v.times > 1 {
-				where = fmt.Sprintf(" (%d times, longest on %s)", v.times, v.longest)
-			}
-			fmt.Fprintf(t, "%.1f\t%.1f\t%.1f\t   %s%s\n", v.wall, v.cpu, v.max, key, where)
-		}
-		t.Flush()
+	return c.print(w, folder)
+}
+
+// costliest is how many rows of a table are shown; all are in the file.
+const costliest = 12
+
+// print prints the tables, each with its costliest rows, and writes them whole into the file.
+func (c *costs) print(w io.Writer, folder string) error {
+	path := filepath.Join(folder, timesFile)
+	file, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	print("Stages", "stage", c.stages, ": CPU includes the servers, and not go test's own compiling and linking.")
-	print("Packages", "package", c.packages, ": CPU includes the servers.")
-	print("Combinations", "combination", c.combinations, ": wall from its first rule to its last. CPU is that of the test's process alone, by its profile.")
-	print("Rules", "rule", c.rules, ": wall and CPU on all combinations together, side by side. CPU as above.")
-	return nil
+	for _, t := range []struct {
+		title, what string
+		all         map[string]*cost
+		note        string
+	}{
+		{"Stages", "stage", c.stages, "CPU includes the servers, and not go test's own compiling and linking."},
+		{"Packages", "package", c.packages, "CPU includes the servers."},
+		{"Combinations", "combination", c.combinations, "wall from its first rule to its last. CPU is that of the test's process alone, by its profile."},
+		{"Rules", "rule", c.rules, "wall and CPU on all combinations together, side by side. CPU as above."},
+	} {
+		shown := len(t.all)
+		if t.what != "stage" {
+			shown = min(shown, costliest)
+		}
+		for _, to := range []struct {
+			io.Writer
+			rows int
+		}{{w, shown}, {file, len(t.all)}} {
+			fmt.Fprintf(to, "\n%s: %s\n\n", t.title, t.note)
+			rows(to, t.what, t.all, to.rows)
+		}
+		if more := len(t.all) - shown; more > 0 {
+			fmt.Fprintf(w, "and %d more\n", more)
+		}
+	}
+	fmt.Fprintf(w, "\n%s has all rows.\n", path)
+	return file.Close()
+}
+
+// rows prints the first n rows of a table, by wall time.
+func rows(w io.Writer, what string, all map[string]*cost, n int) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "wall s\tCPU s\tlongest s\t   %s\n", what)
+	for _, key := range slices.SortedFunc(maps.Keys(all), func(x, y string) int { return cmp.Compare(all[y].wall, all[x].wall) })[:n] {
+		v := all[key]
+		where := ""
+		if v.times > 1 {
+			where = fmt.Sprintf(" (%d times, longest on %s)", v.times, v.longest)
+		}
+		fmt.Fprintf(t, "%.1f\t%.1f\t%.1f\t   %s%s\n", v.wall, v.cpu, v.max, key, where)
+	}
+	t.Flush()
 }
 
 func (c *costs) take(e event) {

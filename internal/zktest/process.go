@@ -17,14 +17,14 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
-	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/proxytest"
 )
 
 // A Process is one client process: a backend whose connections go through proxies
 // of its own, one per server.
 type Process struct {
 	Backend *zookeeper.Backend
-	Proxies []*servertest.Proxy // one per server
+	Proxies []*proxytest.Proxy // one per server
 
 	Servers []string // behind the proxies
 
@@ -49,7 +49,7 @@ func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) 
 	p := &Process{t: t, Servers: servers}
 	cfg := zookeeper.Config{SessionTimeout: 4 * time.Second, Dialer: p.dial}
 	for _, server := range servers {
-		proxy := servertest.ProxyForTest(t, server)
+		proxy := proxytest.ForTest(t, server)
 		p.Proxies = append(p.Proxies, proxy)
 		cfg.Servers = append(cfg.Servers, proxy.Addr())
 	}
@@ -119,7 +119,7 @@ func (p *Process) granted() []grant {
 func (p *Process) Sessions() int { return len(p.granted()) }
 
 // Each does something to the proxy of each server.
-func (p *Process) Each(do func(*servertest.Proxy)) {
+func (p *Process) Each(do func(*proxytest.Proxy)) {
 	for _, proxy := range p.Proxies {
 		do(proxy)
 	}
@@ -127,18 +127,18 @@ func (p *Process) Each(do func(*servertest.Proxy)) {
 
 // Suspend cuts the process off until Resume.
 func (p *Process) Suspend() {
-	p.Each(func(x *servertest.Proxy) { x.Refuse(true) })
-	p.Each((*servertest.Proxy).Cut)
+	p.Each(func(x *proxytest.Proxy) { x.Refuse(true) })
+	p.Each((*proxytest.Proxy).Cut)
 }
 
 // Resume ends what Suspend and CutReply began.
 func (p *Process) Resume() {
 	p.resumed.Add(1)
-	p.Each(func(x *servertest.Proxy) { x.Refuse(false) })
+	p.Each(func(x *proxytest.Proxy) { x.Refuse(false) })
 }
 
 // Cut breaks the links; they can be made anew at once.
-func (p *Process) Cut() { p.Each((*servertest.Proxy).Cut) }
+func (p *Process) Cut() { p.Each((*proxytest.Proxy).Cut) }
 
 // Expire has the servers end all sessions of the process, and the process hear of
 // it when it comes back.
@@ -184,7 +184,7 @@ func endSession(server string, g grant) error {
 		return err
 	}
 	request := make([]byte, 12)
-	closing := int32(servertest.OpClose)
+	closing := int32(proxytest.OpClose)
 	binary.BigEndian.PutUint32(request, 8)
 	binary.BigEndian.PutUint32(request[4:], 1)
 	binary.BigEndian.PutUint32(request[8:], uint32(closing))
@@ -230,7 +230,7 @@ func parts(payload []byte) []part {
 		p := part{op: int32(binary.BigEndian.Uint32(payload))}
 		p.path, payload = text(payload[9:])
 		switch p.op {
-		case servertest.OpCreate:
+		case proxytest.OpCreate:
 			_, payload = text(payload)
 			n := int(binary.BigEndian.Uint32(payload))
 			payload = payload[4:]
@@ -239,10 +239,10 @@ func parts(payload []byte) []part {
 				_, payload = text(payload)
 			}
 			p.flags, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
-		case servertest.OpSetData:
+		case proxytest.OpSetData:
 			_, payload = text(payload)
 			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
-		case servertest.OpDelete, servertest.OpCheck:
+		case proxytest.OpDelete, proxytest.OpCheck:
 			p.version, payload = int32(binary.BigEndian.Uint32(payload)), payload[4:]
 		}
 		all = append(all, p)
@@ -255,11 +255,11 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 	return func(opcode int32, payload []byte) bool {
 		// A commit of one op may be sent without a multi around it.
 		switch opcode {
-		case servertest.OpSetData:
+		case proxytest.OpSetData:
 			return kind == backend.OpUpdate || kind == backend.OpCompareAndSet
-		case servertest.OpDelete:
+		case proxytest.OpDelete:
 			return kind == backend.OpDelete
-		case servertest.OpMulti:
+		case proxytest.OpMulti:
 		default:
 			return false
 		}
@@ -268,15 +268,15 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 			is := false
 			switch kind {
 			case backend.OpCreateEphemeral:
-				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral
+				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral
 			case backend.OpEnqueue:
-				is = p.op == servertest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
+				is = p.op == proxytest.OpCreate && p.flags == zk.FlagEphemeral|zk.FlagSequence
 			case backend.OpCompareAndSet:
-				is = !temp && (p.op == servertest.OpCreate && p.flags == 0 || p.op == servertest.OpSetData && p.version >= 0)
+				is = !temp && (p.op == proxytest.OpCreate && p.flags == 0 || p.op == proxytest.OpSetData && p.version >= 0)
 			case backend.OpUpdate:
-				is = !temp && p.op == servertest.OpSetData
+				is = !temp && p.op == proxytest.OpSetData
 			case backend.OpDelete:
-				is = !temp && p.op == servertest.OpDelete
+				is = !temp && p.op == proxytest.OpDelete
 			}
 			if is {
 				return true
@@ -289,7 +289,7 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 // MatchVote matches the heartbeats that a quorum has to acknowledge: multis without
 // operations.
 func MatchVote(opcode int32, payload []byte) bool {
-	return opcode == servertest.OpMulti && len(parts(payload)) == 0
+	return opcode == proxytest.OpMulti && len(parts(payload)) == 0
 }
 
 // once turns a fault of one proxy into one of the process: it fires once,
@@ -310,7 +310,7 @@ func (p *Process) once(match func(int32, []byte) bool, then func()) func(int32, 
 // LoseReply has the reply to the next request that matches lost.
 func (p *Process) LoseReply(match func(int32, []byte) bool) {
 	once := p.once(match, nil)
-	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+	p.Each(func(x *proxytest.Proxy) { x.DropReply(once, 1) })
 }
 
 // CutReply also keeps the process from coming back until Resume.
@@ -319,8 +319,8 @@ func (p *Process) CutReply(match func(int32, []byte) bool) {
 	until := func(opcode int32, payload []byte) bool {
 		return p.resumed.Load() == armed && match(opcode, payload) // its request may have been given up unsent
 	}
-	once := p.once(until, func() { p.Each(func(x *servertest.Proxy) { x.Refuse(true) }) })
-	p.Each(func(x *servertest.Proxy) { x.DropReply(once, 1) })
+	once := p.once(until, func() { p.Each(func(x *proxytest.Proxy) { x.Refuse(true) }) })
+	p.Each(func(x *proxytest.Proxy) { x.DropReply(once, 1) })
 }
 
 // Throttle has the servers turn all requests of the process away, but those that they never do,
@@ -328,7 +328,7 @@ func (p *Process) CutReply(match func(int32, []byte) bool) {
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
 	return p.turnAway(throttledOp, func(opcode int32, _ []byte) bool {
-		return opcode != servertest.OpPing && opcode != servertest.OpConnect && opcode != servertest.OpClose
+		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose
 	})
 }
 
@@ -338,9 +338,9 @@ func (p *Process) Deny() (release func()) {
 	const noAuth = -102
 	end := p.turnAway(noAuth, func(opcode int32, payload []byte) bool {
 		switch opcode {
-		case servertest.OpPing, servertest.OpConnect, servertest.OpClose, servertest.OpSync, servertest.OpSetWatches:
+		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches:
 			return false
-		case servertest.OpMulti:
+		case proxytest.OpMulti:
 			return len(parts(payload)) > 0
 		}
 		return true
@@ -351,7 +351,7 @@ func (p *Process) Deny() (release func()) {
 // turnAway has the servers answer all requests that match with an error code.
 func (p *Process) turnAway(code int32, match func(opcode int32, payload []byte) bool) (release func() int) {
 	var each []func() int
-	p.Each(func(x *servertest.Proxy) { each = append(each, x.TurnAway(match, code)) })
+	p.Each(func(x *proxytest.Proxy) { each = append(each, x.TurnAway(match, code)) })
 	return func() (n int) {
 		for _, release := range each {
 			n += release()
@@ -363,5 +363,5 @@ func (p *Process) turnAway(code int32, match func(opcode int32, payload []byte) 
 // LoseRequest has the next request that matches lost.
 func (p *Process) LoseRequest(match func(int32, []byte) bool) {
 	once := p.once(match, nil)
-	p.Each(func(x *servertest.Proxy) { x.DropRequest(once, 1) })
+	p.Each(func(x *proxytest.Proxy) { x.DropRequest(once, 1) })
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -34,8 +36,8 @@ type Servers struct {
 	Members []*servertest.ZooKeeper
 
 	start   func() error
-	network *servertest.Network // nil on the loopback
-	whole   string              // why no member can be cut off there
+	network *networktest.Network // nil on the loopback
+	whole   string               // why no member can be cut off there
 	roots   atomic.Uint64
 }
 
@@ -53,11 +55,11 @@ func Ensemble(t *testing.T) *Servers {
 
 // EnsembleOnNetwork is Ensemble on a network of its own, if this process may have one.
 func EnsembleOnNetwork(t *testing.T) *Servers {
-	network, err := servertest.NetworkIfAny(t, 3)
+	network, err := networktest.IfAny(t, 3)
 	return ensemble(t, network, fmt.Sprint(err))
 }
 
-func ensemble(t *testing.T, network *servertest.Network, whole string) *Servers {
+func ensemble(t *testing.T, network *networktest.Network, whole string) *Servers {
 	ensemble := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Network: network})
 	return &Servers{Name: "zookeeper, ensemble of 3", Members: ensemble.Members, start: ensemble.Start, network: network, whole: whole}
 }
@@ -195,10 +197,10 @@ func client(p *Process) *conformance.Client {
 		Expire:      p.Expire,
 		LoseReply:   func(kind backend.OpKind) { p.LoseReply(MatchKind(kind)) },
 		CutReply:    func(kind backend.OpKind) { p.CutReply(MatchKind(kind)) },
-		SlowReplies: func(d time.Duration) { p.Each(func(x *servertest.Proxy) { x.DelayToClient(d) }) },
+		SlowReplies: func(d time.Duration) { p.Each(func(x *proxytest.Proxy) { x.DelayToClient(d) }) },
 		HoldRequests: func() (release func()) {
-			p.Each((*servertest.Proxy).StallToServer)
-			return func() { p.Each((*servertest.Proxy).Unstall) }
+			p.Each((*proxytest.Proxy).StallToServer)
+			return func() { p.Each((*proxytest.Proxy).Unstall) }
 		},
 		Throttle:    p.Throttle,
 		Deny:        p.Deny,

@@ -21,7 +21,7 @@ const askTimeout = 3 * time.Second
 // figures asks all servers that the URL names, and adds up. What ZooKeeper counts has
 // heartbeats in it, one packet received and one sent for each.
 func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
-	hosts, _, _ := strings.Cut(strings.TrimPrefix(r.url, r.scheme()+"://"), "?")
+	hosts, _, _ := strings.Cut(strings.TrimPrefix(r.URL, r.Scheme()+"://"), "?")
 	hosts, _, _ = strings.Cut(hosts, "/")
 	sum := make(map[string]float64)
 	for host := range strings.SplitSeq(hosts, ",") {
@@ -35,7 +35,7 @@ func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
 			sum[name] += v
 		}
 	}
-	beats := float64(r.beats.Load())
+	beats := float64(r.Traffic.Heartbeats.Load())
 	for name := range sum {
 		sum[name] -= beats
 	}
@@ -44,11 +44,11 @@ func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
 
 func (r *remote) ask(ctx context.Context, host string) (map[string]float64, error) {
 	switch {
-	case r.scheme() == "zk" && strings.Contains(r.url, "tls=true"):
+	case r.Scheme() == "zk" && strings.Contains(r.URL, "tls=true"):
 		return nil, errors.New("ZooKeeper's four-letter words are not asked for over TLS")
-	case r.scheme() == "zk":
+	case r.Scheme() == "zk":
 		return srvr(ctx, withPort(host, "2181"))
-	case r.scheme() == "etcd":
+	case r.Scheme() == "etcd":
 		return r.scrape(ctx, withPort(host, "2379"), "/metrics", etcdCounters)
 	}
 	return r.scrape(ctx, withPort(host, "8500"), "/v1/agent/metrics?format=prometheus", consulCounters)
@@ -113,14 +113,14 @@ var consulCounters = []counter{
 // scrape reads counters from a page of metrics.
 func (r *remote) scrape(ctx context.Context, host, path string, counters []counter) (map[string]float64, error) {
 	url := "http://" + host + path
-	if strings.Contains(r.url, "tls=true") {
+	if strings.Contains(r.URL, "tls=true") {
 		url = "https://" + host + path
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
-	if token := os.Getenv("CONSUL_HTTP_TOKEN"); token != "" && r.scheme() == "consul" {
+	if token := os.Getenv("CONSUL_HTTP_TOKEN"); token != "" && r.Scheme() == "consul" {
 		request.Header.Set("X-Consul-Token", token)
 	}
 	answer, err := asker.Do(request)

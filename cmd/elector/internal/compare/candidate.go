@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/services"
 )
 
 // A candidate is one process that wants to lead, with a session and connections of its
@@ -19,7 +20,7 @@ import (
 type candidate struct {
 	number  int // by first arrival; one that comes back after a crash keeps its number
 	elector elector.Elector
-	seat    seat
+	seat    services.Seat
 	meter   *meter.Backend
 
 	activity activity
@@ -45,13 +46,13 @@ type win struct {
 
 // candidate makes one. It does not connect.
 func (r *run) candidate(number int) (*candidate, error) {
-	at, err := r.service.seat()
+	at, err := r.service.Seat()
 	if err != nil {
 		return nil, err
 	}
 	c := &candidate{number: number, seat: at, arrived: make(chan time.Time, 1)}
 	c.meter = meter.New(
-		&tap{Backend: at.backend, activity: &c.activity, half: at.half},
+		&tap{Backend: at.Backend, activity: &c.activity, half: r.half},
 		func(call meter.Call) { r.recorder.call(number, call) })
 	// Kafka's layout knows candidates by numbers, so all have one for an ID. It is a new
 	// one after a crash: a new process is a new candidate.
@@ -70,7 +71,7 @@ func (r *run) candidate(number int) (*candidate, error) {
 		},
 	})
 	if err != nil {
-		return nil, errors.Join(err, at.close())
+		return nil, errors.Join(err, at.Close())
 	}
 	return c, nil
 }
@@ -105,9 +106,9 @@ func (c *candidate) connect(ctx context.Context) error {
 // close withdraws or resigns, and gives the connections up.
 func (c *candidate) close(ctx context.Context) error {
 	c.gone.Store(true)
-	c.seat.mend()
+	c.seat.Mend()
 	err := c.elector.Close(ctx)
-	_ = c.seat.close() // etcd's client reports its own context's end
+	_ = c.seat.Close() // nothing depends on it any more
 	return err
 }
 

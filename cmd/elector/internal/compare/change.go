@@ -44,7 +44,7 @@ func (r *run) crash() error {
 
 	c.gone.Store(true)
 	began := time.Now()
-	c.seat.cut()
+	c.seat.Cut()
 	if err := errors.Join(r.next(within), <-observed); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -99,7 +100,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		}
 		found.Truncated = strings.Join(why, "; ")
 	}()
-	s, err := open(ctx, url, cfg)
+	s, err := open(url)
 	if err != nil {
 		return found, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
@@ -132,8 +133,9 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		figures:  &figures{service: s},
 		observer: observer,
 	}
-	if r.ttl = cfg.TTL; r.ttl == 0 && url == Embedded {
-		r.ttl = EmbeddedTTL
+	r.ttl = cfg.TTL
+	if url == Embedded {
+		r.ttl, r.half = cmp.Or(r.ttl, EmbeddedTTL), cfg.Delay/2
 	}
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	defer r.fail(nil)

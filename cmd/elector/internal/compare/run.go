@@ -37,6 +37,7 @@ type run struct {
 	n        int
 	election string
 	ttl      time.Duration
+	half     time.Duration // of a simulated round trip
 	random   *rand.Rand
 	step     func(doing string) // one step is done
 

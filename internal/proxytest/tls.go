@@ -1,4 +1,4 @@
-package servertest
+package proxytest
 
 import (
 	"crypto/ecdsa"
@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// NewTLSProxy starts a proxy that speaks TLS with clients and plain TCP with
+// NewTLS starts a proxy that speaks TLS with clients and plain TCP with
 // the server at target. Its certificate is made for the occasion, for 127.0.0.1
 // and localhost; the returned configuration is for clients and trusts nothing
 // else. The caller closes the proxy.
-func NewTLSProxy(target string) (*Proxy, *tls.Config, error) {
+func NewTLS(target string) (*Proxy, *tls.Config, error) {
 	cert, pool, err := selfSigned()
 	if err != nil {
-		return nil, nil, fmt.Errorf("servertest: certificate: %w", err)
+		return nil, nil, fmt.Errorf("proxytest: certificate: %w", err)
 	}
-	p, err := newProxy(target, &tls.Config{
+	p, err := start(target, &tls.Config{
 		Certificates: []tls.Certificate{cert},
 		MinVersion:   tls.VersionTLS12,
 		NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing

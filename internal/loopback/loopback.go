@@ -1,4 +1,6 @@
-package servertest
+// Package loopback hands out TCP ports of 127.0.0.1, to servers that are child processes, and
+// to listeners of this one. No two processes that use it get the same.
+package loopback
 
 import (
 	"errors"
@@ -32,35 +34,35 @@ type portAllocator struct {
 	freed []int          // handed out and given back, oldest first
 }
 
-// FreePorts reserves n distinct loopback TCP ports on which nothing listens.
+// Ports reserves n distinct loopback TCP ports on which nothing listens.
 // No other caller of this package, in this process or another, gets them until
-// ReleasePorts or the end of the process.
+// Release or the end of the process.
 //
 // They are for child processes. A child that this process is starting just now
 // holds a copy of every open socket until it executes its program, and so
-// keeps a port listened on for an instant after FreePorts has tried it. That
+// keeps a port listened on for an instant after Ports has tried it. That
 // is over before the next child is started, but this process itself may find
-// the port in use: it takes one by listenLoopback.
-func FreePorts(n int) ([]int, error) {
+// the port in use: it takes one by Listen.
+func Ports(n int) ([]int, error) {
 	got := make([]int, 0, n)
 	for len(got) < n {
-		l, port, err := listenLoopback()
+		l, port, err := Listen()
 		if err != nil {
-			ReleasePorts(got...)
+			Release(got...)
 			return nil, err
 		}
 		got = append(got, port)
 		if err := l.Close(); err != nil {
-			ReleasePorts(got...)
-			return nil, fmt.Errorf("servertest: %w", err)
+			Release(got...)
+			return nil, fmt.Errorf("loopback: %w", err)
 		}
 	}
 	return got, nil
 }
 
-// ReleasePorts gives back ports obtained from FreePorts. The caller has
+// Release gives back ports obtained from Ports or Listen. The caller has
 // stopped whatever listened on them.
-func ReleasePorts(released ...int) {
+func Release(released ...int) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	ports.freed = append(ports.freed, released...)
@@ -75,7 +77,7 @@ func (a *portAllocator) listen() (net.Listener, int, error) {
 			for len(a.freed) > 0 {
 				port := a.freed[0]
 				a.freed = a.freed[1:]
-				if l, err := net.Listen("tcp4", loopback(port)); err == nil {
+				if l, err := net.Listen("tcp4", address(port)); err == nil {
 					return l, port, nil
 				}
 			}
@@ -85,7 +87,7 @@ func (a *portAllocator) listen() (net.Listener, int, error) {
 		}
 		port := a.fresh[0]
 		a.fresh = a.fresh[1:]
-		if l, err := net.Listen("tcp4", loopback(port)); err == nil {
+		if l, err := net.Listen("tcp4", address(port)); err == nil {
 			return l, port, nil
 		}
 	}
@@ -97,7 +99,7 @@ func (a *portAllocator) takeBlock() error {
 	start := rand.IntN(blocks)
 	for i := range blocks {
 		base := firstPort + (start+i)%blocks*blockSize
-		l, err := net.Listen("tcp4", loopback(base))
+		l, err := net.Listen("tcp4", address(base))
 		if err != nil {
 			continue // another process has this block
 		}
@@ -107,16 +109,16 @@ func (a *portAllocator) takeBlock() error {
 		}
 		return nil
 	}
-	return errors.New("servertest: no free block of loopback ports")
+	return errors.New("loopback: no free block of loopback ports")
 }
 
-func loopback(port int) string {
+func address(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// listenLoopback listens on a reserved port and returns it too, so that the
+// Listen listens on a reserved port and returns it too, so that the
 // caller can release it after closing the listener.
-func listenLoopback() (net.Listener, int, error) {
+func Listen() (net.Listener, int, error) {
 	ports.mu.Lock()
 	defer ports.mu.Unlock()
 	return ports.listen()

@@ -1,6 +1,6 @@
 //go:build unix
 
-package servertest
+package proxytest
 
 import (
 	"bytes"
@@ -10,10 +10,13 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
 )
 
 // echoServer sends back what it receives, and then its tag if it has one.
@@ -97,7 +100,7 @@ func refuses(t *testing.T, p *Proxy) {
 }
 
 func TestProxyPassesBytesAndHalfClose(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, "tail"))
+	p := ForTest(t, echoServer(t, "tail"))
 	for _, text := range []string{"hello", "", "\x00", "\x00\x00\x00", "\x00\x00\x00\x2c\x00\x00\x00\x01 not ZooKeeper"} {
 		conn := dial(t, p)
 		send(t, conn, text)
@@ -115,7 +118,7 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 }
 
 func TestProxyMovesMuchData(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // 16 MiB
 	var wg sync.WaitGroup
@@ -132,7 +135,7 @@ func TestProxyMovesMuchData(t *testing.T) {
 }
 
 func TestProxyCutAndRefuse(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	a, b := dial(t, p), dial(t, p)
 	for _, conn := range []net.Conn{a, b} {
 		send(t, conn, "x")
@@ -161,7 +164,7 @@ func TestProxyCutAndRefuse(t *testing.T) {
 }
 
 func TestProxyStall(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	send(t, conn, "a")
 	receive(t, conn, "a")
@@ -191,7 +194,7 @@ func TestProxyStall(t *testing.T) {
 }
 
 func TestProxyDelayKeepsOrder(t *testing.T) {
-	p := ProxyForTest(t, echoServer(t, ""))
+	p := ForTest(t, echoServer(t, ""))
 	conn := dial(t, p)
 	p.Delay(30*time.Millisecond, 30*time.Millisecond)
 	begin := time.Now()
@@ -218,7 +221,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 
 func TestProxySetTargetAndDeadTarget(t *testing.T) {
 	a, b := echoServer(t, "A"), echoServer(t, "B")
-	p := ProxyForTest(t, a)
+	p := ForTest(t, a)
 	old := dial(t, p)
 	send(t, old, "x")
 	receive(t, old, "x")
@@ -227,17 +230,17 @@ func TestProxySetTargetAndDeadTarget(t *testing.T) {
 		must(t, conn.(*net.TCPConn).CloseWrite())
 		receive(t, conn, tag)
 	}
-	ports, err := FreePorts(1)
+	ports, err := loopback.Ports(1)
 	must(t, err)
-	defer ReleasePorts(ports...)
-	p.SetTarget(loopback(ports[0]))
+	defer loopback.Release(ports...)
+	p.SetTarget(net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0])))
 	refuses(t, p)
 }
 
 func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	target := echoServer(t, "")
 	before := runtime.NumGoroutine()
-	p, err := NewProxy(target)
+	p, err := New(target)
 	must(t, err)
 	conn, stalled := dial(t, p), dial(t, p)
 	send(t, conn, "x")
@@ -252,7 +255,7 @@ func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 }
 
 func TestTLSProxy(t *testing.T) {
-	p, config, err := NewTLSProxy(echoServer(t, "tail"))
+	p, config, err := NewTLS(echoServer(t, "tail"))
 	must(t, err)
 	t.Cleanup(func() { must(t, p.Close()) })
 	conn, err := tls.Dial("tcp", p.Addr(), config)

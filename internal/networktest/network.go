@@ -1,14 +1,14 @@
-package servertest
+// Package networktest makes networks of a test's own on Linux, on which servers are cut off
+// from each other while clients reach all of them.
+package networktest
 
 import (
 	"errors"
 	"fmt"
 	"net"
-	"os/exec"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
-	"time"
 )
 
 // Network is a network of a cluster's own, whose members can be cut off from each
@@ -19,10 +19,10 @@ import (
 // What a Drop holds back is not lost to a TCP connection that outlives it: the sender
 // sends it again, so after Heal it arrives late. Packets cannot be delayed otherwise.
 //
-// The methods may be called from any goroutine. Hosts count from 0, see Host of a server.
+// The methods may be called from any goroutine. Hosts count from 0, see servertest.ZooKeeper.Host.
 type Network struct {
 	block *block
-	hosts []site
+	hosts []Site
 
 	mu      sync.Mutex
 	given   int             // hosts that servers have
@@ -30,43 +30,33 @@ type Network struct {
 	closed  bool
 }
 
-// site is where a server runs.
-type site struct {
-	ip    string // the only address it listens on
-	netns string // network namespace, "" for that of the tests
-	host  int    // its number in its Network
-}
-
-var local = site{ip: "127.0.0.1"}
-
-func (s site) addr(port int) string { return net.JoinHostPort(s.ip, strconv.Itoa(port)) }
-
-// take returns the next n sites that no server has; without a network all are local.
-func (w *Network) take(n int) ([]site, error) {
+// Take returns the next n sites that no server has. Without a network, w is nil and all are
+// Local.
+func (w *Network) Take(n int) ([]Site, error) {
 	if w == nil {
-		sites := make([]site, n)
+		sites := make([]Site, n)
 		for i := range sites {
-			sites[i] = local
+			sites[i] = Local
 		}
 		return sites, nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return nil, fmt.Errorf("servertest: network %w", ErrClosed)
+		return nil, fmt.Errorf("networktest: network %w", ErrClosed)
 	}
 	if w.given+n > len(w.hosts) {
-		return nil, fmt.Errorf("servertest: %d hosts wanted, and %d of %d are taken", n, w.given, len(w.hosts))
+		return nil, fmt.Errorf("networktest: %d hosts wanted, and %d of %d are taken", n, w.given, len(w.hosts))
 	}
 	w.given += n
 	return w.hosts[w.given-n : w.given], nil
 }
 
-// NewNetwork makes a network of n hosts. The caller closes it, after the servers on it.
+// New makes a network of n hosts. The caller closes it, after the servers on it.
 //
 // It needs root's rights on Linux, and returns an error that wraps ErrNoNetwork where
 // it has not got them, and one that wraps ErrNotInstalled where only a program is missing.
-func NewNetwork(n int) (*Network, error) {
+func New(n int) (*Network, error) {
 	if err := canHaveNetworks(); err != nil {
 		return nil, err
 	}
@@ -76,7 +66,7 @@ func NewNetwork(n int) (*Network, error) {
 	}
 	w := &Network{block: b, dropped: make(map[[2]int]bool)}
 	for i := range n {
-		w.hosts = append(w.hosts, site{ip: b.ip(i + 1), netns: b.netns(i), host: i})
+		w.hosts = append(w.hosts, Site{IP: b.ip(i + 1), Netns: b.netns(i), Host: i})
 	}
 	if err := b.build(w.hosts); err != nil {
 		_ = b.close() // what is left, the next owner of the block removes
@@ -92,7 +82,7 @@ func (w *Network) Drop(from, to int) error {
 		if w.dropped[[2]int{from, to}] {
 			return nil
 		}
-		if err := tool("tc", "-n", w.hosts[from].netns, "qdisc", "add", "dev", linkTo(to), "root", "blackhole"); err != nil {
+		if err := tool("tc", "-n", w.hosts[from].Netns, "qdisc", "add", "dev", linkTo(to), "root", "blackhole"); err != nil {
 			return err
 		}
 		w.dropped[[2]int{from, to}] = true
@@ -137,7 +127,7 @@ func (w *Network) Reset(host, with int) error {
 	return w.exclusive(func() error {
 		// It says "Invalid argument" of sockets that are gone by then, and of those
 		// that are not connections.
-		return tool("ss", "-N", w.hosts[host].netns, "--no-header", "--tcp", "--kill", "state", "connected", "dst", w.hosts[with].ip)
+		return tool("ss", "-N", w.hosts[host].Netns, "--no-header", "--tcp", "--kill", "state", "connected", "dst", w.hosts[with].IP)
 	})
 }
 
@@ -165,11 +155,31 @@ func (w *Network) restore(pair [2]int) error {
 	if !w.dropped[pair] {
 		return nil
 	}
-	if err := tool("tc", "-n", w.hosts[pair[0]].netns, "qdisc", "del", "dev", linkTo(pair[1]), "root"); err != nil {
+	if err := tool("tc", "-n", w.hosts[pair[0]].Netns, "qdisc", "del", "dev", linkTo(pair[1]), "root"); err != nil {
 		return err
 	}
 	delete(w.dropped, pair)
 	return nil
+}
+
+// Names returns the names of the namespaces and links that there are of this network, of
+// which Close leaves none.
+func (w *Network) Names() ([]string, error) {
+	names, err := netnsNames()
+	if err != nil {
+		return nil, err
+	}
+	links, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("networktest: %w", err)
+	}
+	for _, l := range links {
+		names = append(names, l.Name)
+	}
+	netns, link := fmt.Sprintf(netnsPrefix, w.block.number), fmt.Sprintf(linkPrefix, w.block.number)
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, netns) && !strings.HasPrefix(name, link)
+	}), nil
 }
 
 // Close ends what still runs on the network, and removes it. Closing twice is fine.
@@ -191,26 +201,7 @@ func (w *Network) exclusive(change func() error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closed {
-		return fmt.Errorf("servertest: network %w", ErrClosed)
+		return fmt.Errorf("networktest: network %w", ErrClosed)
 	}
 	return change()
-}
-
-// tool runs one of the programs that networks are made with. An error shows what it said.
-func tool(name string, args ...string) error {
-	_, err := toolWith("", name, args...)
-	return err
-}
-
-// toolWith is tool with something to read for the program. It returns what that printed.
-func toolWith(stdin, name string, args ...string) (string, error) {
-	cmd := exec.Command(name, args...)
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.WaitDelay = 5 * time.Second
-	var stdout, stderr strings.Builder
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("servertest: %s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
-	}
-	return stdout.String(), nil
 }

@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package servertest
+package process
 
 import (
 	"os"

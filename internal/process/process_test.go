@@ -1,11 +1,10 @@
 //go:build unix
 
-package servertest
+package process
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -13,29 +12,28 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
 
-func shell(t *testing.T, script string) *process {
+func shell(t *testing.T, script string) *Process {
 	t.Helper()
-	p := newProcess(processSpec{
+	p := New(Spec{
 		Name: "shell", Path: "/bin/sh", Args: []string{"-c", script},
 		LogPath: filepath.Join(t.TempDir(), "log"),
 	})
-	t.Cleanup(func() { must(t, p.kill()) })
+	t.Cleanup(func() { must(t, p.Kill()) })
 	return p
 }
 
 func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	p := shell(t, "sleep 60 & echo $!; wait")
-	must(t, p.start())
-	eventually(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.logTail(100), "\n") })
-	grandchild, err := strconv.Atoi(strings.TrimSpace(p.logTail(100)))
+	must(t, p.Start())
+	eventually(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
+	grandchild, err := strconv.Atoi(strings.TrimSpace(p.LogTail(100)))
 	must(t, err)
-	must(t, p.kill())
-	if p.running() || p.pid() != 0 {
+	must(t, p.Kill())
+	if p.Running() || p.PID() != 0 {
 		t.Fatal("still running after kill")
 	}
 	// The grandchild is reaped by init, which may take a moment.
@@ -48,58 +46,58 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 	var copied bytes.Buffer
 	p := shell(t, "echo run")
-	p.spec.Log = &copied
+	p.Spec.Log = &copied
 	for range 2 {
-		must(t, p.start())
-		<-p.exited()
+		must(t, p.Start())
+		<-p.Exited()
 	}
-	if log := p.logTail(100); log != "run\nrun\n" || copied.String() != log {
+	if log := p.LogTail(100); log != "run\nrun\n" || copied.String() != log {
 		t.Fatalf("log %q, copy %q", log, copied.String())
 	}
-	if err := p.exitError(); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "run\n") {
+	if err := p.ExitError(); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "run\n") {
 		t.Fatalf("exit error %v", err)
 	}
 }
 
 func TestProcessRefusesASecondStart(t *testing.T) {
 	p := shell(t, "sleep 60")
-	must(t, p.start())
-	if p.start() == nil {
+	must(t, p.Start())
+	if p.Start() == nil {
 		t.Fatal("started twice")
 	}
 }
 
 func TestProcessStopResumesAPausedOne(t *testing.T) {
 	p := shell(t, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
-	must(t, p.start())
-	eventually(t, "it is up", func() bool { return strings.Contains(p.logTail(100), "up") })
-	must(t, p.pause())
-	if !p.isPaused() {
+	must(t, p.Start())
+	eventually(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
+	must(t, p.Pause())
+	if !p.Paused() {
 		t.Fatal("not paused")
 	}
-	must(t, p.stop(10*time.Second))
-	if log := p.logTail(100); !strings.Contains(log, "bye") {
+	must(t, p.Stop(10*time.Second))
+	if log := p.LogTail(100); !strings.Contains(log, "bye") {
 		t.Fatalf("was killed, not asked: %q", log)
 	}
 }
 
 func TestProcessStopKillsAStubbornOne(t *testing.T) {
 	p := shell(t, "trap '' TERM; echo up; while :; do sleep 0.05; done")
-	must(t, p.start())
-	eventually(t, "it is up", func() bool { return strings.Contains(p.logTail(100), "up") })
-	must(t, p.stop(100*time.Millisecond))
-	if p.running() {
+	must(t, p.Start())
+	eventually(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
+	must(t, p.Stop(100*time.Millisecond))
+	if p.Running() {
 		t.Fatal("still running")
 	}
 }
 
 func TestProcessMissingProgram(t *testing.T) {
-	p := newProcess(processSpec{Name: "x", Path: "/nonexistent", LogPath: filepath.Join(t.TempDir(), "log")})
-	if p.start() == nil || p.running() {
+	p := New(Spec{Name: "x", Path: "/nonexistent", LogPath: filepath.Join(t.TempDir(), "log")})
+	if p.Start() == nil || p.Running() {
 		t.Fatal("a missing program was started")
 	}
-	must(t, p.kill())
-	if err := p.pause(); !errors.Is(err, ErrNotRunning) {
+	must(t, p.Kill())
+	if err := p.Pause(); !errors.Is(err, ErrNotRunning) {
 		t.Fatalf("pause: %v", err)
 	}
 }
@@ -132,48 +130,11 @@ func TestProcessOutlivesTheStartingThread(t *testing.T) {
 	errs := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		errs <- p.start()
+		errs <- p.Start()
 	}()
 	must(t, <-errs)
 	time.Sleep(100 * time.Millisecond)
-	if !p.running() {
+	if !p.Running() {
 		t.Fatal("the child died with the thread that asked for it")
-	}
-}
-
-func TestFreePortsAreDistinctAndLow(t *testing.T) {
-	got, err := FreePorts(120) // more than two blocks
-	must(t, err)
-	defer ReleasePorts(got...)
-	seen := make(map[int]bool)
-	for _, p := range got {
-		if seen[p] || p < firstPort || p >= lastPort {
-			t.Fatalf("port %d", p)
-		}
-		seen[p] = true
-	}
-}
-
-// A child has a copy of every socket of its parent between its fork and its
-// exec, so a port that was only tried a moment ago may still be in use.
-func TestProxiesWhileChildrenStart(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	var children sync.WaitGroup
-	defer children.Wait()
-	defer cancel()
-	for range 4 {
-		children.Go(func() {
-			for ctx.Err() == nil {
-				if err := exec.Command("true").Run(); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	for range 300 {
-		p, err := NewProxy("127.0.0.1:1")
-		must(t, err)
-		must(t, p.Close())
 	}
 }

@@ -1,4 +1,4 @@
-package servertest
+package networktest
 
 import (
 	"encoding/json"
@@ -46,14 +46,14 @@ func linkTo(host int) string { return "to" + strconv.Itoa(host) }
 // canHaveNetworks says why this process cannot make networks.
 func canHaveNetworks() error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("servertest: %w: network namespaces are Linux's, and this is %s", ErrNoNetwork, runtime.GOOS)
+		return fmt.Errorf("networktest: %w: network namespaces are Linux's, and this is %s", ErrNoNetwork, runtime.GOOS)
 	}
 	if uid := os.Geteuid(); uid != 0 {
-		return fmt.Errorf("servertest: %w: to make network namespaces takes root, and this is user %d", ErrNoNetwork, uid)
+		return fmt.Errorf("networktest: %w: to make network namespaces takes root, and this is user %d", ErrNoNetwork, uid)
 	}
 	for _, name := range []string{"ip", "tc", "ss"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return fmt.Errorf("servertest: %w: %w; Debian's package is iproute2", ErrNotInstalled, err)
+			return fmt.Errorf("networktest: %w: %w; Debian's package is iproute2", ErrNotInstalled, err)
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func takeBlock() (*block, error) {
 	}
 	used, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil, fmt.Errorf("servertest: %w", err)
+		return nil, fmt.Errorf("networktest: %w", err)
 	}
 	start := rand.IntN(blocks)
 	for i := range blocks {
@@ -113,7 +113,7 @@ func takeBlock() (*block, error) {
 		}
 		_ = b.lock.Close()
 	}
-	return nil, errors.New("servertest: no free block of addresses for a network")
+	return nil, errors.New("networktest: no free block of addresses for a network")
 }
 
 func lockBlock(number int) *block {
@@ -138,9 +138,9 @@ func (b *block) overlaps(addrs []net.Addr) bool {
 //
 // Neighbours are set by hand: asked for, they would be lost where one direction is
 // dropped, and with them the other direction.
-func (b *block) build(hosts []site) error {
+func (b *block) build(hosts []Site) error {
 	for _, h := range hosts {
-		if err := tool("ip", "netns", "add", h.netns); err != nil {
+		if err := tool("ip", "netns", "add", h.Netns); err != nil {
 			return denied(err)
 		}
 	}
@@ -148,16 +148,16 @@ func (b *block) build(hosts []site) error {
 	inside := make([]strings.Builder, len(hosts))
 	for i, h := range hosts {
 		fmt.Fprintf(&links, "link add name %s address %s type veth peer name %s address %s netns %s\n",
-			b.link(i), b.mac(testsNumber, i), out, b.mac(i, testsNumber), h.netns)
-		fmt.Fprintf(&inside[i], "link set dev lo up\naddress add %s/32 dev lo\n", h.ip)
+			b.link(i), b.mac(testsNumber, i), out, b.mac(i, testsNumber), h.Netns)
+		fmt.Fprintf(&inside[i], "link set dev lo up\naddress add %s/32 dev lo\n", h.IP)
 		fmt.Fprintf(&tests, "address add %s/32 dev %s\n", b.ip(testsNumber), b.link(i))
-		lead(&tests, b.link(i), b.ip(testsNumber), h.ip, b.mac(i, testsNumber))
-		lead(&inside[i], out, h.ip, b.ip(testsNumber), b.mac(testsNumber, i))
+		lead(&tests, b.link(i), b.ip(testsNumber), h.IP, b.mac(i, testsNumber))
+		lead(&inside[i], out, h.IP, b.ip(testsNumber), b.mac(testsNumber, i))
 		for j := range i {
 			fmt.Fprintf(&links, "link add name %s address %s netns %s type veth peer name %s address %s netns %s\n",
-				linkTo(j), b.mac(i, j), h.netns, linkTo(i), b.mac(j, i), hosts[j].netns)
-			lead(&inside[i], linkTo(j), h.ip, hosts[j].ip, b.mac(j, i))
-			lead(&inside[j], linkTo(i), hosts[j].ip, h.ip, b.mac(i, j))
+				linkTo(j), b.mac(i, j), h.Netns, linkTo(i), b.mac(j, i), hosts[j].Netns)
+			lead(&inside[i], linkTo(j), h.IP, hosts[j].IP, b.mac(j, i))
+			lead(&inside[j], linkTo(i), hosts[j].IP, h.IP, b.mac(i, j))
 		}
 	}
 	for _, batch := range []string{links.String(), tests.String()} {
@@ -166,12 +166,12 @@ func (b *block) build(hosts []site) error {
 		}
 	}
 	for i, h := range hosts {
-		if _, err := toolWith(inside[i].String(), "ip", "-n", h.netns, "-batch", "-"); err != nil {
+		if _, err := toolWith(inside[i].String(), "ip", "-n", h.Netns, "-batch", "-"); err != nil {
 			return denied(err)
 		}
 	}
 	// Where this kernel cannot drop, tests are to know before they have begun.
-	last := hosts[len(hosts)-1].netns
+	last := hosts[len(hosts)-1].Netns
 	if err := tool("tc", "-n", last, "qdisc", "add", "dev", out, "root", "blackhole"); err != nil {
 		return denied(err)
 	}
@@ -232,7 +232,7 @@ func removeNetns(name string) error {
 	var links []struct{ Ifname string }
 	if text = strings.TrimSpace(text); text != "" {
 		if err := json.Unmarshal([]byte(text), &links); err != nil {
-			return fmt.Errorf("servertest: the links of %s: %w", name, err)
+			return fmt.Errorf("networktest: the links of %s: %w", name, err)
 		}
 	}
 	for _, l := range links {

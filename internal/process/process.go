@@ -1,4 +1,8 @@
-package servertest
+// Package process runs child processes that tests start, freeze, kill and start again.
+//
+// Each leads a process group of its own, which is signalled, and ended, as a whole. On Linux
+// the kernel kills it if this process dies first, however it dies.
+package process
 
 import (
 	"errors"
@@ -11,8 +15,11 @@ import (
 	"time"
 )
 
-// processSpec says how to run a child process.
-type processSpec struct {
+// ErrNotRunning is wrapped by the errors of what needs a running child.
+var ErrNotRunning = errors.New("process is not running")
+
+// Spec says how to run a child process.
+type Spec struct {
 	Name    string // for messages
 	Path    string // the program
 	Args    []string
@@ -23,10 +30,10 @@ type processSpec struct {
 	Log     io.Writer
 }
 
-// process is a child process that can be started again after it has ended.
+// Process is a child process that can be started again after it has ended.
 // Its methods may be called from any goroutine.
-type process struct {
-	spec processSpec
+type Process struct {
+	Spec Spec // not to be changed while it runs
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd     // latest run, nil before the first
@@ -35,37 +42,38 @@ type process struct {
 	paused bool
 }
 
-func newProcess(spec processSpec) *process {
-	return &process{spec: spec}
+// New makes a process without starting it.
+func New(spec Spec) *Process {
+	return &Process{Spec: spec}
 }
 
-// start runs the program and returns once it has been started; it does not
+// Start runs the program and returns once it has been started; it does not
 // wait until the server is ready. It is an error if it is running already.
-func (p *process) start() error {
+func (p *Process) Start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runningLocked() {
-		return fmt.Errorf("servertest: %s is already running (pid %d)", p.spec.Name, p.cmd.Process.Pid)
+		return fmt.Errorf("process: %s is already running (pid %d)", p.Spec.Name, p.cmd.Process.Pid)
 	}
-	log, err := os.OpenFile(p.spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	log, err := os.OpenFile(p.Spec.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return fmt.Errorf("servertest: %s: %w", p.spec.Name, err)
+		return fmt.Errorf("process: %s: %w", p.Spec.Name, err)
 	}
-	argv := append([]string{p.spec.Path}, p.spec.Args...)
-	env := append(os.Environ(), p.spec.Env...)
-	if p.spec.Netns != "" {
+	argv := append([]string{p.Spec.Path}, p.Spec.Args...)
+	env := append(os.Environ(), p.Spec.Env...)
+	if p.Spec.Netns != "" {
 		// ip becomes the program, by the same process id. There is no web proxy there.
-		argv = append([]string{"ip", "netns", "exec", p.spec.Netns}, argv...)
+		argv = append([]string{"ip", "netns", "exec", p.Spec.Netns}, argv...)
 		env = append(env, "NO_PROXY=*", "no_proxy=*")
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Dir = p.spec.Dir
+	cmd.Dir = p.Spec.Dir
 	cmd.Env = env
 	cmd.SysProcAttr = childAttr()
 	cmd.WaitDelay = 5 * time.Second
 	var out io.Writer = log
-	if p.spec.Log != nil {
-		out = io.MultiWriter(log, p.spec.Log)
+	if p.Spec.Log != nil {
+		out = io.MultiWriter(log, p.Spec.Log)
 	}
 	cmd.Stdout, cmd.Stderr = out, out
 
@@ -97,14 +105,14 @@ func (p *process) start() error {
 	}()
 	if err := <-started; err != nil {
 		<-done
-		return fmt.Errorf("servertest: start %s: %w", p.spec.Name, err)
+		return fmt.Errorf("process: start %s: %w", p.Spec.Name, err)
 	}
 	p.cmd, p.done, p.result, p.paused = cmd, done, nil, false
 	return nil
 }
 
 // runningLocked reports whether there is an unreaped child. Caller holds mu.
-func (p *process) runningLocked() bool {
+func (p *Process) runningLocked() bool {
 	if p.cmd == nil {
 		return false
 	}
@@ -116,20 +124,22 @@ func (p *process) runningLocked() bool {
 	}
 }
 
-func (p *process) running() bool {
+// Running reports whether there is a child, be it paused.
+func (p *Process) Running() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runningLocked()
 }
 
-func (p *process) isPaused() bool {
+// Paused reports whether the child is frozen by Pause.
+func (p *Process) Paused() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.runningLocked() && p.paused
 }
 
-// pid returns the running child's process id, or 0.
-func (p *process) pid() int {
+// PID returns the running child's process id, or 0.
+func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.runningLocked() {
@@ -138,9 +148,9 @@ func (p *process) pid() int {
 	return p.cmd.Process.Pid
 }
 
-// exited returns a channel that is closed when the latest run has been reaped.
+// Exited returns a channel that is closed when the latest run has been reaped.
 // Before the first run it is closed already.
-func (p *process) exited() <-chan struct{} {
+func (p *Process) Exited() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done == nil {
@@ -151,8 +161,8 @@ func (p *process) exited() <-chan struct{} {
 	return p.done
 }
 
-// exitError describes how the latest run ended, with the end of its log.
-func (p *process) exitError() error {
+// ExitError describes how the latest run ended, with the end of its log.
+func (p *Process) ExitError() error {
 	p.mu.Lock()
 	result := p.result
 	p.mu.Unlock()
@@ -161,12 +171,12 @@ func (p *process) exitError() error {
 		how = result.Error()
 	}
 	return fmt.Errorf("%w: %s ended (%s); its log ends with:\n%s",
-		ErrNotRunning, p.spec.Name, how, p.logTail(4096))
+		ErrNotRunning, p.Spec.Name, how, p.LogTail(4096))
 }
 
-// kill sends SIGKILL to the process group and waits until the child has been
+// Kill sends SIGKILL to the process group and waits until the child has been
 // reaped. It does nothing if the process is not running.
-func (p *process) kill() error {
+func (p *Process) Kill() error {
 	p.mu.Lock()
 	if !p.runningLocked() {
 		p.mu.Unlock()
@@ -176,15 +186,15 @@ func (p *process) kill() error {
 	done := p.done
 	p.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("servertest: kill %s: %w", p.spec.Name, err)
+		return fmt.Errorf("process: kill %s: %w", p.Spec.Name, err)
 	}
 	<-done
 	return nil
 }
 
-// stop asks the process to end, waits up to grace, and then kills it. A paused
+// Stop asks the process to end, waits up to grace, and then kills it. A paused
 // process is resumed first, since it could not handle the signal.
-func (p *process) stop(grace time.Duration) error {
+func (p *Process) Stop(grace time.Duration) error {
 	p.mu.Lock()
 	if !p.runningLocked() {
 		p.mu.Unlock()
@@ -198,7 +208,7 @@ func (p *process) stop(grace time.Duration) error {
 	}
 	p.mu.Unlock()
 	if err != nil {
-		return errors.Join(fmt.Errorf("servertest: stop %s: %w", p.spec.Name, err), p.kill())
+		return errors.Join(fmt.Errorf("process: stop %s: %w", p.Spec.Name, err), p.Kill())
 	}
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -206,32 +216,32 @@ func (p *process) stop(grace time.Duration) error {
 	case <-done:
 		return nil
 	case <-timer.C:
-		return p.kill()
+		return p.Kill()
 	}
 }
 
-// pause freezes the process: its connections stay open and nobody answers.
-func (p *process) pause() error { return p.freeze(pauseGroup, true) }
+// Pause freezes the process: its connections stay open and nobody answers.
+func (p *Process) Pause() error { return p.freeze(pauseGroup, true) }
 
-// resume undoes pause.
-func (p *process) resume() error { return p.freeze(resumeGroup, false) }
+// Resume undoes pause.
+func (p *Process) Resume() error { return p.freeze(resumeGroup, false) }
 
-func (p *process) freeze(signal func(*os.Process) error, paused bool) error {
+func (p *Process) freeze(signal func(*os.Process) error, paused bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.runningLocked() {
-		return fmt.Errorf("%w: %s", ErrNotRunning, p.spec.Name)
+		return fmt.Errorf("%w: %s", ErrNotRunning, p.Spec.Name)
 	}
 	if err := signal(p.cmd.Process); err != nil {
-		return fmt.Errorf("servertest: signal %s: %w", p.spec.Name, err)
+		return fmt.Errorf("process: signal %s: %w", p.Spec.Name, err)
 	}
 	p.paused = paused
 	return nil
 }
 
-// logTail returns up to n bytes from the end of the log, "" if there is none.
-func (p *process) logTail(n int64) string {
-	f, err := os.Open(p.spec.LogPath)
+// LogTail returns up to n bytes from the end of the log, "" if there is none.
+func (p *Process) LogTail(n int64) string {
+	f, err := os.Open(p.Spec.LogPath)
 	if err != nil {
 		return ""
 	}
@@ -250,27 +260,4 @@ func (p *process) logTail(n int64) string {
 		return ""
 	}
 	return string(tail)
-}
-
-// sharedWriter lets several processes write to one writer.
-type sharedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-// share makes w safe for concurrent use; nil stays nil.
-func share(w io.Writer) io.Writer {
-	if w == nil {
-		return nil
-	}
-	if s, ok := w.(*sharedWriter); ok {
-		return s
-	}
-	return &sharedWriter{w: w}
-}
-
-func (s *sharedWriter) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.w.Write(b)
 }

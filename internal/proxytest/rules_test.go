@@ -1,6 +1,6 @@
 //go:build unix
 
-package servertest
+package proxytest
 
 import (
 	"errors"
@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // through returns a client connected through a new proxy, and one that is
 // connected directly, on a server shared by this package's tests.
 func through(t *testing.T) (p *Proxy, proxied, direct *zk.Conn) {
 	t.Helper()
-	z := SharedZooKeeper(t)
-	p = ProxyForTest(t, z.Addr())
+	z := servertest.SharedZooKeeper(t)
+	p = ForTest(t, z.Addr())
 	return p, connect(t, 20*time.Second, p.Addr()), connect(t, 20*time.Second, z.Addr())
 }
 
@@ -89,8 +91,8 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 }
 
 func TestDropReplyToConnect(t *testing.T) {
-	z := SharedZooKeeper(t)
-	p := ProxyForTest(t, z.Addr())
+	z := servertest.SharedZooKeeper(t)
+	p := ForTest(t, z.Addr())
 	lost := p.DropReply(MatchOp(OpConnect), 1)
 	conn := connect(t, 20*time.Second, p.Addr())
 	within(t, "the report", lost)
@@ -100,8 +102,8 @@ func TestDropReplyToConnect(t *testing.T) {
 }
 
 func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
-	z := ZooKeeperForTest(t, fast)
-	p := ProxyForTest(t, z.Addr())
+	z := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128})
+	p := ForTest(t, z.Addr())
 	conn := connect(t, 20*time.Second, p.Addr())
 	lost := p.DropReply(MatchOp(OpExists), 1)
 	must(t, z.Pause())

@@ -5,6 +5,8 @@ package servertest
 import (
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/networktest"
 )
 
 // checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
@@ -12,7 +14,7 @@ func checkCutOff[S interface {
 	member
 	comparable
 	Host() int
-}](t *testing.T, w *Network, c *cluster[S]) {
+}](t *testing.T, w *networktest.Network, c *cluster[S]) {
 	t.Helper()
 	old, err := c.Leader()
 	must(t, err)
@@ -44,7 +46,9 @@ func checkCutOff[S interface {
 	t.Logf("all serve %v after it was healed", time.Since(begin))
 	must(t, c.Close())
 	must(t, w.Close())
-	if left := ownNames(t, w); len(left) > 0 {
+	left, err := w.Names()
+	must(t, err)
+	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
 }
@@ -52,20 +56,20 @@ func checkCutOff[S interface {
 func TestEnsembleOnNetwork(t *testing.T) {
 	t.Parallel() // it mostly waits
 	cfg := fast
-	cfg.Network = NetworkForTest(t, 3)
+	cfg.Network = networktest.ForTest(t, 3)
 	checkCutOff(t, cfg.Network, EnsembleForTest(t, 3, cfg).cluster)
 }
 
 func TestEtcdClusterOnNetwork(t *testing.T) {
 	t.Parallel() // it mostly waits
 	cfg := fastEtcd
-	cfg.Network = NetworkForTest(t, 5)
+	cfg.Network = networktest.ForTest(t, 5)
 	checkCutOff(t, cfg.Network, EtcdClusterForTest(t, 5, cfg).cluster)
 }
 
 func TestConsulClusterOnNetwork(t *testing.T) {
 	t.Parallel() // it mostly waits
-	cfg := ConsulConfig{NoSync: true, Network: NetworkForTest(t, 4)}
+	cfg := ConsulConfig{NoSync: true, Network: networktest.ForTest(t, 4)}
 	c := ConsulClusterForTest(t, 3, cfg)
 	agent := ConsulAgentForTest(t, c.Members, cfg)
 	if agent.Host() != 3 {

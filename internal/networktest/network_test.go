@@ -1,20 +1,32 @@
 //go:build unix
 
-package servertest
+package networktest
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/process"
 )
 
+func TestMain(m *testing.M) {
+	if how := os.Getenv(talkerEnv); how != "" {
+		talk(how)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
 // talkerEnv makes the test binary one side of a connection, see talk.
-const talkerEnv = "SERVERTEST_TALKER"
+const talkerEnv = "NETWORKTEST_TALKER"
 
 // talk listens on an address or dials it, says on its output when there is a
 // connection, and each time when something arrives on it, sends something itself all the
@@ -22,9 +34,9 @@ const talkerEnv = "SERVERTEST_TALKER"
 func talk(how string) {
 	role, addr, _ := strings.Cut(how, " ")
 	if role == "network" {
-		w, err := NewNetwork(1)
+		w, err := New(1)
 		if err == nil {
-			fmt.Println("made", w.hosts[0].netns)
+			fmt.Println("made", w.hosts[0].Netns)
 			time.Sleep(time.Minute)
 		}
 		fmt.Println(err)
@@ -71,23 +83,23 @@ func talk(how string) {
 // talker is one side of a connection, a process on a host.
 type talker struct {
 	t *testing.T
-	*process
+	*process.Process
 }
 
-func startTalker(t *testing.T, at site, how string) talker {
+func startTalker(t *testing.T, at Site, how string) talker {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
-	p := newProcess(processSpec{
-		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.netns,
+	p := process.New(process.Spec{
+		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.Netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
 	})
-	t.Cleanup(func() { must(t, p.kill()) })
-	must(t, p.start())
+	t.Cleanup(func() { must(t, p.Kill()) })
+	must(t, p.Start())
 	return talker{t, p}
 }
 
-func (x talker) said(what string) int { return strings.Count(x.logTail(1<<20), what) }
+func (x talker) said(what string) int { return strings.Count(x.LogTail(1<<20), what) }
 
 func (x talker) mustSay(what string) {
 	x.t.Helper()
@@ -114,7 +126,7 @@ func (x talker) mustHearNothing() {
 // startPair connects the hosts from and to.
 func startPair(t *testing.T, w *Network, from, to, port int) (dials, listens talker) {
 	t.Helper()
-	addr := w.hosts[to].addr(port)
+	addr := w.hosts[to].Addr(port)
 	listens = startTalker(t, w.hosts[to], "listen "+addr)
 	listens.mustSay("listens")
 	dials = startTalker(t, w.hosts[from], "dial "+addr)
@@ -126,8 +138,8 @@ func startPair(t *testing.T, w *Network, from, to, port int) (dials, listens tal
 
 func TestNetworkDropsOneWay(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := NetworkForTest(t, 2)
-	one, two := w.hosts[0].addr(2000), w.hosts[1].addr(2000)
+	w := ForTest(t, 2)
+	one, two := w.hosts[0].Addr(2000), w.hosts[1].Addr(2000)
 	a := startTalker(t, w.hosts[0], "meet "+one+" "+two)
 	b := startTalker(t, w.hosts[1], "meet "+two+" "+one)
 	a.mustHear()
@@ -144,7 +156,7 @@ func TestNetworkDropsOneWay(t *testing.T) {
 
 func TestNetworkDropsAndHeals(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := NetworkForTest(t, 3)
+	w := ForTest(t, 3)
 	a, b := startPair(t, w, 0, 1, 2000)
 	c, d := startPair(t, w, 0, 2, 2000)
 
@@ -174,7 +186,7 @@ func TestNetworkDropsAndHeals(t *testing.T) {
 
 func TestNetworkResets(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := NetworkForTest(t, 3)
+	w := ForTest(t, 3)
 	a, b := startPair(t, w, 0, 1, 2000)
 	c, d := startPair(t, w, 0, 2, 2000)
 	must(t, w.Reset(0, 1))
@@ -193,21 +205,21 @@ func TestNetworkResets(t *testing.T) {
 
 func TestNetworkLeavesNothing(t *testing.T) {
 	t.Parallel() // it mostly waits
-	w := NetworkForTest(t, 2)
+	w := ForTest(t, 2)
 	x, _ := startPair(t, w, 0, 1, 2000)
 	must(t, w.Drop(0, 1))
-	if len(ownNames(t, w)) != 4 {
-		t.Fatalf("a network has %v", ownNames(t, w))
+	if len(names(t, w)) != 4 {
+		t.Fatalf("a network has %v", names(t, w))
 	}
-	pid := x.pid()
+	pid := x.PID()
 	must(t, w.block.remove())
-	if left := ownNames(t, w); len(left) > 0 {
+	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left: %v", left)
 	}
 	eventually(t, "the process on the host is gone", func() bool { return gone(pid) })
 	must(t, w.Close())
 	must(t, w.Close())
-	if left := ownNames(t, w); len(left) > 0 {
+	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left by Close: %v", left)
 	}
 	if err := w.Drop(0, 1); err == nil {
@@ -219,10 +231,10 @@ func TestNetworkLeavesNothing(t *testing.T) {
 // remove it.
 func TestNetworkOfTheDead(t *testing.T) {
 	t.Parallel() // it mostly waits
-	NetworkForTest(t, 1)
-	x := startTalker(t, local, "network")
+	ForTest(t, 1)
+	x := startTalker(t, Local, "network")
 	x.mustSay("made")
-	_, name, _ := strings.Cut(strings.TrimSpace(x.logTail(100)), " ")
+	_, name, _ := strings.Cut(strings.TrimSpace(x.LogTail(100)), " ")
 	there := func() bool {
 		names, err := netnsNames()
 		must(t, err)
@@ -231,27 +243,39 @@ func TestNetworkOfTheDead(t *testing.T) {
 	if !there() {
 		t.Fatalf("no %s", name)
 	}
-	must(t, x.kill())
+	must(t, x.Kill())
 	must(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.
 	eventually(t, "it is removed", func() bool { return !there() })
 }
 
-// ownNames returns the names of the namespaces and links that are the network's.
-func ownNames(t *testing.T, w *Network) []string {
+func names(t *testing.T, w *Network) []string {
 	t.Helper()
-	names, err := netnsNames()
+	names, err := w.Names()
 	must(t, err)
-	links, err := net.Interfaces()
-	must(t, err)
-	for _, l := range links {
-		names = append(names, l.Name)
-	}
-	var own []string
-	for _, name := range names {
-		if strings.HasPrefix(name, fmt.Sprintf(netnsPrefix, w.block.number)) || strings.HasPrefix(name, fmt.Sprintf(linkPrefix, w.block.number)) {
-			own = append(own, name)
+	return names
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
-	return own
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gone reports whether there is no such process and no such process group.
+func gone(pid int) bool {
+	return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) && errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH)
 }

@@ -1,4 +1,12 @@
-package servertest
+// Package proxytest puts a TCP proxy in front of a server, and has it inject faults: connections
+// that break, stall or lag, and single messages of ZooKeeper's that are lost, late or refused.
+//
+//	proxy := proxytest.ForTest(t, zk.Addr())
+//	// connect a client to proxy.Addr(), then:
+//	lost := proxy.DropReply(proxytest.MatchOp(proxytest.OpCreate), 1)
+//	// the create is applied, its reply never arrives
+//	<-lost
+package proxytest
 
 import (
 	"context"
@@ -9,6 +17,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/elector-go/elector/internal/loopback"
 )
 
 // Proxy is a TCP proxy on loopback that injects faults between clients and one
@@ -44,12 +54,12 @@ type Proxy struct {
 	closed        bool
 }
 
-// NewProxy starts a proxy to the server at target, which need not be running.
+// New starts a proxy to the server at target, which need not be running.
 // The caller closes it.
-func NewProxy(target string) (*Proxy, error) { return newProxy(target, nil) }
+func New(target string) (*Proxy, error) { return start(target, nil) }
 
-func newProxy(target string, config *tls.Config) (*Proxy, error) {
-	listener, port, err := listenLoopback()
+func start(target string, config *tls.Config) (*Proxy, error) {
+	listener, port, err := loopback.Listen()
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +90,7 @@ func (p *Proxy) Close() error {
 	if !first {
 		return nil
 	}
-	ReleasePorts(p.port)
+	loopback.Release(p.port)
 	return err
 }
 

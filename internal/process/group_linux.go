@@ -1,4 +1,4 @@
-package servertest
+package process
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 )
 
 // childAttr gives the child its own process group, and has the kernel kill it
-// when the thread that started it ends (see process.start for that thread).
+// when the thread that started it ends (see Process.Start for that thread).
 func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -1,0 +1,207 @@
+// Package crowd has many candidates of this process campaign, in one election or in many.
+package crowd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+// A Crowd is candidates. But for the hooks of these, its methods are for one goroutine.
+type Crowd struct {
+	Candidates []*Candidate
+
+	ctx       context.Context // ends with the cause when a candidate fails
+	fail      context.CancelCauseFunc
+	patience  time.Duration // bounds each step: what takes longer without progress is stuck
+	wins      chan Win
+	campaigns sync.WaitGroup
+
+	waiting atomic.Int64  // candidates that wait for a predecessor or for the seat
+	changes atomic.Int64  // of waiting
+	changed chan struct{} // holds one
+}
+
+// A Candidate is an elector of a crowd.
+type Candidate struct {
+	elector.Elector
+	ID string
+}
+
+// A Win is a campaign that came to its end.
+type Win struct {
+	*Candidate
+	Term *elector.Term
+	At   time.Time
+}
+
+// New makes a crowd of which at most so many campaigns are won before Next is called.
+func New(ctx context.Context, most int, patience time.Duration) *Crowd {
+	c := &Crowd{patience: patience, wins: make(chan Win, most), changed: make(chan struct{}, 1)}
+	c.ctx, c.fail = context.WithCancelCause(ctx)
+	return c
+}
+
+// Context ends with the cause when a candidate fails, or Fail is called.
+func (c *Crowd) Context() context.Context { return c.ctx }
+
+// Fail ends all steps, and all campaigns, with a reason.
+func (c *Crowd) Fail(why error) { c.fail(why) }
+
+// Add adds a candidate, who does not campaign yet. The hook Stage is the crowd's.
+func (c *Crowd) Add(cfg elector.Config) (*Candidate, error) {
+	cfg.Hooks.Stage = c.stage
+	e, err := elector.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	added := &Candidate{e, cfg.ID}
+	c.Candidates = append(c.Candidates, added)
+	return added, nil
+}
+
+func (c *Crowd) stage(e elector.StageEvent) {
+	if e.Stage != elector.StageReady {
+		return
+	}
+	if e.Completed {
+		c.waiting.Add(-1)
+	} else {
+		c.waiting.Add(1)
+	}
+	c.changes.Add(1)
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Enter has a candidate campaign.
+func (c *Crowd) Enter(who *Candidate) {
+	c.campaigns.Go(func() {
+		term, err := who.Campaign(c.ctx)
+		at := time.Now() // before anything else: this is what is measured
+		switch {
+		case err == nil:
+			c.wins <- Win{who, term, at}
+		case !errors.Is(err, elector.ErrClosed):
+			c.fail(fmt.Errorf("candidate %s: %w", who.ID, err))
+		}
+	})
+}
+
+// EnterAll has candidates campaign, up to most at a time, until all of them wait.
+func (c *Crowd) EnterAll(all []*Candidate, most int) error {
+	were := c.Waiting()
+	for i, who := range all {
+		if err := c.Await(were + i + 1 - most); err != nil {
+			return fmt.Errorf("candidate %s enters: %w", who.ID, err)
+		}
+		c.Enter(who)
+	}
+	return c.Await(were + len(all))
+}
+
+// Waiting is how many candidates wait.
+func (c *Crowd) Waiting() int { return int(c.waiting.Load()) }
+
+// Changes is how often a candidate has begun to wait, or ended.
+func (c *Crowd) Changes() int { return int(c.changes.Load()) }
+
+// Await blocks until at least n candidates wait.
+func (c *Crowd) Await(n int) error {
+	stuck := time.NewTimer(c.patience)
+	defer stuck.Stop()
+	for last := -1; ; {
+		now := c.Waiting()
+		if now >= n {
+			return nil
+		}
+		if now > last { // as long as there is progress, nothing is stuck
+			last = now
+			stuck.Reset(c.patience)
+		}
+		var err error
+		select {
+		case <-c.changed:
+			continue
+		case <-stuck.C:
+			err = fmt.Errorf("no progress for %v", c.patience)
+		case <-c.ctx.Done():
+			err = context.Cause(c.ctx)
+		}
+		return fmt.Errorf("%d of %d candidates wait: %w", now, n, err)
+	}
+}
+
+// Next blocks until a campaign has been won.
+func (c *Crowd) Next() (Win, error) {
+	late := time.NewTimer(c.patience)
+	defer late.Stop()
+	select {
+	case w := <-c.wins:
+		return w, nil
+	case <-late.C:
+		return Win{}, fmt.Errorf("nobody was elected for %v", c.patience)
+	case <-c.ctx.Done():
+		return Win{}, fmt.Errorf("nobody was elected: %w", context.Cause(c.ctx))
+	}
+}
+
+// NobodyElse holds that no campaign has been won that was not asked for.
+func (c *Crowd) NobodyElse() error {
+	select {
+	case w := <-c.wins:
+		return fmt.Errorf("candidate %s was elected, too, with token %d", w.ID, w.Term.Token())
+	default:
+		return nil
+	}
+}
+
+// Leave closes candidates, many at a time, within a time. From the last on, so that nobody
+// becomes the next in line just to leave.
+func (c *Crowd) Leave(all []*Candidate, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), within)
+	defer cancel()
+	const atATime = 64
+	var (
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		errs    []error
+		todo    = make(chan *Candidate)
+	)
+	for range atATime {
+		workers.Go(func() {
+			for who := range todo {
+				if err := who.Close(ctx); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, who := range slices.Backward(all) {
+		todo <- who
+	}
+	close(todo)
+	workers.Wait()
+	if len(errs) > 0 {
+		return fmt.Errorf("%d candidates did not close cleanly, the first: %w", len(errs), errs[0])
+	}
+	return nil
+}
+
+// LeaveAll is Leave of all candidates. It waits for their campaigns, and ends the crowd.
+func (c *Crowd) LeaveAll(within time.Duration) error {
+	defer c.fail(nil)
+	err := c.Leave(c.Candidates, within)
+	c.campaigns.Wait()
+	return err
+}

@@ -1,0 +1,55 @@
+//go:build unix
+
+package loopback
+
+import (
+	"context"
+	"os/exec"
+	"sync"
+	"testing"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPortsAreDistinctAndLow(t *testing.T) {
+	got, err := Ports(120) // more than two blocks
+	must(t, err)
+	defer Release(got...)
+	seen := make(map[int]bool)
+	for _, p := range got {
+		if seen[p] || p < firstPort || p >= lastPort {
+			t.Fatalf("port %d", p)
+		}
+		seen[p] = true
+	}
+}
+
+// A child has a copy of every socket of its parent between its fork and its
+// exec, so a port that was only tried a moment ago may still be in use.
+func TestListenWhileChildrenStart(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var children sync.WaitGroup
+	defer children.Wait()
+	defer cancel()
+	for range 4 {
+		children.Go(func() {
+			for ctx.Err() == nil {
+				if err := exec.Command("true").Run(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 300 {
+		l, port, err := Listen()
+		must(t, err)
+		must(t, l.Close())
+		Release(port)
+	}
+}

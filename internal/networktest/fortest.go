@@ -1,0 +1,40 @@
+package networktest
+
+import (
+	"errors"
+	"os"
+	"testing"
+)
+
+// ForTest makes a network that is closed when the test ends, after the servers
+// that the test starts on it later. Where this process may not have networks, the test
+// is skipped, and says why. Where only a program is missing it is skipped, too, and fails
+// with CI=true in the environment: there is nobody there to read it.
+func ForTest(tb testing.TB, hosts int) *Network {
+	tb.Helper()
+	w, err := IfAny(tb, hosts)
+	if err != nil {
+		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
+	}
+	return w
+}
+
+// IfAny is ForTest for a test that can do without: where that skips, this
+// returns why there is no network.
+func IfAny(tb testing.TB, hosts int) (*Network, error) {
+	tb.Helper()
+	w, err := New(hosts)
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrNoNetwork), errors.Is(err, ErrNotInstalled) && os.Getenv("CI") != "true":
+		return nil, err
+	default:
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			tb.Errorf("close the network: %v", err)
+		}
+	})
+	return w, nil
+}

@@ -1,0 +1,76 @@
+//go:build unix
+
+package proxytest
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+
+// connect returns a client with a session.
+func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
+	t.Helper()
+	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	must(t, err)
+	t.Cleanup(conn.Close)
+	deadline := time.After(20 * time.Second)
+	for {
+		select {
+		case e := <-events:
+			if e.State == zk.StateHasSession {
+				return conn
+			}
+		case <-deadline:
+			t.Fatal("no session")
+		}
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Printf(string, ...any) {}
+
+func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
+	t.Helper()
+	_, err := conn.Create(path, []byte("x"), flags, zk.WorldACL(zk.PermAll))
+	must(t, err)
+}
+
+func exists(t *testing.T, conn *zk.Conn, path string) bool {
+	t.Helper()
+	for range 100 {
+		found, _, err := conn.Exists(path)
+		if err == nil {
+			return found
+		}
+		time.Sleep(50 * time.Millisecond) // reconnecting
+	}
+	t.Fatal("the client never came back")
+	return false
+}
+
+// eventually waits until the condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

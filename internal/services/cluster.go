@@ -1,0 +1,115 @@
+// Package services is what tools that hold elections know of the coordination services that
+// they hold them on: servers, to be started and broken, and seats at them, of which the line
+// can be cut.
+package services
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A Server is one process of a coordination service.
+type Server interface {
+	Name() string
+	Host() int
+	Addr() string
+	Running() bool
+	Launch() error
+	WaitReady(timeout time.Duration) error
+	Kill() error
+	Stop() error
+	Pause() error
+	Resume() error
+	Wipe() error
+	LogTail(n int64) string
+	Close() error
+}
+
+// A Cluster is the servers of one service, or a single one, that this process has started.
+type Cluster struct {
+	Servers []Server // that vote
+	Access  []Server // that clients connect to; a Consul agent is no server
+
+	// Leader returns the server that leads the others, and serves.
+	Leader func() (Server, error)
+
+	scheme string
+	all    []Server
+}
+
+// StartZooKeeper starts n servers. The caller closes them, here as below.
+func StartZooKeeper(n int, cfg servertest.ZooKeeperConfig) (*Cluster, error) {
+	e, err := servertest.StartZooKeeperEnsemble(n, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newCluster("zk", e.Members, e.Leader), nil
+}
+
+// StartEtcd starts n servers.
+func StartEtcd(n int, cfg servertest.EtcdConfig) (*Cluster, error) {
+	c, err := servertest.StartEtcdCluster(n, cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newCluster("etcd", c.Members, c.Leader), nil
+}
+
+// StartConsul starts n servers and, beside more than one, an agent, which the candidates talk
+// to: a session that is tied to a health check is tied to one agent.
+func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
+	servers, err := servertest.StartConsulCluster(n, cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := newCluster("consul", servers.Members, servers.Leader)
+	if n > 1 {
+		cfg.Config = "" // the servers' own
+		agent, err := servertest.StartConsulAgent(servers.Members, cfg)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.Access = []Server{agent}
+		c.all = append([]Server{agent}, c.Servers...)
+	}
+	return c, nil
+}
+
+func newCluster[S Server](scheme string, members []S, leader func() (S, error)) *Cluster {
+	c := &Cluster{scheme: scheme, Leader: func() (Server, error) { return leader() }}
+	for _, m := range members {
+		c.Servers = append(c.Servers, m)
+	}
+	c.Access, c.all = c.Servers, c.Servers
+	return c
+}
+
+// Addr is where a client connects that needs to know one server only.
+func (c *Cluster) Addr() string { return c.Access[0].Addr() }
+
+// URL is the service's, as package dial takes it, with servers at these addresses.
+func (c *Cluster) URL(parameters string, addrs ...string) string {
+	return c.scheme + "://" + strings.Join(addrs, ",") + parameters
+}
+
+// Close ends all servers.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, x := range c.all {
+		errs = append(errs, x.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Log returns the ends of the servers' logs.
+func (c *Cluster) Log() string {
+	var b strings.Builder
+	for _, x := range c.all {
+		fmt.Fprintf(&b, "--- the log of %s ends with:\n%s\n", x.Name(), x.LogTail(64<<10))
+	}
+	return b.String()
+}
