@@ -26,7 +26,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	for i, key := range keys {
 		e := known[slices.Index(at, i)]
 		index := indexOf(e)
-		if !s.memory.seen(index) {
+		if !s.learned.seen(index) {
 			index = 0
 		}
 		all[i] = r.join(w, watchKey{key: key}, e, backend.Listing{}, index)
@@ -94,7 +94,7 @@ func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry,
 	var rest []int
 	for i, key := range keys {
 		now[i].Key = key
-		if !s.memory.isGone(key) {
+		if !s.learned.isGone(key) {
 			rest = append(rest, i)
 		}
 	}
@@ -144,7 +144,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 	}
 	for _, e := range snapshot {
 		if len(gone) > 0 && e.Exists() && e.Session == s.ID() && isEnqueued(e.Key) {
-			s.memory.stands(e.Key, gone)
+			s.learned.stands(e.Key, gone)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	r, w := &s.watches, newWaiter()
 	index := known.Rev
-	if !s.memory.seen(index) {
+	if !s.learned.seen(index) {
 		index = 0
 	}
 	r.mu.Lock()

@@ -272,7 +272,7 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 		}
 		made[i] = e
 	}
-	c.s.memory.saw(index)
+	c.s.learned.saw(index)
 	c.s.note(made...)
 	return made
 }

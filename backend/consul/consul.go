@@ -19,7 +19,7 @@ var (
 )
 
 // What Consul's servers take for a session's TTL (session_ttl_min is 10 s by
-// default), and what is sensible for a check's: see check.go.
+// default), and what is sensible for a check's: see healthcheck.go.
 const (
 	MinSessionTimeout     = 10 * time.Second
 	MaxSessionTimeout     = 24 * time.Hour
@@ -39,7 +39,7 @@ type Config struct {
 	// agent, with this TTL, from MinCheck: when the process dies, its entries go in
 	// that time. Open's TTL is then that of the check, and SessionTimeout how long the
 	// entries stay when the agent is gone, too. The client has to stay with one agent: any
-	// other behind the same address does not know the check. See check.go for what it
+	// other behind the same address does not know the check. See healthcheck.go for what it
 	// costs: a service "elector" in the catalog, and the right to register it.
 	Check time.Duration
 

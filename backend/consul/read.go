@@ -119,7 +119,7 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 	return ride(ctx, s, func(ctx context.Context) (*api.KVPair, error) {
 		p, index, err := s.b.kvGet(name, consistent(ctx))
 		if err == nil {
-			s.memory.saw(index)
+			s.learned.saw(index)
 		}
 		return p, err
 	})
@@ -127,7 +127,7 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 
 // note notes what stands at one moment, for what waits and what is to be written.
 func (s *session) note(entries ...backend.Entry) {
-	s.memory.note(entries...)
+	s.learned.note(entries...)
 	s.watches.note(entries...)
 }
 
@@ -224,7 +224,7 @@ func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backen
 	if err != nil {
 		return nil, backend.Listing{}, err
 	}
-	s.memory.saw(a.index)
+	s.learned.saw(a.index)
 	entries := enqueued(dir, a.pairs)
 	s.note(entries...)
 	return entries, listing(dir, entries, a.index), nil

@@ -31,7 +31,7 @@ type session struct {
 	poked    chan struct{} // asks for a heartbeat
 
 	slots   slots
-	memory  memory
+	learned  learned
 	watches registry
 }
 
@@ -43,7 +43,7 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 			s.b.cfg.Logger.Warn("consul: an entry could not be removed; trying again", "session", s.ID(), "error", err)
 		},
 	})
-	s.memory.init()
+	s.learned.init()
 	s.watches.init(s)
 	s.Mu.Lock()
 	s.Grant(id, sent, l.ttl, l.margin())

@@ -290,9 +290,9 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	if same {
 		return false
 	}
-	r.s.memory.saw(a.index)
+	r.s.learned.saw(a.index)
 	if !t.list {
-		r.s.memory.note(a.entry)
+		r.s.learned.note(a.entry)
 	}
 	t.notify()
 	if len(t.waiters) == 0 {

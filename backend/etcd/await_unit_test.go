@@ -46,7 +46,7 @@ func TestToldAndDropped(t *testing.T) {
 
 // A session remembers directories, and not without end.
 func TestRememberedListingsAreBounded(t *testing.T) {
-	var m memory
+	var m learned
 	for i := range 3 * mostListed {
 		l := backend.Listing{Dir: fmt.Sprint("/d", i), Keys: []string{"/k"}}
 		if rev := m.listed(l, 7); rev != 7 {

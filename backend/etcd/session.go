@@ -39,9 +39,9 @@ type session struct {
 
 	keeper keeper // the heartbeat's
 
-	newest atomic.Int64 // the highest revision in any answer
-	shown  atomic.Int64 // the highest revision of what a caller was told
-	memory memory
+	newest  atomic.Int64 // the highest revision in any answer
+	shown   atomic.Int64 // the highest revision of what a caller was told
+	learned learned
 
 	streams streams
 	watches registry

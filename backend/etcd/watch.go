@@ -91,7 +91,7 @@ func (r *registry) find(keys []string) *watch {
 
 // recall takes what Enqueue has read for the first read. Caller holds mu.
 func (r *registry) recall(t *watch) {
-	st := r.s.memory.last()
+	st := r.s.learned.last()
 	for _, key := range t.keys {
 		if key != st.own.Key && (key != st.before.Key || !st.before.Exists()) {
 			return

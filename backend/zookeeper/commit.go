@@ -186,7 +186,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		made = c.made(f)
 		for i, op := range c.ops {
 			if op.Ephemeral() {
-				s.memory.addOwn(made[i])
+				s.learned.addOwn(made[i])
 			}
 		}
 		return made, true, nil
@@ -333,7 +333,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			// The parent's version right after the creation is the proof that
 			// nothing was created there since.
 			if r.Stat != nil {
-				s.memory.setProof(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
+				s.learned.setProof(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
 			}
 			continue
 		case ref.role != roleMain:
@@ -345,21 +345,21 @@ func (c *commit) made(f *flight) []backend.Entry {
 			}
 		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
-			s.memory.setDir(s.path(op.Key), len(op.Value) == 0)
+			s.learned.setDir(s.path(op.Key), len(op.Value) == 0)
 		case op.Kind == backend.OpCompareAndSet || op.Kind == backend.OpUpdate:
 			if r.Stat != nil {
 				e = s.entry(s.path(op.Key), node{op.Value, r.Stat})
 			}
-			s.memory.setDir(s.path(op.Key), false)
+			s.learned.setDir(s.path(op.Key), false)
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
-			s.memory.bury(op.Key, op.Rev)
+			s.learned.bury(op.Key, op.Rev)
 		}
 		entries[ref.op] = e
 	}
 	for i, op := range c.ops {
 		if op.Kind == backend.OpCreateEphemeral && m.made[backend.Parent(s.path(op.Key))] {
-			s.memory.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
+			s.learned.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
 		}
 	}
 	return entries

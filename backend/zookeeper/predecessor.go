@@ -35,7 +35,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 	p, err := s.predecessor(ctx, e)
 	if errors.Is(err, backend.ErrNoEntry) {
-		s.memory.forget(e.Key)
+		s.learned.forget(e.Key)
 	}
 	return p, readError(err)
 }
@@ -45,7 +45,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	dir := backend.Parent(e.Key)
 	for {
-		before, ok := s.memory.ahead(e.Key)
+		before, ok := s.learned.ahead(e.Key)
 		if !ok {
 			children, _, err := s.list(ctx, dir)
 			if err != nil {
@@ -64,10 +64,10 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			return backend.Entry{}, err
 		}
 		if !found.Exists() && !(before.all && len(before.names) == 0) {
-			s.memory.forget(e.Key)
+			s.learned.forget(e.Key)
 			continue // list again
 		}
-		s.memory.setAhead(e.Key, before.nearest())
+		s.learned.setAhead(e.Key, before.nearest())
 		// Whoever is told who is before it, or that nobody is, must be there itself.
 		// The watch that this leaves is the one that waiting needs.
 		own, err := s.now(ctx, e.Key)
@@ -90,7 +90,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 	among := false // lookalikes
 	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
 		key := dir + "/" + before.names[len(before.names)-1]
-		if s.memory.isBuried(key) || s.memory.isLookalike(key) {
+		if s.learned.isBuried(key) || s.learned.isLookalike(key) {
 			continue // a handover finds the first: waiting has shown it
 		}
 		if among {
@@ -120,7 +120,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 
 // candidates are all names but those of known lookalikes.
 func (s *session) candidates(dir string, names []name) ahead {
-	names = s.memory.candidates(dir, names)
+	names = s.learned.candidates(dir, names)
 	a := ahead{names: make([]string, len(names)), all: true}
 	for i, n := range names {
 		a.names[i] = n.text

@@ -56,7 +56,7 @@ type session struct {
 	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches registry
-	memory  memory
+	learned  learned
 	late    late
 }
 
@@ -85,7 +85,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		},
 	})
 	s.watches.init(s)
-	s.memory.init()
+	s.learned.init()
 	return s
 }
 

@@ -16,9 +16,9 @@ const memoryLimit = 4096
 // those before it. Up to memoryLimit it would grow with the terms of a session.
 const goneLeast = 64
 
-// memory is what a session has learned and need not ask again. None of it is
+// learned is what a session has learned and need not ask again. None of it is
 // trusted: what it says is checked by the server in each commit, or by a watch.
-type memory struct {
+type learned struct {
 	mu     sync.Mutex
 	before map[string]ahead    // by an own entry's key
 	proofs map[string]proof    // by key
@@ -38,7 +38,7 @@ type proof struct {
 	own     bool
 }
 
-func (m *memory) init() {
+func (m *learned) init() {
 	m.before = make(map[string]ahead)
 	m.proofs = make(map[string]proof)
 	m.owns = make(map[string]own)
@@ -47,7 +47,7 @@ func (m *memory) init() {
 	m.alike = make(map[string]struct{})
 }
 
-func (m *memory) ahead(key string) (ahead, bool) {
+func (m *learned) ahead(key string) (ahead, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a, ok := m.before[key]
@@ -55,7 +55,7 @@ func (m *memory) ahead(key string) (ahead, bool) {
 	return a, ok
 }
 
-func (m *memory) setAhead(key string, a ahead) {
+func (m *learned) setAhead(key string, a ahead) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.before) >= memoryLimit {
@@ -64,14 +64,14 @@ func (m *memory) setAhead(key string, a ahead) {
 	m.before[key] = a
 }
 
-func (m *memory) proof(e backend.Entry) (proof, bool) {
+func (m *learned) proof(e backend.Entry) (proof, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p, ok := m.proofs[e.Key]
 	return p, ok && p.rev == e.Rev
 }
 
-func (m *memory) setProof(key string, p proof) {
+func (m *learned) setProof(key string, p proof) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.proofs) >= memoryLimit {
@@ -88,7 +88,7 @@ type own struct {
 	old     bool // it has been found to be outdated
 }
 
-func (m *memory) own(e backend.Entry) (own, bool) {
+func (m *learned) own(e backend.Entry) (own, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.owns[e.Key]
@@ -96,7 +96,7 @@ func (m *memory) own(e backend.Entry) (own, bool) {
 }
 
 // owned tells whether a commit has told of an entry under this key, whose end is not known.
-func (m *memory) owned(key string) bool {
+func (m *learned) owned(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.owns[key]
@@ -104,7 +104,7 @@ func (m *memory) owned(key string) bool {
 }
 
 // addOwn notes an entry that a commit has made, and is about to tell of.
-func (m *memory) addOwn(e backend.Entry) {
+func (m *learned) addOwn(e backend.Entry) {
 	version, _ := fromVersion(e.Version)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *memory) addOwn(e backend.Entry) {
 
 // setOwn notes what was seen of an own entry, in whatever order that comes in. A version
 // that cannot be asked for tells nothing.
-func (m *memory) setOwn(key string, rev uint64, version int32) {
+func (m *learned) setOwn(key string, rev uint64, version int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	o, ok := m.owns[key]
@@ -126,7 +126,7 @@ func (m *memory) setOwn(key string, rev uint64, version int32) {
 }
 
 // outdate notes that the server has another version.
-func (m *memory) outdate(key string, version int32) {
+func (m *learned) outdate(key string, version int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if o, ok := m.owns[key]; ok && o.version == version {
@@ -135,14 +135,14 @@ func (m *memory) outdate(key string, version int32) {
 	}
 }
 
-func (m *memory) isDir(path string) bool {
+func (m *learned) isDir(path string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.dirs[path]
 	return ok
 }
 
-func (m *memory) setDir(path string, is bool) {
+func (m *learned) setDir(path string, is bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !is {
@@ -157,7 +157,7 @@ func (m *memory) setDir(path string, is bool) {
 
 // bury notes that an incarnation is gone: it never comes back, and whoever asks to
 // delete it again can be told so without a request, whose reply might be lost.
-func (m *memory) bury(key string, rev uint64) {
+func (m *learned) bury(key string, rev uint64) {
 	m.forget(key)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,14 +170,14 @@ func (m *memory) bury(key string, rev uint64) {
 	}
 }
 
-func (m *memory) isGone(e backend.Entry) bool {
+func (m *learned) isGone(e backend.Entry) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return e.Rev <= m.gone[e.Key]
 }
 
 // isBuried tells whether an enqueued entry's key is known to be gone.
-func (m *memory) isBuried(key string) bool {
+func (m *learned) isBuried(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.gone[key] != 0
@@ -185,7 +185,7 @@ func (m *memory) isBuried(key string) bool {
 
 // setLookalike notes that a node with the name of an enqueued entry is none. No candidate ever
 // makes one of this name: names are never used twice.
-func (m *memory) setLookalike(key string) {
+func (m *learned) setLookalike(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.alike) >= memoryLimit {
@@ -194,7 +194,7 @@ func (m *memory) setLookalike(key string) {
 	m.alike[key] = struct{}{}
 }
 
-func (m *memory) isLookalike(key string) bool {
+func (m *learned) isLookalike(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.alike[key]
@@ -202,7 +202,7 @@ func (m *memory) isLookalike(key string) bool {
 }
 
 // candidates returns those of the names in dir that are not known to be lookalikes'.
-func (m *memory) candidates(dir string, names []name) []name {
+func (m *learned) candidates(dir string, names []name) []name {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.alike) == 0 { // as a rule
@@ -215,7 +215,7 @@ func (m *memory) candidates(dir string, names []name) []name {
 }
 
 // forget drops what is known of an entry that is gone.
-func (m *memory) forget(key string) {
+func (m *learned) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.before, key)

@@ -9,7 +9,7 @@ import (
 
 // What is gone is not remembered for ever, but for as long as those who wait may ask.
 func TestMemoryOfWhatIsGone(t *testing.T) {
-	var m memory
+	var m learned
 	m.init()
 	for i := range 10_000 {
 		m.bury(fmt.Sprintf("/a/e-%d", i), uint64(i+1))

@@ -11,7 +11,7 @@ import (
 
 // What is gone is not remembered for ever, but for as long as those who wait may ask.
 func TestMemoryOfWhatIsGone(t *testing.T) {
-	var m memory
+	var m learned
 	m.init()
 	key := func(dir string, n uint64) string { return "/" + dir + "/" + nameOf(id, n, 0) }
 	for i := range uint64(10_000) {

@@ -14,9 +14,9 @@ const memoryLimit = 4096
 // those before it. Up to memoryLimit it would grow with the terms of a session.
 const goneLeast = 64
 
-// memory is what a session has learned and need not ask again. None of it is trusted
+// learned is what a session has learned and need not ask again. None of it is trusted
 // in a commit: the servers check what it says.
-type memory struct {
+type learned struct {
 	mu       sync.Mutex
 	newest   uint64                   // the highest index seen
 	entries  map[string]backend.Entry // as last seen, without values
@@ -31,7 +31,7 @@ type ahead struct {
 	all  bool     // there were no others
 }
 
-func (m *memory) init() {
+func (m *learned) init() {
 	m.entries = make(map[string]backend.Entry)
 	m.gone = make(map[string]struct{})
 	m.before = make(map[string]ahead)
@@ -47,7 +47,7 @@ func put[V any](m map[string]V, key string, v V) {
 }
 
 // saw notes an index of the servers.
-func (m *memory) saw(index uint64) {
+func (m *learned) saw(index uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.newest = max(m.newest, index)
@@ -55,14 +55,14 @@ func (m *memory) saw(index uint64) {
 
 // seen tells whether an index can have come from the servers: one that was made up,
 // such as that of backend.Unknown, may be higher than any yet to come.
-func (m *memory) seen(index uint64) bool {
+func (m *learned) seen(index uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return index != 0 && index <= m.newest
 }
 
 // note notes what stands at one moment under each key, which may be nothing.
-func (m *memory) note(entries ...backend.Entry) {
+func (m *learned) note(entries ...backend.Entry) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range entries {
@@ -88,7 +88,7 @@ func (m *memory) note(entries ...backend.Entry) {
 }
 
 // entry returns an incarnation as it was last seen; rev 0 is any.
-func (m *memory) entry(key string, rev uint64) (backend.Entry, bool) {
+func (m *learned) entry(key string, rev uint64) (backend.Entry, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, ok := m.entries[key]
@@ -96,13 +96,13 @@ func (m *memory) entry(key string, rev uint64) (backend.Entry, bool) {
 }
 
 // forget drops what is known of an entry, as it may be outdated.
-func (m *memory) forget(key string) {
+func (m *learned) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.entries, key)
 }
 
-func (m *memory) isGone(key string) bool {
+func (m *learned) isGone(key string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, ok := m.gone[key]
@@ -110,14 +110,14 @@ func (m *memory) isGone(key string) bool {
 }
 
 // stands notes that an enqueued entry stood when others were gone.
-func (m *memory) stands(key string, gone []string) {
+func (m *learned) stands(key string, gone []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	put(m.standing, key, gone)
 }
 
 // stood tells, once, whether it stood at a moment when all of these were gone.
-func (m *memory) stood(key string, gone []string) bool {
+func (m *learned) stood(key string, gone []string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	then, ok := m.standing[key]
@@ -125,7 +125,7 @@ func (m *memory) stood(key string, gone []string) bool {
 	return ok && !slices.ContainsFunc(gone, func(o string) bool { return !slices.Contains(then, o) })
 }
 
-func (m *memory) ahead(key string) (ahead, bool) {
+func (m *learned) ahead(key string) (ahead, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a, ok := m.before[key]
@@ -133,13 +133,13 @@ func (m *memory) ahead(key string) (ahead, bool) {
 	return a, ok
 }
 
-func (m *memory) setAhead(key string, a ahead) {
+func (m *learned) setAhead(key string, a ahead) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	put(m.before, key, a)
 }
 
-func (m *memory) dropAhead(key string) {
+func (m *learned) dropAhead(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.before, key)
