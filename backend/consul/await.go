@@ -94,7 +94,7 @@ func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry,
 	var rest []int
 	for i, key := range keys {
 		now[i].Key = key
-		if !s.learned.isGone(key) {
+		if !s.learned.gone.Has(key) {
 			rest = append(rest, i)
 		}
 	}
@@ -144,7 +144,7 @@ func (s *session) stands(snapshot []backend.Entry) {
 	}
 	for _, e := range snapshot {
 		if len(gone) > 0 && e.Exists() && e.Session == s.ID() && isEnqueued(e.Key) {
-			s.learned.stands(e.Key, gone)
+			s.learned.standing.Put(e.Key, gone)
 		}
 	}
 }

@@ -56,13 +56,13 @@ func (c *commit) aboutOwn() bool {
 
 // run tries until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		c.bout.pauses(c.s)
 		made, done, err := c.attempt(ctx)
 		if done || err != nil {
 			return made, err
 		}
-		if err := c.s.wait(ctx, &pause); err != nil {
+		if err := c.s.Pause(ctx, &pause); err != nil {
 			if c.refused != nil {
 				return nil, c.abandon(c.refused.p, c.refused.t, err)
 			}
@@ -165,7 +165,7 @@ func (c *commit) keep(p *plan, t *slot, refusal error) error {
 
 // ask asks whether the conditions hold.
 func (c *commit) ask(ctx context.Context, p *plan) error {
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
 			return c.s.txnRead(ctx, p.all())
 		})
@@ -175,7 +175,7 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 		err = c.takeRefusal(p, response.Errors)
 		if forbidden(err) {
 			if err = c.rideOut(err); err == nil {
-				err = c.s.wait(ctx, &pause)
+				err = c.s.Pause(ctx, &pause)
 			}
 		}
 		if err != nil {
@@ -236,22 +236,17 @@ func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made
 // slots of their own, and wait until it is settled.
 func (c *commit) abandon(p *plan, t *slot, why error) error {
 	s, nonce := c.s, c.nonce
-	if !errors.Is(why, backend.ErrSessionLost) {
-		settled := s.Turns.Doubt(c.ops)
-		s.Reaper.Reap(func(ctx context.Context) error {
-			index, err := s.settle(ctx, t, nonce)
-			if err != nil {
-				return err
-			}
-			if index != 0 {
-				s.reapAllOf(c.ephemeral(c.made(p, index)))
-			}
-			s.giveSlot(t)
-			settled()
-			return nil
-		})
-	}
-	return driver.Indeterminate(why)
+	return s.Abandon(c.ops, why, func(ctx context.Context) error {
+		index, err := s.settle(ctx, t, nonce)
+		if err != nil {
+			return err
+		}
+		if index != 0 {
+			s.reapAllOf(c.ephemeral(c.made(p, index)))
+		}
+		s.giveSlot(t)
+		return nil
+	})
 }
 
 // made is the outcome of a plan that was done at an index.
@@ -301,16 +296,11 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// Discard implements backend.Driver.
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, s.drop)
-}
-
 // drop deletes an incarnation and returns nil once it is known to be gone. It needs no
 // slot: it may be done twice, and as late as it likes.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		c.bout.pauses(s)
 		err := s.AwaitLive(ctx)
 		var p *plan
@@ -338,7 +328,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		case err != nil:
 			return err
 		}
-		if err := s.wait(ctx, &pause); err != nil {
+		if err := s.Pause(ctx, &pause); err != nil {
 			return err
 		}
 	}
@@ -347,6 +337,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 // reapAllOf removes entries of the session in the background.
 func (s *session) reapAllOf(entries []backend.Entry) {
 	for _, e := range entries {
-		s.Reaper.ReapEntry(e, s.drop)
+		s.Reap(e)
 	}
 }

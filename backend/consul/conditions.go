@@ -49,7 +49,7 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 		return nil, err
 	}
 	for _, g := range guards {
-		s.learned.forget(g.Entry.Key)
+		s.learned.entries.Forget(g.Entry.Key)
 	}
 	return (&commit{s: s, guards: guards}).compile(ctx)
 }
@@ -78,7 +78,7 @@ func (c *commit) guard(ctx context.Context, p *plan, g backend.Condition, i int)
 func (c *commit) prove(ctx context.Context, p *plan, e backend.Entry, r ref) (backend.Entry, error) {
 	if id := owner(e.Key); id != "" {
 		e.Session = id
-		if c.s.learned.isGone(e.Key) {
+		if c.s.learned.gone.Has(e.Key) {
 			return e, backend.ErrNoEntry
 		}
 		if !p.proven[e.Key] {

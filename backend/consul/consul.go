@@ -111,28 +111,13 @@ func (b *Backend) Limits() backend.Limits {
 
 // Open implements backend.Backend.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	limits := b.Limits()
-	ttl := o.TTL
-	if ttl == 0 {
-		ttl = limits.DefaultTTL
-	}
-	if ttl < limits.MinTTL || ttl > limits.MaxTTL {
-		return nil, fmt.Errorf("consul: open: TTL of %v is not between %v and %v", ttl, limits.MinTTL, limits.MaxTTL)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("consul: open: %w", driver.ContextError(ctx))
-	}
-	s, err := b.open(ctx, ttl)
-	if err != nil {
-		return nil, fmt.Errorf("consul: open: %w", err)
-	}
-	return backend.NewSession(b.String(), s), nil
+	return driver.Open(ctx, b, o, b.open)
 }
 
 // open tries again for a while if the token is refused: see errors.go.
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
-	began := time.Now()
-	for pause, said := newPause(), false; ; said = true {
+	began, said := time.Now(), false
+	for pause := (driver.Pause{}); ; said = true {
 		s, err := b.openOnce(ctx, ttl)
 		if !forbidden(err) || time.Since(began) > min(refusedFor(ttl), mostRefused) {
 			return s, err
@@ -140,8 +125,8 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		if !said {
 			b.cfg.Logger.Warn("consul: the token is refused; trying again", "error", err)
 		}
-		if why := pause.wait(ctx); why != nil {
-			return nil, fmt.Errorf("%w: %w", why, err)
+		if !pause.Wait(ctx) {
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		}
 	}
 }
@@ -180,7 +165,7 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 		body["ServiceChecks"] = []api.ServiceCheck{{ID: l.check}}
 	}
 	var made struct{ ID string }
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		sent = time.Now()
 		_, err = bounded(ctx, l.patience(), func(ctx context.Context) (*api.WriteMeta, error) {
 			return b.client.Raw().Write("/v1/session/create", body, &made, new(api.WriteOptions).WithContext(ctx))
@@ -198,8 +183,8 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 		if l.check == "" || !missingCheck(err) || time.Since(l.sent) > l.patience() {
 			return "", sent, openError(ctx, err)
 		}
-		if err := pause.wait(ctx); err != nil {
-			return "", sent, err
+		if !pause.Wait(ctx) {
+			return "", sent, driver.ContextError(ctx)
 		}
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // slotDir is where sessions keep the keys that tell which of their commits were done.
@@ -113,7 +115,7 @@ func (t *slot) written(r *api.TxnResponse) uint64 {
 func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
 	fence := newNonce()
 	var refused bout
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		refused.pauses(s)
 		p, err := s.pair(ctx, t.key)
 		switch {
@@ -153,7 +155,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 		}
 		refused.tell(s)
 		// It may have been written, or not: look again.
-		if err := s.wait(ctx, &pause); err != nil {
+		if err := s.Pause(ctx, &pause); err != nil {
 			return 0, err
 		}
 	}

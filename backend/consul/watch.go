@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -215,7 +216,7 @@ func (r *registry) run(t *watch) {
 	defer r.s.Done()
 	// Where nothing is there the index is that of all data, and every write of
 	// anybody's makes for an answer.
-	for again := newPause(); ; {
+	for again := (driver.Pause{}); ; {
 		r.mu.Lock()
 		if t.dropped || r.s.Ctx.Err() != nil {
 			t.running = false
@@ -251,9 +252,7 @@ func (r *registry) run(t *watch) {
 		if interrupted || err == nil && a.late {
 			continue
 		}
-		if r.s.wait(r.s.Ctx, &again) != nil {
-			continue // which is noticed above
-		}
+		_ = r.s.Pause(r.s.Ctx, &again) // what ends it is noticed above
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 )
 
-// TestToy holds that the kit and eight small methods make a backend: the toy passes the suite.
+// TestToy holds that the kit and seven small methods make a backend: the toy passes the suite.
 func TestToy(t *testing.T) {
 	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
 		service := newToy()

@@ -71,22 +71,26 @@ func (p *process) Limits() backend.Limits {
 
 // Open begins a session, whose heartbeats are a goroutine.
 func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	t, sent, ttl := p.toy, time.Now(), cmp.Or(o.TTL, p.Limits().DefaultTTL)
+	return driver.Open(ctx, p, o, p.open)
+}
+
+func (p *process) open(_ context.Context, ttl time.Duration) (*session, error) {
+	t, sent := p.toy, time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := ctx.Err(); err != nil || p.cut {
-		return nil, fmt.Errorf("toy: open: %w", cmp.Or(err, backend.ErrUnavailable))
+	if p.cut {
+		return nil, backend.ErrUnavailable
 	}
 	t.rev++
 	id := fmt.Sprintf("s%d", t.rev)
 	t.expiry[id] = time.AfterFunc(ttl, func() { t.end(id) })
 	s := &session{p: p, toy: t}
-	s.Init(driver.LifeOptions{State: backend.Live, End: s.end, Unconfirmed: errCut, Reaping: func(error) {}})
+	s.Init(driver.LifeOptions{End: s.end, Unconfirmed: errCut, Remove: s.remove})
 	s.Mu.Lock()
 	s.Grant(id, sent, ttl, ttl/10)
 	s.Mu.Unlock()
 	s.Run(s.beat)
-	return backend.NewSession(p.String(), s), nil
+	return s, nil
 }
 
 var errCut = errors.New("the link is cut")
@@ -119,7 +123,7 @@ func (t *toy) remove(key string) {
 	delete(t.queued, key)
 }
 
-// A session is a driver: the kit's Life, and eight methods.
+// A session is a driver: the kit's Life, and seven methods.
 type session struct {
 	driver.Life
 	p   *process
@@ -182,10 +186,8 @@ func (s *session) ask(ctx context.Context, do func() (done bool)) error {
 		if done {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-s.Ctx.Done():
-		case <-ctx.Done():
+		if err := s.Wait(ctx, changed); err != nil {
+			return err
 		}
 	}
 }
@@ -262,14 +264,12 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) (now []back
 	return now, err
 }
 
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, func(ctx context.Context, e backend.Entry) error {
-		_, err := s.Commit(ctx, nil, backend.Delete(e))
-		if errors.Is(err, backend.ErrNoEntry) {
-			return nil
-		}
-		return err
-	})
+func (s *session) remove(ctx context.Context, e backend.Entry) error {
+	_, err := s.Commit(ctx, nil, backend.Delete(e))
+	if errors.Is(err, backend.ErrNoEntry) {
+		return nil
+	}
+	return err
 }
 
 // Commit tries all ops on a copy of what there is, so that none or all are done.

@@ -3,6 +3,8 @@ package etcd
 import (
 	"context"
 	"time"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // patience is how long a member may take at first for an answer, before the request
@@ -16,19 +18,20 @@ func (s *session) longer(patience time.Duration) time.Duration {
 
 // try makes a request that does no harm if it is made several times, again and again
 // while the servers cannot be reached. When one is not answered in time, the next ones are made
-// twice: the client gives its members turns, so that they go to different ones.
+// twice.
 func try[T any](ctx context.Context, s *session, request func(context.Context) (T, error)) (T, error) {
 	bound, cancel := s.Bind(ctx)
 	defer cancel()
 	times := 1
-	var refused bout
-	for p, patience := newPause(), s.patience(); ; patience = s.longer(patience) {
-		var none T
+	var none T
+	var refused driver.Bout
+	var pause driver.Pause
+	for patience := s.patience(); ; patience = s.longer(patience) {
 		if err := s.Over(ctx); err != nil {
 			return none, err
 		}
 		asking, cancel := context.WithTimeout(bound, patience)
-		v, err := several(asking, times, request)
+		v, err := ask(asking, times, 0, request)
 		late := asking.Err() != nil
 		cancel()
 		switch {
@@ -36,19 +39,28 @@ func try[T any](ctx context.Context, s *session, request func(context.Context) (
 			return v, nil
 		case s.Over(ctx) != nil:
 			return none, s.Over(ctx)
-		case !passing(err) || refused.over(s, err):
+		case !passing(err) || s.givesUp(&refused, err):
 			return none, answerError(err)
 		case late:
 			times = 2
 		}
 		s.poke()
-		p.wait(bound)
+		pause.Wait(bound)
 	}
 }
 
-// several makes a request several times at once, and returns the first answer.
-func several[T any](ctx context.Context, times int, request func(context.Context) (T, error)) (T, error) {
-	if times == 1 {
+// ask makes a request so many times at once and, unless interval is zero, one more after each
+// interval without an answer that decides, three in all. The client gives its members turns, so that
+// they go to different ones: one may be frozen, and its link look well. It returns the first answer
+// that decides, and else the last.
+func ask[T any](ctx context.Context, times int, interval time.Duration, request func(context.Context) (T, error)) (T, error) {
+	most, more := times, (<-chan time.Time)(nil)
+	switch {
+	case interval > 0:
+		ticker := time.NewTicker(interval)
+		defer ticker.Stop()
+		most, more = 3, ticker.C
+	case times == 1:
 		return request(ctx)
 	}
 	type answer struct {
@@ -56,48 +68,18 @@ func several[T any](ctx context.Context, times int, request func(context.Context
 		err error
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan answer, times)
-	for range times {
-		go func() {
-			v, err := request(ctx)
-			answers <- answer{v, err}
-		}()
-	}
-	var best answer
-	for i := range times {
-		a := <-answers
-		if i == 0 || best.err != nil && passing(best.err) {
-			best = a
-		}
-		if best.err == nil {
-			cancel() // the others end at once, and are waited for
-		}
-	}
-	cancel()
-	return best.v, best.err
-}
-
-// hedged makes a request, and one more after each interval without an answer, three in all: the
-// client gives its members turns. It returns the first answer that decides, and else the last.
-func hedged[T any](ctx context.Context, interval time.Duration, request func(context.Context) (T, error)) (T, error) {
-	const most = 3
-	type answer struct {
-		v   T
-		err error
-	}
-	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan answer, most)
-	ask := func() {
+	send := func() {
 		v, err := request(ctx)
 		answers <- answer{v, err}
 	}
-	go ask()
-	next := time.NewTicker(interval)
-	defer next.Stop()
+	for range times {
+		go send()
+	}
 	var last answer
 	decided := false
-	for asked, answered := 1, 0; answered < asked; {
+	for asked, answered := times, 0; answered < asked; {
 		select {
 		case a := <-answers:
 			answered++
@@ -107,10 +89,10 @@ func hedged[T any](ctx context.Context, interval time.Duration, request func(con
 			if decided = decided || a.err == nil || !passing(a.err); decided {
 				cancel() // the others end at once, and are waited for
 			}
-		case <-next.C:
+		case <-more:
 			if asked < most && !decided && ctx.Err() == nil {
 				asked++
-				go ask()
+				go send()
 			}
 		}
 	}

@@ -131,24 +131,18 @@ func (b *Backend) Limits() backend.Limits {
 // asked for are ErrUnavailable. The error names the endpoints, and why the last connection
 // failed; to find that out takes a tenth of a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	ttl := o.TTL
-	if ttl == 0 {
-		ttl = b.cfg.SessionTimeout
-	}
-	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
-		return nil, fmt.Errorf("etcd: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
-	}
+	return driver.Open(ctx, b, o, b.open)
+}
+
+func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	if b.client.Ctx().Err() != nil {
-		return nil, errors.New("etcd: open: the client is closed") // it would try a hundred times by itself
+		return nil, errors.New("the client is closed") // it would try a hundred times by itself
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
 	began, said := time.Now(), false
-	for p := newPause(); ; {
-		granted, err := hedged(asking, ttl/4, func(ctx context.Context) (grant, error) {
+	for pause := (driver.Pause{}); ; {
+		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
 			sent := time.Now()
 			// When the reply is lost a lease without keys is left, which ends by itself.
 			lease, err := b.client.Lease.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
@@ -159,26 +153,26 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		})
 		switch {
 		case err == nil:
-			return backend.NewSession(b.String(), b.start(granted.lease, granted.sent)), nil
+			return b.start(granted.lease, granted.sent), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
+			return nil, driver.ContextError(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
 			end := down
 			if ctx.Err() != nil {
 				end = driver.ContextError(ctx)
 			}
-			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
+			return nil, fmt.Errorf("%w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w: %w", driver.ContextError(ctx), err)
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
 			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
 			}
 			said = true
-			p.wait(asking)
+			pause.Wait(asking)
 			continue
 		}
-		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
+		return nil, answerError(err)
 	}
 }
 

@@ -2,23 +2,21 @@ package etcd
 
 import (
 	"hash/maphash"
-	"sync"
+	"sync/atomic"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // learned is what a session remembers of what it has read.
 type learned struct {
-	mu    sync.Mutex
-	lists map[string]listed // by directory
-	stood standing
+	lists driver.Cache[listed] // by directory
+	stood atomic.Pointer[standing]
 }
 
-// mostListed is how many directories a session remembers.
-const mostListed = 4096
-
 // listed is the last listing of a directory. etcd does not tell when a key was
-// deleted last; so a listing bears the revision at which it was first read as it is.
+// deleted last; so a listing bears the revision at which it was first read as it is. One that is
+// forgotten gets a later revision, as if it had changed.
 type listed struct{ rev, sum uint64 }
 
 var seed = maphash.MakeSeed()
@@ -30,19 +28,13 @@ func (m *learned) listed(l backend.Listing, rev uint64) uint64 {
 	for _, key := range l.Keys {
 		_, _ = h.WriteString(key + "\x00") // never fails
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	last, known := m.lists[l.Dir]
-	if known && last.sum == h.Sum64() {
-		return last.rev
-	}
-	if m.lists == nil || len(m.lists) == mostListed {
-		// A listing that is forgotten gets a later revision, as if it had changed.
-		m.lists = make(map[string]listed)
-	}
-	if !known || rev > last.rev {
-		m.lists[l.Dir] = listed{rev, h.Sum64()}
-	}
+	m.lists.Change(l.Dir, func(last listed, known bool) (listed, bool) {
+		if known && last.sum == h.Sum64() {
+			rev = last.rev
+			return last, false
+		}
+		return listed{rev, h.Sum64()}, !known || rev > last.rev
+	})
 	return rev
 }
 
@@ -54,13 +46,8 @@ type standing struct {
 
 // last is what was read when an entry was enqueued last.
 func (m *learned) last() standing {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.stood
-}
-
-func (m *learned) setStanding(st standing) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stood = st
+	if st := m.stood.Load(); st != nil {
+		return *st
+	}
+	return standing{}
 }

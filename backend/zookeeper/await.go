@@ -22,6 +22,9 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // is known, or at once if now is set. A watch stays on each.
 func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
 	r, w := &s.watches, newWaiter()
+	if err := s.Over(ctx); err != nil {
+		return nil, err
+	}
 	a := &awaiting{known: known, watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
 	r.mu.Lock()
 	a.since = r.pos
@@ -38,14 +41,6 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 		}
 	}()
 	for {
-		if ctx.Err() != nil {
-			return nil, driver.ContextError(ctx)
-		}
-		select {
-		case <-s.Ctx.Done():
-			return nil, s.LostError()
-		default:
-		}
 		r.mu.Lock()
 		seen, done, err := a.look(r)
 		r.mu.Unlock()
@@ -53,10 +48,8 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 			s.bury(known, seen)
 			return seen, err
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w.wake); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -219,12 +212,8 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 				continue
 			}
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return backend.Listing{}, driver.ContextError(ctx)
-		case <-s.Ctx.Done():
-			return backend.Listing{}, s.LostError()
+		if err := s.Wait(ctx, w.wake); err != nil {
+			return backend.Listing{}, err
 		}
 	}
 }
@@ -238,13 +227,13 @@ func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listin
 	}
 	r := &s.watches
 	dir := s.key(key.path)
-	var refused bout
+	var refused tries
 	for after := uint64(0); ; {
 		gen, err := s.awaitLive(ctx, after)
 		if err != nil {
 			return backend.Listing{}, err
 		}
-		a, err := call(ctx, s, func() (answer, error) {
+		a, err := driver.Call(ctx, &s.Life, func() (answer, error) {
 			// As in registry.read: noted before the request is queued. Several callers may
 			// be here at once; each answer that no event has overtaken is good.
 			r.mu.Lock()

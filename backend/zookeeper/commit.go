@@ -35,7 +35,7 @@ type commit struct {
 	began uint64      // the newest zxid that was seen before the first attempt
 	doubt *flight     // an earlier attempt that may have been applied
 	broke atomic.Bool // a link, under an attempt: see expectLate
-	tries bout        // that were refused, or broke their links
+	tries tries       // that were refused, or broke their links
 	wrong int         // how many were refused for what had been learned
 }
 
@@ -214,7 +214,7 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if err := c.refused(ctx, f); err != nil {
 		return err
 	}
-	if c.wrong++; c.wrong <= fewest || c.tries.again(ctx, c.s, f.refusal()) {
+	if c.wrong++; c.wrong <= driver.Fewest || c.tries.again(ctx, c.s, f.refusal()) {
 		return nil
 	}
 	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
@@ -260,26 +260,14 @@ func (f *flight) unclear() bool {
 // that is applied after it, or it never is: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
-	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
-		return driver.Indeterminate(err)
+	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
+		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
 	settled := s.Turns.Doubt(c.ops)
-	switch {
-	case slices.ContainsFunc(c.ops, backend.Op.Ephemeral):
-		s.Reaper.Reap(func(ctx context.Context) error {
-			err := c.undo(ctx, f)
-			if err == nil {
-				settled()
-			}
-			return err
-		})
-	case s.Begin():
-		go func() {
-			defer s.Done()
-			<-f.done
-			settled()
-		}()
-	}
+	s.Run(func() { // else all that is left goes with the session
+		<-f.done
+		settled()
+	})
 	return driver.Indeterminate(err)
 }
 
@@ -333,7 +321,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			// The parent's version right after the creation is the proof that
 			// nothing was created there since.
 			if r.Stat != nil {
-				s.learned.setProof(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
+				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
 			}
 			continue
 		case ref.role != roleMain:
@@ -359,15 +347,10 @@ func (c *commit) made(f *flight) []backend.Entry {
 	}
 	for i, op := range c.ops {
 		if op.Kind == backend.OpCreateEphemeral && m.made[backend.Parent(s.path(op.Key))] {
-			s.learned.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
+			s.learned.proofs.Put(op.Key, proof{rev: entries[i].Rev, version: 0})
 		}
 	}
 	return entries
-}
-
-// Discard implements backend.Driver.
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

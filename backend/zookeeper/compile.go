@@ -298,7 +298,7 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 		return nil
 	}
 	note(&m.written, parent, true)
-	if !s.learned.isDir(parent) {
+	if !s.learned.dirs.Has(parent) {
 		n, err := s.get(ctx, parent)
 		if errors.Is(err, zk.ErrNoNode) { // a server that lags behind may not have it yet
 			if err := s.sync(ctx, parent); err != nil {

@@ -216,7 +216,7 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 		// Not to be kept: a successor begins with the same versions.
 		return p.version, e.Key, nil
 	}
-	s.learned.setProof(e.Key, p)
+	s.learned.proofs.Put(e.Key, p)
 	m.check(backend.Parent(s.path(e.Key)), p.version, ref{role: roleProof, op: -1, key: e.Key})
 	return anyVersion, "", nil
 }

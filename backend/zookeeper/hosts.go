@@ -173,16 +173,22 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	}
 	conn, err := s.cfg.dial(s.dialing, network, address, timeout)
 	if err != nil {
-		s.hosts.note(address, err)
+		s.failed(address, err)
 		return nil, err
 	}
-	s.hosts.note(address, errors.New("connected, but no session was granted"))
+	s.failed(address, errors.New("connected, but no session was granted"))
 	l, err := s.pin.attach(conn, max(timeout-time.Since(began), timeout/4))
 	if err != nil {
 		return nil, err
 	}
 	s.hurry(l) // the session may be closed since
 	return l, nil
+}
+
+// failed notes why a server is of no use so far, which is why the session is out of touch.
+func (s *session) failed(server string, err error) {
+	s.hosts.note(server, err)
+	s.Suspend(s.hosts.failure())
 }
 
 // hurry has links that are being made as the session is closed take half of the time for that at

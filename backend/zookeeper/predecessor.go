@@ -45,7 +45,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	dir := backend.Parent(e.Key)
 	for {
-		before, ok := s.learned.ahead(e.Key)
+		before, ok := s.learned.before.Get(e.Key)
 		if !ok {
 			children, _, err := s.list(ctx, dir)
 			if err != nil {
@@ -67,7 +67,7 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			s.learned.forget(e.Key)
 			continue // list again
 		}
-		s.learned.setAhead(e.Key, before.nearest())
+		s.learned.before.Put(e.Key, before.nearest())
 		// Whoever is told who is before it, or that nobody is, must be there itself.
 		// The watch that this leaves is the one that waiting needs.
 		own, err := s.now(ctx, e.Key)
@@ -90,7 +90,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 	among := false // lookalikes
 	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
 		key := dir + "/" + before.names[len(before.names)-1]
-		if s.learned.isBuried(key) || s.learned.isLookalike(key) {
+		if s.learned.gone.Has(key) || s.learned.alike.Has(key) {
 			continue // a handover finds the first: waiting has shown it
 		}
 		if among {

@@ -48,7 +48,7 @@ func (s *session) isLookalike(key string, stat *zk.Stat) bool {
 	if _, ok := nameOf(key); !ok || held(stat) {
 		return false
 	}
-	s.learned.setLookalike(key)
+	s.learned.alike.Put(key, struct{}{})
 	return true
 }
 

@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,7 @@ type session struct {
 	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches registry
-	learned  learned
+	learned learned
 	late    late
 }
 
@@ -79,13 +78,10 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	}
 	s.pin.buffers.maxAnswer = cfg.MaxResponse
 	s.Init(driver.LifeOptions{
-		State: backend.Suspended, Unconfirmed: errNotConfirmed, Lost: s.leaving, End: s.end,
-		Reaping: func(err error) {
-			s.cfg.Logger.Warn("zookeeper: an entry could not be removed; trying again", "session", s.ID(), "error", err)
-		},
+		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
+		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
 	})
 	s.watches.init(s)
-	s.learned.init()
 	return s
 }
 
@@ -218,14 +214,6 @@ func (s *session) leaving() {
 // server once, as the client library makes no other link after that. Where no server can be
 // reached, or that one does not answer, the entries live on until the session times out.
 func (s *session) end(ctx context.Context, cause error) {
-	switch failure := s.hosts.failure(); {
-	case cause == driver.ErrClosed, !s.isOpen():
-		s.cfg.Logger.Debug("zookeeper: session over", "session", s.ID(), "cause", cause)
-	case failure != nil:
-		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.ID(), "error", fmt.Errorf("%w; no server: %w", cause, failure))
-	default:
-		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.ID(), "error", cause)
-	}
 	s.hurry(s.pin.all()...)
 	<-s.started
 	if cause == errExpired { // nothing is left at the server

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // The registry knows which watches the server holds for this session and what
@@ -268,7 +268,7 @@ func (r *registry) end(began reading, err error) bool {
 // may hold a seat, or a place, by this watch.
 func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bool, error) {
 	nothing := backend.Entry{Key: s.key(path)}
-	for refused := (bout{}); ; {
+	for refused := (tries{}); ; {
 		data, stat, err := s.getW(path)
 		if err == nil {
 			return s.entry(path, node{data, stat}), true, nil
@@ -290,7 +290,7 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 		}
 		if !refused.again(s.Ctx, s, err) {
 			s.cfg.Logger.Warn("zookeeper: a watch cannot be set; trying again", "session", s.ID(), "key", nothing.Key, "error", err)
-			refused.began = time.Now()
+			refused.bout = driver.Bout{}
 		}
 	}
 }
