@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Await implements backend.Driver. Each key has a blocking query, which needs a
@@ -20,7 +21,10 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			keys = append(keys, e.Key)
 		}
 	}
-	r, w := &s.watches, newWaiter()
+	if err := s.Over(ctx); err != nil {
+		return nil, err
+	}
+	r, w := &s.watches, driver.NewWaker()
 	all := make([]*watch, len(keys))
 	r.mu.Lock()
 	for i, key := range keys {
@@ -38,9 +42,6 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		}
 	}()
 	for {
-		if err := s.Over(ctx); err != nil {
-			return nil, err
-		}
 		seen, changed, err := s.look(known, at, all)
 		if err != nil {
 			return nil, err
@@ -68,10 +69,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			}
 			return seen, nil
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -151,7 +150,10 @@ func (s *session) stands(snapshot []backend.Entry) {
 
 // AwaitList implements backend.Driver.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	r, w := &s.watches, newWaiter()
+	if err := s.Over(ctx); err != nil {
+		return backend.Listing{}, err
+	}
+	r, w := &s.watches, driver.NewWaker()
 	index := known.Rev
 	if !s.learned.seen(index) {
 		index = 0
@@ -161,9 +163,6 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	r.mu.Unlock()
 	defer r.leave(w, t)
 	for {
-		if err := s.Over(ctx); err != nil {
-			return backend.Listing{}, err
-		}
 		r.mu.Lock()
 		if t.err != nil {
 			defer r.mu.Unlock()
@@ -181,10 +180,8 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		}
 		r.ensure(t)
 		r.mu.Unlock()
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w); err != nil {
+			return backend.Listing{}, err
 		}
 	}
 }

@@ -30,15 +30,9 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	return v, err
 }
 
-// once runs one request of the session, which ends with it. The answer to a request
-// that was in time is returned whatever has happened since.
-func once[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
-	return onceMore(ctx, s, 0, do)
-}
-
-// onceMore is once for a request that is given some time to be answered after the
-// session has ended.
-func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
+// once runs one request of the session, which is given so much time to be answered after that has
+// ended. The answer to a request that was in time is returned whatever has happened since.
+func once[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.Over(ctx); err != nil {
 		return zero, err
@@ -77,7 +71,7 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 			var zero T
 			return zero, err
 		}
-		v, err := once(ctx, s, do)
+		v, err := once(ctx, s, 0, do)
 		if err == nil && s.Ctx.Err() != nil {
 			return v, s.LostError()
 		}

@@ -79,7 +79,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if c.refused = nil; again != nil {
 		p, t = again.p, again.t
 	} else {
-		c.nonce = newNonce()
+		c.nonce = driver.NewNonce()
 		if p, err = c.compile(ctx); err != nil {
 			return nil, false, err
 		}

@@ -125,12 +125,8 @@ func (s *session) beat(renewed time.Time) {
 // trouble has the session look at once whether it is still in touch, when a request
 // was not answered.
 func (s *session) trouble() {
-	if s.State() != backend.Live {
-		return
-	}
-	select {
-	case s.poked <- struct{}{}:
-	default:
+	if s.State() == backend.Live {
+		s.poked.Wake()
 	}
 }
 

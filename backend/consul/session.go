@@ -27,7 +27,7 @@ type session struct {
 	b        *Backend
 	lease    lease
 	patience time.Duration // for one request
-	poked    chan struct{} // asks for a heartbeat
+	poked    driver.Waker  // asks for a heartbeat
 
 	slots   slots
 	learned learned
@@ -35,7 +35,7 @@ type session struct {
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
-	s := &session{b: b, lease: l, patience: l.patience(), poked: make(chan struct{}, 1)}
+	s := &session{b: b, lease: l, patience: l.patience(), poked: driver.NewWaker()}
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
 	s.watches.init(s)
 	s.Mu.Lock()

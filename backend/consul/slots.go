@@ -83,7 +83,7 @@ const lastWord = 200 * time.Millisecond
 
 // txnWrite runs a transaction once. One that was rolled back is an answer, too.
 func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
-	return onceMore(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
+	return once(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
 		var response api.TxnResponse
 		// The client library's own function for transactions drops the status.
 		_, err := s.b.client.Raw().Write("/v1/txn", ops, &response, new(api.WriteOptions).WithContext(ctx))
@@ -113,7 +113,7 @@ func (t *slot) written(r *api.TxnResponse) uint64 {
 // settle finds out whether a transaction whose answer was lost was done, and makes sure
 // that it is not done later. It returns the index at which it was, or 0.
 func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
-	fence := newNonce()
+	fence := driver.NewNonce()
 	var refused bout
 	for pause := (driver.Pause{}); ; {
 		refused.pauses(s)

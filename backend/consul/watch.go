@@ -45,7 +45,7 @@ type watch struct {
 	stop    context.CancelFunc // of that query; the goroutine goes on
 	since   uint64             // what it waits to be over; 0: it does not wait
 	dropped bool               // the goroutine does not go on
-	waiters []*waiter
+	waiters []driver.Waker
 	idle    *time.Timer // runs when nobody waits
 
 	known   bool // whether there is anything in the following
@@ -58,18 +58,6 @@ type watch struct {
 	refused bout
 }
 
-// A waiter is one call that waits for watches.
-type waiter struct{ wake chan struct{} }
-
-func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
-
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (r *registry) init(s *session) {
 	r.s = s
 	r.watches = make(map[watchKey]*watch)
@@ -77,7 +65,7 @@ func (r *registry) init(s *session) {
 
 // join makes w a waiter of a watch. A new one is taken to show known, at index, unless
 // that is 0. Caller holds mu.
-func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
+func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
 	served := t != nil && t.served
 	if t != nil && !t.running && len(t.waiters) == 0 {
@@ -101,7 +89,7 @@ func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backe
 }
 
 // leave is the reverse.
-func (r *registry) leave(w *waiter, t *watch) {
+func (r *registry) leave(w driver.Waker, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, o := range t.waiters {
@@ -207,7 +195,7 @@ func (r *registry) doubt(all []*watch) {
 
 func (t *watch) notify() {
 	for _, w := range t.waiters {
-		w.notify()
+		w.Wake()
 	}
 }
 

@@ -43,7 +43,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	for i, op := range ops {
 		c.keys[i] = op.Key
 		if op.Kind == backend.OpEnqueue {
-			c.keys[i] = aloneKey(op.Key, s.ID(), newNonce())
+			c.keys[i] = aloneKey(op.Key, s.ID(), fmt.Sprintf("%016x", driver.NewNonce()))
 		}
 	}
 	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {

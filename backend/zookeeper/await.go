@@ -21,7 +21,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // await returns what stands under the keys as soon as some of it differs from what
 // is known, or at once if now is set. A watch stays on each.
 func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
-	r, w := &s.watches, newWaiter()
+	r, w := &s.watches, driver.NewWaker()
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 			s.bury(known, seen)
 			return seen, err
 		}
-		if err := s.Wait(ctx, w.wake); err != nil {
+		if err := s.Wait(ctx, w); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +176,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	r, w := &s.watches, newWaiter()
+	r, w := &s.watches, driver.NewWaker()
 	r.mu.Lock()
 	t := r.join(w, watchKey{s.path(known.Dir), childWatch})
 	r.mu.Unlock()
@@ -212,7 +212,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 				continue
 			}
 		}
-		if err := s.Wait(ctx, w.wake); err != nil {
+		if err := s.Wait(ctx, w); err != nil {
 			return backend.Listing{}, err
 		}
 	}

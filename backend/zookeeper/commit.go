@@ -71,7 +71,7 @@ func (c *commit) prepare() error {
 				backend.ErrTooLarge, len(op.Value), op.Key, most)
 		}
 		if leavesTrace(op) {
-			c.nonces[i] = newNonce()
+			c.nonces[i] = fmt.Sprintf("%016x", driver.NewNonce())
 		}
 		switch op.Kind {
 		case backend.OpCreateEphemeral:

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A multi is a commit compiled to the requests of one transaction.
@@ -99,7 +100,7 @@ const markPrefix = "elector-create-"
 // isMark tells whether a directory's data is nobody's value.
 func isMark(data []byte) bool {
 	rest, ok := strings.CutPrefix(string(data), markPrefix)
-	return len(data) == 0 || ok && len(rest) == hexDigits && isHex(rest)
+	return len(data) == 0 || ok && len(rest) == hexDigits && driver.IsHex(rest)
 }
 
 func newMulti() *multi { return &multi{stat: -1, newest: -1} }

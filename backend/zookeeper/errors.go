@@ -189,23 +189,3 @@ func (t *tries) again(ctx context.Context, s *session, err error) bool {
 	_ = s.Pause(ctx, &t.pause) // what ends it the next try meets, too
 	return true
 }
-
-// unavailable collects what went wrong on the way to each server.
-type unavailable struct {
-	errs map[string]error // by server
-}
-
-func (u *unavailable) note(server string, err error) {
-	if u.errs == nil {
-		u.errs = make(map[string]error)
-	}
-	u.errs[server] = err
-}
-
-func (u *unavailable) err() error {
-	var all []error
-	for server, err := range u.errs {
-		all = append(all, fmt.Errorf("%s: %w", server, err))
-	}
-	return errors.Join(all...)
-}
