@@ -32,7 +32,7 @@ type session struct {
 	delays  *delays       // nil: its messages take no time
 	orphans []backend.Entry
 	doubts  []doubt
-	owned   *node // its entries
+	owned   list[node] // its entries
 	// past is what it reads while its server is behind, and caughtUp is closed when that ends.
 	// Otherwise both are nil.
 	past     *tree
@@ -524,11 +524,11 @@ func (n *session) end() {
 		n.timer.Stop()
 	}
 	delete(n.svc.sessions, n.id)
-	if n.owned != nil {
+	if n.owned.first != nil {
 		n.svc.rev++
 	}
-	for n.owned != nil {
-		n.svc.remove(n.owned)
+	for n.owned.first != nil {
+		n.svc.remove(n.owned.first.of)
 	}
 }
 
@@ -556,25 +556,4 @@ func (n *session) Close(ctx context.Context) error {
 		return cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	}
 	return nil
-}
-
-// own and disown keep the list of the session's entries.
-func (n *session) own(e *node) {
-	e.before, e.behind = nil, n.owned
-	if n.owned != nil {
-		n.owned.before = e
-	}
-	n.owned = e
-}
-
-func (n *session) disown(e *node) {
-	if e.before != nil {
-		e.before.behind = e.behind
-	} else {
-		n.owned = e.behind
-	}
-	if e.behind != nil {
-		e.behind.before = e.before
-	}
-	e.before, e.behind = nil, nil
 }
