@@ -38,9 +38,7 @@ func newSession(b *Backend, id string, l lease, sent time.Time) *session {
 	s := &session{b: b, lease: l, patience: l.patience(), poked: driver.NewWaker()}
 	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
 	s.watches.init(s)
-	s.Mu.Lock()
 	s.Grant(id, sent, l.ttl, l.margin())
-	s.Mu.Unlock()
 	s.Run(func() { s.beat(sent) })
 	return s
 }

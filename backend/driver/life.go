@@ -68,8 +68,8 @@ type Life struct {
 	// Mu guards what follows, and what a driver changes together with its state.
 	Mu        sync.Mutex
 	state     backend.State
-	changed   chan struct{} // closed and replaced at each Broadcast
-	missed    error         // why it is out of touch
+	changed   Signal // of Broadcast
+	missed    error  // why it is out of touch
 	confirmed bool
 	failed    error // why the service has not confirmed the end, if that is known
 
@@ -86,7 +86,7 @@ func (l *Life) Init(o LifeOptions) {
 	if o.Logger == nil {
 		l.o.Logger = slog.New(slog.DiscardHandler)
 	}
-	l.changed, l.done = make(chan struct{}), make(chan struct{})
+	l.done = make(chan struct{})
 	l.Ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.abort, l.stop = context.WithCancel(context.Background())
 	l.Reaper = NewReaper(l.Ctx, l.Run, func(err error) { l.log(slog.LevelWarn, "an entry could not be removed; trying again", err) })
@@ -97,11 +97,16 @@ func (l *Life) log(level slog.Level, what string, err error) {
 }
 
 // Grant is for the answer to the request to open the session, which was sent at sent. The trust
-// window begins; when it has passed the session is lost. The caller holds Mu, and the session is
-// not lost.
-func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) {
+// window begins; when it has passed the session is lost. It returns false if it is lost already.
+func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.state == backend.Lost {
+		return false
+	}
 	l.id, l.ttl = id, ttl
 	l.window = NewWindow(sent, ttl, margin, func() { l.Lose(ErrWindow) })
+	return true
 }
 
 // ID implements backend.Life.
@@ -130,7 +135,7 @@ func (l *Life) Look() (backend.State, <-chan struct{}) {
 }
 
 // Peek is Look for whoever holds Mu.
-func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed }
+func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed.Next() }
 
 // AwaitState implements backend.Life.
 func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
@@ -202,10 +207,7 @@ func (l *Life) Resume() bool {
 }
 
 // Broadcast wakes all who wait for a change. The caller holds Mu.
-func (l *Life) Broadcast() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
+func (l *Life) Broadcast() { l.changed.Fire() }
 
 // Lose ends the session for good, and tells whether it was not lost before. It does not block.
 func (l *Life) Lose(cause error) bool {

@@ -3,6 +3,7 @@ package driver
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,4 +36,16 @@ func Of[D backend.Driver](s *backend.Session) (own D) {
 		own, _ = s.Driver().(D)
 	}
 	return own
+}
+
+// RemoveBy is LifeOptions.Remove where a commit does it: for a service of which a deletion that was
+// given up, and comes late, does no harm.
+func RemoveBy(commit func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)) func(context.Context, backend.Entry) error {
+	return func(ctx context.Context, e backend.Entry) error {
+		_, err := commit(ctx, nil, backend.Delete(e))
+		if errors.Is(err, backend.ErrNoEntry) {
+			return nil
+		}
+		return err
+	}
 }

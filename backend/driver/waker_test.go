@@ -20,3 +20,22 @@ func TestWaker(t *testing.T) {
 	w.Wake()
 	<-w
 }
+
+func TestSignal(t *testing.T) {
+	var s driver.Signal
+	s.Fire() // nobody waits
+	first, same := s.Next(), s.Next()
+	select {
+	case <-first:
+		t.Error("woken by what was before")
+	default:
+	}
+	s.Fire()
+	<-first
+	<-same
+	select {
+	case <-s.Next():
+		t.Error("woken twice")
+	default:
+	}
+}

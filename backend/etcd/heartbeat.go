@@ -111,12 +111,22 @@ func (s *session) schedule(next time.Duration) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.beating = false
+	if s.due {
+		next = 0
+	}
 	switch {
 	case s.Ctx.Err() != nil:
-	case s.due:
-		s.timer.Reset(0)
+	case s.timer == nil:
+		s.timer = time.AfterFunc(next, s.beat)
 	default:
 		s.timer.Reset(next)
+	}
+}
+
+// stopBeating is called when the session is lost, with Mu held: perhaps before the first heartbeat.
+func (s *session) stopBeating() {
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 

@@ -32,7 +32,7 @@ type session struct {
 	lease  clientv3.LeaseID
 
 	// Guarded by Mu.
-	timer   *time.Timer // of the next heartbeat
+	timer   *time.Timer // of the next heartbeat, or nil
 	beating bool        // one is under way
 	due     bool        // another one is wanted at once
 
@@ -51,18 +51,16 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID}
 	s.Init(driver.LifeOptions{
 		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
-		Lost: func() { s.timer.Stop() }, End: s.end, Ended: func() { s.keeper.end() },
+		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end() },
 	})
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.renew(s.Ctx, 0)
 	s.watches.init(s)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
-	s.Mu.Lock() // the window may have passed already
-	defer s.Mu.Unlock()
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
-	s.timer = time.AfterFunc(s.interval(), s.beat) // the grant was the first renewal
+	s.schedule(s.interval()) // the grant was the first renewal
 	return s
 }
 

@@ -93,26 +93,19 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 
 // granted is called with each connect response that grants or resumes the session.
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
-	s.Mu.Lock()
-	first := s.ID() == ""
-	if s.Ctx.Err() != nil {
-		s.Mu.Unlock()
-		if first || errors.Is(s.LostError(), driver.ErrClosed) {
-			return nil // so that it can be closed, see end
-		}
-		return driver.ErrClosed
-	}
-	if first {
+	if s.ID() == "" {
 		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
-		s.Grant(formatSession(id), sent, timeout, margin)
-	}
-	s.Mu.Unlock()
-	switch {
-	case first:
+		s.Grant(formatSession(id), sent, timeout, margin) // one that is lost goes on, so that it can be closed: see end
 		return nil
+	}
+	switch {
+	case s.Ctx.Err() != nil && errors.Is(s.LostError(), driver.ErrClosed):
+		return nil // as above
+	case s.Ctx.Err() != nil:
+		return driver.ErrClosed
 	case timeout < s.TTL():
 		// A server with other bounds. The window counts with the old timeout; it
 		// cannot be moved back once it was shown to anyone.
