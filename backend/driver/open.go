@@ -38,8 +38,8 @@ func Of[D backend.Driver](s *backend.Session) (own D) {
 	return own
 }
 
-// RemoveBy is LifeOptions.Remove where a commit does it: for a service of which a deletion that was
-// given up, and comes late, does no harm.
+// RemoveBy is LifeOptions.Remove by a driver's Commit that takes no turns: what is removed may be what
+// a turn waits for.
 func RemoveBy(commit func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)) func(context.Context, backend.Entry) error {
 	return func(ctx context.Context, e backend.Entry) error {
 		_, err := commit(ctx, nil, backend.Delete(e))
