@@ -191,8 +191,5 @@ func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
 // read is info once, and whatever the session's state is.
 func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
 	entry, meta, err := s.b.client.Session().Info(s.ID(), consistent(ctx))
-	if err == nil {
-		err = vouched(entry == nil, meta)
-	}
-	return entry, err
+	return entry, vouched(entry == nil, meta, err)
 }

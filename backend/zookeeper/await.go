@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -221,51 +220,33 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 // listWatched lists a directory and leaves a watch. Rev is zero where there is no
 // such directory.
 func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listing, error) {
-	type answer struct {
-		names []string
-		stat  *zk.Stat
-	}
-	r := &s.watches
-	dir := s.key(key.path)
-	var refused tries
-	for after := uint64(0); ; {
-		gen, err := s.awaitLive(ctx, after)
-		if err != nil {
-			return backend.Listing{}, err
+	r, dir := &s.watches, s.key(key.path)
+	c, err := read(ctx, s, func() (children, error) {
+		// As in registry.read: noted before the request is queued. Several callers may
+		// be here at once; each answer that no event has overtaken is good.
+		r.mu.Lock()
+		t := r.watches[key]
+		if t == nil {
+			t = &watch{key: key} // the caller has gone
+			r.watches[key] = t
 		}
-		a, err := driver.Call(ctx, &s.Life, func() (answer, error) {
-			// As in registry.read: noted before the request is queued. Several callers may
-			// be here at once; each answer that no event has overtaken is good.
-			r.mu.Lock()
-			t := r.watches[key]
-			if t == nil {
-				t = &watch{key: key} // the caller has gone
-				r.watches[key] = t
-			}
-			t.pending++
-			began := reading{t: t, gen: r.gen, events: t.events}
-			r.mu.Unlock()
-			names, stat, err := s.childrenW(key.path)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.end(began, err) {
-				t.status, t.rev, t.armedAt, t.firedAt = armed, listRev(stat), r.pos, 0
-			}
-			r.sweep(t)
-			return answer{names, stat}, err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return backend.Listing{Dir: dir}, nil
-		case transient(err):
-			s.leave(gen, err)
-			after = gen
-			continue
-		case err != nil && passing(err) && refused.again(ctx, s, err):
-			continue
-		case err != nil:
-			return backend.Listing{}, fmt.Errorf("list: %w", readError(s.explain(err)))
+		t.pending++
+		began := reading{t: t, gen: r.gen, events: t.events}
+		r.mu.Unlock()
+		names, stat, err := s.childrenW(key.path)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.end(began, err) {
+			t.status, t.rev, t.armedAt, t.firedAt = armed, listRev(stat), r.pos, 0
 		}
-		return s.listing(dir, parseNames(a.names), listRev(a.stat)), nil
+		r.sweep(t)
+		return children{names, stat}, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return backend.Listing{Dir: dir}, nil
+	case err != nil:
+		return backend.Listing{}, err
 	}
+	return s.listing(dir, parseNames(c.names), listRev(c.stat)), nil
 }

@@ -103,12 +103,14 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	return s.listing(dir, parseNames(children), rev), nil
 }
 
+// children are what the server says of a node's children.
+type children struct {
+	names []string
+	stat  *zk.Stat // of the node itself
+}
+
 // list reads the names of dir's children. A missing dir has none.
 func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error) {
-	type children struct {
-		names []string
-		stat  *zk.Stat
-	}
 	c, err := read(ctx, s, func() (children, error) {
 		names, stat, err := s.conn.Children(s.path(dir))
 		return children{names, stat}, err
