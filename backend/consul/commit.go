@@ -187,68 +187,6 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 	}
 }
 
-// resolve finds out about a transaction that may have been done.
-func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made []backend.Entry, done bool, err error) {
-	s := c.s
-	if why != nil && (s.Ctx.Err() != nil || ctx.Err() != nil) {
-		return nil, false, c.abandon(p, t, why)
-	}
-	index, err := s.settle(ctx, t, c.nonce)
-	switch {
-	case err == nil:
-	case why == nil && s.Ctx.Err() != nil:
-		// It was refused, as the slot went with the session. (Where what stands between has
-		// sent it twice, and the session ended after the first time, it was done: see the
-		// package's doc.)
-		return nil, false, err
-	default:
-		return nil, false, c.abandon(p, t, err)
-	}
-	if index == 0 { // not done, and never will be
-		s.giveSlot(t)
-		if why != nil && c.bout.ends(s, why) {
-			return nil, false, answerError(why)
-		}
-		return nil, false, nil // once more
-	}
-	made = c.made(p, index)
-	ephemeral := c.ephemeral(made)
-	if len(ephemeral) == 0 {
-		s.giveSlot(t)
-		return made, true, nil
-	}
-	now, err := s.getAll(ctx, keysOf(ephemeral))
-	if err != nil {
-		return nil, false, c.abandon(p, t, err)
-	}
-	s.giveSlot(t)
-	for i, e := range ephemeral {
-		if now[i].Rev != e.Rev {
-			s.reapAllOf(ephemeral)
-			return nil, false, fmt.Errorf("%w: it was done, and somebody has deleted %s since", backend.ErrIndeterminate, e.Key)
-		}
-	}
-	return made, true, nil
-}
-
-// abandon gives up on a transaction that may yet be, or have been, done. What it may
-// have made and nobody knows of is removed in the background. Later commits on its keys have
-// slots of their own, and wait until it is settled.
-func (c *commit) abandon(p *plan, t *slot, why error) error {
-	s, nonce := c.s, c.nonce
-	return s.Abandon(c.ops, why, func(ctx context.Context) error {
-		index, err := s.settle(ctx, t, nonce)
-		if err != nil {
-			return err
-		}
-		if index != 0 {
-			s.reapAllOf(c.ephemeral(c.made(p, index)))
-		}
-		s.giveSlot(t)
-		return nil
-	})
-}
-
 // made is the outcome of a plan that was done at an index.
 func (c *commit) made(p *plan, index uint64) []backend.Entry {
 	made := make([]backend.Entry, len(c.ops))
