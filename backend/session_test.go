@@ -21,7 +21,6 @@ func TestCommitOfTwoOpsOnOneKey(t *testing.T) {
 	_, err = s.Get(t.Context(), "/a/b")
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 
-
 	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil), backend.Enqueue("/a", nil))
 	require.ErrorContains(t, err, "two operations are about /a/:")
 	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil))

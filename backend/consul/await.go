@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Await implements backend.Driver. Each key has a blocking query, which needs a
@@ -20,13 +21,16 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			keys = append(keys, e.Key)
 		}
 	}
-	r, w := &s.watches, newWaiter()
+	if err := s.Over(ctx); err != nil {
+		return nil, err
+	}
+	r, w := &s.watches, driver.NewWaker()
 	all := make([]*watch, len(keys))
 	r.mu.Lock()
 	for i, key := range keys {
 		e := known[slices.Index(at, i)]
 		index := indexOf(e)
-		if !s.memory.seen(index) {
+		if !s.learned.seen(index) {
 			index = 0
 		}
 		all[i] = r.join(w, watchKey{key: key}, e, backend.Listing{}, index)
@@ -38,9 +42,6 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		}
 	}()
 	for {
-		if err := s.Over(ctx); err != nil {
-			return nil, err
-		}
 		seen, changed, err := s.look(known, at, all)
 		if err != nil {
 			return nil, err
@@ -68,10 +69,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 			}
 			return seen, nil
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -94,7 +93,7 @@ func (s *session) snapshot(ctx context.Context, keys []string) ([]backend.Entry,
 	var rest []int
 	for i, key := range keys {
 		now[i].Key = key
-		if !s.memory.isGone(key) {
+		if !s.learned.gone.Has(key) {
 			rest = append(rest, i)
 		}
 	}
@@ -144,16 +143,19 @@ func (s *session) stands(snapshot []backend.Entry) {
 	}
 	for _, e := range snapshot {
 		if len(gone) > 0 && e.Exists() && e.Session == s.ID() && isEnqueued(e.Key) {
-			s.memory.stands(e.Key, gone)
+			s.learned.standing.Put(e.Key, gone)
 		}
 	}
 }
 
 // AwaitList implements backend.Driver.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	r, w := &s.watches, newWaiter()
+	if err := s.Over(ctx); err != nil {
+		return backend.Listing{}, err
+	}
+	r, w := &s.watches, driver.NewWaker()
 	index := known.Rev
-	if !s.memory.seen(index) {
+	if !s.learned.seen(index) {
 		index = 0
 	}
 	r.mu.Lock()
@@ -161,9 +163,6 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	r.mu.Unlock()
 	defer r.leave(w, t)
 	for {
-		if err := s.Over(ctx); err != nil {
-			return backend.Listing{}, err
-		}
 		r.mu.Lock()
 		if t.err != nil {
 			defer r.mu.Unlock()
@@ -181,10 +180,8 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 		}
 		r.ensure(t)
 		r.mu.Unlock()
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w); err != nil {
+			return backend.Listing{}, err
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -31,15 +30,9 @@ func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Co
 	return v, err
 }
 
-// once runs one request of the session, which ends with it. The answer to a request
-// that was in time is returned whatever has happened since.
-func once[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
-	return onceMore(ctx, s, 0, do)
-}
-
-// onceMore is once for a request that is given some time to be answered after the
-// session has ended.
-func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
+// once runs one request of the session, which is given so much time to be answered after that has
+// ended. The answer to a request that was in time is returned whatever has happened since.
+func once[T any](ctx context.Context, s *session, grace time.Duration, do func(context.Context) (T, error)) (T, error) {
 	var zero T
 	if err := s.Over(ctx); err != nil {
 		return zero, err
@@ -72,13 +65,13 @@ func onceMore[T any](ctx context.Context, s *session, grace time.Duration, do fu
 // up.
 func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, error)) (T, error) {
 	var refused bout
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		refused.pauses(s)
 		if err := s.AwaitLive(ctx); err != nil {
 			var zero T
 			return zero, err
 		}
-		v, err := once(ctx, s, do)
+		v, err := once(ctx, s, 0, do)
 		if err == nil && s.Ctx.Err() != nil {
 			return v, s.LostError()
 		}
@@ -88,53 +81,13 @@ func ride[T any](ctx context.Context, s *session, do func(context.Context) (T, e
 			}
 			return v, err
 		}
-		if why := s.wait(ctx, &pause); why != nil {
+		if why := s.Pause(ctx, &pause); why != nil {
 			if !errors.Is(why, backend.ErrSessionLost) {
 				why = fmt.Errorf("%w (%v)", why, answerError(err))
 			}
 			return v, why
 		}
 	}
-}
-
-// pause is how long to wait between attempts: longer each time, and never the same.
-type pause struct{ next time.Duration }
-
-func newPause() pause { return pause{next: 10 * time.Millisecond} }
-
-const longestPause = 500 * time.Millisecond
-
-func (p *pause) step() time.Duration {
-	d := p.next/2 + rand.N(p.next)
-	p.next = min(2*p.next, longestPause)
-	return d
-}
-
-// wait waits until it is time for the next attempt.
-func (p *pause) wait(ctx context.Context) error {
-	timer := time.NewTimer(p.step())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return driver.ContextError(ctx)
-	}
-}
-
-// wait is pause.wait, which ends with the session, too.
-func (s *session) wait(ctx context.Context, p *pause) error {
-	own, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.Ctx, cancel)()
-	err := p.wait(own)
-	switch {
-	case s.Ctx.Err() != nil:
-		return s.LostError()
-	case err != nil && ctx.Err() != nil:
-		return driver.ContextError(ctx)
-	}
-	return nil
 }
 
 // silent is an error of a request without ctx's own, if that was its time limit.

@@ -56,13 +56,13 @@ func (c *commit) aboutOwn() bool {
 
 // run tries until there is an outcome.
 func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		c.bout.pauses(c.s)
 		made, done, err := c.attempt(ctx)
 		if done || err != nil {
 			return made, err
 		}
-		if err := c.s.wait(ctx, &pause); err != nil {
+		if err := c.s.Pause(ctx, &pause); err != nil {
 			if c.refused != nil {
 				return nil, c.abandon(c.refused.p, c.refused.t, err)
 			}
@@ -79,7 +79,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	if c.refused = nil; again != nil {
 		p, t = again.p, again.t
 	} else {
-		c.nonce = newNonce()
+		c.nonce = driver.NewNonce()
 		if p, err = c.compile(ctx); err != nil {
 			return nil, false, err
 		}
@@ -165,7 +165,7 @@ func (c *commit) keep(p *plan, t *slot, refusal error) error {
 
 // ask asks whether the conditions hold.
 func (c *commit) ask(ctx context.Context, p *plan) error {
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		response, err := ride(ctx, c.s, func(ctx context.Context) (*api.TxnResponse, error) {
 			return c.s.txnRead(ctx, p.all())
 		})
@@ -175,7 +175,7 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 		err = c.takeRefusal(p, response.Errors)
 		if forbidden(err) {
 			if err = c.rideOut(err); err == nil {
-				err = c.s.wait(ctx, &pause)
+				err = c.s.Pause(ctx, &pause)
 			}
 		}
 		if err != nil {
@@ -185,73 +185,6 @@ func (c *commit) ask(ctx context.Context, p *plan) error {
 			return err
 		}
 	}
-}
-
-// resolve finds out about a transaction that may have been done.
-func (c *commit) resolve(ctx context.Context, p *plan, t *slot, why error) (made []backend.Entry, done bool, err error) {
-	s := c.s
-	if why != nil && (s.Ctx.Err() != nil || ctx.Err() != nil) {
-		return nil, false, c.abandon(p, t, why)
-	}
-	index, err := s.settle(ctx, t, c.nonce)
-	switch {
-	case err == nil:
-	case why == nil && s.Ctx.Err() != nil:
-		// It was refused, as the slot went with the session. (Where what stands between has
-		// sent it twice, and the session ended after the first time, it was done: see the
-		// package's doc.)
-		return nil, false, err
-	default:
-		return nil, false, c.abandon(p, t, err)
-	}
-	if index == 0 { // not done, and never will be
-		s.giveSlot(t)
-		if why != nil && c.bout.ends(s, why) {
-			return nil, false, answerError(why)
-		}
-		return nil, false, nil // once more
-	}
-	made = c.made(p, index)
-	ephemeral := c.ephemeral(made)
-	if len(ephemeral) == 0 {
-		s.giveSlot(t)
-		return made, true, nil
-	}
-	now, err := s.getAll(ctx, keysOf(ephemeral))
-	if err != nil {
-		return nil, false, c.abandon(p, t, err)
-	}
-	s.giveSlot(t)
-	for i, e := range ephemeral {
-		if now[i].Rev != e.Rev {
-			s.reapAllOf(ephemeral)
-			return nil, false, fmt.Errorf("%w: it was done, and somebody has deleted %s since", backend.ErrIndeterminate, e.Key)
-		}
-	}
-	return made, true, nil
-}
-
-// abandon gives up on a transaction that may yet be, or have been, done. What it may
-// have made and nobody knows of is removed in the background. Later commits on its keys have
-// slots of their own, and wait until it is settled.
-func (c *commit) abandon(p *plan, t *slot, why error) error {
-	s, nonce := c.s, c.nonce
-	if !errors.Is(why, backend.ErrSessionLost) {
-		settled := s.Turns.Doubt(c.ops)
-		s.Reaper.Reap(func(ctx context.Context) error {
-			index, err := s.settle(ctx, t, nonce)
-			if err != nil {
-				return err
-			}
-			if index != 0 {
-				s.reapAllOf(c.ephemeral(c.made(p, index)))
-			}
-			s.giveSlot(t)
-			settled()
-			return nil
-		})
-	}
-	return driver.Indeterminate(why)
 }
 
 // made is the outcome of a plan that was done at an index.
@@ -272,7 +205,7 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 		}
 		made[i] = e
 	}
-	c.s.memory.saw(index)
+	c.s.learned.saw(index)
 	c.s.note(made...)
 	return made
 }
@@ -301,16 +234,11 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// Discard implements backend.Driver.
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, s.drop)
-}
-
 // drop deletes an incarnation and returns nil once it is known to be gone. It needs no
 // slot: it may be done twice, and as late as it likes.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		c.bout.pauses(s)
 		err := s.AwaitLive(ctx)
 		var p *plan
@@ -338,7 +266,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		case err != nil:
 			return err
 		}
-		if err := s.wait(ctx, &pause); err != nil {
+		if err := s.Pause(ctx, &pause); err != nil {
 			return err
 		}
 	}
@@ -347,6 +275,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 // reapAllOf removes entries of the session in the background.
 func (s *session) reapAllOf(entries []backend.Entry) {
 	for _, e := range entries {
-		s.Reaper.ReapEntry(e, s.drop)
+		s.Reap(e)
 	}
 }

@@ -141,7 +141,7 @@ func (c *commit) put(ctx context.Context, p *plan, i int, write api.KVTxnOp) err
 		if p.touched[op.Key] != 0 {
 			return fmt.Errorf("%w: an earlier op of the commit has written %s", backend.ErrConflict, op.Key)
 		}
-		e, ok := c.s.memory.entry(op.Key, 0)
+		e, ok := c.s.learned.entry(op.Key, 0)
 		if !ok || e.Version != op.Version {
 			var err error
 			if e, err = c.s.get(ctx, op.Key); err != nil {

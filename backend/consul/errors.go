@@ -105,13 +105,10 @@ func speechless(err error) bool {
 // A bout is a series of requests that were not answered with what was asked for.
 // While heartbeats succeed nobody else would tell the caller that it gets no further.
 type bout struct {
-	began time.Time
-	n     int
-	said  bool
-	news  error // its first refusal, until it is told
-
-	denied  time.Time // the first of those that are rights' alone, up to now
-	denials int
+	all    driver.Bout
+	denied driver.Bout // of those that are rights' alone, up to now
+	said   bool
+	news   error // its first refusal, until it is told
 }
 
 // note is for a refusal that does not count.
@@ -136,16 +133,13 @@ func (b *bout) tell(s *session) {
 // waiting does not help, and each further try may take the one that heartbeats need.
 func (b *bout) over(s *session, err error) bool {
 	b.note(err)
-	if b.n++; b.n == 1 {
-		b.began = time.Now()
-	}
+	long := b.all.Over(s.lease.timeout)
 	if !forbidden(err) {
-		b.denials = 0
-	} else if b.denials++; b.denials == 1 {
-		b.denied = time.Now()
+		b.denied = driver.Bout{}
+	} else if b.denied.Over(refusedFor(s.lease.timeout)) {
+		return true
 	}
-	return crowded(err) || b.n >= fewest && time.Since(b.began) > s.lease.timeout ||
-		b.denials >= fewest && time.Since(b.denied) > refusedFor(s.lease.timeout)
+	return long || crowded(err)
 }
 
 // ends is over, and logs. Caller holds no lock.
@@ -159,7 +153,7 @@ func (b *bout) ends(s *session, err error) bool {
 // counts that was before.
 func (b *bout) pauses(s *session) {
 	if s.State() != backend.Live {
-		b.n, b.denials = 0, 0
+		b.all, b.denied = driver.Bout{}, driver.Bout{}
 	}
 }
 
@@ -168,9 +162,6 @@ func refusedFor(timeout time.Duration) time.Duration { return timeout / 3 }
 
 // mostRefused is how long Open tries, at most: campaigns wait no longer than ten seconds for it.
 const mostRefused = 5 * time.Second
-
-// fewest is how many requests make a bout: a few links that broke are none.
-const fewest = 5
 
 // crowded tells whether the agent takes no more connections from this address.
 func crowded(err error) bool {

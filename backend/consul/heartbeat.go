@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A lease is what a session lives by: its TTL at the servers and, with Config.Check,
@@ -78,11 +79,10 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 // is cut off besides, but it cannot answer a look, which a quorum confirms. With a check looks
 // come more often than renewals: a notice is to be in time by the TTL that the session has.
 func (s *session) beat(renewed time.Time) {
-	defer s.Done()
 	timer := time.NewTimer(s.lease.every())
 	defer timer.Stop()
 	looked := renewed
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		select {
 		case <-timer.C:
 		case <-s.poked:
@@ -110,29 +110,23 @@ func (s *session) beat(renewed time.Time) {
 			if s.Resume() {
 				s.watches.restart()
 			}
-			pause = newPause()
+			pause = driver.Pause{}
 			timer.Reset(s.lease.every() - min(time.Since(sent), s.lease.every()/2))
 			continue
 		case errors.Is(err, errExpired):
 			s.Lose(err)
 			return
 		}
-		if s.Suspend(err) {
-			s.b.cfg.Logger.Info("consul: session suspended", "session", s.ID(), "error", err)
-		}
-		timer.Reset(min(pause.step(), s.lease.every()/4))
+		s.Suspend(err)
+		timer.Reset(min(pause.Next(), s.lease.every()/4))
 	}
 }
 
 // trouble has the session look at once whether it is still in touch, when a request
 // was not answered.
 func (s *session) trouble() {
-	if s.State() != backend.Live {
-		return
-	}
-	select {
-	case s.poked <- struct{}{}:
-	default:
+	if s.State() == backend.Live {
+		s.poked.Wake()
 	}
 }
 
@@ -159,26 +153,13 @@ func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.T
 
 // within does a part of a heartbeat. It does not rely on the client to heed a time limit.
 func (s *session) within(limit time.Duration, do func(context.Context) error) error {
-	if !s.Begin() {
-		return s.LostError()
+	ctx, cancel := context.WithTimeout(s.Ctx, limit)
+	defer cancel()
+	_, err := driver.Call(ctx, &s.Life, func() (struct{}, error) { return struct{}{}, do(ctx) })
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errSilent
 	}
-	answer := make(chan error, 1)
-	go func() {
-		defer s.Done()
-		ctx, cancel := context.WithTimeout(s.Ctx, limit)
-		defer cancel()
-		answer <- do(ctx)
-	}()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case err := <-answer:
-		return err
-	case <-timer.C:
-		return errSilent
-	case <-s.Ctx.Done():
-		return s.LostError()
-	}
+	return err
 }
 
 // renew renews the session at the servers.
@@ -210,8 +191,5 @@ func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
 // read is info once, and whatever the session's state is.
 func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
 	entry, meta, err := s.b.client.Session().Info(s.ID(), consistent(ctx))
-	if err == nil {
-		err = vouched(entry == nil, meta)
-	}
-	return entry, err
+	return entry, vouched(entry == nil, meta, err)
 }

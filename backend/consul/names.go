@@ -2,8 +2,6 @@ package consul
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // The name of an enqueued entry is
@@ -39,7 +38,7 @@ func owner(key string) string {
 		return ""
 	}
 	id, nonce, _ := name[len(entryPrefix):][:idLength], name[len(name)-nonceLength:], 0
-	if name[len(entryPrefix)+idLength] != '-' || !isHex(nonce) || !isID(id) {
+	if name[len(entryPrefix)+idLength] != '-' || !driver.IsHex(nonce) || !isID(id) {
 		return ""
 	}
 	return id
@@ -47,35 +46,15 @@ func owner(key string) string {
 
 func isEnqueued(key string) bool { return owner(key) != "" }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
 // isID tells whether s looks like a session's ID, such as
 // 4ca8e74b-6350-7587-addf-a18084928f3c.
 func isID(s string) bool {
 	for i := range len(s) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !isHex(s[i:i+1]) {
+		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !driver.IsHex(s[i:i+1]) {
 			return false
 		}
 	}
 	return len(s) == idLength
-}
-
-// newNonce returns random bits, and never zero, which is what other tools write.
-func newNonce() uint64 {
-	var b [8]byte
-	for {
-		_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-		if n := binary.BigEndian.Uint64(b[:]); n != 0 {
-			return n
-		}
-	}
 }
 
 // path is Consul's name of a key.

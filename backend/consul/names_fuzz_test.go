@@ -115,7 +115,6 @@ func FuzzRefusal(f *testing.F) {
 			return
 		}
 		c := &commit{s: &session{}, ops: []backend.Op{backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil)}}
-		c.s.memory.init()
 		p := &plan{parents: make(map[string]bool), touched: make(map[string]touch), shift: int(shift)}
 		p.condition(api.KVTxnOp{Key: "g"}, ref{role: roleGuard, key: "/g"})
 		p.condition(api.KVTxnOp{Key: "h"}, ref{role: roleGuard, key: "/h", held: true})

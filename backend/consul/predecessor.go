@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -28,17 +29,17 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		return backend.Entry{}, err
 	}
 	for {
-		before, ok := s.memory.ahead(e.Key)
+		before, ok := s.learned.before.Get(e.Key)
 		if !ok {
 			return s.listBefore(ctx, e)
 		}
 		// What waiting has shown to be gone: this is what a handover finds.
 		var gone []string
-		for n := len(before.keys); n > 0 && s.memory.isGone(before.keys[n-1]); n-- {
+		for n := len(before.keys); n > 0 && s.learned.gone.Has(before.keys[n-1]); n-- {
 			gone = append(gone, before.keys[n-1])
 			before.keys = before.keys[:n-1]
 		}
-		if len(before.keys) == 0 && before.all && s.memory.stood(e.Key, gone) {
+		if len(before.keys) == 0 && before.all && s.learned.stood(e.Key, gone) {
 			return backend.Entry{}, nil
 		}
 		last := before.keys[max(0, len(before.keys)-readBack):]
@@ -47,7 +48,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			return backend.Entry{}, err
 		}
 		if seen[0].Rev != e.Rev {
-			s.memory.dropAhead(e.Key)
+			s.learned.before.Forget(e.Key)
 			return backend.Entry{}, backend.ErrNoEntry
 		}
 		for _, p := range slices.Backward(seen[1:]) {
@@ -58,11 +59,11 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		}
 		switch {
 		case len(before.keys) > 0:
-			s.memory.setAhead(e.Key, before)
+			s.learned.before.Put(e.Key, before)
 		case before.all:
 			return backend.Entry{}, nil
 		default:
-			s.memory.dropAhead(e.Key)
+			s.learned.before.Forget(e.Key)
 		}
 	}
 }
@@ -73,7 +74,7 @@ func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entr
 	var entries []backend.Entry
 	i := -1
 	var refused bout
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		var err error
 		if entries, _, err = s.list(ctx, backend.Parent(e.Key)); err != nil {
 			return backend.Entry{}, err
@@ -91,7 +92,7 @@ func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entr
 		if err = fmt.Errorf("%w: a list leaves %s out, which the client's token may not read there", backend.ErrDenied, e.Key); refused.ends(s, err) {
 			return backend.Entry{}, err
 		}
-		if err = s.wait(ctx, &pause); err != nil {
+		if err = s.Pause(ctx, &pause); err != nil {
 			return backend.Entry{}, err
 		}
 	}
@@ -99,7 +100,7 @@ func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entr
 	for _, p := range entries[max(0, i-remembered):i] {
 		before.keys = append(before.keys, p.Key)
 	}
-	s.memory.setAhead(e.Key, before)
+	s.learned.before.Put(e.Key, before)
 	if i == 0 {
 		return backend.Entry{}, nil
 	}

@@ -21,15 +21,15 @@ func consistent(ctx context.Context) *api.QueryOptions {
 // errNoIndex is an answer by which there is nothing, and which is not Consul's.
 var errNoIndex = api.StatusError{Code: http.StatusNotFound, Body: "nothing, and no index of Consul's with it: no agent has answered"}
 
-// vouched returns errNoIndex if an answer shows nothing and Consul does not vouch for that:
+// vouched returns err, or errNoIndex if an answer shows nothing and Consul does not vouch for that:
 // each of its answers to a query has an index, which is never 0, "not found" included
 // (HTTPHandlers.setMeta). What stands between says "not found", too, when it has no route to an
 // agent for a moment, and the client library takes that for Consul's word.
-func vouched(nothing bool, meta *api.QueryMeta) error {
-	if nothing && meta.LastIndex == 0 {
+func vouched(nothing bool, meta *api.QueryMeta, err error) error {
+	if err == nil && nothing && meta.LastIndex == 0 {
 		return errNoIndex
 	}
-	return nil
+	return err
 }
 
 // unfiltered is ErrDenied for a list that Consul has left something out of.
@@ -51,10 +51,7 @@ func (b *Backend) clientFor(o *api.QueryOptions) *api.Client {
 // kvGet reads one of Consul's keys; nil is none. It asks once.
 func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index uint64, err error) {
 	p, meta, err := b.clientFor(o).KV().Get(name, o)
-	if err == nil {
-		err = vouched(p == nil, meta)
-	}
-	if err != nil {
+	if err = vouched(p == nil, meta, err); err != nil {
 		return nil, 0, err
 	}
 	return p, meta.LastIndex, nil
@@ -63,10 +60,7 @@ func (b *Backend) kvGet(name string, o *api.QueryOptions) (p *api.KVPair, index 
 // kvList reads all keys that begin with prefix. It asks once.
 func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs, index uint64, err error) {
 	pairs, meta, err := b.clientFor(o).KV().List(prefix, o)
-	if err == nil {
-		err = vouched(len(pairs) == 0, meta)
-	}
-	if err == nil {
+	if err = vouched(len(pairs) == 0, meta, err); err == nil {
 		err = unfiltered(prefix, meta)
 	}
 	if err == nil && slices.Contains(pairs, nil) {
@@ -82,9 +76,7 @@ func (b *Backend) kvList(prefix string, o *api.QueryOptions) (pairs api.KVPairs,
 // With a separator, names that the token may not read are left out: see Survey.
 func (b *Backend) kvKeys(prefix, separator string, o *api.QueryOptions) (names []string, index uint64, err error) {
 	names, meta, err := b.client.KV().Keys(prefix, separator, o)
-	if err == nil {
-		err = vouched(len(names) == 0 || slices.Contains(names, ""), meta) // "" is null
-	}
+	err = vouched(len(names) == 0 || slices.Contains(names, ""), meta, err) // "" is null
 	if err == nil && separator == "" {
 		err = unfiltered(prefix, meta)
 	}
@@ -119,7 +111,7 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 	return ride(ctx, s, func(ctx context.Context) (*api.KVPair, error) {
 		p, index, err := s.b.kvGet(name, consistent(ctx))
 		if err == nil {
-			s.memory.saw(index)
+			s.learned.saw(index)
 		}
 		return p, err
 	})
@@ -127,7 +119,7 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 
 // note notes what stands at one moment, for what waits and what is to be written.
 func (s *session) note(entries ...backend.Entry) {
-	s.memory.note(entries...)
+	s.learned.note(entries...)
 	s.watches.note(entries...)
 }
 
@@ -224,7 +216,7 @@ func (s *session) list(ctx context.Context, dir string) ([]backend.Entry, backen
 	if err != nil {
 		return nil, backend.Listing{}, err
 	}
-	s.memory.saw(a.index)
+	s.learned.saw(a.index)
 	entries := enqueued(dir, a.pairs)
 	s.note(entries...)
 	return entries, listing(dir, entries, a.index), nil

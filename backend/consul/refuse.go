@@ -56,7 +56,7 @@ func (c *commit) takeRefusal(p *plan, all api.TxnErrors) error {
 	case lockDelay(first.What):
 		return nil // of another tool's session: wait until it is over
 	case r.held:
-		c.s.memory.forget(r.key) // read again, and see
+		c.s.learned.entries.Forget(r.key) // read again, and see
 		return nil
 	}
 	switch r.role {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -28,39 +27,24 @@ type session struct {
 	b        *Backend
 	lease    lease
 	patience time.Duration // for one request
-	poked    chan struct{} // asks for a heartbeat
+	poked    driver.Waker  // asks for a heartbeat
 
 	slots   slots
-	memory  memory
+	learned learned
 	watches registry
 }
 
 func newSession(b *Backend, id string, l lease, sent time.Time) *session {
-	s := &session{b: b, lease: l, patience: l.patience(), poked: make(chan struct{}, 1)}
-	s.Init(driver.LifeOptions{
-		State: backend.Live, Unconfirmed: errNotConfirmed, End: s.end,
-		Reaping: func(err error) {
-			s.b.cfg.Logger.Warn("consul: an entry could not be removed; trying again", "session", s.ID(), "error", err)
-		},
-	})
-	s.memory.init()
+	s := &session{b: b, lease: l, patience: l.patience(), poked: driver.NewWaker()}
+	s.Init(driver.LifeOptions{Name: "consul", Logger: b.cfg.Logger, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop})
 	s.watches.init(s)
-	s.Mu.Lock()
 	s.Grant(id, sent, l.ttl, l.margin())
-	s.Mu.Unlock()
-	if s.Begin() {
-		go s.beat(sent)
-	}
+	s.Run(func() { s.beat(sent) })
 	return s
 }
 
 // end ends the session at the servers, so that its entries go at once.
-func (s *session) end(ctx context.Context, cause error) {
-	if cause == driver.ErrClosed {
-		s.b.cfg.Logger.Debug("consul: session closed", "session", s.ID())
-	} else {
-		s.b.cfg.Logger.Warn("consul: session lost", "session", s.ID(), "error", s.Reason(cause))
-	}
+func (s *session) end(ctx context.Context, _ error) {
 	s.watches.close()
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()
@@ -80,7 +64,7 @@ func (s *session) end(ctx context.Context, cause error) {
 // that takes a consistent read to know, as it does for a renewal: a leader that has not read
 // of the session yet says, too, that it has ended it.
 func (s *session) destroy(ctx context.Context) error {
-	for pause := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		_, err := bounded(ctx, s.patience, func(ctx context.Context) (*api.WriteMeta, error) {
 			return s.b.client.Session().Destroy(s.ID(), new(api.WriteOptions).WithContext(ctx))
 		})
@@ -90,10 +74,7 @@ func (s *session) destroy(ctx context.Context) error {
 				err = errUnread
 			}
 		}
-		if !transient(err) {
-			return err
-		}
-		if pause.wait(ctx) != nil {
+		if !transient(err) || !pause.Wait(ctx) {
 			return err
 		}
 	}

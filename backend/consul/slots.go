@@ -81,7 +81,7 @@ const lastWord = 200 * time.Millisecond
 
 // txnWrite runs a transaction once. One that was rolled back is an answer, too.
 func (s *session) txnWrite(ctx context.Context, ops api.TxnOps) (*api.TxnResponse, error) {
-	return onceMore(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
+	return once(ctx, s, lastWord, func(ctx context.Context) (*api.TxnResponse, error) {
 		var response api.TxnResponse
 		// The client library's own function for transactions drops the status.
 		_, err := s.b.client.Raw().Write("/v1/txn", ops, &response, new(api.WriteOptions).WithContext(ctx))
@@ -106,63 +106,4 @@ func (t *slot) written(r *api.TxnResponse) uint64 {
 		}
 	}
 	return 0
-}
-
-// settle finds out whether a transaction whose answer was lost was done, and makes sure
-// that it is not done later. It returns the index at which it was, or 0.
-func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, error) {
-	fence := newNonce()
-	var refused bout
-	for pause := newPause(); ; {
-		refused.pauses(s)
-		p, err := s.pair(ctx, t.key)
-		switch {
-		case err != nil:
-			return 0, err
-		case p == nil && t.index == 0: // not made yet
-		case p == nil, p.Session != s.ID():
-			s.Lose(s.whyGone(ctx))
-			return 0, s.LostError()
-		case p.Flags == nonce:
-			t.index = p.ModifyIndex
-			return t.index, nil
-		case p.Flags == fence:
-			t.index = p.ModifyIndex
-			return 0, nil
-		default:
-			// As it was; or as an earlier look at it, which was given up, has left it;
-			// or, after an operator has restored a snapshot, as it was long before.
-			t.index = p.ModifyIndex
-		}
-		response, err := s.txnWrite(ctx, t.write(s.ID(), fence))
-		switch {
-		case err == nil && len(response.Errors) == 0:
-			if t.index = t.written(response); t.index != 0 {
-				return 0, nil
-			}
-		case err == nil:
-			if invalidSession(response.Errors) {
-				s.Lose(errExpired)
-				return 0, s.LostError()
-			}
-			if err := refusal(response.Errors[0]); forbidden(err) && refused.over(s, err) {
-				return 0, err
-			}
-		case !transient(err), refused.over(s, err):
-			return 0, answerError(err)
-		}
-		refused.tell(s)
-		// It may have been written, or not: look again.
-		if err := s.wait(ctx, &pause); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// whyGone tells a session that has ended from one whose slots were deleted.
-func (s *session) whyGone(ctx context.Context) error {
-	if entry, err := s.info(ctx); err == nil && entry != nil {
-		return errTampered
-	}
-	return errExpired
 }

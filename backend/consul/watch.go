@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -44,7 +45,7 @@ type watch struct {
 	stop    context.CancelFunc // of that query; the goroutine goes on
 	since   uint64             // what it waits to be over; 0: it does not wait
 	dropped bool               // the goroutine does not go on
-	waiters []*waiter
+	waiters []driver.Waker
 	idle    *time.Timer // runs when nobody waits
 
 	known   bool // whether there is anything in the following
@@ -57,18 +58,6 @@ type watch struct {
 	refused bout
 }
 
-// A waiter is one call that waits for watches.
-type waiter struct{ wake chan struct{} }
-
-func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
-
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
 func (r *registry) init(s *session) {
 	r.s = s
 	r.watches = make(map[watchKey]*watch)
@@ -76,7 +65,7 @@ func (r *registry) init(s *session) {
 
 // join makes w a waiter of a watch. A new one is taken to show known, at index, unless
 // that is 0. Caller holds mu.
-func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
+func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
 	served := t != nil && t.served
 	if t != nil && !t.running && len(t.waiters) == 0 {
@@ -100,7 +89,7 @@ func (r *registry) join(w *waiter, key watchKey, known backend.Entry, list backe
 }
 
 // leave is the reverse.
-func (r *registry) leave(w *waiter, t *watch) {
+func (r *registry) leave(w driver.Waker, t *watch) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, o := range t.waiters {
@@ -206,7 +195,7 @@ func (r *registry) doubt(all []*watch) {
 
 func (t *watch) notify() {
 	for _, w := range t.waiters {
-		w.notify()
+		w.Wake()
 	}
 }
 
@@ -215,7 +204,7 @@ func (r *registry) run(t *watch) {
 	defer r.s.Done()
 	// Where nothing is there the index is that of all data, and every write of
 	// anybody's makes for an answer.
-	for again := newPause(); ; {
+	for again := (driver.Pause{}); ; {
 		r.mu.Lock()
 		if t.dropped || r.s.Ctx.Err() != nil {
 			t.running = false
@@ -251,9 +240,7 @@ func (r *registry) run(t *watch) {
 		if interrupted || err == nil && a.late {
 			continue
 		}
-		if r.s.wait(r.s.Ctx, &again) != nil {
-			continue // which is noticed above
-		}
+		_ = r.s.Pause(r.s.Ctx, &again) // what ends it is noticed above
 	}
 }
 
@@ -290,9 +277,9 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	if same {
 		return false
 	}
-	r.s.memory.saw(a.index)
+	r.s.learned.saw(a.index)
 	if !t.list {
-		r.s.memory.note(a.entry)
+		r.s.learned.note(a.entry)
 	}
 	t.notify()
 	if len(t.waiters) == 0 {

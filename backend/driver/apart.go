@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -26,9 +27,16 @@ func Apart[T any](do func() (T, error)) (T, error) {
 	return done, err
 }
 
-// EachApart returns s for a backend all of whose requests need a deep stack: each runs Apart. What
-// waits (Await, AwaitList), discards or closes does not: the backend keeps its depth from the caller.
-func EachApart(s *backend.Session) *backend.Session {
+// OpenApart is Open for a backend all of whose requests need a deep stack: the opening and each request
+// of the session run Apart. What waits (Await, AwaitList), discards or closes does not: the backend keeps
+// its depth from the caller.
+func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
+	s, err := Open(ctx, b, o, func(ctx context.Context, ttl time.Duration) (D, error) {
+		return Apart(func() (D, error) { return open(ctx, ttl) })
+	})
+	if err != nil {
+		return nil, err
+	}
 	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 		switch c.Kind {
 		case backend.CallAwait, backend.CallAwaitList, backend.CallDiscard, backend.CallClose:
@@ -36,5 +44,5 @@ func EachApart(s *backend.Session) *backend.Session {
 		}
 		_, err := Apart(func() (struct{}, error) { return struct{}{}, next(ctx) })
 		return err
-	}})
+	}}), nil
 }

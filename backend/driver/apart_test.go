@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -25,16 +26,56 @@ func TestApart(t *testing.T) {
 	require.ErrorContains(t, err, "ended its goroutine")
 }
 
-// A request runs on a goroutine of its own, and what waits, discards or closes on the caller's,
-// which ends here with it.
-func TestEachApart(t *testing.T) {
+// exits is a driver whose calls end their goroutine.
+type exits struct{ backend.Driver }
+
+func (exits) Get(context.Context, string) (e backend.Entry, err error) {
+	runtime.Goexit()
+	return e, nil
+}
+func (exits) Survey(context.Context, string, func(backend.Entry) string) (e backend.Entry, s []string, err error) {
+	runtime.Goexit()
+	return e, s, nil
+}
+func (exits) List(context.Context, string) (l backend.Listing, err error) {
+	runtime.Goexit()
+	return l, nil
+}
+func (exits) AwaitList(context.Context, backend.Listing) (l backend.Listing, err error) {
+	runtime.Goexit()
+	return l, nil
+}
+func (exits) Predecessor(context.Context, backend.Entry) (e backend.Entry, err error) {
+	runtime.Goexit()
+	return e, nil
+}
+func (exits) Await(context.Context, ...backend.Entry) (e []backend.Entry, err error) {
+	runtime.Goexit()
+	return e, nil
+}
+func (exits) Commit(context.Context, []backend.Condition, ...backend.Op) (e []backend.Entry, err error) {
+	runtime.Goexit()
+	return e, nil
+}
+func (exits) Discard(context.Context, backend.Entry) error { runtime.Goexit(); return nil }
+func (exits) Close(context.Context) error                  { runtime.Goexit(); return nil }
+
+// The opening and a request run on goroutines of their own, and what waits, discards or closes on the
+// caller's, which ends here with it.
+func TestOpenApart(t *testing.T) {
 	b := memory.New(memory.Options{}).Client("c")
+	_, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (exits, error) {
+		runtime.Goexit()
+		return exits{}, nil
+	})
+	require.ErrorContains(t, err, "ended its goroutine")
+
 	s, err := b.Open(t.Context(), backend.OpenOptions{})
 	require.NoError(t, err)
-	apart := driver.EachApart(s.Around(backend.Layer{Call: func(context.Context, *backend.Call, func(context.Context) error) error {
-		runtime.Goexit()
-		return nil
-	}}))
+	apart, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (exits, error) {
+		return exits{s.Driver()}, nil
+	})
+	require.NoError(t, err)
 	e := backend.Entry{Key: "/a/b"}
 	for name, call := range map[string]func() error{
 		"get":         func() error { _, err := apart.Get(t.Context(), e.Key); return err },

@@ -1,6 +1,7 @@
 package driver_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,7 +10,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 )
 
-// TestToy holds that the kit and eight small methods make a backend: the toy passes the suite.
+// TestToy holds that the kit and seven small methods make a backend: the toy passes the suite.
 func TestToy(t *testing.T) {
 	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
 		service := newToy()
@@ -30,7 +31,7 @@ func TestToy(t *testing.T) {
 			Delete: func(key string) error { service.operate(func() { service.deleteAll(key) }); return nil },
 			Put: func(key string, value []byte) error {
 				service.operate(func() {
-					_, _ = service.commit("", nil, []backend.Op{backend.CompareAndSet(key, value, service.entries[key].Version)})
+					_, _ = service.commit("", nil, []backend.Op{backend.CompareAndSet(key, value, service.at(key).Version)})
 				})
 				return nil
 			},
@@ -51,13 +52,9 @@ func (t *toy) operate(do func()) {
 	defer t.mu.Unlock()
 	t.rev++
 	do()
-	t.tell()
+	t.changed.Fire()
 }
 
 func (t *toy) deleteAll(key string) {
-	for k := range t.entries {
-		if k == key || strings.HasPrefix(k, key+"/") {
-			t.remove(k)
-		}
-	}
+	maps.DeleteFunc(t.entries, func(k string, _ record) bool { return k == key || strings.HasPrefix(k, key+"/") })
 }

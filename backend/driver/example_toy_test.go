@@ -25,13 +25,18 @@ func Example() {
 		return
 	}
 	defer s.Close(ctx)
-	made, err := s.Commit(ctx, nil, backend.CompareAndSet("/line", nil, 0), backend.Enqueue("/line", []byte("anna")), backend.Enqueue("/line", []byte("ben")))
+	_, err = s.Commit(ctx, nil, backend.CompareAndSet("/line", nil, 0), backend.Enqueue("/line", []byte("anna")))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	before, err := s.Predecessor(ctx, made[2])
-	fmt.Printf("%s is before %s: %v\n", before.Value, made[2].Value, err)
+	made, err := s.Commit(ctx, nil, backend.Enqueue("/line", []byte("ben")))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	before, err := s.Predecessor(ctx, made[0])
+	fmt.Printf("%s is before %s: %v\n", before.Value, made[0].Value, err)
 	_, err = s.Commit(ctx, nil, backend.CreateEphemeral("/nowhere/seat", nil))
 	fmt.Println(err)
 	// Output:
@@ -44,17 +49,35 @@ func Example() {
 type toy struct {
 	mu      sync.Mutex
 	rev     uint64 // of the last commit
-	entries map[string]backend.Entry
-	queued  map[string]bool        // keys that Enqueue has made, which sort by age
+	entries map[string]record
 	expiry  map[string]*time.Timer // by session
-	changed chan struct{}          // closed and replaced at each change
+	changed driver.Signal
+}
+
+type record struct {
+	backend.Entry
+	queued bool // Enqueue has made it, under a key that sorts by age
 }
 
 func newToy() *toy {
-	return &toy{
-		entries: make(map[string]backend.Entry), queued: make(map[string]bool),
-		expiry: make(map[string]*time.Timer), changed: make(chan struct{}),
-	}
+	return &toy{entries: make(map[string]record), expiry: make(map[string]*time.Timer)}
+}
+
+// at is what stands under a key.
+func (t *toy) at(key string) backend.Entry {
+	e := t.entries[key].Entry
+	e.Key = key
+	return e
+}
+
+// end drops a session and its entries.
+func (t *toy) end(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.expiry, id)
+	maps.DeleteFunc(t.entries, func(_ string, e record) bool { return e.Session == id })
+	t.rev++
+	t.changed.Fire()
 }
 
 // A process is a Backend: one process's link to the toy.
@@ -69,100 +92,53 @@ func (p *process) Limits() backend.Limits {
 	return backend.Limits{MinTTL: time.Second, MaxTTL: time.Hour, DefaultTTL: 10 * time.Second}
 }
 
-// Open begins a session, whose heartbeats are a goroutine.
 func (p *process) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	t, sent, ttl := p.toy, time.Now(), cmp.Or(o.TTL, p.Limits().DefaultTTL)
+	return driver.Open(ctx, p, o, p.open)
+}
+
+func (p *process) open(_ context.Context, ttl time.Duration) (*session, error) {
+	t, sent := p.toy, time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if err := ctx.Err(); err != nil || p.cut {
-		return nil, fmt.Errorf("toy: open: %w", cmp.Or(err, backend.ErrUnavailable))
+	if p.cut {
+		return nil, backend.ErrUnavailable
 	}
 	t.rev++
 	id := fmt.Sprintf("s%d", t.rev)
 	t.expiry[id] = time.AfterFunc(ttl, func() { t.end(id) })
-	s := &session{p: p, toy: t}
-	s.Init(driver.LifeOptions{State: backend.Live, End: s.end, Unconfirmed: errCut, Reaping: func(error) {}})
-	s.Mu.Lock()
+	s := &session{process: p}
+	s.Init(driver.LifeOptions{End: s.end, Unconfirmed: errCut, Remove: driver.RemoveBy(s.Commit)})
 	s.Grant(id, sent, ttl, ttl/10)
-	s.Mu.Unlock()
-	s.Run(s.beat)
-	return backend.NewSession(p.String(), s), nil
+	s.Beat(ttl/10, func(context.Context) error { return s.arrives(func() { t.expiry[id].Reset(ttl) }) })
+	return s, nil
+}
+
+// A session is a driver: the kit's Life, and seven methods.
+type session struct {
+	driver.Life
+	*process
 }
 
 var errCut = errors.New("the link is cut")
 
-// end drops a session and its entries.
-func (t *toy) end(id string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if timer := t.expiry[id]; timer != nil {
-		timer.Stop()
-	}
-	delete(t.expiry, id)
-	t.rev++
-	for key, e := range t.entries {
-		if e.Session == id {
-			t.remove(key)
-		}
-	}
-	t.tell()
-}
-
-// tell wakes all who wait. The caller holds mu.
-func (t *toy) tell() {
-	close(t.changed)
-	t.changed = make(chan struct{})
-}
-
-func (t *toy) remove(key string) {
-	delete(t.entries, key)
-	delete(t.queued, key)
-}
-
-// A session is a driver: the kit's Life, and eight methods.
-type session struct {
-	driver.Life
-	p   *process
-	toy *toy
-}
-
-func (s *session) beat() {
-	for s.Ctx.Err() == nil {
-		select {
-		case <-time.After(s.TTL() / 10):
-		case <-s.Ctx.Done():
-			return
-		}
-		sent := time.Now()
-		if s.arrives(func() { s.toy.expiry[s.ID()].Reset(s.TTL()) }) {
-			s.Extend(sent)
-			s.Resume()
-		}
-	}
-}
-
 // arrives runs do at the service, if the link is there and the session lives.
-func (s *session) arrives(do func()) bool {
+func (s *session) arrives(do func()) error {
 	s.toy.mu.Lock()
 	defer s.toy.mu.Unlock()
 	switch {
-	case s.p.cut:
-		s.Suspend(errCut)
+	case s.cut:
+		return errCut
 	case s.toy.expiry[s.ID()] == nil:
 		s.Lose(errors.New("expired"))
-	default:
-		do()
-		return true
+		return s.LostError()
 	}
-	return false
+	do()
+	return nil
 }
 
-// end is of use where the link is there.
+// end ends the session at the service, where the link is there.
 func (s *session) end(context.Context, error) {
-	s.toy.mu.Lock()
-	cut := s.p.cut
-	s.toy.mu.Unlock()
-	if !cut {
+	if s.arrives(func() { s.toy.expiry[s.ID()].Stop() }) != errCut {
 		s.toy.end(s.ID())
 		s.Confirm()
 	}
@@ -174,24 +150,20 @@ func (s *session) ask(ctx context.Context, do func() (done bool)) error {
 		if err := s.AwaitLive(ctx); err != nil {
 			return err
 		}
-		var done bool
-		var changed chan struct{}
-		if !s.arrives(func() { done, changed = do(), s.toy.changed }) {
+		done, changed := false, (<-chan struct{})(nil)
+		if err := s.arrives(func() { done, changed = do(), s.toy.changed.Next() }); err != nil {
+			s.Suspend(err)
 			continue
 		}
 		if done {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-s.Ctx.Done():
-		case <-ctx.Done():
-		}
+		_ = s.Wait(ctx, changed) // what has ended it is seen above
 	}
 }
 
 func (s *session) Get(ctx context.Context, key string) (e backend.Entry, err error) {
-	err = s.ask(ctx, func() bool { e = s.toy.entries[key]; return true })
+	err = s.ask(ctx, func() bool { e = s.toy.at(key); return true })
 	if err == nil && !e.Exists() {
 		err = backend.ErrNoEntry
 	}
@@ -200,7 +172,7 @@ func (s *session) Get(ctx context.Context, key string) (e backend.Entry, err err
 
 func (s *session) Survey(ctx context.Context, key string, _ func(backend.Entry) string) (e backend.Entry, strangers []string, err error) {
 	err = s.ask(ctx, func() bool {
-		e = s.toy.entries[key]
+		e = s.toy.at(key)
 		for other, o := range s.toy.entries {
 			if backend.Parent(other) == key && o.Session != "" {
 				strangers = append(strangers, other)
@@ -208,14 +180,13 @@ func (s *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 		}
 		return true
 	})
-	e.Key = key
 	return e, strangers, err
 }
 
 func (t *toy) list(dir string) backend.Listing {
 	l := backend.Listing{Dir: dir, Rev: t.rev}
-	for key := range t.queued {
-		if backend.Parent(key) == dir {
+	for key, e := range t.entries {
+		if e.queued && backend.Parent(key) == dir {
 			l.Keys = append(l.Keys, key)
 		}
 	}
@@ -236,10 +207,10 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (l backe
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (before backend.Entry, err error) {
 	var own backend.Entry
 	err = s.ask(ctx, func() bool {
-		own = s.toy.entries[e.Key]
+		own = s.toy.at(e.Key)
 		keys := s.toy.list(backend.Parent(e.Key)).Keys
-		if at := slices.Index(keys, e.Key); at > 0 {
-			before = s.toy.entries[keys[at-1]]
+		if i := slices.Index(keys, e.Key); i > 0 {
+			before = s.toy.at(keys[i-1])
 		}
 		return true
 	})
@@ -250,95 +221,78 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (before back
 }
 
 func (s *session) Await(ctx context.Context, known ...backend.Entry) (now []backend.Entry, err error) {
-	err = s.ask(ctx, func() (differs bool) {
+	err = s.ask(ctx, func() bool {
 		now = nil
 		for _, e := range known {
-			have := s.toy.entries[e.Key]
-			have.Key = e.Key
-			now, differs = append(now, have), differs || !have.Same(e)
+			now = append(now, s.toy.at(e.Key))
 		}
-		return differs
+		return !slices.EqualFunc(now, known, backend.Entry.Same)
 	})
 	return now, err
 }
 
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, func(ctx context.Context, e backend.Entry) error {
-		_, err := s.Commit(ctx, nil, backend.Delete(e))
-		if errors.Is(err, backend.ErrNoEntry) {
-			return nil
-		}
-		return err
-	})
-}
-
 // Commit tries all ops on a copy of what there is, so that none or all are done.
-func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
+func (s *session) Commit(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
 	t, refused := s.toy, error(nil)
 	err = s.ask(ctx, func() bool {
-		next := toy{rev: t.rev + 1, entries: maps.Clone(t.entries), queued: maps.Clone(t.queued)}
-		if made, refused = next.commit(s.ID(), guards, ops); refused == nil && len(ops) > 0 {
-			t.rev, t.entries, t.queued = next.rev, next.entries, next.queued
-			t.tell()
+		next := toy{rev: t.rev + 1, entries: maps.Clone(t.entries)}
+		if made, refused = next.commit(s.ID(), conditions, ops); refused == nil && len(ops) > 0 {
+			t.rev, t.entries = next.rev, next.entries
+			t.changed.Fire()
 		}
 		return true
 	})
 	return made, cmp.Or(err, refused)
 }
 
-func (t *toy) commit(session string, guards []backend.Condition, ops []backend.Op) (made []backend.Entry, err error) {
-	for _, g := range guards {
-		if have := t.entries[g.Entry.Key]; have.Rev != g.Entry.Rev || !have.Exists() || g.Exact && have.Version != g.Entry.Version {
+func (t *toy) commit(session string, conditions []backend.Condition, ops []backend.Op) (made []backend.Entry, err error) {
+	for _, c := range conditions {
+		if have := t.at(c.Entry.Key); !have.Exists() || have.Rev != c.Entry.Rev || c.Exact && !have.Same(c.Entry) {
 			return nil, backend.ErrCondition
 		}
 	}
 	for i, op := range ops {
-		e := t.entries[op.Key]
-		switch op.Kind {
-		case backend.OpCreateEphemeral, backend.OpEnqueue:
-			parent := backend.Parent(op.Key)
-			if op.Kind == backend.OpEnqueue {
-				parent = op.Key
-			}
-			if parent != "/" && !t.entries[parent].Exists() {
-				return nil, backend.ErrNoParent
-			}
-			if op.Kind == backend.OpEnqueue {
-				op.Key = fmt.Sprintf("%s/n%016x-%03d", parent, t.rev, i)
-				t.queued[op.Key] = true
-			} else if e.Exists() {
-				return nil, backend.ErrExists
-			}
-			e = backend.Entry{Key: op.Key, Rev: t.rev, Session: session}
-		case backend.OpCompareAndSet:
-			if e.Version != op.Version {
-				return nil, backend.ErrConflict
-			}
-			for parent := backend.Parent(op.Key); parent != "/"; parent = backend.Parent(parent) {
-				if !t.entries[parent].Exists() {
-					t.entries[parent] = backend.Entry{Key: parent, Rev: t.rev, Version: 1}
-				}
-			}
-			e.Key, e.Rev = op.Key, cmp.Or(e.Rev, t.rev)
-		case backend.OpUpdate, backend.OpDelete:
-			if !e.Exists() || e.Rev != op.Rev {
-				return nil, backend.ErrNoEntry
-			}
-		}
-		e.Value = op.Value
-		e.Version++
-		if op.Kind == backend.OpDelete {
-			for key := range t.entries {
-				if strings.HasPrefix(key, op.Key+"/") {
-					return nil, backend.ErrConflict
-				}
-			}
-			t.remove(op.Key)
-			e = backend.Entry{Key: op.Key}
-		} else {
-			t.entries[op.Key] = e
+		e, err := t.do(session, i, op)
+		if err != nil {
+			return nil, err
 		}
 		made = append(made, e)
 	}
 	return made, nil
+}
+
+// do does the op that is the i-th of its commit.
+func (t *toy) do(session string, i int, op backend.Op) (backend.Entry, error) {
+	e, parent := t.at(op.Key), backend.Parent(op.Key)
+	queued := op.Kind == backend.OpEnqueue
+	if queued {
+		parent = op.Key
+		e = backend.Entry{Key: fmt.Sprintf("%s/n%016x-%03d", parent, t.rev, i)}
+	}
+	switch {
+	case op.Ephemeral() && parent != "/" && !t.at(parent).Exists():
+		return e, backend.ErrNoParent
+	case op.Kind == backend.OpCreateEphemeral && e.Exists():
+		return e, backend.ErrExists
+	case op.Kind == backend.OpCompareAndSet && e.Version != op.Version:
+		return e, backend.ErrConflict
+	case (op.Kind == backend.OpUpdate || op.Kind == backend.OpDelete) && (!e.Exists() || e.Rev != op.Rev):
+		return e, backend.ErrNoEntry
+	case op.Kind == backend.OpDelete:
+		for key := range t.entries {
+			if strings.HasPrefix(key, op.Key+"/") {
+				return e, backend.ErrConflict
+			}
+		}
+		delete(t.entries, op.Key)
+		return t.at(op.Key), nil
+	case op.Ephemeral():
+		e.Session = session
+	}
+	for ; parent != "/" && !t.at(parent).Exists(); parent = backend.Parent(parent) { // of a CompareAndSet
+		t.entries[parent] = record{Entry: backend.Entry{Key: parent, Rev: t.rev, Version: 1}}
+	}
+	e.Value, e.Version, e.Rev = op.Value, e.Version+1, cmp.Or(e.Rev, t.rev)
+	t.entries[e.Key] = record{e, queued || t.entries[e.Key].queued}
+	return e, nil
 }

@@ -1,9 +1,11 @@
 // Package driver is the kit for whoever implements a backend: what the sessions of all services
 // over a network have in common.
 //
-// A backend.Driver embeds a [Life], which is its state, its goroutines and its end. [Window] is
-// the arithmetic of trust; [Turns] has commits go one after the other where nothing could tell
-// them apart; a [Reaper] removes in the background what could not be removed at once.
+// [Open] is a backend's Open, around what is the service's own. A backend.Driver embeds a [Life],
+// which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats. [Window] is the
+// arithmetic of trust; [Turns] has commits go one after the other where nothing could tell them apart;
+// a [Reaper] removes in the background what could not be removed at once. What may pass is ridden out
+// by [Pause] and [Bout], and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -11,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -25,6 +28,10 @@ var (
 
 // LifeOptions say how a session begins and ends.
 type LifeOptions struct {
+	// Name is the backend's, for what Logger gets of the session's life and of what goes on in the
+	// background; nil: nothing is logged.
+	Name   string
+	Logger *slog.Logger
 	// State is the first one: Live, where it is zero.
 	State backend.State
 	// Lost, if not nil, is called at the moment at which the session is lost. It must not block:
@@ -38,12 +45,13 @@ type LifeOptions struct {
 	Ended func()
 	// Unconfirmed is what Close says without a Confirm.
 	Unconfirmed error
-	// Reaping is told why an entry could not be removed yet.
-	Reaping func(error)
+	// Remove removes an incarnation of an entry, and returns nil once it is known to be gone, whoever
+	// has removed it. It may be called several times, and by several goroutines.
+	Remove func(ctx context.Context, e backend.Entry) error
 }
 
 // A Life is the state of one session, its goroutines and its end. Embed it in a driver, and call
-// Init before anything else. It implements backend.Life, and Close.
+// Init before anything else. It implements backend.Life, Discard and Close.
 type Life struct {
 	// Ctx ends when the session is lost. Its cause is that of LostError.
 	Ctx    context.Context
@@ -60,8 +68,8 @@ type Life struct {
 	// Mu guards what follows, and what a driver changes together with its state.
 	Mu        sync.Mutex
 	state     backend.State
-	changed   chan struct{} // closed and replaced at each Broadcast
-	missed    error         // why it is out of touch
+	changed   Signal // of Broadcast
+	missed    error  // why it is out of touch
 	confirmed bool
 	failed    error // why the service has not confirmed the end, if that is known
 
@@ -72,21 +80,33 @@ type Life struct {
 }
 
 // Init begins a life, once it is certain that End can be called: as a rule when the service has
-// granted the session. End, Unconfirmed and Reaping have to be set.
+// granted the session. End, Unconfirmed and Remove have to be set.
 func (l *Life) Init(o LifeOptions) {
 	l.o, l.state = o, cmp.Or(o.State, backend.Live)
-	l.changed, l.done = make(chan struct{}), make(chan struct{})
+	if o.Logger == nil {
+		l.o.Logger = slog.New(slog.DiscardHandler)
+	}
+	l.done = make(chan struct{})
 	l.Ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.abort, l.stop = context.WithCancel(context.Background())
-	l.Reaper = NewReaper(l.Ctx, l.Run, o.Reaping)
+	l.Reaper = NewReaper(l.Ctx, l.Run, func(err error) { l.log(slog.LevelWarn, "an entry could not be removed; trying again", err) })
+}
+
+func (l *Life) log(level slog.Level, what string, err error) {
+	l.o.Logger.Log(context.Background(), level, l.o.Name+": "+what, "session", l.id, "error", err)
 }
 
 // Grant is for the answer to the request to open the session, which was sent at sent. The trust
-// window begins; when it has passed the session is lost. The caller holds Mu, and the session is
-// not lost.
-func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) {
+// window begins; when it has passed the session is lost. It returns false if it is lost already.
+func (l *Life) Grant(id string, sent time.Time, ttl, margin time.Duration) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.state == backend.Lost {
+		return false
+	}
 	l.id, l.ttl = id, ttl
 	l.window = NewWindow(sent, ttl, margin, func() { l.Lose(ErrWindow) })
+	return true
 }
 
 // ID implements backend.Life.
@@ -115,7 +135,7 @@ func (l *Life) Look() (backend.State, <-chan struct{}) {
 }
 
 // Peek is Look for whoever holds Mu.
-func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed }
+func (l *Life) Peek() (backend.State, <-chan struct{}) { return l.state, l.changed.Next() }
 
 // AwaitState implements backend.Life.
 func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
@@ -132,22 +152,25 @@ func (l *Life) AwaitState(ctx context.Context, prev backend.State) (backend.Stat
 	}
 }
 
+// Wait blocks until it is woken. The error is that of Over.
+func (l *Life) Wait(ctx context.Context, woken <-chan struct{}) error {
+	select {
+	case <-woken:
+	case <-ctx.Done():
+	case <-l.Ctx.Done():
+	}
+	return l.Over(ctx)
+}
+
 // AwaitLive blocks while the session is suspended. The errors are those of Over.
 func (l *Life) AwaitLive(ctx context.Context) error {
 	for {
-		if err := l.Over(ctx); err != nil {
-			return err
-		}
 		state, changed := l.Look()
-		switch state {
-		case backend.Live:
-			return nil
-		case backend.Lost: // since; nothing is broadcast any more
-			return l.LostError()
+		if state == backend.Live {
+			return l.Over(ctx)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if err := l.Wait(ctx, changed); err != nil {
+			return err
 		}
 	}
 }
@@ -158,45 +181,33 @@ func (l *Life) Set(state backend.State) bool {
 	if l.state == backend.Lost || l.state == state {
 		return false
 	}
-	l.state = state
+	l.state, l.missed = state, nil
 	l.Broadcast()
 	return true
 }
 
-// Suspend notes that the session is out of touch, and why, and tells whether it was in touch.
-func (l *Life) Suspend(why error) bool {
+// Suspend notes that the session is out of touch, and why.
+func (l *Life) Suspend(why error) {
 	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	l.missed = why
-	return l.Set(backend.Suspended)
+	changed := l.Set(backend.Suspended)
+	if l.state == backend.Suspended {
+		l.missed = why
+	}
+	l.Mu.Unlock()
+	if changed {
+		l.log(slog.LevelInfo, "session suspended", why)
+	}
 }
 
 // Resume notes that the session is in touch, and tells whether it was not.
 func (l *Life) Resume() bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if !l.Set(backend.Live) {
-		return false
-	}
-	l.missed = nil
-	return true
-}
-
-// Reason is the cause of a loss, with why the session was out of touch before, if it was.
-func (l *Life) Reason(cause error) error {
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	if l.missed == nil {
-		return cause
-	}
-	return fmt.Errorf("%w; the last heartbeat: %w", cause, l.missed)
+	return l.Set(backend.Live)
 }
 
 // Broadcast wakes all who wait for a change. The caller holds Mu.
-func (l *Life) Broadcast() {
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
+func (l *Life) Broadcast() { l.changed.Fire() }
 
 // Lose ends the session for good, and tells whether it was not lost before. It does not block.
 func (l *Life) Lose(cause error) bool {
@@ -220,6 +231,18 @@ func (l *Life) Lose(cause error) bool {
 
 // end is the last goroutine of the session.
 func (l *Life) end(cause error) {
+	l.Mu.Lock()
+	granted, missed := l.window != nil, l.missed
+	l.Mu.Unlock()
+	switch {
+	case cause == ErrClosed, !granted:
+		l.log(slog.LevelDebug, "session over", cause)
+	case missed != nil:
+		cause := fmt.Errorf("%w; it was out of touch: %w", cause, missed)
+		l.log(slog.LevelWarn, "session lost", cause)
+	default:
+		l.log(slog.LevelWarn, "session lost", cause)
+	}
 	l.o.End(l.abort, cause)
 	l.calls.Wait()
 	if l.o.Ended != nil {
@@ -320,25 +343,45 @@ func (l *Life) Close(ctx context.Context) error {
 	return fmt.Errorf("session %s: %w", l.id, l.o.Unconfirmed)
 }
 
-// Discard is that of a backend.Driver: drop removes an incarnation, and returns nil once it is known
-// to be gone. While it cannot, the Reaper goes on.
-func (l *Life) Discard(ctx context.Context, e backend.Entry, drop func(context.Context, backend.Entry) error) error {
+// Discard is that of a backend.Driver. What Remove cannot remove the Reaper goes on with.
+func (l *Life) Discard(ctx context.Context, e backend.Entry) error {
 	switch {
 	case l.Ctx.Err() != nil:
 		return l.LostError()
 	case !e.Exists():
 		return nil
 	}
-	err := drop(ctx, e)
+	err := l.o.Remove(ctx, e)
 	switch {
 	case err == nil:
 	case l.Ctx.Err() != nil: // there is nothing left to do, though ctx may have ended, too
 		err = l.LostError()
 	default:
-		l.Reaper.ReapEntry(e, drop)
+		l.Reap(e)
 		err = fmt.Errorf("not confirmed yet: %w", err)
 	}
 	return err
+}
+
+// Reap has an entry removed in the background.
+func (l *Life) Reap(e backend.Entry) { l.Reaper.ReapEntry(e, l.o.Remove) }
+
+// Abandon returns the error of a commit that is given up for this reason and may yet be, or have
+// been, done. In the background undo sees to it that nothing of it comes any more, and removes the
+// ephemeral entries that it has made; it is called again until it returns nil. Commits that begin
+// later on the same keys wait for that.
+func (l *Life) Abandon(ops []backend.Op, why error, undo func(context.Context) error) error {
+	if !errors.Is(why, backend.ErrSessionLost) { // else all that is left goes with the session
+		settled := l.Turns.Doubt(ops)
+		l.Reaper.Reap(func(ctx context.Context) error {
+			err := undo(ctx)
+			if err == nil {
+				settled()
+			}
+			return err
+		})
+	}
+	return Indeterminate(why)
 }
 
 // TakeTurn is Turns.Take for the session's commits.
@@ -357,13 +400,4 @@ func (l *Life) lost(err error) error {
 		return l.LostError()
 	}
 	return err
-}
-
-// Of returns the driver of a session, below all layers, if it is a D, and else D's zero: for
-// functions of a backend's package that take a session of its own. s may be nil.
-func Of[D backend.Driver](s *backend.Session) (own D) {
-	if s != nil {
-		own, _ = s.Driver().(D)
-	}
-	return own
 }

@@ -19,7 +19,7 @@ type Reaper struct {
 
 	mu      sync.Mutex
 	jobs    []*reaping
-	added   chan struct{} // says that there is a new job
+	added   Waker // says that there is a new job
 	running bool
 }
 
@@ -40,7 +40,7 @@ func (j *reaping) repeats(o *reaping) bool {
 // function on a goroutine that Close waits for, or returns false once the session is
 // over. failed is told why a job has to be tried again.
 func NewReaper(ctx context.Context, start func(func()) bool, failed func(error)) *Reaper {
-	return &Reaper{ctx: ctx, start: start, failed: failed, added: make(chan struct{}, 1)}
+	return &Reaper{ctx: ctx, start: start, failed: failed, added: NewWaker()}
 }
 
 // Reap has a job done, again and again until it succeeds or the session is lost. The
@@ -60,10 +60,7 @@ func (r *Reaper) add(job *reaping) {
 		return
 	}
 	r.jobs = append(r.jobs, job)
-	select {
-	case r.added <- struct{}{}:
-	default:
-	}
+	r.added.Wake()
 	// The entries of a lost session go by themselves.
 	r.running = r.running || r.start(r.run)
 }

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Await implements backend.Driver. Where all keys have the same parent, one watch
@@ -257,7 +258,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 	bound, cancel := s.Bind(ctx)
 	defer cancel()
 	since, changed := int64(known.Rev), known.Rev == 0
-	for p := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		if err := s.Over(ctx); err != nil {
 			return backend.Listing{}, err
 		}
@@ -278,7 +279,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		}
 		// The watch was lost, or what is behind it compacted: list again.
 		s.poke()
-		p.wait(bound)
+		pause.Wait(bound)
 		changed = true
 	}
 }

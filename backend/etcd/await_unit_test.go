@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A watch may be dropped, for the sake of another or because what it watched is gone, as
@@ -46,8 +47,8 @@ func TestToldAndDropped(t *testing.T) {
 
 // A session remembers directories, and not without end.
 func TestRememberedListingsAreBounded(t *testing.T) {
-	var m memory
-	for i := range 3 * mostListed {
+	var m learned
+	for i := range 3 * driver.CacheLimit {
 		l := backend.Listing{Dir: fmt.Sprint("/d", i), Keys: []string{"/k"}}
 		if rev := m.listed(l, 7); rev != 7 {
 			t.Fatalf("revision %d, want 7", rev)
@@ -56,7 +57,7 @@ func TestRememberedListingsAreBounded(t *testing.T) {
 			t.Fatalf("the same listing again: revision %d, want 7", rev)
 		}
 	}
-	if n := len(m.lists); n > mostListed {
-		t.Errorf("%d directories are remembered, want at most %d", n, mostListed)
+	if n := m.lists.Len(); n > driver.CacheLimit {
+		t.Errorf("%d directories are remembered, want at most %d", n, driver.CacheLimit)
 	}
 }

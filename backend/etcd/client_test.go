@@ -213,5 +213,5 @@ func TestLossIsLoggedWithItsReason(t *testing.T) {
 	said := log.String()
 	assert.Equal(t, 1, strings.Count(said, "etcd: session suspended"), said)
 	assert.Equal(t, 1, strings.Count(said, "etcd: session lost"), said)
-	assert.Contains(t, said, "the last heartbeat: ")
+	assert.Contains(t, said, "it was out of touch: ")
 }

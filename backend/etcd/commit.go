@@ -30,20 +30,20 @@ type commit struct {
 	patience time.Duration // for the next attempt
 	late     bool          // the last one was not answered in time
 	answered bool          // the last one was: nothing of it comes any more
-	refused  bout          // of all attempts
-	pause    *pause        // before the next one
+	refused  driver.Bout   // of all attempts
+	pause    driver.Pause  // before the next one
 }
 
 // Commit implements backend.Driver: one transaction, in one round trip; two where a
 // CompareAndSet finds ancestors missing, or an Enqueue others before it. See compile for what
 // is in it and resolve for lost replies.
 func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-	c := &commit{s: s, guards: guards, ops: ops, pause: newPause()}
+	c := &commit{s: s, guards: guards, ops: ops}
 	c.keys = make([]string, len(ops))
 	for i, op := range ops {
 		c.keys[i] = op.Key
 		if op.Kind == backend.OpEnqueue {
-			c.keys[i] = aloneKey(op.Key, s.ID(), newNonce())
+			c.keys[i] = aloneKey(op.Key, s.ID(), fmt.Sprintf("%016x", driver.NewNonce()))
 		}
 	}
 	if err := s.Over(ctx); err != nil || len(guards)+len(ops) == 0 {
@@ -56,7 +56,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 	defer give()
 	made, err := c.run(ctx)
 	if err != nil && c.fence != "" {
-		err = c.abandon(err)
+		err = s.Abandon(ops, err, c.undo)
 	}
 	return made, err
 }
@@ -167,13 +167,10 @@ func (c *commit) again(ctx context.Context, err error) error {
 	if over := c.s.Over(ctx); over != nil {
 		return over
 	}
-	if !passing(err) || c.refused.over(c.s, err) {
+	if !passing(err) || c.s.givesUp(&c.refused, err) {
 		return answerError(err)
 	}
-	bound, cancel := c.s.Bind(ctx)
-	defer cancel()
-	c.pause.wait(bound)
-	return nil
+	return c.s.Pause(ctx, &c.pause)
 }
 
 // sending returns a context for a request that is better not given up halfway: it ends a
@@ -205,28 +202,6 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 	c.fence = ""
 	c.s.shows(out.rev)
 	return out.made, nil
-}
-
-// abandon gives up on a commit that may yet be, or have been, applied. In the background its
-// fence is put, and what it may have made and nobody knows of is removed. Later commits on its
-// keys wait for that.
-func (c *commit) abandon(err error) error {
-	if !errors.Is(err, backend.ErrSessionLost) {
-		settled := c.s.Turns.Doubt(c.ops)
-		c.s.Reaper.Reap(func(ctx context.Context) error {
-			err := c.undo(ctx)
-			if err == nil {
-				settled()
-			}
-			return err
-		})
-	}
-	return driver.Indeterminate(err)
-}
-
-// Discard implements backend.Driver.
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

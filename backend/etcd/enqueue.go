@@ -24,7 +24,7 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 	s, e, before := c.s, &out.made[i], out.before[i]
 	if e.Key == c.keys[i] {
 		if before.known {
-			s.memory.setStanding(standing{own: *e, rev: out.rev})
+			s.learned.stood.Store(&standing{own: *e, rev: out.rev})
 		}
 		return nil
 	}
@@ -56,7 +56,7 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		now = toEntry(before.Key, one(found[0]))
 	}
 	if now.Rev == before.Rev {
-		s.memory.setStanding(standing{own: *e, before: now, rev: rev})
+		s.learned.stood.Store(&standing{own: *e, before: now, rev: rev})
 	}
 	return nil
 }

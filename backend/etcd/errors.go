@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // as makes an error that is the sentinel and the client's own error.
@@ -39,7 +39,7 @@ type meaning struct {
 	class class
 	as    error // nil: none of the contract's
 	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers, or five requests that got none (see bout): while heartbeats
+	// timeout of such answers, or five requests that got none (see driver.Bout): while heartbeats
 	// succeed nobody else would tell.
 	stop bool
 }
@@ -250,24 +250,14 @@ func answerError(err error) error {
 	return err
 }
 
-// A bout is a series of requests that were not answered with what was asked for.
-type bout struct {
-	began time.Time
-	n     int
-}
-
-// fewest is how many answers make a bout: a few links that broke are none.
-const fewest = 5
-
-// over tells whether to give up, as the bout has lasted for longer than a session lasts
-// without heartbeats.
-func (b *bout) over(s *session, err error) bool {
+// givesUp tells whether a request that was answered so is ridden out no longer.
+func (s *session) givesUp(on *driver.Bout, err error) bool {
 	if errors.Is(err, context.Canceled) {
 		return false // by ctx, or by the end of the session
 	}
-	if b.n++; b.n == 1 {
-		b.began = time.Now()
+	over := on.Over(s.TTL())
+	if on.First() {
 		s.cfg.Logger.Info("etcd: a request is refused; trying again", "session", s.ID(), "error", err)
 	}
-	return b.n >= fewest && time.Since(b.began) > s.TTL()
+	return over
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"time"
 
@@ -16,76 +15,10 @@ import (
 	"github.com/elector-go/elector/backend/driver"
 )
 
-const (
-	// DefaultSessionTimeout is asked for where nothing else is said.
-	DefaultSessionTimeout = 10 * time.Second
-	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. Servers
-	// grant no less than 3/2 of their election timeout, 2 s by default.
-	MinSessionTimeout = 2 * time.Second
-	MaxSessionTimeout = 24 * time.Hour
-	// DefaultMaxOps is the server's own default of --max-txn-ops.
-	DefaultMaxOps = 128
-	// DefaultMaxRequest is the server's own default of --max-request-bytes.
-	DefaultMaxRequest = 3 << 19
-)
-
 var (
 	_ backend.Backend = (*Backend)(nil)
 	_ backend.Driver  = (*session)(nil)
 )
-
-// Config says what a Backend does. Its zero value is ready.
-type Config struct {
-	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
-	// DefaultSessionTimeout. Leases count in whole seconds: it is rounded up. The
-	// server may grant another one.
-	SessionTimeout time.Duration
-
-	// MaxOps and MaxRequest are what the servers take in one transaction: conditions
-	// or operations, and bytes. Set them where the servers are run with other values
-	// of --max-txn-ops and --max-request-bytes. By default DefaultMaxOps and
-	// DefaultMaxRequest. A client that has MaxCallSendMsgSize below MaxRequest refuses by
-	// itself.
-	MaxOps, MaxRequest int
-
-	// Logger gets what goes on in the background; by default nothing is logged.
-	Logger *slog.Logger
-}
-
-// Validate reports all that is wrong at once.
-func (c Config) Validate() error {
-	var errs []error
-	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if t := c.SessionTimeout; t != 0 && (t < MinSessionTimeout || t > MaxSessionTimeout) {
-		fault("SessionTimeout: %v is not between %v and %v", t, MinSessionTimeout, MaxSessionTimeout)
-	}
-	if c.MaxOps < 0 {
-		fault("MaxOps: %d is negative", c.MaxOps)
-	}
-	if c.MaxRequest < 0 {
-		fault("MaxRequest: %d is negative", c.MaxRequest)
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	return fmt.Errorf("etcd: config: %w", errors.Join(errs...))
-}
-
-func (c Config) withDefaults() Config {
-	if c.SessionTimeout == 0 {
-		c.SessionTimeout = DefaultSessionTimeout
-	}
-	if c.MaxOps == 0 {
-		c.MaxOps = DefaultMaxOps
-	}
-	if c.MaxRequest == 0 {
-		c.MaxRequest = DefaultMaxRequest
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
 
 // A Backend opens sessions with an etcd cluster. Make it with New.
 type Backend struct {
@@ -131,31 +64,18 @@ func (b *Backend) Limits() backend.Limits {
 // asked for are ErrUnavailable. The error names the endpoints, and why the last connection
 // failed; to find that out takes a tenth of a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := driver.Apart(func() (*session, error) { return b.open(ctx, o.TTL) })
-	if err != nil {
-		return nil, err
-	}
-	return driver.EachApart(backend.NewSession(b.String(), s)), nil
+	return driver.OpenApart(ctx, b, o, b.open)
 }
 
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
-	if ttl == 0 {
-		ttl = b.cfg.SessionTimeout
-	}
-	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
-		return nil, fmt.Errorf("etcd: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
-	}
 	if b.client.Ctx().Err() != nil {
-		return nil, errors.New("etcd: open: the client is closed") // it would try a hundred times by itself
+		return nil, errors.New("the client is closed") // it would try a hundred times by itself
 	}
 	asking, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
 	began, said := time.Now(), false
-	for p := newPause(); ; {
-		granted, err := hedged(asking, ttl/4, func(ctx context.Context) (grant, error) {
+	for pause := (driver.Pause{}); ; {
+		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
 			sent := time.Now()
 			// When the reply is lost a lease without keys is left, which ends by itself.
 			lease, err := b.client.Lease.Grant(ctx, int64((ttl+time.Second-1)/time.Second))
@@ -168,24 +88,24 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
+			return nil, driver.ContextError(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
 			end := down
 			if ctx.Err() != nil {
 				end = driver.ContextError(ctx)
 			}
-			return nil, fmt.Errorf("etcd: open: %w: %s", end, b.unanswered())
+			return nil, fmt.Errorf("%w: %s", end, b.unanswered())
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("etcd: open: %w: %w", driver.ContextError(ctx), err)
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
 			if !said {
 				b.cfg.Logger.Info("etcd: no session is granted; trying again", "error", err)
 			}
 			said = true
-			p.wait(asking)
+			pause.Wait(asking)
 			continue
 		}
-		return nil, fmt.Errorf("etcd: open: %w", answerError(err))
+		return nil, answerError(err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -12,6 +11,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/connectivity"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // beat renews the lease every quarter of the timeout and moves the trust window,
@@ -98,9 +99,7 @@ func (s *session) heartbeat() time.Duration {
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.Lose(errExpired)
 	default:
-		if s.Suspend(err) {
-			s.cfg.Logger.Info("etcd: session suspended", "session", s.ID(), "error", err)
-		}
+		s.Suspend(err)
 		s.streams.suspect(s)
 	}
 	return min(interval/10, time.Second/4)
@@ -112,12 +111,22 @@ func (s *session) schedule(next time.Duration) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.beating = false
+	if s.due {
+		next = 0
+	}
 	switch {
 	case s.Ctx.Err() != nil:
-	case s.due:
-		s.timer.Reset(0)
+	case s.timer == nil:
+		s.timer = time.AfterFunc(next, s.beat)
 	default:
 		s.timer.Reset(next)
+	}
+}
+
+// stopBeating is called when the session is lost, with Mu held: perhaps before the first heartbeat.
+func (s *session) stopBeating() {
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 
@@ -236,7 +245,7 @@ func (k *keeper) patience() time.Duration {
 
 // round is one heartbeat, tried again for a while, at the next member, until it is confirmed.
 func (k *keeper) round() error {
-	for p, began := newPause(), time.Now(); ; {
+	for pause, began := (driver.Pause{}), time.Now(); ; {
 		sent, patience := time.Now(), k.patience()
 		err := k.exchange(patience)
 		if err == nil {
@@ -251,7 +260,7 @@ func (k *keeper) round() error {
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
 		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
-		if late || is(err, rpctypes.ErrLeaseNotFound) || !p.wait(k.s.Ctx) {
+		if late || is(err, rpctypes.ErrLeaseNotFound) || !pause.Wait(k.s.Ctx) {
 			return err
 		}
 	}
@@ -321,27 +330,4 @@ func (k *keeper) renew(patience time.Duration, member uint64) error {
 	}
 	k.s.saw(answer.Header.GetRevision())
 	return nil
-}
-
-// A pause is the time between two tries: it grows, at random.
-type pause struct{ next time.Duration }
-
-const (
-	minPause = 20 * time.Millisecond
-	maxPause = 500 * time.Millisecond
-)
-
-func newPause() *pause { return &pause{minPause} }
-
-// wait returns false if ctx ends first.
-func (p *pause) wait(ctx context.Context) bool {
-	timer := time.NewTimer(p.next/2 + rand.N(p.next))
-	defer timer.Stop()
-	p.next = min(2*p.next, maxPause)
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -1,8 +1,6 @@
 package etcd
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // An enqueued entry's place in the queue is its ticket, the revision of the transaction
@@ -84,7 +83,7 @@ func parseName(key string) (name, bool) {
 	case strings.HasPrefix(last, orderedPrefix):
 		ticket, rest, _ := strings.Cut(last[len(orderedPrefix):], "-")
 		from, err := strconv.ParseInt(ticket, 16, 64)
-		if err != nil || len(ticket) != hexDigits || !isHex(ticket) {
+		if err != nil || len(ticket) != hexDigits || !driver.IsHex(ticket) {
 			return name{}, false
 		}
 		n.ordered, n.ticket, last = true, uint64(math.MaxInt64-from), rest
@@ -95,7 +94,7 @@ func parseName(key string) (name, bool) {
 	}
 	lease, nonce, _ := strings.Cut(last, "-")
 	id, err := strconv.ParseInt(lease, 16, 64)
-	if err != nil || id <= 0 || formatSession(clientv3.LeaseID(id)) != lease || len(nonce) != hexDigits || !isHex(nonce) {
+	if err != nil || id <= 0 || formatSession(clientv3.LeaseID(id)) != lease || len(nonce) != hexDigits || !driver.IsHex(nonce) {
 		return name{}, false
 	}
 	n.lease = clientv3.LeaseID(id)
@@ -136,19 +135,3 @@ func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
 
 // formatSession is a session's ID: the lease's, in hex, as etcd's own tools have it.
 func formatSession(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
-
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
-// newNonce returns 64 random bits.
-func newNonce() string {
-	var b [hexDigits / 2]byte
-	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(b[:])
-}

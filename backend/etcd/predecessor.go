@@ -20,7 +20,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
 	// What was read then is good for as long as nobody was told of anything later.
-	if st := s.memory.last(); st.own.Key == e.Key && st.own.Rev == e.Rev && s.shown.Load() <= st.rev {
+	if st := s.learned.last(); st.own.Key == e.Key && st.own.Rev == e.Rev && s.shown.Load() <= st.rev {
 		return st.before, nil
 	}
 	return s.predecessor(ctx, e)

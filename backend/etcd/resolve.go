@@ -13,6 +13,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A transaction whose answer was lost may still be on its way, for as long as any
@@ -242,19 +243,19 @@ func (c *commit) trail(ctx context.Context, sealed int64) (revs []int64, whole b
 func (c *commit) history(ctx context.Context, sealed int64) ([]int64, error) {
 	bound, cancel := c.s.Bind(ctx)
 	defer cancel()
-	var refused bout
-	for p := newPause(); ; {
+	var refused driver.Bout
+	for pause := (driver.Pause{}); ; {
 		revs, err := c.watched(bound, sealed)
 		switch over := c.s.Over(ctx); {
 		case err == nil:
 			return revs, nil
 		case over != nil:
 			return nil, over
-		case !passing(err) || refused.over(c.s, err): // compacted or denied, for example
+		case !passing(err) || c.s.givesUp(&refused, err): // compacted or denied, for example
 			return nil, fmt.Errorf("the history that would tell is not to be had: %w", err)
 		}
 		c.s.poke()
-		p.wait(bound)
+		pause.Wait(bound)
 	}
 }
 

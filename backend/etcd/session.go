@@ -9,7 +9,6 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
@@ -33,15 +32,15 @@ type session struct {
 	lease  clientv3.LeaseID
 
 	// Guarded by Mu.
-	timer   *time.Timer // of the next heartbeat
+	timer   *time.Timer // of the next heartbeat, or nil
 	beating bool        // one is under way
 	due     bool        // another one is wanted at once
 
 	keeper keeper // the heartbeat's
 
-	newest atomic.Int64 // the highest revision in any answer
-	shown  atomic.Int64 // the highest revision of what a caller was told
-	memory memory
+	newest  atomic.Int64 // the highest revision in any answer
+	shown   atomic.Int64 // the highest revision of what a caller was told
+	learned learned
 
 	streams streams
 	watches registry
@@ -51,23 +50,17 @@ type session struct {
 func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
 	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID}
 	s.Init(driver.LifeOptions{
-		State: backend.Live, Unconfirmed: errNotConfirmed,
-		Lost: func() { s.timer.Stop() },
-		End:  s.end, Ended: func() { s.keeper.end() },
-		Reaping: func(err error) {
-			s.cfg.Logger.Warn("etcd: an entry could not be removed; trying again", "session", s.ID(), "error", err)
-		},
+		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
+		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end() },
 	})
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.renew(s.Ctx, 0)
 	s.watches.init(s)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
 	s.keeper.begin()
-	s.Mu.Lock() // the window may have passed already
-	defer s.Mu.Unlock()
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
-	s.timer = time.AfterFunc(s.interval(), s.beat) // the grant was the first renewal
+	s.schedule(s.interval()) // the grant was the first renewal
 	return s
 }
 
@@ -101,26 +94,20 @@ func (s *session) checkLease(ctx context.Context) error {
 
 // end revokes the lease where that is of use, so that the entries go at once.
 func (s *session) end(ctx context.Context, cause error) {
-	switch cause {
-	case driver.ErrClosed:
-		s.cfg.Logger.Debug("etcd: session closed", "session", s.ID())
-	default:
-		s.cfg.Logger.Warn("etcd: session lost", "session", s.ID(), "error", s.Reason(cause))
-	}
 	if cause == errExpired {
 		s.Confirm()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()
-	for p := newPause(); !s.revoke(ctx) && p.wait(ctx); {
+	for pause := (driver.Pause{}); !s.revoke(ctx) && pause.Wait(ctx); {
 	}
 }
 
 // revoke tells whether the lease is known to be gone. While nothing is answered it asks others,
 // too: a member may be frozen, and its link look well, or be slow.
 func (s *session) revoke(ctx context.Context) bool {
-	_, err := hedged(ctx, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
+	_, err := ask(ctx, 1, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
 		answer, err := s.client.Lease.Revoke(ctx, s.lease)
 		if err == nil {
 			err = whole(answer.Header, 0, 0)

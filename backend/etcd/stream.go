@@ -81,11 +81,7 @@ func (s *streams) suspect(of *session) {
 	}
 	number, stream := s.current()
 	heard := s.heard.Load()
-	if !of.Begin() {
-		return
-	}
-	go func() {
-		defer of.Done()
+	of.Run(func() {
 		defer s.asking.Store(false)
 		ctx, cancel := context.WithTimeout(stream, of.patience())
 		defer cancel()
@@ -94,7 +90,7 @@ func (s *streams) suspect(of *session) {
 		if s.heard.Load() == heard {
 			s.renew(of.Ctx, number)
 		}
-	}()
+	})
 }
 
 // listen is called with each heartbeat that was confirmed. That may have gone to another
@@ -169,7 +165,7 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 // what is tried again might meet the same frozen member each time: the client's members have
 // their turns, frozen or not, as long as their links look well.
 func (s *session) shift(ctx context.Context) {
-	members, patience := len(s.client.Endpoints()), max(2*minPause, s.patience()/8)
+	members, patience := len(s.client.Endpoints()), max(40*time.Millisecond, s.patience()/8)
 	var answered []bool
 	for i := range 2 * members {
 		if i >= members && answered[i-members] || ctx.Err() != nil {

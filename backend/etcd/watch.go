@@ -14,6 +14,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 var errWatchEnded = errors.New("the watch has ended")
@@ -91,7 +92,7 @@ func (r *registry) find(keys []string) *watch {
 
 // recall takes what Enqueue has read for the first read. Caller holds mu.
 func (r *registry) recall(t *watch) {
-	st := r.s.memory.last()
+	st := r.s.learned.last()
 	for _, key := range t.keys {
 		if key != st.own.Key && (key != st.before.Key || !st.before.Exists()) {
 			return
@@ -219,7 +220,7 @@ func (t *watch) tell(s *session) {
 func (r *registry) follow(t *watch) {
 	defer r.s.Done()
 	last := t.keys[len(t.keys)-1] + "\x00"
-	for p := newPause(); ; {
+	for pause := (driver.Pause{}); ; {
 		began := time.Now()
 		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithRev(r.position(t)+1))
 		err := r.receive(t, answers)
@@ -232,10 +233,10 @@ func (r *registry) follow(t *watch) {
 		}
 		if !isForbidden(err) {
 			if time.Since(began) > time.Second {
-				p = newPause()
+				pause = driver.Pause{}
 			}
 			r.s.poke()
-			p.wait(t.ctx)
+			pause.Wait(t.ctx)
 			if err = r.s.refresh(t.ctx, t); refused(err) && t.ctx.Err() == nil {
 				// Reads are refused, and heartbeats are not: no reason to leave a seat or a place.
 				r.s.cfg.Logger.Warn("etcd: a watch cannot go on; trying again", "session", r.s.ID(), "error", err)

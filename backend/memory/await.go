@@ -4,102 +4,67 @@ import (
 	"context"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A waiter is one blocked Await or AwaitList. It has no goroutine but its caller's.
 type waiter struct {
-	woken chan struct{} // holds one
+	woken driver.Waker
 	// caughtUp is that of the session; nil: it is not behind.
 	caughtUp <-chan struct{}
+	watches  []watch
 	few      [2]watch // enough for nearly all calls
 }
 
 // A watch is a waiter's place among those who wait for the same thing.
 type watch struct {
-	w          *waiter
-	n          *node
-	dir        bool
-	prev, next *watch
+	w     *waiter
+	n     *node
+	dir   bool
+	place place[watch]
 }
 
-func (n *session) waiter() *waiter {
-	return &waiter{woken: make(chan struct{}, 1), caughtUp: n.caughtUp}
+// subscribe begins to watch the known entries or, where there are none, the directory.
+func (n *session) subscribe(dir string, known []backend.Entry) *waiter {
+	w := &waiter{woken: driver.NewWaker(), caughtUp: n.caughtUp}
+	w.watches = w.few[:0]
+	if len(known) > len(w.few) {
+		w.watches = make([]watch, 0, len(known))
+	}
+	for _, e := range known {
+		w.watches = append(w.watches, watch{w: w, n: n.svc.node(e.Key)})
+	}
+	if len(known) == 0 {
+		w.watches = append(w.watches, watch{w: w, n: n.svc.node(dir), dir: true})
+	}
+	for i := range w.watches {
+		at := &w.watches[i]
+		at.others().add(&at.place, at)
+		n.svc.stats.Watches++
+	}
+	return w
 }
 
-func (w *watch) head() **watch {
+func (w *watch) others() *list[watch] {
 	if w.dir {
-		return &w.n.asDir().watch
+		return &w.n.asDir().watches
 	}
-	return &w.n.watch
+	return &w.n.watches
 }
 
-func (s *Service) subscribe(w *watch) {
-	head := w.head()
-	w.next = *head
-	if w.next != nil {
-		w.next.prev = w
-	}
-	*head = w
-	s.stats.Watches++
-}
-
-func (s *Service) unsubscribe(w *watch) {
-	if w.next != nil {
-		w.next.prev = w.prev
-	}
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		*w.head() = w.next
-	}
-	s.stats.Watches--
-	s.forget(w.n)
-}
-
-// wake rouses all from head on.
-func wake(head *watch) {
-	for w := head; w != nil; w = w.next {
-		select {
-		case w.w.woken <- struct{}{}:
-		default: // it has a wake-up before it, and will read after this change
-		}
+// wake rouses all who wait. One that has been woken already will read after this change.
+func wake(all *list[watch]) {
+	for at := range all.all() {
+		at.w.woken.Wake()
 	}
 }
 
 // Await implements backend.Driver. What it returns is the state at one instant.
 func (n *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-	key := known[0].Key
-	var w *waiter
-	var watches []watch
-	defer func() { n.unwatch(watches) }()
-	now, err := ask(ctx, n, Step{Kind: StepAwait, Key: key}, func() []backend.Entry {
-		n.svc.stats.Awaits++
+	return await(ctx, n, Step{Kind: StepAwait, Key: known[0].Key}, &n.svc.stats.Awaits, known, func() ([]backend.Entry, bool) {
 		now := n.compare(known)
-		if now != nil || w != nil {
-			return now
-		}
-		// Subscribed under the same lock as the read: no change gets in between.
-		w = n.waiter()
-		watches = w.few[:0]
-		if len(known) > len(w.few) {
-			watches = make([]watch, 0, len(known))
-		}
-		for _, e := range known {
-			watches = append(watches, watch{w: w, n: n.svc.node(e.Key)})
-			n.svc.subscribe(&watches[len(watches)-1])
-		}
-		return nil
+		return now, now != nil
 	})
-	if err == nil && now == nil {
-		now, err = wait(ctx, n, w, key, func() ([]backend.Entry, bool) {
-			now := n.compare(known)
-			return now, now != nil
-		})
-	}
-	if err != nil {
-		return nil, err
-	}
-	return now, nil
 }
 
 // compare returns what there is of the known entries, or nil if nothing changed.
@@ -119,49 +84,51 @@ func (n *session) compare(known []backend.Entry) []backend.Entry {
 // AwaitList implements backend.Driver.
 func (n *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	dir := known.Dir
-	changed := func() (backend.Listing, bool) {
+	return await(ctx, n, Step{Kind: StepAwaitList, Key: dir}, &n.svc.stats.AwaitLists, nil, func() (backend.Listing, bool) {
 		rev, exists := n.view().listRev(dir)
 		if exists && rev != known.Rev || !exists && len(known.Keys) > 0 {
 			return n.view().list(dir), true
 		}
 		return known, false
-	}
+	})
+}
+
+// await returns what read says is there once that has changed; asked counts the calls. It waits for
+// the known entries, or, where there are none, for the directory that the step is about.
+func await[T any](ctx context.Context, n *session, step Step, asked *uint64, known []backend.Entry, read func() (T, bool)) (T, error) {
 	type reading struct {
-		backend.Listing
+		now     T
 		changed bool
 	}
 	var w *waiter
-	var watches []watch
-	defer func() { n.unwatch(watches) }()
-	now, err := ask(ctx, n, Step{Kind: StepAwaitList, Key: dir}, func() reading {
-		n.svc.stats.AwaitLists++
-		l, ok := changed()
-		if !ok && w == nil {
-			w = n.waiter()
-			w.few[0] = watch{w: w, n: n.svc.node(dir), dir: true}
-			watches = w.few[:1]
-			n.svc.subscribe(&watches[0])
+	defer func() {
+		if w != nil {
+			n.unwatch(w.watches)
 		}
-		return reading{l, ok}
+	}()
+	first, err := ask(ctx, n, step, func() reading {
+		*asked++
+		now, changed := read()
+		if !changed && w == nil {
+			w = n.subscribe(step.Key, known) // under the same lock as the read: no change gets in between
+		}
+		return reading{now, changed}
 	})
-	if err == nil && !now.changed {
-		now.Listing, err = wait(ctx, n, w, dir, changed)
+	if err != nil || first.changed {
+		return first.now, err
 	}
-	if err != nil {
-		return backend.Listing{}, err
-	}
-	return now.Listing, nil
+	return wait(ctx, n, w, step.Key, read)
 }
 
-// unwatch gives up watches.
+// unwatch gives up the watches.
 func (n *session) unwatch(watches []watch) {
-	if len(watches) == 0 {
-		return
-	}
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
 	for i := range watches {
-		n.svc.unsubscribe(&watches[i])
+		at := &watches[i]
+		at.others().remove(&at.place)
+		n.svc.stats.Watches--
+		n.svc.forget(at.n)
 	}
 }
 

@@ -2,6 +2,8 @@ package memory
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -16,24 +18,14 @@ func Any([]backend.Op) bool { return true }
 // Kind picks commits with an op of this kind.
 func Kind(kind backend.OpKind) Match {
 	return func(ops []backend.Op) bool {
-		for _, op := range ops {
-			if op.Kind == kind {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == kind })
 	}
 }
 
 // Key picks commits with an op on this key; for Enqueue it is the directory's.
 func Key(key string) Match {
 	return func(ops []backend.Op) bool {
-		for _, op := range ops {
-			if op.Key == key {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Key == key })
 	}
 }
 
@@ -72,13 +64,13 @@ func (c *Client) arm(f fault) {
 
 // fault returns the first fault meant for ops, and disarms it.
 func (c *Client) fault(ops []backend.Op) fault {
-	for i, f := range c.faults {
-		if f.match(ops) {
-			c.faults = append(c.faults[:i:i], c.faults[i+1:]...)
-			return f
-		}
+	i := slices.IndexFunc(c.faults, func(f fault) bool { return f.match(ops) })
+	if i < 0 {
+		return fault{}
 	}
-	return fault{}
+	f := c.faults[i]
+	c.faults = slices.Delete(c.faults, i, i+1)
+	return f
 }
 
 // LoseReply makes the service apply the next commit that match picks (nil: any),
@@ -132,12 +124,9 @@ func (c *Client) HoldWakeups() (release func()) {
 	return func() {
 		c.svc.mu.Lock()
 		defer c.svc.mu.Unlock()
-		for i, held := range c.held {
-			if held == gate {
-				c.held = append(c.held[:i:i], c.held[i+1:]...)
-				close(gate)
-				return
-			}
+		if i := slices.Index(c.held, gate); i >= 0 {
+			c.held = slices.Delete(c.held, i, i+1)
+			close(gate)
 		}
 	}
 }
@@ -347,13 +336,5 @@ func (s *Service) Put(key string, value []byte) error {
 }
 
 func isPath(key string) bool {
-	if len(key) < 2 || key[0] != '/' || key[len(key)-1] == '/' {
-		return false
-	}
-	for i := range len(key) - 1 {
-		if key[i] == '/' && key[i+1] == '/' {
-			return false
-		}
-	}
-	return true
+	return len(key) > 1 && key[0] == '/' && !strings.HasSuffix(key, "/") && !strings.Contains(key, "//")
 }

@@ -2,7 +2,7 @@ package memory
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/elector-go/elector/backend"
@@ -77,15 +77,14 @@ func (s *Service) Entries(dir string) []backend.Entry {
 		return nil
 	}
 	var out []backend.Entry
-	for n := at.dir.queue.first; n != nil; n = n.next {
+	for n := range at.dir.queue.all() {
 		out = append(out, n.entry)
 	}
 	queued := len(out)
-	for n := at.dir.others.first; n != nil; n = n.next {
+	for n := range at.dir.others.all() {
 		out = append(out, n.entry)
 	}
-	others := out[queued:]
-	sort.Slice(others, func(i, j int) bool { return others[i].Key < others[j].Key })
+	slices.SortFunc(out[queued:], func(a, b backend.Entry) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
 
@@ -106,6 +105,6 @@ func (s *Service) Dump() string {
 		}
 		lines = append(lines, line)
 	}
-	sort.Strings(lines)
+	slices.Sort(lines)
 	return strings.Join(lines, "\n")
 }

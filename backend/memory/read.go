@@ -33,10 +33,7 @@ func (n *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 		n.svc.stats.Gets++
 		return answer{n.view().lookup(key), n.view().strangers(key)}
 	})
-	if err != nil {
-		return backend.Entry{}, nil, err
-	}
-	return a.entry, a.strangers, nil
+	return a.entry, a.strangers, err
 }
 
 // strangers returns the keys of the ephemeral entries directly under key.
@@ -45,11 +42,9 @@ func (t *tree) strangers(key string) (keys []string) {
 	if at == nil || at.dir == nil {
 		return nil
 	}
-	for _, first := range []*node{at.dir.queue.first, at.dir.others.first} {
-		for child := first; child != nil; child = child.next {
-			if child.owner != nil {
-				keys = append(keys, child.entry.Key)
-			}
+	for child := range at.dir.children() {
+		if child.owner != nil {
+			keys = append(keys, child.entry.Key)
 		}
 	}
 	return keys
@@ -57,14 +52,10 @@ func (t *tree) strangers(key string) (keys []string) {
 
 // List implements backend.Driver.
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
-	l, err := ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {
+	return ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {
 		n.svc.stats.Lists++
 		return n.view().list(dir)
 	})
-	if err != nil {
-		return backend.Listing{}, err
-	}
-	return l, nil
 }
 
 // listRev returns the Rev of dir's listing. A directory that is gone lists like an
@@ -91,7 +82,7 @@ func (t *tree) list(dir string) backend.Listing {
 	d := t.nodes[dir].dir
 	if d.keys == nil && d.queue.first != nil {
 		keys := make([]string, 0, d.n)
-		for at := d.queue.first; at != nil; at = at.next {
+		for at := range d.queue.all() {
 			keys = append(keys, at.entry.Key)
 		}
 		d.keys = slices.Clip(keys) // who appends to it makes a copy
@@ -123,15 +114,15 @@ func (t *tree) predecessor(e backend.Entry) (backend.Entry, error) {
 	if own == nil || !own.entry.Exists() || own.entry.Rev != e.Rev {
 		return backend.Entry{}, backend.ErrNoEntry
 	}
-	before := own.prev
+	before := own.sibling.prev
 	if !own.queued {
 		before = own.parent.dir.queue.last
-		for before != nil && before.entry.Rev >= e.Rev {
+		for before != nil && before.of.entry.Rev >= e.Rev {
 			before = before.prev
 		}
 	}
 	if before == nil {
 		return backend.Entry{}, nil
 	}
-	return before.entry, nil
+	return before.of.entry, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A session has no goroutine, and no timer while it is in touch: its heartbeats
@@ -27,12 +28,12 @@ type session struct {
 	notices time.Time     // zero, or: its link is dead, and it is Live until it notices then
 	ended   bool          // the service has dropped it
 	broken  bool          // its connection is gone for a moment
-	moved   chan struct{} // closed when state or notices changes; nil: nobody waits
+	moved   driver.Signal // of changes of state and notices
 	timer   *time.Timer   // runs while not in touch and not ended
 	delays  *delays       // nil: its messages take no time
 	orphans []backend.Entry
 	doubts  []doubt
-	owned   *node // its entries
+	owned   list[node] // its entries
 	// past is what it reads while its server is behind, and caughtUp is closed when that ends.
 	// Otherwise both are nil.
 	past     *tree
@@ -168,7 +169,7 @@ func (n *session) now() backend.State {
 func (n *session) AwaitState(ctx context.Context, prev backend.State) (backend.State, error) {
 	for {
 		n.svc.mu.Lock()
-		state, moved := n.now(), n.onMove()
+		state, moved := n.now(), n.moved.Next()
 		n.svc.mu.Unlock()
 		if state != prev || state == backend.Lost {
 			return state, nil
@@ -181,20 +182,9 @@ func (n *session) AwaitState(ctx context.Context, prev backend.State) (backend.S
 	}
 }
 
-// onMove returns a channel that is closed when the state changes.
-func (n *session) onMove() <-chan struct{} {
-	if n.moved == nil {
-		n.moved = make(chan struct{})
-	}
-	return n.moved
-}
-
 func (n *session) move(to backend.State) {
 	n.state = to
-	if n.moved != nil {
-		close(n.moved)
-		n.moved = nil
-	}
+	n.moved.Fire()
 }
 
 // enter returns with the service locked and the session in touch, as soon as it is.
@@ -216,7 +206,7 @@ func (n *session) enter(ctx context.Context, step Step) error {
 		case arrives:
 			return nil
 		}
-		moved := n.onMove()
+		moved := n.moved.Next()
 		n.svc.mu.Unlock()
 		switch {
 		case lost:
@@ -524,11 +514,11 @@ func (n *session) end() {
 		n.timer.Stop()
 	}
 	delete(n.svc.sessions, n.id)
-	if n.owned != nil {
+	if n.owned.first != nil {
 		n.svc.rev++
 	}
-	for n.owned != nil {
-		n.svc.remove(n.owned)
+	for n.owned.first != nil {
+		n.svc.remove(n.owned.first.of)
 	}
 }
 
@@ -556,25 +546,4 @@ func (n *session) Close(ctx context.Context) error {
 		return cmp.Or(ctx.Err(), backend.ErrUnavailable)
 	}
 	return nil
-}
-
-// own and disown keep the list of the session's entries.
-func (n *session) own(e *node) {
-	e.before, e.behind = nil, n.owned
-	if n.owned != nil {
-		n.owned.before = e
-	}
-	n.owned = e
-}
-
-func (n *session) disown(e *node) {
-	if e.before != nil {
-		e.before.behind = e.behind
-	} else {
-		n.owned = e.behind
-	}
-	if e.behind != nil {
-		e.behind.before = e.before
-	}
-	e.before, e.behind = nil, nil
 }

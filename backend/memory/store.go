@@ -2,6 +2,7 @@ package memory
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -25,14 +26,12 @@ func (t *tree) copy(from, parent *node) *node {
 	n := &node{entry: from.entry, owner: from.owner, queued: from.queued, parent: parent}
 	if parent != nil {
 		t.nodes[n.entry.Key] = n
-		n.chain().add(n)
+		n.siblings().add(&n.sibling, n)
 	}
 	if from.dir != nil {
 		n.dir = &dir{n: from.dir.n, rev: from.dir.rev, keys: from.dir.keys}
-		for _, first := range []*node{from.dir.queue.first, from.dir.others.first} {
-			for child := first; child != nil; child = child.next {
-				t.copy(child, n)
-			}
+		for child := range from.dir.children() {
+			t.copy(child, n)
 		}
 	}
 	return n
@@ -46,49 +45,34 @@ type node struct {
 	queued bool
 	parent *node
 
-	prev, next     *node // siblings of the same sort; enqueued ones by age
-	before, behind *node // entries of the same session
-	dir            *dir  // nil until needed: most nodes are leaves
-	watch          *watch
+	sibling place[node] // among those of the same sort; enqueued ones by age
+	owned   place[node] // among the entries of the same session
+	dir     *dir        // nil until needed: most nodes are leaves
+	watches list[watch]
 }
 
 // A dir is what a node has as a directory.
 type dir struct {
-	queue, others chain
+	queue, others list[node]
 	n             int      // children in all
 	rev           uint64   // of the last change to queue
 	keys          []string // of queue, if somebody has listed it since; never changed
 	numbered      bool     // left counts
 	left          int      // how many more can be enqueued, if they are numbered
-	watch         *watch
+	watches       list[watch]
 }
 
-// A chain is a doubly linked list of siblings: adding the youngest, removing any
-// and finding the one before take constant time, whatever the number of candidates.
-type chain struct{ first, last *node }
-
-func (c *chain) add(n *node) {
-	n.prev, n.next = c.last, nil
-	if c.last != nil {
-		c.last.next = n
-	} else {
-		c.first = n
+// children yields those that were enqueued, and then the others.
+func (d *dir) children() iter.Seq[*node] {
+	return func(yield func(*node) bool) {
+		for _, sort := range []*list[node]{&d.queue, &d.others} {
+			for child := range sort.all() {
+				if !yield(child) {
+					return
+				}
+			}
+		}
 	}
-	c.last = n
-}
-
-func (c *chain) remove(n *node) {
-	if n.prev != nil {
-		n.prev.next = n.next
-	} else {
-		c.first = n.next
-	}
-	if n.next != nil {
-		n.next.prev = n.prev
-	} else {
-		c.last = n.prev
-	}
-	n.prev, n.next = nil, nil
 }
 
 func (n *node) asDir() *dir {
@@ -98,7 +82,8 @@ func (n *node) asDir() *dir {
 	return n.dir
 }
 
-func (n *node) chain() *chain {
+// siblings are the children of the same directory and the same sort.
+func (n *node) siblings() *list[node] {
 	if n.queued {
 		return &n.parent.asDir().queue
 	}
@@ -128,10 +113,10 @@ func (t *tree) lookup(key string) backend.Entry {
 
 // forget gives up a node that is good for nothing any more.
 func (s *Service) forget(n *node) {
-	if n == s.root || n.entry.Exists() || n.watch != nil {
+	if n == s.root || n.entry.Exists() || n.watches.first != nil {
 		return
 	}
-	if n.dir != nil && (n.dir.watch != nil || n.dir.n > 0) {
+	if n.dir != nil && (n.dir.watches.first != nil || n.dir.n > 0) {
 		return
 	}
 	delete(s.nodes, n.entry.Key)
@@ -156,15 +141,15 @@ func (s *Service) insert(key string, value []byte, owner *session, queued bool) 
 	n.owner, n.queued = owner, queued
 	if owner != nil {
 		n.entry.Session = owner.id
-		owner.own(n)
+		owner.owned.add(&n.owned, n)
 	}
 	n.parent = s.node(backend.Parent(key))
 	n.parent.asDir().n++
-	n.chain().add(n)
+	n.siblings().add(&n.sibling, n)
 	s.stats.Entries++
 	if n.dir != nil { // somebody waits for a directory that did not exist
 		n.dir.rev = s.rev
-		wake(n.dir.watch)
+		wake(&n.dir.watches)
 	}
 	s.changed(n)
 	return n
@@ -185,28 +170,26 @@ func (s *Service) persist(key string, value []byte) *node {
 func (s *Service) write(n *node, value []byte) {
 	n.entry.Value = append([]byte(nil), value...)
 	n.entry.Version++
-	wake(n.watch)
+	wake(&n.watches)
 }
 
 // remove takes an entry away, and all below it.
 func (s *Service) remove(n *node) {
 	if n.dir != nil {
 		for n.dir.queue.first != nil {
-			s.remove(n.dir.queue.first)
+			s.remove(n.dir.queue.first.of)
 		}
 		for n.dir.others.first != nil {
-			s.remove(n.dir.others.first)
+			s.remove(n.dir.others.first.of)
 		}
-	}
-	if n.dir != nil {
 		n.dir.numbered = false // one that is made under its name begins afresh
 	}
 	s.listGone = s.rev
-	n.chain().remove(n)
+	n.siblings().remove(&n.sibling)
 	s.changed(n)
 	n.parent.dir.n--
 	if n.owner != nil {
-		n.owner.disown(n)
+		n.owner.owned.remove(&n.owned)
 	}
 	n.entry = backend.Entry{Key: n.entry.Key}
 	n.owner, n.parent, n.queued = nil, nil, false
@@ -217,10 +200,10 @@ func (s *Service) remove(n *node) {
 // changed wakes those who wait for the entry n, which comes or goes, or for the
 // directory that it is enqueued in.
 func (s *Service) changed(n *node) {
-	wake(n.watch)
+	wake(&n.watches)
 	if n.queued {
 		n.parent.dir.rev, n.parent.dir.keys = s.rev, nil
-		wake(n.parent.dir.watch)
+		wake(&n.parent.dir.watches)
 	}
 }
 

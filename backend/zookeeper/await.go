@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -21,7 +20,10 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // await returns what stands under the keys as soon as some of it differs from what
 // is known, or at once if now is set. A watch stays on each.
 func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
-	r, w := &s.watches, newWaiter()
+	r, w := &s.watches, driver.NewWaker()
+	if err := s.Over(ctx); err != nil {
+		return nil, err
+	}
 	a := &awaiting{known: known, watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
 	r.mu.Lock()
 	a.since = r.pos
@@ -38,14 +40,6 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 		}
 	}()
 	for {
-		if ctx.Err() != nil {
-			return nil, driver.ContextError(ctx)
-		}
-		select {
-		case <-s.Ctx.Done():
-			return nil, s.LostError()
-		default:
-		}
 		r.mu.Lock()
 		seen, done, err := a.look(r)
 		r.mu.Unlock()
@@ -53,10 +47,8 @@ func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([
 			s.bury(known, seen)
 			return seen, err
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-		case <-s.Ctx.Done():
+		if err := s.Wait(ctx, w); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -183,7 +175,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-	r, w := &s.watches, newWaiter()
+	r, w := &s.watches, driver.NewWaker()
 	r.mu.Lock()
 	t := r.join(w, watchKey{s.path(known.Dir), childWatch})
 	r.mu.Unlock()
@@ -219,12 +211,8 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 				continue
 			}
 		}
-		select {
-		case <-w.wake:
-		case <-ctx.Done():
-			return backend.Listing{}, driver.ContextError(ctx)
-		case <-s.Ctx.Done():
-			return backend.Listing{}, s.LostError()
+		if err := s.Wait(ctx, w); err != nil {
+			return backend.Listing{}, err
 		}
 	}
 }
@@ -232,51 +220,33 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 // listWatched lists a directory and leaves a watch. Rev is zero where there is no
 // such directory.
 func (s *session) listWatched(ctx context.Context, key watchKey) (backend.Listing, error) {
-	type answer struct {
-		names []string
-		stat  *zk.Stat
-	}
-	r := &s.watches
-	dir := s.key(key.path)
-	var refused bout
-	for after := uint64(0); ; {
-		gen, err := s.awaitLive(ctx, after)
-		if err != nil {
-			return backend.Listing{}, err
+	r, dir := &s.watches, s.key(key.path)
+	c, err := read(ctx, s, func() (children, error) {
+		// As in registry.read: noted before the request is queued. Several callers may
+		// be here at once; each answer that no event has overtaken is good.
+		r.mu.Lock()
+		t := r.watches[key]
+		if t == nil {
+			t = &watch{key: key} // the caller has gone
+			r.watches[key] = t
 		}
-		a, err := call(ctx, s, func() (answer, error) {
-			// As in registry.read: noted before the request is queued. Several callers may
-			// be here at once; each answer that no event has overtaken is good.
-			r.mu.Lock()
-			t := r.watches[key]
-			if t == nil {
-				t = &watch{key: key} // the caller has gone
-				r.watches[key] = t
-			}
-			t.pending++
-			began := reading{t: t, gen: r.gen, events: t.events}
-			r.mu.Unlock()
-			names, stat, err := s.childrenW(key.path)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			if r.end(began, err) {
-				t.status, t.rev, t.armedAt, t.firedAt = armed, listRev(stat), r.pos, 0
-			}
-			r.sweep(t)
-			return answer{names, stat}, err
-		})
-		switch {
-		case errors.Is(err, zk.ErrNoNode):
-			return backend.Listing{Dir: dir}, nil
-		case transient(err):
-			s.leave(gen, err)
-			after = gen
-			continue
-		case err != nil && passing(err) && refused.again(ctx, s, err):
-			continue
-		case err != nil:
-			return backend.Listing{}, fmt.Errorf("list: %w", readError(s.explain(err)))
+		t.pending++
+		began := reading{t: t, gen: r.gen, events: t.events}
+		r.mu.Unlock()
+		names, stat, err := s.childrenW(key.path)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.end(began, err) {
+			t.status, t.rev, t.armedAt, t.firedAt = armed, listRev(stat), r.pos, 0
 		}
-		return s.listing(dir, parseNames(a.names), listRev(a.stat)), nil
+		r.sweep(t)
+		return children{names, stat}, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return backend.Listing{Dir: dir}, nil
+	case err != nil:
+		return backend.Listing{}, err
 	}
+	return s.listing(dir, parseNames(c.names), listRev(c.stat)), nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // What an Await shows once the first deletion has come, by what else has come by then.
@@ -35,7 +36,7 @@ func TestAwaitAtADeletion(t *testing.T) {
 		s := newSession(&Config{}, new(ballot), 0)
 		r := &s.watches
 		a := &awaiting{known: c.known}
-		w := newWaiter()
+		w := driver.NewWaker()
 		for _, e := range c.known {
 			watch := r.join(w, watchKey{e.Key, dataWatch})
 			watch.status, watch.entry = armed, e

@@ -12,67 +12,29 @@ import (
 // one, and returns which.
 func (s *session) awaitLive(ctx context.Context, after uint64) (uint64, error) {
 	for {
-		if err := ctx.Err(); err != nil {
-			return 0, driver.ContextError(ctx)
-		}
 		s.Mu.Lock()
 		state, changed := s.Peek()
 		gen := s.gen
 		s.Mu.Unlock()
-		switch {
-		case state == backend.Lost:
-			return 0, s.LostError()
-		case state == backend.Live && gen > after:
-			return gen, nil
+		if state == backend.Live && gen > after {
+			return gen, s.Over(ctx)
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if err := s.Wait(ctx, changed); err != nil {
+			return 0, err
 		}
-	}
-}
-
-// call runs a blocking call of the client library, which knows no ctx, and waits
-// for it, or for ctx, or for the end of the session. A call that is left behind
-// ends with its answer, its link, or the session.
-func call[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
-	var zero T
-	if ctx.Err() != nil {
-		return zero, driver.ContextError(ctx)
-	}
-	if !s.Begin() {
-		return zero, s.LostError()
-	}
-	type result struct {
-		v   T
-		err error
-	}
-	answer := make(chan result, 1)
-	go func() {
-		defer s.Done()
-		v, err := do()
-		answer <- result{v, err}
-	}()
-	select {
-	case r := <-answer:
-		return r.v, r.err
-	case <-ctx.Done():
-		return zero, driver.ContextError(ctx)
-	case <-s.Ctx.Done():
-		return zero, s.LostError()
 	}
 }
 
 // read runs a call that may be repeated until it is answered.
 func read[T any](ctx context.Context, s *session, do func() (T, error)) (T, error) {
-	var refused bout
+	var refused tries
 	for after := uint64(0); ; {
 		gen, err := s.awaitLive(ctx, after)
 		if err != nil {
 			var zero T
 			return zero, err
 		}
-		v, err := call(ctx, s, do)
+		v, err := driver.Call(ctx, &s.Life, do)
 		switch {
 		case err == nil:
 			return v, nil

@@ -35,7 +35,7 @@ type commit struct {
 	began uint64      // the newest zxid that was seen before the first attempt
 	doubt *flight     // an earlier attempt that may have been applied
 	broke atomic.Bool // a link, under an attempt: see expectLate
-	tries bout        // that were refused, or broke their links
+	tries tries       // that were refused, or broke their links
 	wrong int         // how many were refused for what had been learned
 }
 
@@ -71,7 +71,7 @@ func (c *commit) prepare() error {
 				backend.ErrTooLarge, len(op.Value), op.Key, most)
 		}
 		if leavesTrace(op) {
-			c.nonces[i] = newNonce()
+			c.nonces[i] = fmt.Sprintf("%016x", driver.NewNonce())
 		}
 		switch op.Kind {
 		case backend.OpCreateEphemeral:
@@ -186,7 +186,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		made = c.made(f)
 		for i, op := range c.ops {
 			if op.Ephemeral() {
-				s.memory.addOwn(made[i])
+				s.learned.addOwn(made[i])
 			}
 		}
 		return made, true, nil
@@ -214,7 +214,7 @@ func (c *commit) relearn(ctx context.Context, f *flight) error {
 	if err := c.refused(ctx, f); err != nil {
 		return err
 	}
-	if c.wrong++; c.wrong <= fewest || c.tries.again(ctx, c.s, f.refusal()) {
+	if c.wrong++; c.wrong <= driver.Fewest || c.tries.again(ctx, c.s, f.refusal()) {
 		return nil
 	}
 	return fmt.Errorf("%w: others write there all the time, or the servers contradict themselves: %w", down, f.refusal())
@@ -260,26 +260,14 @@ func (f *flight) unclear() bool {
 // that is applied after it, or it never is: see resolve.
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
-	if errors.Is(err, backend.ErrSessionLost) { // all that is left goes with the session
-		return driver.Indeterminate(err)
+	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
+		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
 	settled := s.Turns.Doubt(c.ops)
-	switch {
-	case slices.ContainsFunc(c.ops, backend.Op.Ephemeral):
-		s.Reaper.Reap(func(ctx context.Context) error {
-			err := c.undo(ctx, f)
-			if err == nil {
-				settled()
-			}
-			return err
-		})
-	case s.Begin():
-		go func() {
-			defer s.Done()
-			<-f.done
-			settled()
-		}()
-	}
+	s.Run(func() { // else all that is left goes with the session
+		<-f.done
+		settled()
+	})
 	return driver.Indeterminate(err)
 }
 
@@ -333,7 +321,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			// The parent's version right after the creation is the proof that
 			// nothing was created there since.
 			if r.Stat != nil {
-				s.memory.setProof(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
+				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
 			}
 			continue
 		case ref.role != roleMain:
@@ -345,29 +333,24 @@ func (c *commit) made(f *flight) []backend.Entry {
 			}
 		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			e.Rev, e.Version = zxid, 1
-			s.memory.setDir(s.path(op.Key), len(op.Value) == 0)
+			s.learned.setDir(s.path(op.Key), len(op.Value) == 0)
 		case op.Kind == backend.OpCompareAndSet || op.Kind == backend.OpUpdate:
 			if r.Stat != nil {
 				e = s.entry(s.path(op.Key), node{op.Value, r.Stat})
 			}
-			s.memory.setDir(s.path(op.Key), false)
+			s.learned.setDir(s.path(op.Key), false)
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
-			s.memory.bury(op.Key, op.Rev)
+			s.learned.bury(op.Key, op.Rev)
 		}
 		entries[ref.op] = e
 	}
 	for i, op := range c.ops {
 		if op.Kind == backend.OpCreateEphemeral && m.made[backend.Parent(s.path(op.Key))] {
-			s.memory.setProof(op.Key, proof{rev: entries[i].Rev, version: 0})
+			s.learned.proofs.Put(op.Key, proof{rev: entries[i].Rev, version: 0})
 		}
 	}
 	return entries
-}
-
-// Discard implements backend.Driver.
-func (s *session) Discard(ctx context.Context, e backend.Entry) error {
-	return s.Life.Discard(ctx, e, s.drop)
 }
 
 // drop deletes an incarnation and returns nil once it is known to be gone.

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // A multi is a commit compiled to the requests of one transaction.
@@ -99,7 +100,7 @@ const markPrefix = "elector-create-"
 // isMark tells whether a directory's data is nobody's value.
 func isMark(data []byte) bool {
 	rest, ok := strings.CutPrefix(string(data), markPrefix)
-	return len(data) == 0 || ok && len(rest) == hexDigits && isHex(rest)
+	return len(data) == 0 || ok && len(rest) == hexDigits && driver.IsHex(rest)
 }
 
 func newMulti() *multi { return &multi{stat: -1, newest: -1} }
@@ -209,7 +210,7 @@ func (c *commit) op(ctx context.Context, m *multi, i int) error {
 		}
 		m.set(path, op.Value, version, main)
 		note(&m.written, path, true)
-		s.memory.setDir(path, false)
+		s.learned.setDir(path, false)
 	case backend.OpUpdate, backend.OpDelete:
 		return c.change(ctx, m, i)
 	}
@@ -240,7 +241,7 @@ func (c *commit) change(ctx context.Context, m *multi, i int) error {
 	if op.Kind == backend.OpUpdate {
 		m.set(path, op.Value, version, main)
 		note(&m.written, path, true)
-		c.s.memory.setDir(path, false)
+		c.s.learned.setDir(path, false)
 	} else {
 		m.write(&zk.DeleteRequest{Path: path, Version: version}, main)
 		note(&m.made, path, false)
@@ -298,7 +299,7 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 		return nil
 	}
 	note(&m.written, parent, true)
-	if !s.memory.isDir(parent) {
+	if !s.learned.dirs.Has(parent) {
 		n, err := s.get(ctx, parent)
 		if errors.Is(err, zk.ErrNoNode) { // a server that lags behind may not have it yet
 			if err := s.sync(ctx, parent); err != nil {
@@ -317,7 +318,7 @@ func (c *commit) bump(ctx context.Context, m *multi, i int) error {
 			m.set(parent, n.data, n.stat.Version, r)
 			return nil
 		}
-		s.memory.setDir(parent, true)
+		s.learned.setDir(parent, true)
 	}
 	note(&m.bumped, parent, c.nonces[i])
 	m.set(parent, mark(c.nonces[i]), anyVersion, r)

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // as makes an error that is the sentinel and the client's own error.
@@ -45,7 +44,7 @@ type meaning struct {
 	class class
 	as    error // nil: none of the contract's, or one that depends on the request
 	// stop: the call gives up at once. What is ridden out is given up after a session
-	// timeout of such answers (see bout): while heartbeats succeed nobody else would tell.
+	// timeout of such answers (see driver.Bout): while heartbeats succeed nobody else would tell.
 	stop bool
 }
 
@@ -174,53 +173,19 @@ func readError(err error) error {
 
 func denied(err error) bool { return mean(err).as == backend.ErrDenied }
 
-// A bout is a series of requests that were answered, and not with what was asked for.
-type bout struct {
-	began time.Time
-	n     int
+// tries are those of one request that was answered, and not with what was asked for.
+type tries struct {
+	bout  driver.Bout
+	pause driver.Pause
 }
 
-// fewest is how many answers make a bout: a few links that broke are none.
-const fewest = 5
-
-// again waits before a request is sent again, longer each time. It is false if the bout has
-// lasted for longer than a session lasts without heartbeats.
-func (b *bout) again(ctx context.Context, s *session, err error) bool {
-	if b.n == 0 {
-		b.began = time.Now()
-	}
-	if b.n >= fewest && time.Since(b.began) > s.TTL() {
+// again waits before a request is sent again. It is false if that has gone on for longer than a
+// session lasts without heartbeats.
+func (t *tries) again(ctx context.Context, s *session, err error) bool {
+	if t.bout.Over(s.TTL()) {
 		return false
 	}
 	s.cfg.Logger.Debug("zookeeper: a request is refused; trying again", "session", s.ID(), "error", err)
-	wait := pauseAfter(b.n)
-	b.n++
-	timer := time.NewTimer(wait/2 + rand.N(wait/2))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-s.Ctx.Done():
-	}
+	_ = s.Pause(ctx, &t.pause) // what ends it the next try meets, too
 	return true
-}
-
-// unavailable collects what went wrong on the way to each server.
-type unavailable struct {
-	errs map[string]error // by server
-}
-
-func (u *unavailable) note(server string, err error) {
-	if u.errs == nil {
-		u.errs = make(map[string]error)
-	}
-	u.errs[server] = err
-}
-
-func (u *unavailable) err() error {
-	var all []error
-	for server, err := range u.errs {
-		all = append(all, fmt.Errorf("%s: %w", server, err))
-	}
-	return errors.Join(all...)
 }

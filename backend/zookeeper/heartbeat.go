@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // Heartbeat says which answers move the trust window.
@@ -240,7 +241,7 @@ func (s *session) beatOnce(gen uint64, ask func() error) (time.Time, error) {
 		return time.Time{}, errNewLink
 	}
 	sent := time.Now()
-	_, err = call(ctx, s, func() (struct{}, error) { return struct{}{}, ask() })
+	_, err = driver.Call(ctx, &s.Life, func() (struct{}, error) { return struct{}{}, ask() })
 	switch {
 	case err == nil:
 	case ctx.Err() != nil && s.Ctx.Err() == nil:

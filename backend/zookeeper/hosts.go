@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -35,11 +36,11 @@ type hosts struct {
 	since    time.Time // of the last handshake
 	served   bool      // since then
 	closing  bool
-	failures unavailable
+	failures map[string]error // what went wrong on the way to each server
 }
 
 func newHosts(servers []string, trusting bool) *hosts {
-	h := &hosts{trusting: trusting, exhausted: make(chan struct{})}
+	h := &hosts{trusting: trusting, exhausted: make(chan struct{}), failures: make(map[string]error)}
 	for _, i := range rand.Perm(len(servers)) {
 		h.servers = append(h.servers, servers[i])
 	}
@@ -77,7 +78,7 @@ func (h *hosts) Next() (server string, retryStart bool) {
 func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failures = unavailable{}
+	clear(h.failures)
 	h.since, h.served = time.Now(), h.trusting
 }
 
@@ -105,22 +106,26 @@ func (h *hosts) close() {
 func (h *hosts) note(server string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.failures.note(server, err)
+	h.failures[server] = err
 }
 
 // failure says what went wrong with each server, or nil.
 func (h *hosts) failure() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.failures.err()
+	var all []error
+	for server, err := range h.failures {
+		all = append(all, fmt.Errorf("%s: %w", server, err))
+	}
+	return errors.Join(all...)
 }
 
 func (h *hosts) signal() {
 	select {
 	case <-h.exhausted:
 	default:
-		if h.failures.errs == nil {
-			h.failures.errs = map[string]error{"all servers": errors.New("no session was granted")}
+		if len(h.failures) == 0 {
+			h.failures["all servers"] = errors.New("no session was granted")
 		}
 		close(h.exhausted)
 	}
@@ -173,16 +178,22 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	}
 	conn, err := s.cfg.dial(s.dialing, network, address, timeout)
 	if err != nil {
-		s.hosts.note(address, err)
+		s.failed(address, err)
 		return nil, err
 	}
-	s.hosts.note(address, errors.New("connected, but no session was granted"))
+	s.failed(address, errors.New("connected, but no session was granted"))
 	l, err := s.pin.attach(conn, max(timeout-time.Since(began), timeout/4))
 	if err != nil {
 		return nil, err
 	}
 	s.hurry(l) // the session may be closed since
 	return l, nil
+}
+
+// failed notes why a server is of no use so far, which is why the session is out of touch.
+func (s *session) failed(server string, err error) {
+	s.hosts.note(server, err)
+	s.Suspend(s.hosts.failure())
 }
 
 // hurry has links that are being made as the session is closed take half of the time for that at

@@ -177,7 +177,7 @@ func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace)
 		if !ok || !slices.ContainsFunc(traces, func(t *trace) bool { return t.nonce == n.nonce }) {
 			continue
 		}
-		if key := dir + "/" + child; !s.memory.owned(key) {
+		if key := dir + "/" + child; !s.learned.owned(key) {
 			errs = append(errs, s.removeUnknown(ctx, key))
 		}
 	}
@@ -204,7 +204,7 @@ func (s *session) removeUnknown(ctx context.Context, key string) error {
 		return err
 	}
 	e := s.entry(s.path(key), n)
-	if _, known := s.memory.own(e); known || e.Session != s.ID() {
+	if _, known := s.learned.own(e); known || e.Session != s.ID() {
 		return nil
 	}
 	s.cfg.Logger.Warn("zookeeper: a request was done long after its link had broken; removing the entry that it made",

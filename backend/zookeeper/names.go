@@ -2,13 +2,13 @@ package zookeeper
 
 import (
 	"cmp"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // The name of an enqueued entry is
@@ -64,11 +64,11 @@ func parseName(text string) (name, bool) {
 		return name{}, false
 	}
 	rest := text[len(entryPrefix):]
-	if !isHex(rest[:hexDigits]) || rest[hexDigits] != '-' {
+	if !driver.IsHex(rest[:hexDigits]) || rest[hexDigits] != '-' {
 		return name{}, false
 	}
 	nonce := rest[hexDigits+1:][:hexDigits]
-	if !isHex(nonce) || text[nameStart-1] != '-' {
+	if !driver.IsHex(nonce) || text[nameStart-1] != '-' {
 		return name{}, false
 	}
 	digits := text[nameStart:]
@@ -89,15 +89,6 @@ func formatSequence(seq int32) string {
 	return sign + zeros[min(len(sign)+len(digits), len(zeros)):] + digits
 }
 
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}
-
 // parseNames returns the enqueued entries among children, oldest first.
 func parseNames(children []string) []name {
 	names := make([]name, 0, len(children))
@@ -116,13 +107,6 @@ func parseNames(children []string) []name {
 // namePrefix is what Enqueue gives to the server, which appends the sequence.
 func namePrefix(session, nonce string) string {
 	return entryPrefix + session + "-" + nonce + "-"
-}
-
-// newNonce returns 64 random bits.
-func newNonce() string {
-	var b [hexDigits / 2]byte
-	_, _ = rand.Read(b[:]) // never fails: see crypto/rand
-	return hex.EncodeToString(b[:])
 }
 
 // formatSession is a session's ID: what the server calls it, as 16 hex digits.

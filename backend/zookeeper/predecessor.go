@@ -36,7 +36,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	}
 	p, err := driver.Apart(func() (backend.Entry, error) { return s.predecessor(ctx, e) })
 	if errors.Is(err, backend.ErrNoEntry) {
-		s.memory.forget(e.Key)
+		s.learned.forget(e.Key)
 	}
 	return p, readError(err)
 }
@@ -46,7 +46,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	dir := backend.Parent(e.Key)
 	for {
-		before, ok := s.memory.ahead(e.Key)
+		before, ok := s.learned.before.Get(e.Key)
 		if !ok {
 			children, _, err := s.list(ctx, dir)
 			if err != nil {
@@ -65,10 +65,10 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 			return backend.Entry{}, err
 		}
 		if !found.Exists() && !(before.all && len(before.names) == 0) {
-			s.memory.forget(e.Key)
+			s.learned.forget(e.Key)
 			continue // list again
 		}
-		s.memory.setAhead(e.Key, before.nearest())
+		s.learned.before.Put(e.Key, before.nearest())
 		// Whoever is told who is before it, or that nobody is, must be there itself.
 		// The watch that this leaves is the one that waiting needs.
 		own, err := s.now(ctx, e.Key)
@@ -91,7 +91,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 	among := false // lookalikes
 	for gone := 0; gone < readBack && len(before.names) > 0; before.names = before.names[:len(before.names)-1] {
 		key := dir + "/" + before.names[len(before.names)-1]
-		if s.memory.isBuried(key) || s.memory.isLookalike(key) {
+		if s.learned.gone.Has(key) || s.learned.alike.Has(key) {
 			continue // a handover finds the first: waiting has shown it
 		}
 		if among {
@@ -121,7 +121,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 
 // candidates are all names but those of known lookalikes.
 func (s *session) candidates(dir string, names []name) ahead {
-	names = s.memory.candidates(dir, names)
+	names = s.learned.candidates(dir, names)
 	a := ahead{names: make([]string, len(names)), all: true}
 	for i, n := range names {
 		a.names[i] = n.text

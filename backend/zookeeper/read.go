@@ -27,7 +27,7 @@ func (s *session) entry(path string, n node) backend.Entry {
 	if !s.isLookalike(e.Key, n.stat) && held(n.stat) {
 		e.Session = formatSession(n.stat.EphemeralOwner)
 		if e.Session == s.ID() {
-			s.memory.setOwn(e.Key, e.Rev, n.stat.Version)
+			s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
 		}
 	}
 	return e
@@ -48,7 +48,7 @@ func (s *session) isLookalike(key string, stat *zk.Stat) bool {
 	if _, ok := nameOf(key); !ok || held(stat) {
 		return false
 	}
-	s.memory.setLookalike(key)
+	s.learned.alike.Put(key, struct{}{})
 	return true
 }
 
@@ -103,12 +103,14 @@ func (s *session) List(ctx context.Context, dir string) (backend.Listing, error)
 	return s.listing(dir, parseNames(children), rev), nil
 }
 
+// children are what the server says of a node's children.
+type children struct {
+	names []string
+	stat  *zk.Stat // of the node itself
+}
+
 // list reads the names of dir's children. A missing dir has none.
 func (s *session) list(ctx context.Context, dir string) ([]string, uint64, error) {
-	type children struct {
-		names []string
-		stat  *zk.Stat
-	}
 	c, err := read(ctx, s, func() (children, error) {
 		names, stat, err := s.conn.Children(s.path(dir))
 		return children{names, stat}, err
@@ -130,7 +132,7 @@ func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) 
 
 // listing leaves out what is known not to be a candidate's.
 func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
-	names = s.memory.candidates(dir, names)
+	names = s.learned.candidates(dir, names)
 	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
 	for i, n := range names {
 		l.Keys[i] = dir + "/" + n.text

@@ -46,17 +46,17 @@ func (c *commit) refused(ctx context.Context, f *flight) error {
 			return as(backend.ErrCondition, err)
 		}
 		if badVersion {
-			s.memory.outdate(ref.key, f.m.parts[at].version())
+			s.learned.outdate(ref.key, f.m.parts[at].version())
 			return nil
 		}
 	case roleProof:
 		if noNode || badVersion {
-			s.memory.forget(ref.key)
-			s.memory.outdate(ref.key, f.m.parts[at].version())
+			s.learned.forget(ref.key)
+			s.learned.outdate(ref.key, f.m.parts[at].version())
 			return nil
 		}
 	case roleBump:
-		s.memory.setDir(backend.Parent(s.path(ref.key)), false)
+		s.learned.setDir(backend.Parent(s.path(ref.key)), false)
 		if badVersion {
 			return nil
 		}
@@ -89,7 +89,7 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 	case op.Kind == backend.OpCreateEphemeral && errors.Is(err, zk.ErrNodeExists):
 		return as(backend.ErrExists, err)
 	case op.Ephemeral() && noNode:
-		s.memory.setDir(backend.Parent(s.path(op.Key)), false)
+		s.learned.setDir(backend.Parent(s.path(op.Key)), false)
 		return as(backend.ErrNoParent, err)
 	case op.Kind == backend.OpCompareAndSet && op.Version == 0 && noNode:
 		if !c.deep {
@@ -106,8 +106,8 @@ func (c *commit) refusedOp(ctx context.Context, m *multi, p part, err error) err
 		}
 		return as(backend.ErrNoEntry, err)
 	case errors.Is(err, zk.ErrBadVersion) && ref.key != "":
-		s.memory.forget(ref.key)
-		s.memory.outdate(ref.key, p.version())
+		s.learned.forget(ref.key)
+		s.learned.outdate(ref.key, p.version())
 		return nil
 	case errors.Is(err, zk.ErrNotEmpty):
 		return as(backend.ErrConflict, err)

@@ -115,7 +115,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		made[i] = backend.Entry{Key: op.Key}
 		switch {
 		case op.Kind == backend.OpDelete:
-			s.memory.bury(op.Key, op.Rev)
+			s.learned.bury(op.Key, op.Rev)
 			continue
 		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			made[i] = backend.Entry{Key: op.Key, Value: op.Value, Rev: q.zxid, Version: 1}
@@ -124,7 +124,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 			if made[i] = q.made[i]; !made[i].Exists() || made[i].Rev != q.zxid {
 				return nil, errGone(op)
 			}
-			s.memory.addOwn(made[i])
+			s.learned.addOwn(made[i])
 			continue
 		}
 		n, err := s.get(ctx, s.path(op.Key))
@@ -134,7 +134,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		if err != nil || uint64(n.stat.Czxid) > q.zxid || op.Kind == backend.OpUpdate && uint64(n.stat.Czxid) != op.Rev {
 			return nil, errGone(op)
 		}
-		s.memory.setDir(s.path(op.Key), false)
+		s.learned.setDir(s.path(op.Key), false)
 		// After another write the entry is returned as a CompareAndSet left it, which is known,
 		// or, where an Update's version is not, as it is now.
 		made[i] = s.entry(s.path(op.Key), n)

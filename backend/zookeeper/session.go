@@ -3,7 +3,6 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +55,7 @@ type session struct {
 	timer   *time.Timer // of the next heartbeat, or nil
 
 	watches registry
-	memory  memory
+	learned learned
 	late    late
 }
 
@@ -79,13 +78,10 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 	}
 	s.pin.buffers.maxAnswer = cfg.MaxResponse
 	s.Init(driver.LifeOptions{
-		State: backend.Suspended, Unconfirmed: errNotConfirmed, Lost: s.leaving, End: s.end,
-		Reaping: func(err error) {
-			s.cfg.Logger.Warn("zookeeper: an entry could not be removed; trying again", "session", s.ID(), "error", err)
-		},
+		Name: "zookeeper", Logger: cfg.Logger, State: backend.Suspended,
+		Lost: s.leaving, End: s.end, Unconfirmed: errNotConfirmed, Remove: s.drop,
 	})
 	s.watches.init(s)
-	s.memory.init()
 	return s
 }
 
@@ -97,26 +93,19 @@ func (s *session) key(path string) string { return path[len(s.cfg.Chroot):] }
 
 // granted is called with each connect response that grants or resumes the session.
 func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error {
-	s.Mu.Lock()
-	first := s.ID() == ""
-	if s.Ctx.Err() != nil {
-		s.Mu.Unlock()
-		if first || errors.Is(s.LostError(), driver.ErrClosed) {
-			return nil // so that it can be closed, see end
-		}
-		return driver.ErrClosed
-	}
-	if first {
+	if s.ID() == "" {
 		margin := min(s.cfg.Margin, s.cfg.longestMargin(timeout)) // if that is shorter, Open fails
 		if margin == 0 {
 			margin = s.cfg.margin(timeout)
 		}
-		s.Grant(formatSession(id), sent, timeout, margin)
-	}
-	s.Mu.Unlock()
-	switch {
-	case first:
+		s.Grant(formatSession(id), sent, timeout, margin) // one that is lost goes on, so that it can be closed: see end
 		return nil
+	}
+	switch {
+	case s.Ctx.Err() != nil && errors.Is(s.LostError(), driver.ErrClosed):
+		return nil // as above
+	case s.Ctx.Err() != nil:
+		return driver.ErrClosed
 	case timeout < s.TTL():
 		// A server with other bounds. The window counts with the old timeout; it
 		// cannot be moved back once it was shown to anyone.
@@ -218,14 +207,6 @@ func (s *session) leaving() {
 // server once, as the client library makes no other link after that. Where no server can be
 // reached, or that one does not answer, the entries live on until the session times out.
 func (s *session) end(ctx context.Context, cause error) {
-	switch failure := s.hosts.failure(); {
-	case cause == driver.ErrClosed, !s.isOpen():
-		s.cfg.Logger.Debug("zookeeper: session over", "session", s.ID(), "cause", cause)
-	case failure != nil:
-		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.ID(), "error", fmt.Errorf("%w; no server: %w", cause, failure))
-	default:
-		s.cfg.Logger.Warn("zookeeper: session lost", "session", s.ID(), "error", cause)
-	}
 	s.hurry(s.pin.all()...)
 	<-s.started
 	if cause == errExpired { // nothing is left at the server

@@ -4,11 +4,11 @@ import (
 	"errors"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // The registry knows which watches the server holds for this session and what
@@ -104,19 +104,7 @@ type watch struct {
 	armedAt uint64        // events up to here came before entry was noted
 	firedAt uint64        // the event that ended it; 0: none yet
 	gone    bool          // it was a deletion
-	waiters []*waiter
-}
-
-// A waiter is one call that waits for watches.
-type waiter struct{ wake chan struct{} }
-
-func newWaiter() *waiter { return &waiter{wake: make(chan struct{}, 1)} }
-
-func (w *waiter) notify() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	waiters []driver.Waker
 }
 
 func (r *registry) init(s *session) {
@@ -128,7 +116,7 @@ func (r *registry) init(s *session) {
 func (t *watch) valid() bool { return t.status == armed && t.firedAt == 0 }
 
 // join makes w a waiter of a path's watch. Caller holds mu.
-func (r *registry) join(w *waiter, key watchKey) *watch {
+func (r *registry) join(w driver.Waker, key watchKey) *watch {
 	t := r.watches[key]
 	if t == nil {
 		t = &watch{key: key}
@@ -140,7 +128,7 @@ func (r *registry) join(w *waiter, key watchKey) *watch {
 
 // leave is the reverse. Watches that are of no more use are forgotten. Caller
 // holds mu.
-func (r *registry) leave(w *waiter, t *watch) {
+func (r *registry) leave(w driver.Waker, t *watch) {
 	if i := slices.Index(t.waiters, w); i >= 0 {
 		t.waiters = slices.Delete(t.waiters, i, i+1)
 	}
@@ -155,7 +143,7 @@ func (r *registry) sweep(t *watch) {
 
 func (t *watch) notify() {
 	for _, w := range t.waiters {
-		w.notify()
+		w.Wake()
 	}
 }
 
@@ -268,7 +256,7 @@ func (r *registry) end(began reading, err error) bool {
 // may hold a seat, or a place, by this watch.
 func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bool, error) {
 	nothing := backend.Entry{Key: s.key(path)}
-	for refused := (bout{}); ; {
+	for refused := (tries{}); ; {
 		data, stat, err := s.getW(path)
 		if err == nil {
 			return s.entry(path, node{data, stat}), true, nil
@@ -290,7 +278,7 @@ func (s *session) getWatched(path string, awaitCreation bool) (backend.Entry, bo
 		}
 		if !refused.again(s.Ctx, s, err) {
 			s.cfg.Logger.Warn("zookeeper: a watch cannot be set; trying again", "session", s.ID(), "key", nothing.Key, "error", err)
-			refused.began = time.Now()
+			refused.bout = driver.Bout{}
 		}
 	}
 }

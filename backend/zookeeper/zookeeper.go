@@ -75,28 +75,22 @@ func Path(s *backend.Session, key string) string {
 // Open implements backend.Backend. When ctx ends first, the half-open connection
 // is closed in the background, within a few seconds.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	ttl := o.TTL
-	if ttl == 0 {
-		ttl = b.cfg.SessionTimeout
-	}
-	if ttl < MinSessionTimeout || ttl > MaxSessionTimeout {
-		return nil, fmt.Errorf("zookeeper: open: TTL of %v is not between %v and %v", ttl, MinSessionTimeout, MaxSessionTimeout)
-	}
+	return driver.Open(ctx, b, o, b.open)
+}
+
+func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	if most := b.cfg.longestMargin(ttl); b.cfg.Margin > most {
-		return nil, fmt.Errorf("zookeeper: open: Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
-	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("zookeeper: open: %w", driver.ContextError(ctx))
+		return nil, fmt.Errorf("Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
 	}
 	s, err := b.start(ttl)
 	if err != nil {
-		return nil, fmt.Errorf("zookeeper: open: %w", err)
+		return nil, err
 	}
 	if err := s.establish(ctx); err != nil {
 		s.Lose(errors.New("not opened"))
-		return nil, fmt.Errorf("zookeeper: open: %w", err)
+		return nil, err
 	}
-	return backend.NewSession(b.String(), s), nil
+	return s, nil
 }
 
 // start makes a session that connects in the background.

@@ -9,7 +9,57 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
+
+// Checks returns the conditions as check operations for a transaction of the user's own:
+// what is written with them is written only if the conditions hold at that instant.
+//
+//	checks, err := zookeeper.Checks(ctx, g.Session, g.Conditions...)
+//	…
+//	_, err = conn.Multi(append(checks, &zk.SetDataRequest{Path: "/jobs/state", …})...)
+//
+// conn may be any connection to the same ensemble, such as the user's own, if it may
+// read the entries. Each check is a *zk.CheckVersionRequest, with the server's path:
+// Config.Chroot is in it.
+//
+// The session must be of this package (one behind backend.Share is). Entries that
+// were enqueued, and have not been written to since, cost no round trip. What tells other
+// entries from their successors is a version, which is read on each call: ask right before
+// the transaction, for each one anew.
+//
+// ErrCondition says that a condition does not hold now. That a check fails in the transaction
+// (zk.ErrNoNode or zk.ErrBadVersion) says that a condition does not hold, or that meanwhile
+// somebody has written to its entry, or created another in the same directory: ask again,
+// with fresh checks, until Checks or the transaction decides. Checks blocks while the
+// session is suspended, until ctx ends.
+func Checks(ctx context.Context, s *backend.Session, guards ...backend.Condition) ([]any, error) {
+	own := driver.Of[*session](s)
+	if own == nil {
+		return nil, errors.New("zookeeper: checks: the session is not of this package")
+	}
+	m, err := own.conditions(ctx, guards)
+	if err != nil {
+		return nil, fmt.Errorf("zookeeper: checks: %w", err)
+	}
+	return m.requests(), nil
+}
+
+func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*multi, error) {
+	if err := backend.CheckConditions(guards); err != nil {
+		return nil, err
+	}
+	if _, err := s.awaitLive(ctx, 0); err != nil {
+		return nil, err
+	}
+	c, m := &commit{s: s, guards: guards, anew: true}, newMulti()
+	for _, g := range guards {
+		if err := c.guard(ctx, m, g); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
+		}
+	}
+	return m, nil
+}
 
 // implied returns the op that cannot be done unless the condition holds, or -1: the
 // first one on the guarded entry, if it is an Update or a Delete of that incarnation. What
@@ -96,10 +146,10 @@ func (c *commit) stands(ctx context.Context, m *multi, e backend.Entry) error {
 // done, would undo that (see expectLate).
 func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error) {
 	s := c.s
-	if s.memory.isGone(e) {
+	if s.learned.isGone(e) {
 		return 0, backend.ErrNoEntry
 	}
-	o, ok := s.memory.own(e)
+	o, ok := s.learned.own(e)
 	if !ok {
 		return anyVersion, nil
 	}
@@ -112,7 +162,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 		case err != nil:
 			return 0, readError(err)
 		}
-		if s.memory.setOwn(e.Key, e.Rev, n.stat.Version); n.stat.Version-o.version > 0 || !o.old || attempt > 0 {
+		if s.learned.setOwn(e.Key, e.Rev, n.stat.Version); n.stat.Version-o.version > 0 || !o.old || attempt > 0 {
 			return n.stat.Version, nil
 		}
 		// The server lags behind the one that has found it outdated.
@@ -150,13 +200,13 @@ func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version in
 // prove does.
 func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (version int32, key string, err error) {
 	s := c.s
-	if s.memory.isGone(e) {
+	if s.learned.isGone(e) {
 		return 0, "", backend.ErrNoEntry
 	}
 	if isEnqueued(e.Key) {
 		return anyVersion, "", nil
 	}
-	p, ok := s.memory.proof(e)
+	p, ok := s.learned.proof(e)
 	if !ok || c.anew {
 		if p, err = s.learn(ctx, e); err != nil {
 			return 0, "", err
@@ -166,7 +216,7 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 		// Not to be kept: a successor begins with the same versions.
 		return p.version, e.Key, nil
 	}
-	s.memory.setProof(e.Key, p)
+	s.learned.proofs.Put(e.Key, p)
 	m.check(backend.Parent(s.path(e.Key)), p.version, ref{role: roleProof, op: -1, key: e.Key})
 	return anyVersion, "", nil
 }
@@ -215,7 +265,7 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 // was made up, such as that of backend.Unknown, may be higher than any yet to come.
 func (s *session) buried(key string, rev uint64) {
 	if rev <= s.pin.newest() {
-		s.memory.bury(key, rev)
+		s.learned.bury(key, rev)
 	}
 }
 

@@ -9,21 +9,20 @@ import (
 
 // What is gone is not remembered for ever, but for as long as those who wait may ask.
 func TestMemoryOfWhatIsGone(t *testing.T) {
-	var m memory
-	m.init()
+	var m learned
 	for i := range 10_000 {
 		m.bury(fmt.Sprintf("/a/e-%d", i), uint64(i+1))
 	}
-	assert.LessOrEqual(t, len(m.gone), goneLeast)
+	assert.LessOrEqual(t, m.gone.Len(), goneLeast)
 	const waiting = 100
 	for i := range waiting {
-		m.setAhead(fmt.Sprintf("/b%d/e-1", i), ahead{})
+		m.before.Put(fmt.Sprintf("/b%d/e-1", i), ahead{})
 	}
-	clear(m.gone)
+	m.gone.Limit(0)
 	for i := range waiting {
 		m.bury(fmt.Sprintf("/b%d/e-0", i), 1)
 	}
 	for i := range waiting {
-		assert.True(t, m.isBuried(fmt.Sprintf("/b%d/e-0", i)), "the one before %d", i)
+		assert.True(t, m.gone.Has(fmt.Sprintf("/b%d/e-0", i)), "the one before %d", i)
 	}
 }

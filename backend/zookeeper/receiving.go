@@ -1,11 +1,117 @@
 package zookeeper
 
 import (
+	"bufio"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"time"
 )
+
+// Read hands on what the server sends, frame by frame, after a look at the head
+// of each.
+func (l *link) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if l.frameLeft == 0 && len(l.instead) == 0 {
+		if err := l.nextFrame(); err != nil {
+			return 0, err
+		}
+	}
+	if len(l.instead) > 0 {
+		n := copy(p, l.instead)
+		l.instead = l.instead[n:]
+		return n, nil
+	}
+	n, err := l.in.Read(p[:min(len(p), l.frameLeft)])
+	l.frameLeft -= n
+	return n, err
+}
+
+// nextFrame looks at the next frame without taking it. The client library would
+// crash the process on a frame that is too short, and allocate whatever length
+// the frame claims.
+func (l *link) nextFrame() error {
+	if l.greeted && !l.receiving {
+		l.receiving = true
+		l.pin.buffers.receiving()
+	}
+	skipped, err := l.in.Discard(l.skip)
+	l.skip -= skipped
+	if err != nil {
+		return err
+	}
+	head, err := l.in.Peek(4)
+	if err != nil {
+		return err
+	}
+	length := int(int32(binary.BigEndian.Uint32(head)))
+	if !l.greeted {
+		if length < connectHead-12 || length > lookAhead-4 {
+			return fmt.Errorf("%w: connect response of %d bytes", errProtocol, length)
+		}
+		frame, err := l.in.Peek(4 + length)
+		if err != nil {
+			return err
+		}
+		if err := l.connected(frame[4:]); err != nil {
+			return err
+		}
+		l.greeted, l.frameLeft = true, 4+length
+		return nil
+	}
+	if most := l.pin.buffers.maxAnswer; most > 0 && length > most {
+		return l.tooLong(length)
+	}
+	if length < answerHead {
+		return fmt.Errorf("%w: frame of %d bytes", errProtocol, length)
+	}
+	// An answer is looked at up to its first number, if it has one.
+	frame, err := l.in.Peek(4 + min(length, answerHead+4))
+	if err != nil {
+		return err
+	}
+	op, err := l.answer(frame[4:], length)
+	if err != nil {
+		return err
+	}
+	if op == opMulti && 4+length <= maxMulti {
+		if 4+length > l.in.Size() {
+			l.in = bufio.NewReaderSize(l.in, maxMulti)
+		}
+		frame, err := l.in.Peek(4 + length)
+		if err != nil {
+			return err
+		}
+		if !wholeMulti(frame[4+answerHead:]) {
+			return fmt.Errorf("%w: malformed answer to a multi", errProtocol)
+		}
+	}
+	l.frameLeft = 4 + length
+	return nil
+}
+
+// tooLong hands on an error in the place of an answer that is longer than maxAnswer, so that
+// whoever has asked is told. To break the link would fail all that is under way on it, and
+// what is asked again would break the next one.
+func (l *link) tooLong(length int) error {
+	head, err := l.in.Peek(4 + answerHead)
+	if err != nil {
+		return err
+	}
+	if xid := int32(binary.BigEndian.Uint32(head[4:])); xid == xidEvent {
+		return fmt.Errorf("%w: event of %d bytes", errProtocol, length)
+	}
+	if _, err := l.answer(head[4:], length); err != nil {
+		return err
+	}
+	code := int32(codeTooLong)
+	l.instead = binary.BigEndian.AppendUint32(nil, answerHead)
+	l.instead = append(l.instead, head[4:answerHead]...)
+	l.instead = binary.BigEndian.AppendUint32(l.instead, uint32(code))
+	l.skip = 4 + length
+	return nil
+}
 
 // connected takes the connect response: version, timeout, session, password.
 func (l *link) connected(frame []byte) error {
@@ -204,15 +310,6 @@ func (l *link) keepZxid(xid int32, field []byte) int64 {
 	return zxid
 }
 
-// show takes the zxid of an event, which servers tell from 3.9 on: what has been shown the server
-// of the next link has to have. Watches are set as of the last answer all the same, as there may
-// be more events of that zxid.
-func (p *pin) show(zxid int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.shown = max(p.shown, zxid)
-}
-
 // note takes what an answer without an error tells of the leader: its epoch, which is
 // the upper half of a zxid, and, if the request was a write, that a quorum has followed
 // it since the request was sent. A multi of which a part was refused is a write, too: it
@@ -249,36 +346,4 @@ func isWrite(op int32) bool {
 		return true
 	}
 	return false
-}
-
-// newest is the newest zxid that has been seen: whatever is sent from now on, if it
-// writes, gets a higher one.
-func (p *pin) newest() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return uint64(p.zxid)
-}
-
-// amended returns a request as it goes out: one that sets watches again, which are some of
-// the user's own, with the zxid that the link began with; a read whose path is watched with
-// a watch. The library writes each request whole.
-func (l *link) amended(p []byte) []byte {
-	if len(p) < requestHead {
-		return p
-	}
-	switch op, body := int32(binary.BigEndian.Uint32(p[8:])), p[requestHead:]; op {
-	case opSetWatches:
-		if len(body) >= 8 {
-			p = slices.Clone(p)
-			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
-		}
-	case opExists, opGetData, opChildren:
-		// The path's length, the path, and whether a watch is to be set.
-		const length, mark = 4, 1
-		if len(body) >= length+mark && l.pin.watched.has(watchedPath{op, string(body[length : len(body)-mark])}) {
-			p = slices.Clone(p)
-			p[len(p)-mark] = 1
-		}
-	}
-	return p
 }

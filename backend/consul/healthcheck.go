@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -55,7 +57,7 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 // all of the node's services out of discovery when a candidate crashes. The instance of a
 // process that has crashed stays for a minute and a half, as critical; the agent removes it.
 func (b *Backend) register(ctx context.Context, ttl time.Duration) (lease, error) {
-	id := fmt.Sprintf("%s-%016x", checkService, newNonce())
+	id := fmt.Sprintf("%s-%016x", checkService, driver.NewNonce())
 	l := lease{ttl: ttl, timeout: max(b.cfg.SessionTimeout, 2*ttl), check: id, service: id}
 	registration := &api.AgentServiceRegistration{
 		ID:   l.service,

@@ -1,0 +1,74 @@
+package consul
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// What Consul's servers take for a session's TTL (session_ttl_min is 10 s by
+// default), and what is sensible for a check's: see healthcheck.go.
+const (
+	MinSessionTimeout     = 10 * time.Second
+	MaxSessionTimeout     = 24 * time.Hour
+	DefaultSessionTimeout = 15 * time.Second
+	MinCheck              = 2 * time.Second
+)
+
+// Config has the settings of a Backend. The zero value is fine. Addresses, TLS, the
+// ACL token and the datacenter are those of the client that New is given.
+type Config struct {
+	// SessionTimeout is the TTL of sessions for which Open is not told any, from
+	// MinSessionTimeout. The servers end a session that is not renewed after once to
+	// twice its TTL. Zero means DefaultSessionTimeout.
+	SessionTimeout time.Duration
+
+	// Check, if not zero, ties each session to a health check of its own on the
+	// agent, with this TTL, from MinCheck: when the process dies, its entries go in
+	// that time. Open's TTL is then that of the check, and SessionTimeout how long the
+	// entries stay when the agent is gone, too. The client has to stay with one agent: any
+	// other behind the same address does not know the check. See healthcheck.go for what it
+	// costs: a service "elector" in the catalog, and the right to register it.
+	Check time.Duration
+
+	// Watches, if not nil, is another client of the same agent, with connections of its own
+	// (http.Transport), for the requests that wait. Without it they take those of the client that
+	// New is given. Where an agent then takes no more connections (http_max_conns_per_client),
+	// there may be none left for the heartbeats, and the session is lost.
+	Watches *api.Client
+
+	// Logger gets what goes on in the background; by default nothing is logged.
+	Logger *slog.Logger
+}
+
+// Validate reports all faults at once.
+func (c Config) Validate() error {
+	var errs []error
+	if t := c.SessionTimeout; t != 0 && (t < MinSessionTimeout || t > MaxSessionTimeout) {
+		errs = append(errs, fmt.Errorf("the SessionTimeout of %v is not between %v and %v, which is what Consul takes; Check makes for a shorter failover",
+			t, MinSessionTimeout, MaxSessionTimeout))
+	}
+	if t := c.Check; t != 0 && (t < MinCheck || t > MaxSessionTimeout/2) {
+		errs = append(errs, fmt.Errorf("the Check of %v is not between %v and %v", t, MinCheck, MaxSessionTimeout/2))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("consul: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
+func (c Config) withDefaults(client *api.Client) Config {
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.Watches == nil {
+		c.Watches = client
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,76 @@
+package consul
+
+import (
+	"slices"
+	"sync/atomic"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// goneLeast is how many entries that are gone are remembered, and some for each that waits:
+// those before it. Up to driver.CacheLimit it would grow with the terms of a session.
+const goneLeast = 64
+
+// learned is what a session has learned and need not ask again. None of it is trusted
+// in a commit: the servers check what it says.
+type learned struct {
+	newest   atomic.Uint64               // the highest index seen
+	entries  driver.Cache[backend.Entry] // as last seen, without values
+	gone     driver.Cache[struct{}]      // enqueued keys that are gone: they never come back
+	before   driver.Cache[ahead]         // by an enqueued key
+	standing driver.Cache[[]string]      // enqueued keys, with those that were gone when they stood
+}
+
+// ahead is what stood before an entry when the directory was last listed.
+type ahead struct {
+	keys []string // the nearest, oldest first; never changed
+	all  bool     // there were no others
+}
+
+// saw notes an index of the servers.
+func (m *learned) saw(index uint64) {
+	for {
+		newest := m.newest.Load()
+		if index <= newest || m.newest.CompareAndSwap(newest, index) {
+			return
+		}
+	}
+}
+
+// seen tells whether an index can have come from the servers: one that was made up,
+// such as that of backend.Unknown, may be higher than any yet to come.
+func (m *learned) seen(index uint64) bool { return index != 0 && index <= m.newest.Load() }
+
+// note notes what stands at one moment under each key, which may be nothing.
+func (m *learned) note(entries ...backend.Entry) {
+	for _, e := range entries {
+		if !e.Exists() {
+			m.entries.Forget(e.Key)
+			m.standing.Forget(e.Key)
+			if isEnqueued(e.Key) {
+				m.before.Forget(e.Key)
+				m.gone.Limit(goneLeast + remembered*m.before.Len())
+				m.gone.Put(e.Key, struct{}{})
+			}
+			continue
+		}
+		m.saw(indexOf(e))
+		e.Value = nil
+		m.entries.Change(e.Key, func(last backend.Entry, _ bool) (backend.Entry, bool) {
+			return e, indexOf(e) >= indexOf(last) // calls return in any order
+		})
+	}
+}
+
+// entry returns an incarnation as it was last seen; rev 0 is any.
+func (m *learned) entry(key string, rev uint64) (backend.Entry, bool) {
+	e, ok := m.entries.Get(key)
+	return e, ok && (rev == 0 || e.Rev == rev)
+}
+
+// stood tells, once, whether an entry stood at a moment when all of these were gone.
+func (m *learned) stood(key string, gone []string) bool {
+	then, ok := m.standing.Take(key)
+	return ok && !slices.ContainsFunc(gone, func(o string) bool { return !slices.Contains(then, o) })
+}

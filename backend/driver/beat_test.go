@@ -1,0 +1,66 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// The window counts from when a heartbeat was sent that was acknowledged, and from nothing else.
+func TestBeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl, margin, apart, slow = 20 * time.Second, time.Second, 2 * time.Second, 500 * time.Millisecond
+		l := newLife(t)
+		began := time.Now()
+		l.Grant("s", began, ttl, margin)
+		var silent atomic.Bool
+		var last atomic.Int64 // when the last one that was acknowledged was sent, after began
+		l.Beat(apart, func(ctx context.Context) error {
+			if silent.Load() {
+				<-ctx.Done()
+				return errors.New("no answer")
+			}
+			sent := time.Since(began)
+			time.Sleep(slow)
+			last.Store(int64(sent))
+			return nil
+		})
+		const window = ttl - margin
+		expect := func(state backend.State, deadline time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			if got := l.State(); got != state {
+				t.Errorf("after %v it is %v, want %v", time.Since(began), got, state)
+			}
+			if got := l.Deadline().Sub(began); got != deadline {
+				t.Errorf("after %v the deadline is %v, want %v", time.Since(began), got, deadline)
+			}
+		}
+		time.Sleep(apart + slow/2)
+		expect(backend.Live, window) // it is sent, and not acknowledged yet
+		time.Sleep(slow)
+		expect(backend.Live, apart+window)
+		time.Sleep(time.Minute)
+		expect(backend.Live, time.Duration(last.Load())+window)
+
+		silent.Store(true)
+		time.Sleep(3 * apart)
+		expect(backend.Suspended, time.Duration(last.Load())+window)
+		silent.Store(false)
+		time.Sleep(apart + slow + time.Second)
+		expect(backend.Live, time.Duration(last.Load())+window)
+
+		silent.Store(true)
+		time.Sleep(window)
+		expect(backend.Lost, time.Duration(last.Load())+window)
+		if err := l.Over(t.Context()); !errors.Is(err, driver.ErrWindow) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package driver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// Open is that of a backend.Backend: it fills in the timeout and checks it, and wraps the error. open
+// asks the service for a session.
+func Open[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
+	limits := b.Limits()
+	ttl, err := cmp.Or(o.TTL, limits.DefaultTTL), error(nil)
+	switch {
+	case ttl < limits.MinTTL || ttl > limits.MaxTTL:
+		err = fmt.Errorf("TTL of %v is not between %v and %v", ttl, limits.MinTTL, limits.MaxTTL)
+	case ctx.Err() != nil:
+		err = ContextError(ctx)
+	default:
+		var d D
+		if d, err = open(ctx, ttl); err == nil {
+			return backend.NewSession(b.String(), d), nil
+		}
+	}
+	return nil, fmt.Errorf("%s: open: %w", b, err)
+}
+
+// Of returns the driver of a session, below all layers, if it is a D, and else D's zero: for
+// functions of a backend's package that take a session of its own. s may be nil.
+func Of[D backend.Driver](s *backend.Session) (own D) {
+	if s != nil {
+		own, _ = s.Driver().(D)
+	}
+	return own
+}
+
+// RemoveBy is LifeOptions.Remove by a driver's Commit that takes no turns: what is removed may be what
+// a turn waits for.
+func RemoveBy(commit func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)) func(context.Context, backend.Entry) error {
+	return func(ctx context.Context, e backend.Entry) error {
+		_, err := commit(ctx, nil, backend.Delete(e))
+		if errors.Is(err, backend.ErrNoEntry) {
+			return nil
+		}
+		return err
+	}
+}

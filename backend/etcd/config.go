@@ -1,0 +1,75 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// The limits and defaults of Config.
+const (
+	// DefaultSessionTimeout is asked for where nothing else is said.
+	DefaultSessionTimeout = 10 * time.Second
+	// MinSessionTimeout and MaxSessionTimeout bound what may be asked for. Servers
+	// grant no less than 3/2 of their election timeout, 2 s by default.
+	MinSessionTimeout = 2 * time.Second
+	MaxSessionTimeout = 24 * time.Hour
+	// DefaultMaxOps is the server's own default of --max-txn-ops.
+	DefaultMaxOps = 128
+	// DefaultMaxRequest is the server's own default of --max-request-bytes.
+	DefaultMaxRequest = 3 << 19
+)
+
+// Config says what a Backend does. Its zero value is ready.
+type Config struct {
+	// SessionTimeout is asked for when OpenOptions.TTL is zero; by default
+	// DefaultSessionTimeout. Leases count in whole seconds: it is rounded up. The
+	// server may grant another one.
+	SessionTimeout time.Duration
+
+	// MaxOps and MaxRequest are what the servers take in one transaction: conditions
+	// or operations, and bytes. Set them where the servers are run with other values
+	// of --max-txn-ops and --max-request-bytes. By default DefaultMaxOps and
+	// DefaultMaxRequest. A client that has MaxCallSendMsgSize below MaxRequest refuses by
+	// itself.
+	MaxOps, MaxRequest int
+
+	// Logger gets what goes on in the background; by default nothing is logged.
+	Logger *slog.Logger
+}
+
+// Validate reports all that is wrong at once.
+func (c Config) Validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if t := c.SessionTimeout; t != 0 && (t < MinSessionTimeout || t > MaxSessionTimeout) {
+		fault("SessionTimeout: %v is not between %v and %v", t, MinSessionTimeout, MaxSessionTimeout)
+	}
+	if c.MaxOps < 0 {
+		fault("MaxOps: %d is negative", c.MaxOps)
+	}
+	if c.MaxRequest < 0 {
+		fault("MaxRequest: %d is negative", c.MaxRequest)
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("etcd: config: %w", errors.Join(errs...))
+}
+
+func (c Config) withDefaults() Config {
+	if c.SessionTimeout == 0 {
+		c.SessionTimeout = DefaultSessionTimeout
+	}
+	if c.MaxOps == 0 {
+		c.MaxOps = DefaultMaxOps
+	}
+	if c.MaxRequest == 0 {
+		c.MaxRequest = DefaultMaxRequest
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}

@@ -1,0 +1,45 @@
+package memory
+
+import "iter"
+
+// A list is doubly linked: adding the youngest, removing any and finding the one before take
+// constant time, however many candidates there are.
+type list[T any] struct{ first, last *place[T] }
+
+// A place is where one is in a list. It is part of what it is the place of.
+type place[T any] struct {
+	of         *T
+	prev, next *place[T]
+}
+
+func (l *list[T]) add(p *place[T], of *T) {
+	p.of, p.prev, p.next = of, l.last, nil
+	if l.last != nil {
+		l.last.next = p
+	} else {
+		l.first = p
+	}
+	l.last = p
+}
+
+func (l *list[T]) remove(p *place[T]) {
+	if p.prev != nil {
+		p.prev.next = p.next
+	} else {
+		l.first = p.next
+	}
+	if p.next != nil {
+		p.next.prev = p.prev
+	} else {
+		l.last = p.prev
+	}
+	*p = place[T]{}
+}
+
+// all yields the oldest first.
+func (l *list[T]) all() iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for p := l.first; p != nil && yield(p.of); p = p.next {
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package zookeeper
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+)
+
+// goneLeast is how many entries that are gone are remembered, and some for each that waits:
+// those before it. Up to driver.CacheLimit it would grow with the terms of a session.
+const goneLeast = 64
+
+// learned is what a session has learned and need not ask again. None of it is
+// trusted: what it says is checked by the server in each commit, or by a watch.
+type learned struct {
+	before driver.Cache[ahead]    // by an own entry's key
+	proofs driver.Cache[proof]    // by key
+	dirs   driver.Cache[struct{}] // paths of directories without a value of their own
+	alike  driver.Cache[struct{}] // keys of lookalikes
+	gone   driver.Cache[uint64]   // by key, the newest incarnation known to be gone
+
+	// owns has no bound: without it a condition would ask for less. It is as large as there are
+	// entries of the session, until their end is seen. mu guards it, and gone together with it.
+	mu   sync.Mutex
+	owns map[string]own // by an own entry's key
+}
+
+// proof is what proves at the instant of a commit that an entry is still the
+// incarnation it was.
+type proof struct {
+	rev uint64
+	// version is the parent's, or the entry's own where that says nothing: for a
+	// persistent entry, and below the server's root.
+	version int32
+	own     bool
+}
+
+func (m *learned) proof(e backend.Entry) (proof, bool) {
+	p, ok := m.proofs.Get(e.Key)
+	return p, ok && p.rev == e.Rev
+}
+
+// own is the version of an entry that a commit of this session has made: see
+// commit.ownVersion.
+type own struct {
+	rev     uint64
+	version int32
+	old     bool // it has been found to be outdated
+}
+
+func (m *learned) own(e backend.Entry) (own, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owns[e.Key]
+	return o, ok && o.rev == e.Rev
+}
+
+// owned tells whether a commit has told of an entry under this key, whose end is not known.
+func (m *learned) owned(key string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, ok := m.owns[key]
+	return ok
+}
+
+// addOwn notes an entry that a commit has made, and is about to tell of.
+func (m *learned) addOwn(e backend.Entry) {
+	version, _ := fromVersion(e.Version)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.isGone(e) { // else somebody has deleted it already
+		note(&m.owns, e.Key, own{rev: e.Rev, version: version})
+	}
+}
+
+// setOwn notes what was seen of an own entry, in whatever order that comes in. A version
+// that cannot be asked for tells nothing.
+func (m *learned) setOwn(key string, rev uint64, version int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o, ok := m.owns[key]
+	newer := version - o.version // they wrap
+	if ok && o.rev == rev && version != anyVersion && (newer > 0 || newer == 0 && o.old) {
+		m.owns[key] = own{rev: rev, version: version}
+	}
+}
+
+// outdate notes that the server has another version.
+func (m *learned) outdate(key string, version int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if o, ok := m.owns[key]; ok && o.version == version {
+		o.old = true
+		m.owns[key] = o
+	}
+}
+
+// setDir notes that a directory has no value of its own, or that it may have one.
+func (m *learned) setDir(path string, is bool) {
+	if is {
+		m.dirs.Put(path, struct{}{})
+	} else {
+		m.dirs.Forget(path)
+	}
+}
+
+// bury notes that an incarnation is gone: it never comes back, and whoever asks to
+// delete it again can be told so without a request, whose reply might be lost.
+func (m *learned) bury(key string, rev uint64) {
+	m.forget(key)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gone.Limit(goneLeast + remembered*m.before.Len())
+	m.gone.Change(key, func(newest uint64, _ bool) (uint64, bool) { return rev, rev > newest })
+	if m.owns[key].rev <= rev {
+		delete(m.owns, key)
+	}
+}
+
+func (m *learned) isGone(e backend.Entry) bool {
+	newest, _ := m.gone.Get(e.Key) // no entry is at revision 0, whatever is known
+	return e.Rev <= newest
+}
+
+// candidates returns those of the names in dir that are not known to be lookalikes'.
+func (m *learned) candidates(dir string, names []name) []name {
+	if m.alike.Len() == 0 { // as a rule
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(n name) bool { return m.alike.Has(dir + "/" + n.text) })
+}
+
+// forget drops what is known of an entry that is gone.
+func (m *learned) forget(key string) {
+	m.before.Forget(key)
+	m.proofs.Forget(key)
+}

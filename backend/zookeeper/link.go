@@ -1,0 +1,231 @@
+package zookeeper
+
+import (
+	"bufio"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Opcodes and error codes that the wire looks at.
+const (
+	opClose      = -11
+	opCreate     = 1
+	opDelete     = 2
+	opExists     = 3
+	opGetData    = 4
+	opSetData    = 5
+	opSetACL     = 7
+	opChildren   = 12 // getChildren2
+	opMulti      = 14
+	opPing       = 11
+	opAuth       = 100
+	opSetWatches = 101
+	xidEvent     = -1
+	xidPing      = -2
+	codeExpired  = -112
+	codeMoved    = -118
+	codeTooLong  = -2000 // no server's: see tooLong
+
+	connectHead = 4 + 4 + 8 + 4 + 8 // length, version, zxid, timeout, session
+	requestHead = 4 + 4 + 4         // length, xid, opcode
+	answerHead  = 4 + 8 + 4         // xid, zxid, error
+)
+
+// How much of a frame can be looked at: the heads of all, the connect response, of which
+// servers make 45 bytes, and what most commits are answered with; the rest of those only
+// once there is one, since each session has a buffer of this size.
+const (
+	lookAhead = 512
+	maxMulti  = 4 << 10
+)
+
+var (
+	errUnpinned = errors.New("refused: the client would go on in another session")
+	errProtocol = errors.New("protocol violation")
+)
+
+// A pin sees every frame of one client connection, over all its links (TCP
+// connections), and holds it to one session.
+//
+// After an expiry the client library silently asks for a new session on the same
+// zk.Conn, and sends in it whatever is still queued. The pin refuses to let that
+// connect request out, so nothing queued can ever run in another session.
+type pin struct {
+	// All are called without pin.mu held, on the client library's goroutines; they
+	// must not block.
+	granted  func(id int64, timeout time.Duration, sent time.Time) error
+	answered func(sent time.Time)
+	voted    func(sent time.Time, epoch uint64) // a write was answered
+	expired  func()
+
+	buffers buffers
+	watched watched
+
+	mu      sync.Mutex
+	session int64 // 0 until the first is granted
+	zxid    int64 // the newest that was answered
+	shown   int64 // the newest of an event
+	refuse  error // set once no link may be made any more
+	leaving bool  // new links are only for closing the session
+	links   map[*link]struct{}
+	link    *link         // the last one that was greeted
+	acked   chan struct{} // closed when the server has answered a close request
+}
+
+// stop refuses new links.
+func (p *pin) stop(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse == nil {
+		p.refuse = err
+	}
+}
+
+// leave has all links that are greeted from now on be for closing the session only.
+func (p *pin) leave() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.leaving = true
+}
+
+// all are the links that there are.
+func (p *pin) all() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Collect(maps.Keys(p.links))
+}
+
+// kill closes all links, and refuses new ones.
+func (p *pin) kill(err error) {
+	p.stop(err)
+	p.mu.Lock()
+	links := p.links
+	p.links = nil
+	p.mu.Unlock()
+	for l := range links {
+		_ = l.Conn.Close() // nothing is left to do with it
+	}
+}
+
+// cut closes all links; new ones may be made.
+func (p *pin) cut() {
+	for _, l := range p.all() {
+		_ = l.Conn.Close() // the client library finds out
+	}
+}
+
+// current is the last link that was greeted.
+func (p *pin) current() *link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.link
+}
+
+// attach wraps a new TCP connection.
+func (p *pin) attach(conn net.Conn, handshake time.Duration) (*link, error) {
+	l := &link{Conn: conn, pin: p, in: bufio.NewReaderSize(conn, lookAhead), greetBy: time.Now().Add(handshake)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.refuse != nil {
+		_ = conn.Close() // nothing was said on it
+		return nil, p.refuse
+	}
+	if p.links == nil {
+		p.links = make(map[*link]struct{})
+	}
+	p.links[l] = struct{}{}
+	return l, nil
+}
+
+// show takes the zxid of an event, which servers tell from 3.9 on: what has been shown the server
+// of the next link has to have. Watches are set as of the last answer all the same, as there may
+// be more events of that zxid.
+func (p *pin) show(zxid int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = max(p.shown, zxid)
+}
+
+// newest is the newest zxid that has been seen: whatever is sent from now on, if it
+// writes, gets a higher one.
+func (p *pin) newest() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return uint64(p.zxid)
+}
+
+// A link is one TCP (or TLS) connection of a pin. The client library writes from
+// one goroutine at a time and reads from one.
+type link struct {
+	net.Conn
+	pin *pin
+
+	// The writer's.
+	asked    bool              // the connect request has passed
+	head     [connectHead]byte // the beginning of the frame being written
+	headLen  int
+	bodyLeft int   // bytes of it that are still to come
+	began    int64 // pin.zxid at the connect request
+
+	// The reader's.
+	in        *bufio.Reader
+	greeted   bool
+	receiving bool   // frames after the connect response are being read
+	frameLeft int    // bytes of the current frame not yet handed on
+	instead   []byte // what is handed on in the place of an answer
+	skip      int    // bytes of that answer, which nobody gets
+
+	// Set before the link is greeted.
+	opened  bool // the session was made on it
+	leaving bool // nothing passes but what it takes to close the session
+
+	mu          sync.Mutex // guards the rest
+	askedAt     time.Time  // set before the link is greeted
+	greetBy     time.Time  // until then the session has to be granted
+	up          bool
+	voted       time.Time // when the newest write that was answered was sent
+	epoch       uint64    // of the newest answer, if known
+	known       bool
+	outstanding []sentFrame // a queue: answers come in order
+	first       int
+}
+
+// sentFrame is a request that has not been answered.
+type sentFrame struct {
+	xid, op int32
+	at      time.Time
+}
+
+func (l *link) Close() error {
+	l.pin.mu.Lock()
+	delete(l.pin.links, l)
+	l.pin.mu.Unlock()
+	return l.Conn.Close()
+}
+
+// SetReadDeadline keeps a server that accepts connections and says nothing from
+// holding up the search for another one: the client library waits for the
+// connect response for 6.7 session timeouts, and takes the limit off between
+// its two reads.
+func (l *link) SetReadDeadline(t time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up && (t.IsZero() || t.After(l.greetBy)) {
+		t = l.greetBy
+	}
+	return l.Conn.SetReadDeadline(t)
+}
+
+// hurry has a link that is being made come about earlier, or not at all.
+func (l *link) hurry(by time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up && by.Before(l.greetBy) {
+		l.greetBy = by
+		_ = l.Conn.SetReadDeadline(by) // what is wrong with the connection, its reader finds
+	}
+}

@@ -1,0 +1,152 @@
+package zookeeper
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Write passes on what the client sends and notes when. The instant is taken, and
+// the frame noted, before a byte leaves: the answer may be here before Write
+// returns, and the trust window counts from the sending.
+func (l *link) Write(p []byte) (int, error) {
+	now := time.Now()
+	if !l.asked {
+		return l.writeConnect(p, now)
+	}
+	if l.leaving && l.late(p) {
+		return len(p), nil // and the client library answers it when it ends
+	}
+	if err := l.track(p, now); err != nil {
+		return 0, err
+	}
+	l.pin.buffers.grow()
+	if _, err := l.Conn.Write(l.amended(p)); err != nil {
+		// Told of it, the client library would answer the request now, and again when it
+		// clears away what is outstanding. With the answer as the session closes that is
+		// one too many: its loop would block for ever. It finds out by reading.
+		_ = l.Conn.Close()
+	}
+	return len(p), nil
+}
+
+// late tells whether p is a request that was still queued when the session was closed. The client
+// library writes each at once.
+func (l *link) late(p []byte) bool {
+	if l.headLen > 0 || l.bodyLeft > 0 || len(p) < requestHead || int(binary.BigEndian.Uint32(p)) != len(p)-4 {
+		return false
+	}
+	switch int32(binary.BigEndian.Uint32(p[8:])) {
+	case opClose, opAuth, opPing, opSetWatches:
+		return false
+	}
+	return true
+}
+
+// track notes the requests that begin in a part of the stream.
+func (l *link) track(rest []byte, now time.Time) error {
+	for len(rest) > 0 {
+		if l.bodyLeft > 0 {
+			n := min(l.bodyLeft, len(rest))
+			l.bodyLeft -= n
+			rest = rest[n:]
+			continue
+		}
+		n := copy(l.head[l.headLen:requestHead], rest)
+		l.headLen += n
+		rest = rest[n:]
+		if l.headLen < requestHead {
+			break
+		}
+		l.headLen = 0
+		length := int32(binary.BigEndian.Uint32(l.head[:]))
+		if length < requestHead-4 {
+			return fmt.Errorf("%w: request of %d bytes", errProtocol, length)
+		}
+		l.bodyLeft = int(length) - (requestHead - 4)
+		l.sent(int32(binary.BigEndian.Uint32(l.head[4:])), int32(binary.BigEndian.Uint32(l.head[8:])), now)
+	}
+	return nil
+}
+
+// writeConnect holds the connect request back until it is seen which session it
+// asks for.
+func (l *link) writeConnect(p []byte, now time.Time) (int, error) {
+	n := copy(l.head[l.headLen:], p)
+	l.headLen += n
+	if l.headLen < connectHead {
+		return len(p), nil
+	}
+	id := int64(binary.BigEndian.Uint64(l.head[connectHead-8:]))
+	l.pin.mu.Lock()
+	refuse := l.pin.refuse
+	if refuse == nil && l.pin.session != 0 && id != l.pin.session {
+		refuse = errUnpinned
+	}
+	l.began = l.pin.zxid
+	seen := max(l.pin.zxid, l.pin.shown)
+	l.pin.mu.Unlock()
+	if refuse != nil {
+		if refuse == errUnpinned {
+			l.pin.expired()
+		}
+		return 0, refuse
+	}
+	l.asked, l.headLen = true, 0
+	// The password follows.
+	length := int32(binary.BigEndian.Uint32(l.head[:]))
+	if length < connectHead-4 {
+		return 0, fmt.Errorf("%w: connect request of %d bytes", errProtocol, length)
+	}
+	l.bodyLeft = int(length) + 4 - connectHead
+	greeting := l.head // track uses l.head for the next frame
+	binary.BigEndian.PutUint64(greeting[8:], uint64(seen))
+	l.mu.Lock()
+	l.askedAt = now
+	l.mu.Unlock()
+	if err := l.track(p[n:], now); err != nil {
+		return 0, err
+	}
+	if _, err := l.Conn.Write(greeting[:]); err != nil {
+		return 0, err
+	}
+	if _, err := l.Conn.Write(p[n:]); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (l *link) sent(xid, op int32, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first > 0 && len(l.outstanding) == cap(l.outstanding) {
+		n := copy(l.outstanding, l.outstanding[l.first:])
+		l.outstanding, l.first = l.outstanding[:n], 0
+	}
+	l.outstanding = append(l.outstanding, sentFrame{xid, op, at})
+}
+
+// amended returns a request as it goes out: one that sets watches again, which are some of
+// the user's own, with the zxid that the link began with; a read whose path is watched with
+// a watch. The library writes each request whole.
+func (l *link) amended(p []byte) []byte {
+	if len(p) < requestHead {
+		return p
+	}
+	switch op, body := int32(binary.BigEndian.Uint32(p[8:])), p[requestHead:]; op {
+	case opSetWatches:
+		if len(body) >= 8 {
+			p = slices.Clone(p)
+			binary.BigEndian.PutUint64(p[requestHead:], uint64(l.began))
+		}
+	case opExists, opGetData, opChildren:
+		// The path's length, the path, and whether a watch is to be set.
+		const length, mark = 4, 1
+		if len(body) >= length+mark && l.pin.watched.has(watchedPath{op, string(body[length : len(body)-mark])}) {
+			p = slices.Clone(p)
+			p[len(p)-mark] = 1
+		}
+	}
+	return p
+}
