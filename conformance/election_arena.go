@@ -422,3 +422,29 @@ func (a *arena) lists(e elector.Elector, want ...string) {
 	a.t.Helper()
 	a.until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }
+
+// closing notes the clients that the service makes from now on. The function it
+// returns closes what they have open.
+func closing(s *Service) func() {
+	var clients []*Client
+	newClient, newClientAt := s.Client, s.ClientAt
+	s.Client = func(t testing.TB) *Client {
+		c := newClient(t)
+		clients = append(clients, c)
+		return c
+	}
+	if newClientAt != nil {
+		s.ClientAt = func(t testing.TB, member int) (*Client, func()) {
+			c, free := newClientAt(t, member)
+			clients = append(clients, c)
+			return c, free
+		}
+	}
+	return func() {
+		for _, c := range clients {
+			if c.Close != nil {
+				c.Close()
+			}
+		}
+	}
+}

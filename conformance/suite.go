@@ -232,7 +232,7 @@ func try(t testing.TB, newService func(t testing.TB) *Service, rule rule) (reaso
 }
 
 func (r *run) has(field string) bool {
-	can, known := r.svc.can(r.first)[field]
+	can, known := can(r.svc, r.first)[field]
 	if !known {
 		r.failf("the suite asks for %s, which it does not know", field)
 	}
@@ -280,4 +280,33 @@ func (r *run) failf(format string, args ...any) {
 		}
 	}
 	r.t.Fatalf("rule %s is broken on %s\n\trule: %s\n\tsaw:  %s", r.rule.name, r.svc.Name, r.rule.text, saw)
+}
+
+// can is what the suites can have done to a service, and to a process of it. One lookup serves
+// both: what is forgotten here is not taken for there.
+func can(s *Service, c *Client) map[string]bool {
+	return map[string]bool{
+		"Delete":       s.Delete != nil,
+		"Put":          s.Put != nil,
+		"UseUp":        s.UseUp != nil,
+		"Stop":         s.Stop != nil && s.Start != nil,
+		"StopMember":   s.StopMember != nil && s.StartMember != nil && s.ClientAt != nil,
+		"PauseMember":  s.PauseMember != nil && s.ResumeMember != nil && s.ClientAt != nil,
+		"CutOffMember": s.CutOffMember != nil && s.MendMember != nil && s.ClientAt != nil,
+		"Watches":      s.Watches != nil,
+		"Stored":       s.Stored != nil,
+		"MaxOps":       s.MaxOps > 0,
+		"MaxBytes":     s.MaxBytes > 0,
+		"Suspend":      c.Suspend != nil && c.Resume != nil,
+		"Expire":       c.Expire != nil,
+		"LoseReply":    c.LoseReply != nil,
+		"CutReply":     c.CutReply != nil && c.Resume != nil,
+		"LoseRequest":  c.LoseRequest != nil,
+		"DelayRequest": c.DelayRequest != nil,
+		"Throttle":     c.Throttle != nil,
+		"Deny":         c.Deny != nil,
+		"SlowReplies":  c.SlowReplies != nil,
+		"HoldRequests": c.HoldRequests != nil,
+		"HoldWakeups":  c.HoldWakeups != nil,
+	}
 }

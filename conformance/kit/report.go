@@ -1,4 +1,4 @@
-package conformance
+package kit
 
 import (
 	"fmt"
@@ -35,13 +35,13 @@ type Result struct {
 	// Reason says why the rule is not applicable.
 	Reason string
 	// Void are the attempts that failed while the environment did, too, and were made
-	// again: what was wrong with it, one reason for each. See Service.Controls.
+	// again: what was wrong with it, one reason for each. See [Service].Controls.
 	Void []string
 }
 
 // A Report is what became of all rules of a suite on one service.
 type Report struct {
-	// Strategy is the strategy's name, "" in a report of TestBackend.
+	// Strategy is the strategy's name, "" in a report of conformance.TestBackend.
 	Strategy string
 	// Service is the service's name.
 	Service string

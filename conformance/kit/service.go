@@ -1,4 +1,4 @@
-package conformance
+package kit
 
 import (
 	"context"
@@ -173,59 +173,4 @@ type Client struct {
 	// the backend are closed, such as the native client that the backend was given.
 	// The suites look for goroutines that are left after it. It may be called twice.
 	Close func()
-}
-
-// can is what the suites can have done to a service, and to a process of it. One lookup serves
-// both: what is forgotten here is not taken for there.
-func (s *Service) can(c *Client) map[string]bool {
-	return map[string]bool{
-		"Delete":       s.Delete != nil,
-		"Put":          s.Put != nil,
-		"UseUp":        s.UseUp != nil,
-		"Stop":         s.Stop != nil && s.Start != nil,
-		"StopMember":   s.StopMember != nil && s.StartMember != nil && s.ClientAt != nil,
-		"PauseMember":  s.PauseMember != nil && s.ResumeMember != nil && s.ClientAt != nil,
-		"CutOffMember": s.CutOffMember != nil && s.MendMember != nil && s.ClientAt != nil,
-		"Watches":      s.Watches != nil,
-		"Stored":       s.Stored != nil,
-		"MaxOps":       s.MaxOps > 0,
-		"MaxBytes":     s.MaxBytes > 0,
-		"Suspend":      c.Suspend != nil && c.Resume != nil,
-		"Expire":       c.Expire != nil,
-		"LoseReply":    c.LoseReply != nil,
-		"CutReply":     c.CutReply != nil && c.Resume != nil,
-		"LoseRequest":  c.LoseRequest != nil,
-		"DelayRequest": c.DelayRequest != nil,
-		"Throttle":     c.Throttle != nil,
-		"Deny":         c.Deny != nil,
-		"SlowReplies":  c.SlowReplies != nil,
-		"HoldRequests": c.HoldRequests != nil,
-		"HoldWakeups":  c.HoldWakeups != nil,
-	}
-}
-
-// closing notes the clients that the service makes from now on. The function it
-// returns closes what they have open.
-func (s *Service) closing() func() {
-	var clients []*Client
-	newClient, newClientAt := s.Client, s.ClientAt
-	s.Client = func(t testing.TB) *Client {
-		c := newClient(t)
-		clients = append(clients, c)
-		return c
-	}
-	if newClientAt != nil {
-		s.ClientAt = func(t testing.TB, member int) (*Client, func()) {
-			c, free := newClientAt(t, member)
-			clients = append(clients, c)
-			return c, free
-		}
-	}
-	return func() {
-		for _, c := range clients {
-			if c.Close != nil {
-				c.Close()
-			}
-		}
-	}
 }
