@@ -12,47 +12,45 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-func awaitRules() []rule {
-	return []rule{
-		{
-			Name: "await/changed-already",
-			Text: "Await returns at once if an entry is not as known any more: gone, changed, made, or made anew.",
-			Run:  awaitChanged,
-		}, {
-			Name: "await/wakes",
-			Text: "Await returns when an entry is deleted, changed or made, whoever does it.",
-			Run:  awaitWakes,
-		}, {
-			Name: "await/blocks",
-			Text: "Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
-			Run:  awaitBlocks,
-		}, {
-			Name: "await/several",
-			Text: "Await returns what there is of each entry, in the order given.",
-			Run:  awaitSeveral,
-		}, {
-			Name: "await/in-order",
-			Text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
-			Run:  awaitInOrder,
-		}, {
-			Name: "await/snapshot",
-			Text: "What Await shows of several entries has stood at one moment, however fast they change.",
-			Run:  awaitSnapshot,
-		}, {
-			Name: "await/nothing-missed",
-			Text: "No change between a read and the Await that follows is missed.",
-			Run:  awaitNothingMissed,
-		}, {
-			Name: "await/again",
-			Text: "Await works again after one that was cancelled, and for many that wait for the same entry.",
-			Run:  awaitAgain,
-		}, {
-			Name: "await/operator",
-			Text: "An operator's delete of a directory and all in it ends every Await of an entry there.",
-			Need: []string{"Delete"},
-			Run:  awaitOperator,
-		},
-	}
+var awaitRules = []rule{
+	{
+		Name: "await/changed-already",
+		Text: "Await returns at once if an entry is not as known any more: gone, changed, made, or made anew.",
+		Run:  awaitChanged,
+	}, {
+		Name: "await/wakes",
+		Text: "Await returns when an entry is deleted, changed or made, whoever does it.",
+		Run:  awaitWakes,
+	}, {
+		Name: "await/blocks",
+		Text: "Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
+		Run:  awaitBlocks,
+	}, {
+		Name: "await/several",
+		Text: "Await returns what there is of each entry, in the order given.",
+		Run:  awaitSeveral,
+	}, {
+		Name: "await/in-order",
+		Text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
+		Run:  awaitInOrder,
+	}, {
+		Name: "await/snapshot",
+		Text: "What Await shows of several entries has stood at one moment, however fast they change.",
+		Run:  awaitSnapshot,
+	}, {
+		Name: "await/nothing-missed",
+		Text: "No change between a read and the Await that follows is missed.",
+		Run:  awaitNothingMissed,
+	}, {
+		Name: "await/again",
+		Text: "Await works again after one that was cancelled, and for many that wait for the same entry.",
+		Run:  awaitAgain,
+	}, {
+		Name: "await/operator",
+		Text: "An operator's delete of a directory and all in it ends every Await of an entry there.",
+		Need: []string{"Delete"},
+		Run:  awaitOperator,
+	},
 }
 
 func awaitChanged(r *run) {

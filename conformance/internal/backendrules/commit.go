@@ -8,33 +8,31 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-func commitRules() []rule {
-	return []rule{
-		{
-			Name: "write/compare-and-set-parent",
-			Text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
-			Run:  writePutParent,
-		}, {
-			Name: "write/conflict",
-			Text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
-			Run:  writeConflict,
-		}, {
-			Name: "write/too-large",
-			Text: "A commit within the limit of bytes is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-			Need: []string{"MaxBytes"},
-			Run:  writeTooLarge,
-		}, {
-			Name: "write/too-many",
-			Text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-			Need: []string{"MaxOps"},
-			Run:  writeTooMany,
-		}, {
-			Name: "write/used-up",
-			Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
-			Need: []string{"UseUp"},
-			Run:  writeUsedUp,
-		},
-	}
+var commitRules = []rule{
+	{
+		Name: "write/compare-and-set-parent",
+		Text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
+		Run:  writePutParent,
+	}, {
+		Name: "write/conflict",
+		Text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
+		Run:  writeConflict,
+	}, {
+		Name: "write/too-large",
+		Text: "A commit within the limit of bytes is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+		Need: []string{"MaxBytes"},
+		Run:  writeTooLarge,
+	}, {
+		Name: "write/too-many",
+		Text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+		Need: []string{"MaxOps"},
+		Run:  writeTooMany,
+	}, {
+		Name: "write/used-up",
+		Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+		Need: []string{"UseUp"},
+		Run:  writeUsedUp,
+	},
 }
 
 func writePutParent(r *run) {

@@ -10,43 +10,41 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-func guardRules() []rule {
-	return []rule{
-		{
-			Name: "condition/if-exists",
-			Text: "IfExists holds as long as this incarnation exists, whatever its value; else the commit is ErrCondition and nothing is written.",
-			Run:  guardHeld,
-		}, {
-			Name: "condition/if-unchanged",
-			Text: "IfUnchanged holds as long as this incarnation exists at this version; else the commit is ErrCondition and nothing is written.",
-			Run:  guardUnchanged,
-		}, {
-			Name: "condition/alone",
-			Text: "Guards without ops ask whether they hold: no error, or ErrCondition, and nothing is written.",
-			Run:  guardAlone,
-		}, {
-			Name: "condition/race",
-			Text: "Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
-			Run:  guardRace,
-		}, {
-			Name: "condition/incarnations",
-			Text: "Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
-			Run:  guardIncarnations,
-		}, {
-			Name: "discard/confirmed",
-			Text: "Discard returns nil once the incarnation is gone, whoever removed it, and may be called again.",
-			Run:  dropConfirmed,
-		}, {
-			Name: "discard/background",
-			Text: "A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
-			Need: []string{"Suspend"},
-			Run:  dropBackground,
-		}, {
-			Name: "discard/not-own",
-			Text: "Discard of an entry that is another session's, or nobody's, is refused, and the entry stands.",
-			Run:  dropNotOwn,
-		},
-	}
+var guardRules = []rule{
+	{
+		Name: "condition/if-exists",
+		Text: "IfExists holds as long as this incarnation exists, whatever its value; else the commit is ErrCondition and nothing is written.",
+		Run:  guardHeld,
+	}, {
+		Name: "condition/if-unchanged",
+		Text: "IfUnchanged holds as long as this incarnation exists at this version; else the commit is ErrCondition and nothing is written.",
+		Run:  guardUnchanged,
+	}, {
+		Name: "condition/alone",
+		Text: "Guards without ops ask whether they hold: no error, or ErrCondition, and nothing is written.",
+		Run:  guardAlone,
+	}, {
+		Name: "condition/race",
+		Text: "Guards are checked at the instant of the write, whatever it is: where what guards it is deleted or changed at the same time, it is not done after that.",
+		Run:  guardRace,
+	}, {
+		Name: "condition/incarnations",
+		Text: "Conditions, Update, Delete and Discard of an incarnation that is gone never hit its successor under the same key.",
+		Run:  guardIncarnations,
+	}, {
+		Name: "discard/confirmed",
+		Text: "Discard returns nil once the incarnation is gone, whoever removed it, and may be called again.",
+		Run:  dropConfirmed,
+	}, {
+		Name: "discard/background",
+		Text: "A Discard whose context ends first goes on in the background until the entry is gone, while the session lives on.",
+		Need: []string{"Suspend"},
+		Run:  dropBackground,
+	}, {
+		Name: "discard/not-own",
+		Text: "Discard of an entry that is another session's, or nobody's, is refused, and the entry stands.",
+		Run:  dropNotOwn,
+	},
 }
 
 // guarded commits a write under the guard and checks that it is done or refused.

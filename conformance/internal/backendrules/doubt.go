@@ -35,13 +35,7 @@ func doubtRules() []rule {
 			Run:  doubtRace,
 		},
 	}
-	for _, lost := range []struct {
-		what, need string
-		fault      func(*kit.Client) func(backend.OpKind)
-	}{
-		{"reply", "LoseReply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
-		{"request", "LoseRequest", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
-	} {
+	for _, lost := range losses {
 		rules = append(rules, rule{
 			Name: "lost-" + lost.what + "/put-create",
 			Text: fmt.Sprintf("A commit of a CompareAndSet and a CreateEphemeral whose %s was lost is done once, and returns what it made.", lost.what),

@@ -10,19 +10,17 @@ import (
 )
 
 // lateRules are about commits that were given up, and may yet be done.
-func lateRules() []rule {
-	return []rule{
-		{
-			Name: "late/overtaken",
-			Text: "Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
-			Need: []string{"DelayRequest"},
-			Run:  lateOvertaken,
-		}, {
-			Name: "late/given-up",
-			Text: "A commit that is given up at any moment does not undo one that comes right after it.",
-			Run:  lateGivenUp,
-		},
-	}
+var lateRules = []rule{
+	{
+		Name: "late/overtaken",
+		Text: "Once a commit has succeeded, an earlier one of the session that writes to the same key, and was told as ErrIndeterminate, is not done any more.",
+		Need: []string{"DelayRequest"},
+		Run:  lateOvertaken,
+	}, {
+		Name: "late/given-up",
+		Text: "A commit that is given up at any moment does not undo one that comes right after it.",
+		Run:  lateGivenUp,
+	},
 }
 
 func lateOvertaken(r *run) {

@@ -13,26 +13,24 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-func listRules() []rule {
-	return []rule{
-		{
-			Name: "list/await",
-			Text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter.",
-			Run:  listAwait,
-		}, {
-			Name: "list/await-absent",
-			Text: "AwaitList of a directory that does not exist blocks, and returns once there is an entry enqueued.",
-			Run:  listAwaitAbsent,
-		}, {
-			Name: "list/nothing-missed",
-			Text: "No change between a List and the AwaitList that follows is missed.",
-			Run:  listNothingMissed,
-		}, {
-			Name: "list/while-enqueued",
-			Text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
-			Run:  listWhileEnqueued,
-		},
-	}
+var listRules = []rule{
+	{
+		Name: "list/await",
+		Text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter.",
+		Run:  listAwait,
+	}, {
+		Name: "list/await-absent",
+		Text: "AwaitList of a directory that does not exist blocks, and returns once there is an entry enqueued.",
+		Run:  listAwaitAbsent,
+	}, {
+		Name: "list/nothing-missed",
+		Text: "No change between a List and the AwaitList that follows is missed.",
+		Run:  listNothingMissed,
+	}, {
+		Name: "list/while-enqueued",
+		Text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
+		Run:  listWhileEnqueued,
+	},
 }
 
 func listAwait(r *run) {

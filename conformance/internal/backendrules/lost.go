@@ -10,59 +10,50 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
+// losses are the two ways in which a commit gets lost.
+var losses = []struct {
+	what, need string
+	fault      func(*kit.Client) func(backend.OpKind)
+}{
+	{"reply", "LoseReply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
+	{"request", "LoseRequest", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
+}
+
 func lostRules() []rule {
-	rules := []rule{
-		{
-			Name: "lost-reply/refused",
-			Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
-			Need: []string{"LoseReply"},
-			Run:  lostRefused,
-		}, {
-			Name: "lost-reply/atomic",
-			Text: "A commit of several ops whose reply was lost is done once, and returns what it made.",
-			Need: []string{"LoseReply"},
-			Run: func(r *run) {
-				c := r.client()
-				lostAtomic(r, c, c.LoseReply)
-			},
-		}, {
-			Name: "lost-request/atomic",
-			Text: "A commit of several ops whose request was lost is done once, and returns what it made.",
-			Need: []string{"LoseRequest"},
-			Run: func(r *run) {
-				c := r.client()
-				lostAtomic(r, c, c.LoseRequest)
-			},
-		}, {
-			Name: "lost-reply/cancelled",
-			Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
-			Need: []string{"CutReply"},
-			Run:  lostCancelled,
-		}, {
-			Name: "lost-reply/session-lost",
-			Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
-			Need: []string{"CutReply"},
-			Run:  lostSession,
-		},
-	}
-	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+	rules := []rule{{
+		Name: "lost-reply/refused",
+		Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
+		Need: []string{"LoseReply"},
+		Run:  lostRefused,
+	}}
+	for _, lost := range losses {
 		rules = append(rules, rule{
-			Name: fmt.Sprintf("lost-reply/%v", kind),
-			Text: fmt.Sprintf("A commit with a %v whose reply was lost is done once, and returns what it made.", kind),
-			Need: []string{"LoseReply"},
-			Run: func(r *run) {
-				c := r.client()
-				lostOne(r, c, kind, c.LoseReply)
-			},
-		}, rule{
-			Name: fmt.Sprintf("lost-request/%v", kind),
-			Text: fmt.Sprintf("A commit with a %v whose request was lost is done once, and returns what it made.", kind),
-			Need: []string{"LoseRequest"},
-			Run: func(r *run) {
-				c := r.client()
-				lostOne(r, c, kind, c.LoseRequest)
-			},
+			Name: "lost-" + lost.what + "/atomic",
+			Text: fmt.Sprintf("A commit of several ops whose %s was lost is done once, and returns what it made.", lost.what),
+			Need: []string{lost.need},
+			Run:  func(r *run) { c := r.client(); lostAtomic(r, c, lost.fault(c)) },
 		})
+	}
+	rules = append(rules, rule{
+		Name: "lost-reply/cancelled",
+		Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+		Need: []string{"CutReply"},
+		Run:  lostCancelled,
+	}, rule{
+		Name: "lost-reply/session-lost",
+		Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+		Need: []string{"CutReply"},
+		Run:  lostSession,
+	})
+	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+		for _, lost := range losses {
+			rules = append(rules, rule{
+				Name: fmt.Sprintf("lost-%s/%v", lost.what, kind),
+				Text: fmt.Sprintf("A commit with a %v whose %s was lost is done once, and returns what it made.", kind, lost.what),
+				Need: []string{lost.need},
+				Run:  func(r *run) { c := r.client(); lostOne(r, c, kind, lost.fault(c)) },
+			})
+		}
 	}
 	return rules
 }

@@ -87,8 +87,8 @@ func (s slowness) service() func(testing.TB) *kit.Service {
 // link, was back too late; and never for good.
 func TestLostSessionIsNoExcuse(t *testing.T) {
 	const long, almost = ttl * 3 / 2, ttl * 13 / 16 // to be back less than a quarter before the deadline
-	restart := ruleNamed(t, "service/restart", serviceRules())
-	briefly := ruleNamed(t, "session/suspended-briefly", suspendRules())
+	restart := ruleNamed(t, "service/restart", serviceRules)
+	briefly := ruleNamed(t, "session/suspended-briefly", suspendRules)
 	for _, test := range []struct {
 		what  string
 		rule  rule

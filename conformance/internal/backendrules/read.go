@@ -9,35 +9,33 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-func readRules() []rule {
-	return []rule{
-		{
-			Name: "read/get",
-			Text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
-			Run:  readGet,
-		}, {
-			Name: "read/decided",
-			Text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
-			Run:  readDecided,
-		}, {
-			Name: "read/survey",
-			Text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
-			Run:  readSurvey,
-		}, {
-			Name: "read/list",
-			Text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
-			Run:  readList,
-		}, {
-			Name: "read/foreign",
-			Text: "Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
-			Need: []string{"Put"},
-			Run:  readForeign,
-		}, {
-			Name: "read/predecessor",
-			Text: "Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
-			Run:  readPredecessor,
-		},
-	}
+var readRules = []rule{
+	{
+		Name: "read/get",
+		Text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
+		Run:  readGet,
+	}, {
+		Name: "read/decided",
+		Text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
+		Run:  readDecided,
+	}, {
+		Name: "read/survey",
+		Text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
+		Run:  readSurvey,
+	}, {
+		Name: "read/list",
+		Text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
+		Run:  readList,
+	}, {
+		Name: "read/foreign",
+		Text: "Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
+		Need: []string{"Put"},
+		Run:  readForeign,
+	}, {
+		Name: "read/predecessor",
+		Text: "Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
+		Run:  readPredecessor,
+	},
 }
 
 func readGet(r *run) {

@@ -15,55 +15,53 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-func serviceRules() []rule {
-	return []rule{
-		{
-			Name: "service/restart",
-			Text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
-			Need: []string{"Stop"},
-			Run:  serviceRestart,
-		}, {
-			Name: "service/down",
-			Text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
-			Need: []string{"Stop"},
-			Run:  serviceDown,
-		}, {
-			Name: "service/member-frozen",
-			Text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
-			Need: []string{"PauseMember"},
-			Run:  serviceMemberFrozen,
-		}, {
-			Name: "service/member-cut-off",
-			Text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
-			Need: []string{"CutOffMember"},
-			Run:  serviceMemberCutOff,
-		}, {
-			Name: "service/nothing-left",
-			Text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
-			Need: []string{"Stored"},
-			Run:  serviceNothingLeft,
-		}, {
-			Name: "errors/context",
-			Text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
-			Run:  errorsContext,
-		}, {
-			Name: "errors/wrapped",
-			Text: "An error names the backend and the key, and its sentinel once.",
-			Run:  errorsWrapped,
-		}, {
-			Name: "many/sessions",
-			Text: "Many sessions at once do not get in each other's way.",
-			Run:  manySessions,
-		}, {
-			Name: "many/close",
-			Text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
-			Run:  manyClose,
-		}, {
-			Name: "many/goroutines",
-			Text: "No goroutine of the backend outlives Close of its sessions.",
-			Run:  manyGoroutines,
-		},
-	}
+var serviceRules = []rule{
+	{
+		Name: "service/restart",
+		Text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+		Need: []string{"Stop"},
+		Run:  serviceRestart,
+	}, {
+		Name: "service/down",
+		Text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+		Need: []string{"Stop"},
+		Run:  serviceDown,
+	}, {
+		Name: "service/member-frozen",
+		Text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+		Need: []string{"PauseMember"},
+		Run:  serviceMemberFrozen,
+	}, {
+		Name: "service/member-cut-off",
+		Text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+		Need: []string{"CutOffMember"},
+		Run:  serviceMemberCutOff,
+	}, {
+		Name: "service/nothing-left",
+		Text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+		Need: []string{"Stored"},
+		Run:  serviceNothingLeft,
+	}, {
+		Name: "errors/context",
+		Text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
+		Run:  errorsContext,
+	}, {
+		Name: "errors/wrapped",
+		Text: "An error names the backend and the key, and its sentinel once.",
+		Run:  errorsWrapped,
+	}, {
+		Name: "many/sessions",
+		Text: "Many sessions at once do not get in each other's way.",
+		Run:  manySessions,
+	}, {
+		Name: "many/close",
+		Text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
+		Run:  manyClose,
+	}, {
+		Name: "many/goroutines",
+		Text: "No goroutine of the backend outlives Close of its sessions.",
+		Run:  manyGoroutines,
+	},
 }
 
 func serviceRestart(r *run) {

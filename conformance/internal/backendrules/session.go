@@ -11,44 +11,42 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-func sessionRules() []rule {
-	return []rule{
-		{
-			Name: "session/open",
-			Text: "A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
-			Run:  sessionOpen,
-		}, {
-			Name: "session/deadline",
-			Text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
-			Run:  sessionDeadline,
-		}, {
-			Name: "session/await-state",
-			Text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
-			Run:  sessionAwaitState,
-		}, {
-			Name: "session/expired",
-			Text: "When the service ends a session, it is lost, its entries are gone, and blocked calls and later ones return ErrSessionLost.",
-			Need: []string{"Expire"},
-			Run:  sessionExpired,
-		}, {
-			Name: "session/lost-for-good",
-			Text: "A lost session stays lost and is never carried on in a new one; a new one can be opened.",
-			Need: []string{"Expire"},
-			Run:  sessionLostForGood,
-		}, {
-			Name: "session/close",
-			Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
-			Run:  sessionClose,
-		}, {
-			Name: "session/close-commit",
-			Text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
-			Run:  sessionCloseCommit,
-		}, {
-			Name: "session/close-one",
-			Text: "Closing a session leaves the entries of the process's other sessions alone.",
-			Run:  sessionCloseOne,
-		},
-	}
+var sessionRules = []rule{
+	{
+		Name: "session/open",
+		Text: "A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
+		Run:  sessionOpen,
+	}, {
+		Name: "session/deadline",
+		Text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
+		Run:  sessionDeadline,
+	}, {
+		Name: "session/await-state",
+		Text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
+		Run:  sessionAwaitState,
+	}, {
+		Name: "session/expired",
+		Text: "When the service ends a session, it is lost, its entries are gone, and blocked calls and later ones return ErrSessionLost.",
+		Need: []string{"Expire"},
+		Run:  sessionExpired,
+	}, {
+		Name: "session/lost-for-good",
+		Text: "A lost session stays lost and is never carried on in a new one; a new one can be opened.",
+		Need: []string{"Expire"},
+		Run:  sessionLostForGood,
+	}, {
+		Name: "session/close",
+		Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
+		Run:  sessionClose,
+	}, {
+		Name: "session/close-commit",
+		Text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
+		Run:  sessionCloseCommit,
+	}, {
+		Name: "session/close-one",
+		Text: "Closing a session leaves the entries of the process's other sessions alone.",
+		Run:  sessionCloseOne,
+	},
 }
 
 func sessionOpen(r *run) {

@@ -12,24 +12,22 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-func soakRules() []rule {
-	return []rule{
-		{
-			Name: "soak/sessions",
-			Text: "Nobody keeps a session that is closed.",
-			Run:  soakSessions,
-		}, {
-			Name: "soak/entries",
-			Text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
-			Run:  soakEntries,
-		}, {
-			Name:  "soak/links",
-			Text:  "What a session keeps does not grow with the links that it loses.",
-			Need:  []string{"Suspend"},
-			Apart: true,
-			Run:   soakLinks,
-		},
-	}
+var soakRules = []rule{
+	{
+		Name: "soak/sessions",
+		Text: "Nobody keeps a session that is closed.",
+		Run:  soakSessions,
+	}, {
+		Name: "soak/entries",
+		Text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
+		Run:  soakEntries,
+	}, {
+		Name:  "soak/links",
+		Text:  "What a session keeps does not grow with the links that it loses.",
+		Need:  []string{"Suspend"},
+		Apart: true,
+		Run:   soakLinks,
+	},
 }
 
 func soakSessions(r *run) {

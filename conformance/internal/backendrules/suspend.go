@@ -11,50 +11,48 @@ import (
 	"github.com/elector-go/elector/internal/attempt"
 )
 
-func suspendRules() []rule {
-	return []rule{
-		{
-			Name: "session/states",
-			Text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
-			Need: []string{"Suspend"},
-			Run:  sessionStates,
-		}, {
-			Name: "session/suspended-briefly",
-			Text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
-			Need: []string{"Suspend"},
-			Run:  sessionSuspendedBriefly,
-		}, {
-			Name: "session/suspended-too-long",
-			Text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
-			Need: []string{"Suspend"},
-			Run:  sessionSuspendedTooLong,
-		}, {
-			Name: "session/suspended-calls",
-			Text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
-			Need: []string{"Suspend"},
-			Run:  sessionSuspendedCalls,
-		}, {
-			Name: "session/slow-replies",
-			Text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
-			Need: []string{"SlowReplies"},
-			Run:  sessionSlowReplies,
-		}, {
-			Name: "session/late-requests",
-			Text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
-			Need: []string{"HoldRequests"},
-			Run:  sessionLateRequests,
-		}, {
-			Name: "session/close-cut",
-			Text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
-			Need: []string{"Suspend"},
-			Run:  sessionCloseCut,
-		}, {
-			Name: "session/close-suspended",
-			Text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
-			Need: []string{"Suspend"},
-			Run:  sessionCloseSuspended,
-		},
-	}
+var suspendRules = []rule{
+	{
+		Name: "session/states",
+		Text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
+		Need: []string{"Suspend"},
+		Run:  sessionStates,
+	}, {
+		Name: "session/suspended-briefly",
+		Text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedBriefly,
+	}, {
+		Name: "session/suspended-too-long",
+		Text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedTooLong,
+	}, {
+		Name: "session/suspended-calls",
+		Text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedCalls,
+	}, {
+		Name: "session/slow-replies",
+		Text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+		Need: []string{"SlowReplies"},
+		Run:  sessionSlowReplies,
+	}, {
+		Name: "session/late-requests",
+		Text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+		Need: []string{"HoldRequests"},
+		Run:  sessionLateRequests,
+	}, {
+		Name: "session/close-cut",
+		Text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+		Need: []string{"Suspend"},
+		Run:  sessionCloseCut,
+	}, {
+		Name: "session/close-suspended",
+		Text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+		Need: []string{"Suspend"},
+		Run:  sessionCloseSuspended,
+	},
 }
 
 func sessionStates(r *run) {

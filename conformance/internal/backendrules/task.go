@@ -1,6 +1,10 @@
 package backendrules
 
-import "context"
+import (
+	"context"
+
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
 
 // A task is a call on a goroutine of its own.
 type task[T any] struct {
@@ -49,9 +53,7 @@ func (t *task[T]) value() T {
 func (t *task[T]) blocked(why string) {
 	t.r.T.Helper()
 	t.r.Settle()
-	select {
-	case <-t.done:
+	if harness.IsClosed(t.done) {
 		t.r.Failf("%s returned (%v, %v), but %s", t.what, t.v, t.err, why)
-	default:
 	}
 }

@@ -8,46 +8,44 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-func writeRules() []rule {
-	return []rule{
-		{
-			Name: "write/create-ephemeral",
-			Text: "CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
-			Run:  writeCreate,
-		}, {
-			Name: "write/enqueue",
-			Text: "Enqueue makes an ephemeral entry directly in the directory, under a new key, younger than all there.",
-			Run:  writeEnqueue,
-		}, {
-			Name: "write/revisions",
-			Text: "Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one.",
-			Run:  writeRevisions,
-		}, {
-			Name: "write/no-parent",
-			Text: "CreateEphemeral and Enqueue where the parent does not exist are ErrNoParent, and nothing is written.",
-			Run:  writeNoParent,
-		}, {
-			Name: "write/compare-and-set",
-			Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
-			Run:  writePut,
-		}, {
-			Name: "write/compare-and-set-race",
-			Text: "Of several sessions that CompareAndSet over the same version, one succeeds and the others get ErrConflict.",
-			Run:  writePutRace,
-		}, {
-			Name: "write/update",
-			Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
-			Run:  writeSet,
-		}, {
-			Name: "write/delete",
-			Text: "Delete removes this incarnation and returns the key alone. ErrNoEntry if it is gone.",
-			Run:  writeDelete,
-		}, {
-			Name: "write/atomic",
-			Text: "All ops of a commit are done, or none: an op that fails undoes the others.",
-			Run:  writeAtomic,
-		},
-	}
+var writeRules = []rule{
+	{
+		Name: "write/create-ephemeral",
+		Text: "CreateEphemeral makes an ephemeral entry of this session, exclusively: ErrExists if the key is taken, and then nothing is written.",
+		Run:  writeCreate,
+	}, {
+		Name: "write/enqueue",
+		Text: "Enqueue makes an ephemeral entry directly in the directory, under a new key, younger than all there.",
+		Run:  writeEnqueue,
+	}, {
+		Name: "write/revisions",
+		Text: "Creation revisions rise from commit to commit over all entries and sessions, and a key made anew has a new one.",
+		Run:  writeRevisions,
+	}, {
+		Name: "write/no-parent",
+		Text: "CreateEphemeral and Enqueue where the parent does not exist are ErrNoParent, and nothing is written.",
+		Run:  writeNoParent,
+	}, {
+		Name: "write/compare-and-set",
+		Text: "CompareAndSet writes a persistent entry if the version is the one expected (0: no entry), and makes missing ancestors; ErrConflict otherwise, and then nothing is written.",
+		Run:  writePut,
+	}, {
+		Name: "write/compare-and-set-race",
+		Text: "Of several sessions that CompareAndSet over the same version, one succeeds and the others get ErrConflict.",
+		Run:  writePutRace,
+	}, {
+		Name: "write/update",
+		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
+		Run:  writeSet,
+	}, {
+		Name: "write/delete",
+		Text: "Delete removes this incarnation and returns the key alone. ErrNoEntry if it is gone.",
+		Run:  writeDelete,
+	}, {
+		Name: "write/atomic",
+		Text: "All ops of a commit are done, or none: an op that fails undoes the others.",
+		Run:  writeAtomic,
+	},
 }
 
 func writeCreate(r *run) {

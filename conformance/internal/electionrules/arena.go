@@ -191,7 +191,7 @@ func (a *arena) finish() {
 	if wrong := a.hist.check(); wrong != "" {
 		a.Failf("%s", wrong)
 	}
-	if _, lacks := a.cfg.Why[string(kit.AbilityHooks)]; !lacks {
+	if _, lacks := a.cfg.Why[needHooks]; !lacks {
 		for _, c := range a.candidates {
 			if wrong := c.transitions(); wrong != "" {
 				a.Failf("%s", wrong)

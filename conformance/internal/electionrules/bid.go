@@ -10,7 +10,6 @@ import (
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A bid is one Campaign on a goroutine of its own.
@@ -68,14 +67,7 @@ func (b *bid) fails(want ...error) {
 }
 
 // returned tells whether Campaign has.
-func (b *bid) returned() bool {
-	select {
-	case <-b.done:
-		return true
-	default:
-		return false
-	}
-}
+func (b *bid) returned() bool { return harness.IsClosed(b.done) }
 
 // waits waits until the candidate has enrolled and waits for its turn.
 func (b *bid) waits() {
@@ -88,8 +80,8 @@ func (b *bid) waits() {
 func (b *bid) rests() {
 	a := b.c.a
 	a.T.Helper()
-	if _, lacks := a.cfg.Why[string(kit.AbilityStages)]; !lacks && !a.Service.Virtual {
-		_, elsewhere := a.cfg.Why[string(kit.AbilityBackend)]
+	if _, lacks := a.cfg.Why[needStages]; !lacks && !a.Service.Virtual {
+		_, elsewhere := a.cfg.Why[needBackend]
 		a.Until(b.c.id+" waits for its turn", func() bool {
 			return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
 		})

@@ -8,41 +8,35 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var cancelRules = []rule{
 	{
 		Name: "cancel/every-stage",
 		Text: "A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
-		Need: []string{string(kit.AbilityStages)},
+		Need: []string{needStages},
 		Run:  cancelEveryStage,
-	},
-	{
+	}, {
 		Name: "cancel/no-session",
 		Text: "A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
 		Need: []string{"Suspend"},
 		Run:  cancelNoSession,
-	},
-	{
+	}, {
 		Name: "cancel/lost-reply",
 		Text: "A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
-		Need: []string{"CutReply", string(kit.AbilityHooks)},
+		Need: []string{"CutReply", needHooks},
 		Run:  cancelLostReply,
-	},
-	{
+	}, {
 		Name: "cancel/handover",
 		Text: "A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
 		Need: []string{"HoldWakeups"},
 		Run:  cancelHandover,
-	},
-	{
+	}, {
 		Name: "cancel/out-of-touch",
 		Text: "A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
 		Need: []string{"Suspend"},
 		Run:  cancelOutOfTouch,
-	},
-	{
+	}, {
 		Name: "cancel/deadline",
 		Text: "A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind.",
 		Run:  cancelDeadline,

@@ -13,7 +13,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var closeRules = []rule{
@@ -21,39 +20,33 @@ var closeRules = []rule{
 		Name: "close/any-time",
 		Text: "Close works at any time and any number of times: the term or campaign ends with ErrClosed, the entry is gone, and all calls are refused.",
 		Run:  closeAnyTime,
-	},
-	{
+	}, {
 		Name: "close/race",
 		Text: "Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind.",
 		Run:  closeRace,
-	},
-	{
+	}, {
 		Name: "close/out-of-touch",
 		Text: "Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session.",
 		Need: []string{"Suspend"},
 		Run:  closeOutOfTouch,
-	},
-	{
+	}, {
 		Name: "close/ended-ctx",
 		Text: "Close with a ctx that has ended still says goodbye: the next candidate leads long before the session would have timed out.",
 		Run:  closeEndedCtx,
-	},
-	{
+	}, {
 		Name: "close/stalled-hook",
 		Text: "Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
-		Need: []string{string(kit.AbilityHooks)},
+		Need: []string{needHooks},
 		Run:  closeStalledHook,
-	},
-	{
+	}, {
 		Name: "config/all-violations",
 		Text: "New reports all violations of a Config in one error, each with field, value and rule.",
-		Need: []string{string(kit.AbilityConfig)},
+		Need: []string{needConfig},
 		Run:  configAll,
-	},
-	{
+	}, {
 		Name: "config/duplicate",
 		Text: "Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free.",
-		Need: []string{string(kit.AbilityConfig)},
+		Need: []string{needConfig},
 		Run:  configDuplicate,
 	},
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var dataRules = []rule{
@@ -16,83 +15,70 @@ var dataRules = []rule{
 		Text: "An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads.",
 		Need: []string{"Delete"},
 		Run:  dataLeaderDeleted,
-	},
-	{
+	}, {
 		Name: "data/waiting-deleted",
 		Text: "A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn.",
 		Need: []string{"Delete", needOrdered},
 		Run:  dataWaitingDeleted,
-	},
-	{
+	}, {
 		Name: "data/deleted-at-handover",
 		Text: "A candidate whose entry is deleted right before its predecessor's is not elected with the entry it had.",
 		Need: []string{"Delete", "HoldWakeups", needOrdered},
 		Run:  func(a *arena) { dataDeletedAtHandover(a, true) },
-	},
-	{
+	}, {
 		Name: "data/deleted-after-handover",
 		Text: "A candidate whose entry is deleted right after its predecessor's, before it hears of either, is not elected with it.",
 		Need: []string{"Delete", "HoldWakeups", needOrdered},
 		Run:  func(a *arena) { dataDeletedAtHandover(a, false) },
-	},
-	{
+	}, {
 		Name: "data/foreign-seat",
 		Text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
 		Need: []string{"Put", "Delete", needKnown, needUnordered},
 		Run:  dataForeignSeat,
-	},
-	{
+	}, {
 		Name: "data/predecessor-gone",
 		Text: "A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
-		Need: []string{string(kit.AbilityStages)},
+		Need: []string{needStages},
 		Run:  dataPredecessorGone,
-	},
-	{
+	}, {
 		Name: "data/election-deleted",
 		Text: "When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
 		Need: []string{"Delete", needKnown},
 		Run:  dataElectionDeleted,
-	},
-	{
+	}, {
 		Name: "data/deleted-at-enrolment",
 		Text: "An election that is deleted while a candidate is about to enrol is founded anew.",
-		Need: []string{"Delete", needKnown, string(kit.AbilityStages)},
+		Need: []string{"Delete", needKnown, needStages},
 		Run:  dataDeletedAtEnrolment,
-	},
-	{
+	}, {
 		Name: "data/foreign-children",
 		Text: "Foreign and malformed children in the election's directory neither block nor mislead anybody.",
 		Need: []string{"Put", "Delete", needKnown},
 		Run:  dataForeignChildren,
-	},
-	{
+	}, {
 		Name: "data/used-up",
 		Text: "When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left.",
 		Need: []string{"UseUp", needOrdered, needKnown},
 		Run:  dataUsedUp,
-	},
-	{
+	}, {
 		Name: "data/mismatch",
 		Text: "A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
-		Need: []string{string(kit.AbilityLayout)},
+		Need: []string{needLayout},
 		Run:  dataMismatch,
-	},
-	{
+	}, {
 		Name: "data/foreign-path",
 		Text: "A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone.",
-		Need: []string{"Put", "Delete", string(kit.AbilityLayout)},
+		Need: []string{"Put", "Delete", needLayout},
 		Run:  dataForeignPath,
-	},
-	{
+	}, {
 		Name: "data/occupied",
 		Text: "Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter.",
-		Need: []string{"Put", string(kit.AbilityLayout)},
+		Need: []string{"Put", needLayout},
 		Run:  dataOccupied,
-	},
-	{
+	}, {
 		Name: "data/occupied-late",
 		Text: "When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone.",
-		Need: []string{string(kit.AbilityLayout), string(kit.AbilityHooks), string(kit.AbilityBackend)},
+		Need: []string{needLayout, needHooks, needBackend},
 		Run:  dataOccupiedLate,
 	},
 }

@@ -14,20 +14,17 @@ var epochRules = []rule{
 		Text: "The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
 		Need: []string{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
 		Run:  epochDense,
-	},
-	{
+	}, {
 		Name: "epoch/stalled-claim",
 		Text: "A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
-		Need: []string{needDense, string(kit.AbilityBackend)},
+		Need: []string{needDense, needBackend},
 		Run:  epochStalled,
-	},
-	{
+	}, {
 		Name: "epoch/raised",
 		Text: "When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
-		Need: []string{needDense, needKnown, "Put", string(kit.AbilityCommit)},
+		Need: []string{needDense, needKnown, "Put", needCommit},
 		Run:  epochRaised,
-	},
-	{
+	}, {
 		Name: "epoch/restart",
 		Text: "The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
 		Need: []string{needDense, "Stop"},

@@ -7,110 +7,93 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var fenceRules = []rule{
 	{
 		Name: "fence/commit",
 		Text: "A commit does all that it is made of at one instant and returns what there is then; every later leader sees it at once.",
-		Need: []string{string(kit.AbilityCommit)},
+		Need: []string{needCommit},
 		Run:  fenceCommit,
-	},
-	{
+	}, {
 		Name: "fence/conflict",
 		Text: "A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on.",
-		Need: []string{string(kit.AbilityCommit)},
+		Need: []string{needCommit},
 		Run:  fenceConflict,
-	},
-	{
+	}, {
 		Name: "fence/bad-input",
 		Text: "A commit that cannot be right is refused with an error that names the key, before anything is written, and the term goes on.",
-		Need: []string{string(kit.AbilityCommit)},
+		Need: []string{needCommit},
 		Run:  fenceBadInput,
-	},
-	{
+	}, {
 		Name: "fence/too-large",
 		Text: "A commit over the service's limit of bytes is refused with ErrTooLarge, which names it; nothing is written, and the term goes on.",
-		Need: []string{"MaxBytes", string(kit.AbilityCommit)},
+		Need: []string{"MaxBytes", needCommit},
 		Run:  fenceTooLarge,
-	},
-	{
+	}, {
 		Name: "fence/too-many",
 		Text: "A commit over the service's limit of ops is refused with ErrTooLarge, which names it; nothing is written, and the term goes on.",
-		Need: []string{"MaxOps", string(kit.AbilityCommit)},
+		Need: []string{"MaxOps", needCommit},
 		Run:  fenceTooMany,
-	},
-	{
+	}, {
 		Name: "fence/guard",
 		Text: "The conditions of Guard hold in anybody's commit for as long as the term does, and fail with ErrCondition afterwards.",
-		Need: []string{"Delete", "Expire", string(kit.AbilityCommit)},
+		Need: []string{"Delete", "Expire", needCommit},
 		Run:  fenceGuard,
-	},
-	{
+	}, {
 		Name: "fence/ended",
 		Text: "A Commit or Proclaim after the term has ended is refused with ErrDeposed and the cause of the end, and writes nothing.",
-		Need: []string{"Delete", "Expire", string(kit.AbilityCommit)},
+		Need: []string{"Delete", "Expire", needCommit},
 		Run:  fenceEnded,
-	},
-	{
+	}, {
 		Name: "fence/frozen",
 		Text: "A deposed leader that hears nothing of it cannot write: the first try is refused with ErrDeposed, and ends its term.",
-		Need: []string{"Delete", "Expire", string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{"Delete", "Expire", needCommit, needBackend},
 		Run:  fenceFrozen,
-	},
-	{
+	}, {
 		Name: "fence/queued",
 		Text: "Writes that wait for a link while leadership moves are not done when the link is back.",
-		Need: []string{"Delete", "Suspend", string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{"Delete", "Suspend", needCommit, needBackend},
 		Run:  fenceQueued,
-	},
-	{
+	}, {
 		Name: "fence/stalled",
 		Text: "A commit that is stalled on its way while leadership moves is refused; one beside others of its own term succeeds.",
-		Need: []string{"Delete", "Expire", string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{"Delete", "Expire", needCommit, needBackend},
 		Run:  fenceStalled,
-	},
-	{
+	}, {
 		Name: "fence/overdue",
 		Text: "A leader whose window has passed does not write, though no timer has told it yet and the service would let it.",
-		Need: []string{string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{needCommit, needBackend},
 		Run:  fenceOverdue,
-	},
-	{
+	}, {
 		Name: "fence/zombie-resign",
 		Text: "The Resign or Close of a deposed leader that hears nothing of it returns, and does not touch its successor.",
-		Need: []string{"Delete", "Expire", string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{"Delete", "Expire", needCommit, needBackend},
 		Run:  fenceZombieResign,
-	},
-	{
+	}, {
 		Name: "fence/race",
 		Text: "Of many commits beside the end of their term, those that succeed come before its end, and none after it.",
-		Need: []string{string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{needCommit, needBackend},
 		Run:  fenceRace,
-	},
-	{
+	}, {
 		Name: "fence/lost-reply",
 		Text: "A commit whose request or reply is lost has its one effect, and the caller gets the right answer.",
-		Need: []string{"LoseReply", "LoseRequest", string(kit.AbilityCommit)},
+		Need: []string{"LoseReply", "LoseRequest", needCommit},
 		Run:  fenceLostReply,
-	},
-	{
+	}, {
 		Name: "fence/lost-and-cut",
 		Text: "A commit whose fate is unknown when its term ends returns ErrIndeterminate, not sooner, and is done once or not at all.",
-		Need: []string{"CutReply", string(kit.AbilityCommit), string(kit.AbilitySuspend)},
+		Need: []string{"CutReply", needCommit, needSuspend},
 		Run:  fenceLostAndCut,
-	},
-	{
+	}, {
 		Name: "fence/cancel",
 		Text: "A commit whose ctx ends returns ctx's error, or ErrIndeterminate if it may have been done, and the term goes on.",
-		Need: []string{"Suspend", "CutReply", string(kit.AbilityCommit)},
+		Need: []string{"Suspend", "CutReply", needCommit},
 		Run:  fenceCancel,
-	},
-	{
+	}, {
 		Name: "fence/late",
 		Text: "A Commit or Proclaim that was told as ErrIndeterminate is not done any more once a later write of the term to the same key has succeeded.",
-		Need: []string{"DelayRequest", string(kit.AbilityCommit), string(kit.AbilityBackend)},
+		Need: []string{"DelayRequest", needCommit, needBackend},
 		Run:  fenceLate,
 	},
 }
@@ -312,7 +295,7 @@ func (a *arena) reserved(t *elector.Term) (own shelf) {
 	for _, g := range t.Guard().Conditions {
 		own = append(own, g.Entry)
 	}
-	if lacks(*a.cfg, rule{Need: []string{string(kit.AbilityLayout)}}) == "" {
+	if lacks(*a.cfg, rule{Need: []string{needLayout}}) == "" {
 		own = append(own, a.get(a.path), a.get(a.dir()), backend.Entry{Key: a.dir() + "/new"})
 	}
 	return own

@@ -242,11 +242,4 @@ func (p *committing) blocked(why string) {
 }
 
 // returned tells whether Commit has.
-func (p *committing) returned() bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-		return false
-	}
-}
+func (p *committing) returned() bool { return harness.IsClosed(p.done) }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var leaveRules = []rule{
@@ -18,28 +17,24 @@ var leaveRules = []rule{
 		Text: "Resign ends the term at once and hands the seat to the next; a second one, and one after the term was lost, is harmless.",
 		Need: []string{"Delete", "Expire"},
 		Run:  leaveResign,
-	},
-	{
+	}, {
 		Name: "leave/resign-out-of-touch",
 		Text: "A Resign whose ctx ends first ends the term at once, says that it is not confirmed, and releases the seat when the link is back.",
 		Need: []string{"Suspend"},
 		Run:  leaveOutOfTouch,
-	},
-	{
+	}, {
 		Name: "leave/withdraw",
 		Text: "A candidate that withdraws, wherever it waits, is gone when Campaign returns and disturbs nobody else.",
 		Run:  leaveWithdraw,
-	},
-	{
+	}, {
 		Name: "leave/zombie",
 		Text: "A leader that wakes up after its successor took over, and then resigns, proclaims or closes, does not touch the successor's entry.",
 		Need: []string{"Suspend"},
 		Run:  leaveZombie,
-	},
-	{
+	}, {
 		Name: "leave/nothing",
 		Text: "After many terms and campaigns an election has no more in the service than after its first ones.",
-		Need: []string{"Stored", string(kit.AbilityCommit)},
+		Need: []string{"Stored", needCommit},
 		Run:  leaveNothing,
 	},
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var lossRules = []rule{
@@ -18,71 +17,60 @@ var lossRules = []rule{
 		Text: "A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
 		Need: []string{"Expire"},
 		Run:  lossLeaderExpires,
-	},
-	{
+	}, {
 		Name: "loss/waiting-expires",
 		Text: "A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
-		Need: []string{"Expire", string(kit.AbilityBackend)},
+		Need: []string{"Expire", needBackend},
 		Run:  lossWaitingExpires,
-	},
-	{
+	}, {
 		Name: "loss/expires-at-handover",
 		Text: "A candidate whose session ends right before its predecessor's entry goes is not elected with the entry it had.",
 		Need: []string{"Expire", "HoldWakeups"},
 		Run:  func(a *arena) { lossAtHandover(a, true) },
-	},
-	{
+	}, {
 		Name: "loss/expires-after-handover",
 		Text: "A candidate whose session ends right after its predecessor's entry, before it hears of either, is not elected with the entry it had.",
 		Need: []string{"Expire", "HoldWakeups"},
 		Run:  func(a *arena) { lossAtHandover(a, false) },
-	},
-	{
+	}, {
 		Name: "loss/short-cut-held",
 		Text: "With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
-		Need: []string{"Suspend", string(kit.AbilitySuspend), string(kit.AbilityHooks)},
+		Need: []string{"Suspend", needSuspend, needHooks},
 		Run:  lossShortCutHeld,
-	},
-	{
+	}, {
 		Name: "loss/short-cut-steps-down",
 		Text: "With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
-		Need: []string{"Suspend", string(kit.AbilitySuspend)},
+		Need: []string{"Suspend", needSuspend},
 		Run:  lossStepsDown,
-	},
-	{
+	}, {
 		Name: "loss/long-cut",
 		Text: "A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
-		Need: []string{"Suspend", string(kit.AbilitySuspend)},
+		Need: []string{"Suspend", needSuspend},
 		Run:  lossLongCut,
-	},
-	{
+	}, {
 		Name: "loss/deadline",
 		Text: "At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
-		Need: []string{"Suspend", string(kit.AbilityBackend)},
+		Need: []string{"Suspend", needBackend},
 		Run:  lossDeadline,
-	},
-	{
+	}, {
 		Name: "loss/throttled",
 		Text: "A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
 		Need: []string{"Throttle"},
 		Run:  lossThrottled,
-	},
-	{
+	}, {
 		Name: "loss/denied",
 		Text: "Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
 		Need: []string{"Deny"},
 		Run:  lossDenied,
-	},
-	{
+	}, {
 		Name: "loss/at-win",
 		Text: "A seat that was won in a session that is lost by then is not announced as a term.",
-		Need: []string{"Expire", string(kit.AbilityBackend), string(kit.AbilityStages)},
+		Need: []string{"Expire", needBackend, needStages},
 		Run:  lossAtWin,
-	},
-	{
+	}, {
 		Name: "loss/waiting-cut",
 		Text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
-		Need: []string{"Suspend", string(kit.AbilityBackend)},
+		Need: []string{"Suspend", needBackend},
 		Run:  lossWaitingCut,
 	},
 }
@@ -108,7 +96,7 @@ func lossLeaderExpires(a *arena) {
 			t = c.campaign().wins()
 		}
 	})
-	if _, lacks := a.cfg.Why[string(kit.AbilityBackend)]; !lacks {
+	if _, lacks := a.cfg.Why[needBackend]; !lacks {
 		a.in("the leader is about to watch its entry", lossBeforeWatch)
 	}
 	a.in("by the instant of the win", func(a *arena) {

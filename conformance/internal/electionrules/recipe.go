@@ -6,50 +6,43 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var recipeRules = []rule{
 	{
 		Name: "recipe/one-wake-up",
 		Text: "A handover wakes the successor, tells one other that it is next, disturbs nobody else, and costs no listing and no read.",
-		Need: []string{needCalm, needOrdered, string(kit.AbilityBackend), string(kit.AbilityLayout), string(kit.AbilityStages)},
+		Need: []string{needCalm, needOrdered, needBackend, needLayout, needStages},
 		Run:  recipeOneWakeUp,
-	},
-	{
+	}, {
 		Name: "recipe/withdrawal-wakes-one",
 		Text: "The withdrawal of a waiting candidate wakes only the one behind it.",
-		Need: []string{needCalm, needOrdered, string(kit.AbilityBackend)},
+		Need: []string{needCalm, needOrdered, needBackend},
 		Run:  recipeWithdrawal,
-	},
-	{
+	}, {
 		Name: "recipe/herd",
 		Text: "A handover wakes all who wait, each once, and one of them leads.",
-		Need: []string{needHerd, string(kit.AbilityBackend)},
+		Need: []string{needHerd, needBackend},
 		Run:  recipeHerd,
-	},
-	{
+	}, {
 		Name: "recipe/joining-wakes-nobody",
 		Text: "A candidate that joins wakes nobody who waits.",
-		Need: []string{needUnseen, string(kit.AbilityBackend)},
+		Need: []string{needUnseen, needBackend},
 		Run:  recipeJoining,
-	},
-	{
+	}, {
 		Name: "recipe/observing",
 		Text: "Who observes lists the directory once for many handovers, and not for what a leader publishes.",
-		Need: []string{needOrdered, string(kit.AbilityBackend)},
+		Need: []string{needOrdered, needBackend},
 		Run:  recipeObserving,
-	},
-	{
+	}, {
 		Name: "recipe/two-watches",
 		Text: "A candidate that waits has at most two live watches: one on its own entry and one on its predecessor, or one on the directory.",
 		Need: []string{"Watches"},
 		Run:  recipeTwoWatches,
-	},
-	{
+	}, {
 		Name: "recipe/stages",
 		Text: "The stages of a candidacy are reported in the recipe's order, each begun and completed.",
-		Need: []string{string(kit.AbilityStages)},
+		Need: []string{needStages},
 		Run:  recipeStages,
 	},
 }

@@ -10,26 +10,23 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var removeRules = []rule{
 	{
 		Name: "remove/leaves-nothing",
 		Text: "Remove leaves nothing of an election in which nobody stands, and nothing else goes; whoever founds it anew leads with a higher token.",
-		Need: []string{"Put", string(kit.AbilityLayout)},
+		Need: []string{"Put", needLayout},
 		Run:  removeLeavesNothing,
-	},
-	{
+	}, {
 		Name: "remove/in-use",
 		Text: "Remove of an election in which somebody stands is ErrInUse, and changes nothing for anybody.",
-		Need: []string{string(kit.AbilityLayout)},
+		Need: []string{needLayout},
 		Run:  removeInUse,
-	},
-	{
+	}, {
 		Name: "remove/any-time",
 		Text: "While an election is removed again and again, candidates come, lead and go as ever: one at a time, with rising tokens, and nobody is deposed.",
-		Need: []string{string(kit.AbilityLayout)},
+		Need: []string{needLayout},
 		Run:  removeAnyTime,
 	},
 }

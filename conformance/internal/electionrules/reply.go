@@ -16,17 +16,15 @@ var replyRules = []rule{
 		Text: "Whichever write's reply is lost, it has its one effect and the caller gets the right answer.",
 		Need: []string{"LoseReply"},
 		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }) },
-	},
-	{
+	}, {
 		Name: "reply/lost-request",
 		Text: "Whichever write does not get through, it has its one effect in the end and the caller gets the right answer.",
 		Need: []string{"LoseRequest"},
 		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }) },
-	},
-	{
+	}, {
 		Name: "reply/lost-and-cut",
 		Text: "If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
-		Need: []string{"CutReply", string(kit.AbilityHooks)},
+		Need: []string{"CutReply", needHooks},
 		Run:  replyLostAndCut,
 	},
 }

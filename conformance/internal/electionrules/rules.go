@@ -16,25 +16,31 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-var abilities = []string{
-	string(kit.AbilityHooks), string(kit.AbilityStages), string(kit.AbilityBackend), string(kit.AbilityLayout),
-	string(kit.AbilityConfig), string(kit.AbilitySuspend), string(kit.AbilityCommit),
-}
-
+// What rules need beside fields of Service and Client: abilities, and words of their own.
 const (
+	needHooks   = string(kit.AbilityHooks)
+	needStages  = string(kit.AbilityStages)
+	needBackend = string(kit.AbilityBackend)
+	needLayout  = string(kit.AbilityLayout)
+	needConfig  = string(kit.AbilityConfig)
+	needSuspend = string(kit.AbilitySuspend)
+	needCommit  = string(kit.AbilityCommit)
+
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
 	needCalm      = "not Herd"
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
-	// needKnown: where entries stand is known, by AbilityLayout or because the
+	// needKnown: where entries stand is known, by needLayout or because the
 	// strategy is Foreign.
 	needKnown = "known layout"
 )
 
-// words are what rules need beside abilities, and fields of Service and Client.
-var words = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+var (
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit}
+	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+)
 
 type rule = harness.Rule[*arena]
 
@@ -103,8 +109,8 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
 		case need == needKnown:
-			need = string(kit.AbilityLayout)
-		case need == string(kit.AbilityLayout) && isForeign(cfg.Strategy):
+			need = needLayout
+		case need == needLayout && isForeign(cfg.Strategy):
 			return "the strategy's layout has neither this library's record nor its directory"
 		}
 		if why, ok := cfg.Why[need]; ok {

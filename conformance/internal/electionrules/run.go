@@ -17,35 +17,29 @@ var jobRules = []rule{
 		Name: "run/done",
 		Text: "Run resigns and returns nil when the lead function returns nil, and its error if that is ErrStop.",
 		Run:  runDone,
-	},
-	{
+	}, {
 		Name: "run/error",
 		Text: "A lead function that fails makes Run resign, let others lead, and campaign again after a pause.",
 		Run:  runError,
-	},
-	{
+	}, {
 		Name: "run/panic",
 		Text: "A panic in the lead function releases the seat and goes on to the caller of Run.",
 		Run:  runPanic,
-	},
-	{
+	}, {
 		Name: "run/cancel",
 		Text: "When the ctx of Run ends, the seat is released only after the lead function has returned.",
 		Run:  runCancel,
-	},
-	{
+	}, {
 		Name: "run/lost",
 		Text: "While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does.",
 		Need: []string{"Expire"},
 		Run:  runLost,
-	},
-	{
+	}, {
 		Name: "run/fails",
 		Text: "Run returns the error of a campaign that it is of no use to repeat.",
 		Need: []string{"Put", "Delete", needKnown},
 		Run:  runFails,
-	},
-	{
+	}, {
 		Name: "run/failing-candidates",
 		Text: "Candidates whose lead functions fail for ever do not keep a good one from leading, and let it go first next time.",
 		Run:  runFailing,
@@ -73,7 +67,7 @@ func (c *candidate) work(lead func(ctx context.Context, t *elector.Term) error) 
 		defer func() { j.panicked = recover() }()
 		err = elector.Run(ctx, c.e, func(ctx context.Context, t *elector.Term) error {
 			if j.busy.Add(1) > 1 {
-				c.a.Blame("two lead functions of one candidate run at once")
+				c.a.hist.blame("two lead functions of %s run at once", c.id)
 			}
 			defer j.busy.Add(-1)
 			j.terms <- t

@@ -7,35 +7,30 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var serverRules = []rule{
 	{
 		Name: "server/unreachable-at-start",
 		Text: "A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached.",
-		Need: []string{"Suspend", string(kit.AbilityHooks)},
+		Need: []string{"Suspend", needHooks},
 		Run:  serverUnreachable,
-	},
-	{
+	}, {
 		Name: "server/none-at-start",
 		Text: "A campaign that begins while there is no server at all is elected when one comes, or ends with its ctx.",
-		Need: []string{"Stop", string(kit.AbilityHooks)},
+		Need: []string{"Stop", needHooks},
 		Run:  serverNone,
-	},
-	{
+	}, {
 		Name: "server/restart",
 		Text: "A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end.",
 		Need: []string{"Stop"},
 		Run:  serverRestart,
-	},
-	{
+	}, {
 		Name: "server/long-outage",
 		Text: "A service that is away for longer than the sessions' time ends the term, and one candidate leads when it is back.",
 		Need: []string{"Stop"},
 		Run:  serverLongOutage,
-	},
-	{
+	}, {
 		Name: "server/member-killed",
 		Text: "Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
 		Need: []string{"StopMember"},

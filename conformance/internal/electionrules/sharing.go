@@ -15,25 +15,22 @@ var sharingRules = []rule{
 	{
 		Name: "sharing/many-elections",
 		Text: "Many elections of one process live on one session: they are won and lost together, and all recover.",
-		Need: []string{"Expire", string(kit.AbilityBackend)},
+		Need: []string{"Expire", needBackend},
 		Run:  sharingMany,
-	},
-	{
+	}, {
 		Name: "sharing/close-one",
 		Text: "Closing one of the electors that share a session takes its entries out, and leaves the others alone.",
-		Need: []string{string(kit.AbilityBackend)},
+		Need: []string{needBackend},
 		Run:  sharingCloseOne,
-	},
-	{
+	}, {
 		Name: "sharing/one-election",
 		Text: "Two candidates of one election that share a session follow each other like any others.",
-		Need: []string{string(kit.AbilityBackend)},
+		Need: []string{needBackend},
 		Run:  sharingOneElection,
-	},
-	{
+	}, {
 		Name: "sharing/refused",
 		Text: "An entry that cannot be removed, while others use the session, is no secret: Resign, Close and Campaign fail until it is gone.",
-		Need: []string{string(kit.AbilityBackend)},
+		Need: []string{needBackend},
 		Run:  sharingRefused,
 	},
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var termRules = []rule{
@@ -17,54 +16,45 @@ var termRules = []rule{
 		Text: "No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
 		Need: []string{"Suspend"},
 		Run:  termExclusion,
-	},
-	{
+	}, {
 		Name: "term/order",
 		Text: "Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
 		Need: []string{needOrdered},
 		Run:  termOrder,
-	},
-	{
+	}, {
 		Name: "term/token",
 		Text: "Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
 		Need: []string{"Delete", "Expire"},
 		Run:  termToken,
-	},
-	{
+	}, {
 		Name: "term/once",
 		Text: "Each term is reported by one Elected and one Ended with its cause, in this order, and the Ended before the next Elected.",
-		Need: []string{string(kit.AbilityHooks), "Delete", "Expire"},
+		Need: []string{needHooks, "Delete", "Expire"},
 		Run:  termOnce,
-	},
-	{
+	}, {
 		Name: "term/ended-first",
 		Text: "While the Ended of a term is being reported, its candidate is not elected again.",
-		Need: []string{string(kit.AbilityHooks)},
+		Need: []string{needHooks},
 		Run:  termEndedFirst,
-	},
-	{
+	}, {
 		Name: "term/elected-first",
 		Text: "A term that ends while its Elected is being reported gets its Ended after that.",
-		Need: []string{string(kit.AbilityHooks), "Delete"},
+		Need: []string{needHooks, "Delete"},
 		Run:  termElectedFirst,
-	},
-	{
+	}, {
 		Name: "term/busy",
 		Text: "An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it.",
 		Run:  termBusy,
-	},
-	{
+	}, {
 		Name: "term/outlives-campaign",
 		Text: "The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on.",
 		Run:  termOutlivesCampaign,
-	},
-	{
+	}, {
 		Name: "term/proclaim",
 		Text: "A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
 		Need: []string{"Delete"},
 		Run:  termProclaim,
-	},
-	{
+	}, {
 		Name: "term/same-id",
 		Text: "Candidates of different processes that have the same ID are both served.",
 		Run:  termSameID,

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 func dataUsedUp(a *arena) {
@@ -25,7 +24,7 @@ func dataUsedUp(a *arena) {
 	for range 3 {
 		b := a.stand().campaign()
 		outside = append(outside, b)
-		if _, lacks := a.cfg.Why[string(kit.AbilityHooks)]; !lacks {
+		if _, lacks := a.cfg.Why[needHooks]; !lacks {
 			a.Until(b.c.id+" says that it has to wait", b.isOutside)
 		}
 	}

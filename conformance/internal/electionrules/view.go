@@ -9,7 +9,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var viewRules = []rule{
@@ -17,41 +16,34 @@ var viewRules = []rule{
 		Name: "view/leader",
 		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does.",
 		Run:  viewLeader,
-	},
-	{
+	}, {
 		Name: "view/candidates",
 		Text: "Candidates lists who stands, with ID and value, in order of succession, and says who leads.",
 		Run:  viewCandidates,
-	},
-	{
+	}, {
 		Name: "view/late-joiner",
 		Text: "Who comes late sees the leader, waits for its turn and leads then.",
 		Run:  viewLateJoiner,
-	},
-	{
+	}, {
 		Name: "view/observe",
 		Text: "Observe yields the leader now and each change: vacancies, new leaders, new values.",
 		Run:  viewObserve,
-	},
-	{
+	}, {
 		Name: "view/observe-founded",
 		Text: "Observe follows an election that is founded after it began, deleted, and founded anew.",
 		Need: []string{"Delete", needKnown},
 		Run:  viewObserveFounded,
-	},
-	{
+	}, {
 		Name: "view/observe-lost",
 		Text: "Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
 		Need: []string{"Expire", "Suspend"},
 		Run:  viewObserveLost,
-	},
-	{
+	}, {
 		Name: "view/no-vacancy",
 		Text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
-		Need: []string{needOrdered, string(kit.AbilityBackend)},
+		Need: []string{needOrdered, needBackend},
 		Run:  viewNoVacancy,
-	},
-	{
+	}, {
 		Name: "view/observe-ends",
 		Text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
 		Run:  viewObserveEnds,

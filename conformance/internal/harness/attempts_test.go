@@ -80,18 +80,18 @@ func TestVoidAttempts(t *testing.T) {
 func TestTakesAway(t *testing.T) {
 	var s shaky
 	for _, takesAway := range []bool{true, false} {
-		var void voids
+		var void []string
 		broken := judge.Contained(t, func(t testing.TB) {
 			tries := 0
-			observe(t, s.service(t)).attempts(t, takesAway, &void, func(t testing.TB) {
+			void = attempts(t, observe(t, s.service(t)), takesAway, func(t testing.TB) {
 				if tries++; tries == 1 {
 					s.ends()
 					t.Fatal("the session was lost")
 				}
 			})
 		})
-		if broken != takesAway || (len(void.all()) > 0) == takesAway {
-			t.Errorf("takes the service away: %v; broken: %v; void: %q", takesAway, broken, void.all())
+		if broken != takesAway || (len(void) > 0) == takesAway {
+			t.Errorf("takes the service away: %v; broken: %v; void: %q", takesAway, broken, void)
 		}
 	}
 }

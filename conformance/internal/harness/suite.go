@@ -1,3 +1,7 @@
+// Package harness tries the rules of a suite, whichever it is: each in a subtest of its own,
+// in attempts that the environment may make void, in a bubble where time is fake, and under a
+// watch that ends what hangs. A suite brings its rules, and the place in which one of them is
+// tried.
 package harness
 
 import (
@@ -14,6 +18,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/internal/attempt"
 )
 
 // A Rule is one promise and how to try it.
@@ -75,14 +80,17 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 	run := func(t *testing.T, name string, r Rule[P], join func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			result := kit.Result{Rule: r.Name, Text: r.Text, Outcome: kit.Failed}
-			var void voids
+			void := func(why ...string) {
+				mu.Lock()
+				defer mu.Unlock()
+				result.Void = append(result.Void, why...)
+			}
 			t.Cleanup(func() {
-				result.Void = void.all()
 				mu.Lock()
 				defer mu.Unlock()
 				report.Results = append(report.Results, result)
 			})
-			result.Reason = on.try(t, r, join, &void)
+			result.Reason = on.try(t, r, join, void)
 			switch {
 			case t.Failed():
 			case result.Reason != "":
@@ -122,14 +130,14 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 // trying is a suite being tried on one service.
 type trying[P Place] struct {
 	Suite[P]
-	probe *kit.Service    // made to see what there is
-	can   map[string]bool // what it can be made to do
-	env   environment
+	probe *kit.Service         // made to see what there is
+	can   map[string]bool      // what it can be made to do
+	env   *attempt.Environment // nil if it is Virtual
 }
 
 // try tries one rule, and returns why it is not applicable, if so. It calls join, or not, to run
-// side by side with the others from then on. It notes attempts that were void.
-func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void *voids) (reason string) {
+// side by side with the others from then on, and void with why attempts were.
+func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void func(why ...string)) (reason string) {
 	if why := y.lacks(t, r); why != "" {
 		return why
 	}
@@ -141,12 +149,12 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void *v
 		return reason
 	}
 	join(t)
-	attempts := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
+	count := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
 		defer enter(r.Apart)()
-		y.env.attempts(t, takesAway(r.Need), void, func(t testing.TB) { reason, states = y.Attempt(t, r) })
+		void(attempts(t, y.env, takesAway(r.Need), func(t testing.TB) { reason, states = y.Attempt(t, r) })...)
 		return reason, states
 	}
-	reason, states := attempts(t, r)
+	reason, states := count(t, r)
 	if len(states) > 0 && !t.Failed() {
 		// They are mostly waiting for something to time out.
 		t.Run("states", func(t *testing.T) {
@@ -155,7 +163,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void *v
 				state.Run = run
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 					t.Parallel()
-					attempts(t, state)
+					count(t, state)
 				})
 			}
 		})
@@ -221,6 +229,25 @@ func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func
 		}
 	})
 	return reason, states
+}
+
+// observe observes the environment of a real service until t ends.
+func observe(t testing.TB, s *kit.Service) *attempt.Environment {
+	if s.Virtual {
+		return nil
+	}
+	return attempt.Observe(t, s.TTL, s.Controls...)
+}
+
+// attempts tries a rule, or one state of it, until an attempt counts, and returns why others were
+// void. takesAway says that the rule takes the service away, or a part of it, from the controls
+// as well.
+func attempts(t testing.TB, env *attempt.Environment, takesAway bool, try func(t testing.TB)) (void []string) {
+	t.Helper()
+	if takesAway {
+		env = env.Clock()
+	}
+	return attempt.Run(t, env, try)
 }
 
 // takesAway tells of what a rule needs whether it takes the service, a member or a

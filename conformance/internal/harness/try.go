@@ -47,11 +47,6 @@ func (t *Try) Failf(format string, args ...any) {
 	t.T.Fatalf("rule %s is broken on %s\n\trule: %s%s\n\tsaw:  %s%s", t.rule, t.on, t.text, when, fmt.Sprintf(format, args...), t.More())
 }
 
-// Blame says what was seen as Failf does, from any goroutine, and lets the rule go on.
-func (t *Try) Blame(format string, args ...any) {
-	t.T.Errorf("rule %s: %s", t.rule, fmt.Sprintf(format, args...))
-}
-
 // Must fails the rule on an error.
 func (t *Try) Must(what string, err error) {
 	t.T.Helper()
@@ -95,6 +90,16 @@ func (t *Try) Settle() {
 
 // Goroutines returns the stacks of the goroutines that were started for the rule.
 func (t *Try) Goroutines() []string { return goroutines(t.T.Name(), t.Service) }
+
+// IsClosed tells whether nothing is waited for on c any more.
+func IsClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
 
 // IsAny tells whether err is one of these.
 func IsAny(err error, of ...error) bool {
