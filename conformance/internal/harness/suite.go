@@ -122,6 +122,9 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 			}
 		}
 	})
+	if len(report.Results) == 0 {
+		t.Error("no rule was tried: none has the name that -run asks for, or -skip leaves none")
+	}
 	slices.SortFunc(report.Results, func(x, y kit.Result) int { return strings.Compare(x.Rule, y.Rule) })
 	t.Log(report)
 	return report

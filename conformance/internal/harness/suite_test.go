@@ -2,6 +2,9 @@ package harness
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,6 +26,30 @@ func suite(newService func(testing.TB) *kit.Service, rules ...Rule[place]) Suite
 			t.More = func() string { return "" }
 			return place{t}
 		},
+	}
+}
+
+// Who mistypes a rule is told that none was tried.
+func TestMistypedRule(t *testing.T) {
+	const env = "ELECTOR_HARNESS_CHILD"
+	if os.Getenv(env) != "" {
+		newService := func(testing.TB) *kit.Service {
+			return &kit.Service{Name: "x", TTL: time.Second, Virtual: true, Client: func(testing.TB) *kit.Client { return &kit.Client{} }}
+		}
+		suite(newService, Rule[place]{Name: "x/holds", Run: func(place) {}}).Run(t)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, fails := range map[string]bool{"holds": false, "hodls": true} {
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMistypedRule$/^rules$/^x$/^"+rule+"$")
+		cmd.Env = append(os.Environ(), env+"=1")
+		out, err := cmd.CombinedOutput()
+		if failed := err != nil; failed != fails || failed != strings.Contains(string(out), "no rule was tried") {
+			t.Errorf("rule %s: %v\n%s", rule, err, out)
+		}
 	}
 }
 
