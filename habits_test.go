@@ -94,7 +94,7 @@ func mayImport(at, dep string, direct bool) string {
 			return "only backend, backend/driver and its own client; never the root, a strategy or another backend"
 		}
 	case within(at, "strategy"):
-		if !isOwn || within(to, "backend") && to != "backend" || within(to, "conformance") {
+		if !isOwn || within(to, "backend") && to != "backend" || to == "conformance" {
 			return "only the root and backend, for a strategy serves every service"
 		}
 		if within(to, "strategy") && to != at && !within(to, "strategy/internal") {

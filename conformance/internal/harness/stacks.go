@@ -15,6 +15,10 @@ import (
 // label is the key of the label that the goroutines of a rule bear, with the name of its test.
 const label = "conformance-rule"
 
+// notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
+// the test's own, the proxies of servers, the controls, and who reads the stacks.
+var notOfRules = []string{"testing.tRunner", "internal/servertest", "internal/proxytest", "internal/attempt.", "harness.readStacks"}
+
 // goroutines returns the stack of each goroutine that was started for a rule, without the
 // test's own and those of the servers' proxies.
 func goroutines(rule string, s *kit.Service) []string {
@@ -28,8 +32,7 @@ func goroutines(rule string, s *kit.Service) []string {
 		if !strings.Contains(stack, mark) {
 			continue
 		}
-		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest") ||
-			strings.Contains(stack, "internal/attempt.") || strings.Contains(stack, "harness.readStacks") {
+		if slices.ContainsFunc(notOfRules, func(s string) bool { return strings.Contains(stack, s) }) {
 			continue
 		}
 		var alike int // those with the same stack are told once, with their number before it
