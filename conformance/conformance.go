@@ -38,7 +38,7 @@ func TestElection(t *testing.T, cfg ElectionConfig) Report {
 	return electionrules.Run(t, cfg)
 }
 
-// What you fill in. The fields are in package kit: go doc conformance/kit.Service.
+// What you fill in, and what comes back. The fields are documented in package kit.
 type (
 	// Service is one running coordination service, and what it can be made to do: [kit.Service].
 	Service = kit.Service
@@ -50,9 +50,15 @@ type (
 	ElectionConfig = kit.ElectionConfig
 	// Ability is what another implementation of elector.Elector may lack: [kit.Ability].
 	Ability = kit.Ability
+
+	// Report is what became of all rules of a suite on one service: [kit.Report].
+	Report = kit.Report
+	// Result is what became of one rule: [kit.Result].
+	Result = kit.Result
+	// Outcome is what became of a rule, in a word: [kit.Outcome].
+	Outcome = kit.Outcome
 )
 
-// What ElectionConfig.Why may name, beside rules.
 const (
 	AbilityHooks   = kit.AbilityHooks
 	AbilityStages  = kit.AbilityStages
@@ -61,19 +67,7 @@ const (
 	AbilityConfig  = kit.AbilityConfig
 	AbilitySuspend = kit.AbilitySuspend
 	AbilityCommit  = kit.AbilityCommit
-)
 
-// What comes back.
-type (
-	// Report is what became of all rules of a suite on one service: [kit.Report].
-	Report = kit.Report
-	// Result is what became of one rule: [kit.Result].
-	Result = kit.Result
-	// Outcome is one of the three that follow: [kit.Outcome].
-	Outcome = kit.Outcome
-)
-
-const (
 	Passed        = kit.Passed
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable

@@ -12,15 +12,6 @@ import (
 	"github.com/elector-go/elector/conformance/kit"
 )
 
-// ruleNamed returns one of the backends' rules.
-func ruleNamed(t testing.TB, name string, of []rule) rule {
-	i := slices.IndexFunc(of, func(r rule) bool { return r.Name == name })
-	if i < 0 {
-		t.Fatalf("there is no rule %s", name)
-	}
-	return of[i]
-}
-
 const ttl = 4 * time.Second // of sessions on fake time
 
 // A slowness is how long things take at each try.
@@ -87,8 +78,8 @@ func (s slowness) service() func(testing.TB) *kit.Service {
 // link, was back too late; and never for good.
 func TestLostSessionIsNoExcuse(t *testing.T) {
 	const long, almost = ttl * 3 / 2, ttl * 13 / 16 // to be back less than a quarter before the deadline
-	restart := ruleNamed(t, "service/restart", serviceRules)
-	briefly := ruleNamed(t, "session/suspended-briefly", suspendRules)
+	restart := rule{Name: "service/restart", Need: []string{"Stop"}, Run: serviceRestart}
+	briefly := rule{Name: "session/suspended-briefly", Need: []string{"Suspend"}, Run: sessionSuspendedBriefly}
 	for _, test := range []struct {
 		what  string
 		rule  rule

@@ -48,9 +48,6 @@ func (r *run) more() (text string) {
 	return text
 }
 
-// Finish has nothing to check.
-func (r *run) Finish() {}
-
 // End ends what the rule started: its goroutines, then its sessions.
 func (r *run) End(bool) {
 	r.cancel()

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
@@ -115,19 +114,18 @@ func serviceNothingLeft(r *run) {
 	s := r.open(c)
 	dir := s.dir("d")
 	s.comeAndGo(dir) // after which a session may keep what it uses again
-	before, err := harness.Stored(r.Service)
-	r.Must("count what is stored", err)
+	before := r.Stored()
 	const rounds, sessions = 20, 5
 	for range rounds {
 		s.comeAndGo(dir)
 	}
-	r.Until(fmt.Sprintf("no more than %+v is stored after commits that removed what they had made", before), before.AndNoMore(r.Service, rounds))
+	r.NoMore(before, rounds, "commits that removed what they had made")
 	for range sessions {
 		s := r.open(c)
 		s.comeAndGo(dir)
 		r.Must("close", s.Close(r.ctx))
 	}
-	r.Until(fmt.Sprintf("no more than %+v is stored after sessions that have ended", before), before.AndNoMore(r.Service, sessions))
+	r.NoMore(before, sessions, "sessions that have ended")
 }
 
 // comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.

@@ -219,12 +219,11 @@ func leaveNothing(a *arena) {
 	}
 	turn()
 	turn() // from now on there is what stays
-	before, err := harness.Stored(a.Service)
-	a.Must("count what is stored", err)
+	before := a.Stored()
 	for range turns {
 		turn()
 	}
-	a.Until(fmt.Sprintf("no more than %+v is stored after other terms", before), before.AndNoMore(a.Service, turns))
+	a.NoMore(before, turns, "other terms")
 }
 
 func leaveZombie(a *arena) {

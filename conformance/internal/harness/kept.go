@@ -1,11 +1,10 @@
 package harness
 
 import (
+	"fmt"
 	"runtime"
 	"time"
 	"weak"
-
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A Keepsake tells whether something is still there, and does not keep it.
@@ -53,17 +52,21 @@ func (t *Try) LetGo(what string, all []Keepsake) {
 // A Stock is how much a service stores.
 type Stock struct{ keys, bytes int }
 
-// Stored asks a service.
-func Stored(svc *kit.Service) (now Stock, err error) {
-	now.keys, now.bytes, err = svc.Stored()
-	return now, err
+// Stored asks the service.
+func (t *Try) Stored() (now Stock) {
+	t.T.Helper()
+	var err error
+	now.keys, now.bytes, err = t.Service.Stored()
+	t.Must("count what is stored", err)
+	return now
 }
 
-// AndNoMore tells whether no more is stored after so many rounds: no key, and fewer bytes
-// than a hundred for each, as numbers get longer.
-func (s Stock) AndNoMore(svc *kit.Service, rounds int) func() bool {
-	return func() bool {
-		now, err := Stored(svc)
-		return err == nil && now.keys <= s.keys && now.bytes < s.bytes+100*rounds
-	}
+// NoMore waits until no more is stored than there was before so many rounds: no key, and fewer
+// bytes than a hundred for each, as numbers get longer.
+func (t *Try) NoMore(than Stock, rounds int, after string) {
+	t.T.Helper()
+	t.Until(fmt.Sprintf("no more than %+v is stored after %s", than, after), func() bool {
+		keys, bytes, err := t.Service.Stored()
+		return err == nil && keys <= than.keys && bytes < than.bytes+100*rounds
+	})
 }

@@ -15,7 +15,6 @@ import (
 // A place has nothing but what every rule has.
 type place struct{ *Try }
 
-func (place) Finish()  {}
 func (place) End(bool) {}
 
 // suite has these rules, on a service of these.
