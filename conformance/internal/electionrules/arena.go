@@ -304,7 +304,7 @@ func (a *arena) seated(t *elector.Term) bool {
 // incarnation tells one founding of the election from the next.
 func (a *arena) incarnation() string {
 	a.T.Helper()
-	if isForeign(a.cfg.Strategy) {
+	if customLayout(a.cfg.Strategy) {
 		return fmt.Sprint(a.get(a.path).Rev)
 	}
 	return a.dir()

@@ -287,7 +287,7 @@ func configAll(a *arena) {
 		{"looks all the time", func(c *elector.Config) { c.SurveyEvery = 1 }, "Config.SurveyEvery"},
 		{"pauses upside down", func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, "Config.RetryMax"},
 	}
-	if isForeign(a.cfg.Strategy) { // which may use the server's topmost keys
+	if customLayout(a.cfg.Strategy) { // which may use the server's topmost keys
 		cases = slices.DeleteFunc(cases, func(x misconfig) bool { return x.name == "the root" })
 	}
 	for _, x := range cases {

@@ -199,7 +199,7 @@ func dataPredecessorGone(a *arena) {
 // extents are whether all of an election is deleted, or only its directory, which a
 // foreign layout does not have.
 func (a *arena) extents() []bool {
-	if isForeign(a.cfg.Strategy) {
+	if customLayout(a.cfg.Strategy) {
 		return []bool{true}
 	}
 	return []bool{true, false}

@@ -33,7 +33,7 @@ const (
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
 	// needKnown: where entries stand is known, by needLayout or because the
-	// strategy is Foreign.
+	// strategy is an elector.CustomLayout.
 	needKnown = "known layout"
 )
 
@@ -48,8 +48,8 @@ type rule = harness.Rule[*arena]
 func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 	switch {
 	case cfg.Entries != nil:
-	case isForeign(cfg.Strategy):
-		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a Foreign strategy have in the service")
+	case customLayout(cfg.Strategy):
+		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a strategy that is an elector.CustomLayout have in the service")
 	default:
 		cfg.Entries = entriesOf
 	}
@@ -110,7 +110,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "tokens rise, but not by one"
 		case need == needKnown:
 			need = needLayout
-		case need == needLayout && isForeign(cfg.Strategy):
+		case need == needLayout && customLayout(cfg.Strategy):
 			return "the strategy's layout has neither this library's record nor its directory"
 		}
 		if why, ok := cfg.Why[need]; ok {
@@ -120,7 +120,7 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 	return ""
 }
 
-func isForeign(s elector.Strategy) bool {
+func customLayout(s elector.Strategy) bool {
 	_, ok := s.(elector.CustomLayout)
 	return ok
 }

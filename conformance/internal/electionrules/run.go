@@ -303,7 +303,7 @@ func runLost(a *arena) {
 
 func runFails(a *arena) {
 	var c *candidate
-	if isForeign(a.cfg.Strategy) {
+	if customLayout(a.cfg.Strategy) {
 		seat := a.blockSeat()
 		defer a.delete(seat)
 		c = a.stand()
