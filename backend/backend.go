@@ -30,9 +30,12 @@
 //     the changes of one transaction it may show some and, a moment later, the others,
 //     where the service reports them so (ZooKeeper).
 //  5. Lost replies. A write whose reply was lost is resolved before Commit
-//     returns. Where that cannot be done (ctx ended, session lost), the error is
-//     [ErrIndeterminate], never a plain failure. Such a write may yet be done. But once a
-//     later commit of the session with an op on one of its keys has succeeded, it never is.
+//     returns. Where that cannot be done (ctx ended, session lost, others have deleted or
+//     written over what could tell), the error is [ErrIndeterminate], never a plain failure.
+//     So it is where somebody has since deleted an ephemeral entry that the write made: what
+//     Commit returns then still stood, or was made once more. A write that is
+//     ErrIndeterminate may yet be done. But once a later commit of the session with an op on
+//     one of its keys has succeeded, it never is.
 //  6. No ghost. An ephemeral entry whose creation Commit did not report is
 //     removed by the session in the background, and dies with it at the latest. So is
 //     one whose Discard has failed, for whatever reason. What a session stores for itself

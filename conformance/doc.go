@@ -7,11 +7,13 @@
 // reported with the reason, never left out in silence. The suites are biased
 // towards no false alarm: run them many times, and with the race detector.
 //
+// The fields of the types are documented in package kit.
+//
 // One rule, soak/links, measures the heap. No other rule of this process is tried meanwhile.
 // [TestBackendParallel] keeps other parallel tests away from it, too.
 //
 // On a real service a rule may fail because the machine or the servers stood still. A control
-// tells: see [Service.Controls]. An attempt that failed while the control did is void, and the
+// tells: see Controls of [Service]. An attempt that failed while the control did is void, and the
 // rule is tried again. A rule that was void three times has failed. The report has the number
 // of void attempts of each rule, and why they were.
 package conformance

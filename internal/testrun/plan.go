@@ -242,6 +242,6 @@ func concerned(packages []string, service string) []string {
 		return packages
 	}
 	return slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
-		return p != "conformance" && !slices.Contains(concerns[service], p)
+		return p != "conformance" && !strings.HasPrefix(p, "conformance/internal/") && !slices.Contains(concerns[service], p)
 	})
 }

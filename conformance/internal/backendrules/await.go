@@ -1,0 +1,443 @@
+package backendrules
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var awaitRules = []rule{
+	{
+		Name: "await/changed-already",
+		Text: "Await returns at once if an entry is not as known any more: gone, changed, made, or made anew.",
+		Run:  awaitChanged,
+	}, {
+		Name: "await/wakes",
+		Text: "Await returns when an entry is deleted, changed or made, whoever does it.",
+		Run:  awaitWakes,
+	}, {
+		Name: "await/blocks",
+		Text: "Await blocks while nothing changes, through changes of other entries and for many timeouts, and ends with its context.",
+		Run:  awaitBlocks,
+	}, {
+		Name: "await/several",
+		Text: "Await returns what there is of each entry, in the order given.",
+		Run:  awaitSeveral,
+	}, {
+		Name: "await/in-order",
+		Text: "Await never shows a later change without the earlier ones of the other entries it was asked for: never the predecessor gone and the own entry there, if the own one went first.",
+		Run:  awaitInOrder,
+	}, {
+		Name: "await/snapshot",
+		Text: "What Await shows of several entries has stood at one moment, however fast they change.",
+		Run:  awaitSnapshot,
+	}, {
+		Name: "await/nothing-missed",
+		Text: "No change between a read and the Await that follows is missed.",
+		Run:  awaitNothingMissed,
+	}, {
+		Name: "await/again",
+		Text: "Await works again after one that was cancelled, and for many that wait for the same entry.",
+		Run:  awaitAgain,
+	}, {
+		Name: "await/operator",
+		Text: "An operator's delete of a directory and all in it ends every Await of an entry there.",
+		Need: []string{"Delete"},
+		Run:  awaitOperator,
+	},
+}
+
+func awaitChanged(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	for _, e := range s.threeKinds(dir) {
+		f := s.set(e, "y")
+		if got := one(s.await(e)); !got.Same(f) || string(got.Value) != "y" || got.Session != e.Session {
+			r.Failf("await of %+v, which has changed to %+v, returned %+v", e, f, got)
+		}
+		s.delete(f)
+		if got := one(s.await(f)); got.Exists() || got.Key != f.Key {
+			r.Failf("await of %+v, which is deleted, returned %+v", f, got)
+		}
+	}
+	absent := backend.Entry{Key: dir + "/seat"}
+	seat := s.create(absent.Key, "x")
+	if got := one(s.await(absent)); !got.Same(seat) {
+		r.Failf("await of %s, known to be absent and since made, returned %+v", absent.Key, got)
+	}
+	s.delete(seat)
+	again := s.create(absent.Key, "x")
+	if got := one(s.await(seat)); !got.Same(again) {
+		r.Failf("await of %+v, made anew as %+v, returned %+v", seat, again, got)
+	}
+}
+
+func awaitWakes(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	for _, by := range []sess{other, s} {
+		for _, e := range by.threeKinds(dir) {
+			s.sees(e)
+			waiting := s.await(e)
+			waiting.blocked("nothing happened")
+			f := by.set(e, "y")
+			if got := one(waiting); !got.Same(f) || string(got.Value) != "y" {
+				r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
+			}
+			waiting = s.await(f)
+			waiting.blocked("nothing happened")
+			by.delete(f)
+			if got := one(waiting); got.Exists() || got.Key != f.Key {
+				r.Failf("await of %+v, which was deleted, returned %+v", f, got)
+			}
+		}
+		// Absent: in a directory, and where not even that is there yet.
+		for _, key := range []string{dir + "/new", r.key("not-yet-" + by.ID() + "/new")} {
+			waiting := s.await(backend.Entry{Key: key})
+			waiting.blocked("nothing happened")
+			e := by.put(key, "x", 0)
+			if got := one(waiting); !got.Same(e) || string(got.Value) != "x" {
+				r.Failf("await of %s, which was made as %+v, returned %+v", key, e, got)
+			}
+			by.delete(e)
+			s.misses(key)
+		}
+	}
+}
+
+func awaitBlocks(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	waiting := s.await(e, backend.Entry{Key: dir + "/seat"})
+	other.sees(e)
+	f := other.enqueue(dir, "y")
+	other.set(f, "z")
+	other.delete(f)
+	other.delete(other.create(dir+"/seat2", "x"))
+	waiting.blocked("only other entries changed")
+	time.Sleep(2 * r.Service.TTL)
+	waiting.blocked("only time passed")
+	waiting.stop()
+	_, err := waiting.result()
+	r.Refused("await with a context that ended", err, context.Canceled)
+	s.lives()
+}
+
+func awaitSeveral(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	var known []backend.Entry
+	for i := range 4 {
+		known = append(known, s.enqueue(dir, fmt.Sprint(i)))
+	}
+	known = append(known, backend.Entry{Key: dir + "/seat"}, known[0]) // twice the same, too
+	for _, i := range []int{2, 1, 3} {
+		waiting := s.await(known...)
+		waiting.blocked("nothing happened")
+		other.sees(known[i])
+		other.delete(known[i])
+		now := waiting.value()
+		if len(now) != len(known) {
+			r.Failf("await of %d entries returned %d", len(known), len(now))
+		}
+		for k, e := range now {
+			switch {
+			case e.Key != known[k].Key:
+				r.Failf("await of %q returned %q", harness.Keys(known), harness.Keys(now))
+			case k == i && e.Exists():
+				r.Failf("entry %d was deleted; await returned %+v", k, e)
+			case k != i && !e.Same(known[k]):
+				r.Failf("entry %d is still %+v; await returned %+v", k, known[k], e)
+			}
+		}
+		known = now
+	}
+}
+
+func awaitInOrder(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	rounds := 30
+	if r.Service.Virtual {
+		rounds = 200
+	}
+	for i := range rounds {
+		before := other.enqueue(dir, "predecessor")
+		own := s.enqueue(dir, "own")
+		s.sees(before)
+		other.sees(own)
+		// Two orders, and the deletes come while the calls begin, or when they wait.
+		var waiting []*task[[]backend.Entry]
+		for k := range 4 {
+			waiting = append(waiting, s.await([][]backend.Entry{{own, before}, {before, own}}[k%2]...))
+		}
+		if i%4 == 0 {
+			waiting[0].blocked("nothing happened")
+		}
+		for range i % 16 {
+			runtime.Gosched()
+		}
+		other.delete(own)
+		other.delete(before)
+		for k, w := range waiting {
+			now := w.value()
+			if len(now) != 2 {
+				r.Failf("await of 2 entries returned %d", len(now))
+			}
+			if o, b := now[k%2], now[1-k%2]; o.Exists() {
+				r.Failf("the own entry was deleted before its predecessor; await shows it as %+v, and the predecessor as %+v", o, b)
+			}
+		}
+	}
+}
+
+// awaitSnapshot has entries change as fast as they can, each with a commit that makes a mark,
+// too: the marks' revisions tell in which order. What Await shows must have stood at once.
+func awaitSnapshot(r *run) {
+	s, other := r.session(), r.session()
+	dirs := []string{s.dir("a"), s.dir("b")}
+	other.sees(s.get(dirs[1]))
+	rounds := 5
+	if r.Service.Virtual {
+		rounds = 30
+	}
+	for i := range rounds {
+		// Two that are there and will be deleted, two that are not and will be made.
+		known := append(other.commit(backend.Enqueue(dirs[0], nil), backend.CompareAndSet(fmt.Sprintf("%s/c%d", dirs[1], i), nil, 0)),
+			backend.Entry{Key: fmt.Sprintf("%s/d%d", dirs[0], i)}, backend.Entry{Key: fmt.Sprintf("%s/e%d", dirs[1], i)})
+		s.sees(known[1])
+		var watching []*task[[][]backend.Entry]
+		for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}} {
+			watching = append(watching, start(r, "await of entries that change", func(ctx context.Context) ([][]backend.Entry, error) {
+				return s.follow(ctx, known, order)
+			}))
+		}
+		if i%2 == 0 {
+			watching[0].blocked("nothing happened")
+		}
+		var writing []*task[life]
+		for k, e := range known {
+			writing = append(writing, start(r, "changes of an entry", func(ctx context.Context) (life, error) {
+				return other.live(ctx, e, fmt.Sprintf("%s/mark%d-%d-", dirs[0], i, k))
+			}))
+		}
+		var lives []life
+		for _, w := range writing {
+			lives = append(lives, w.value())
+		}
+		for _, w := range watching {
+			for _, seen := range w.value() {
+				r.stood(seen, lives)
+			}
+		}
+	}
+}
+
+// A life is what an entry was, one after the other, each with the revision of its beginning.
+type life []stage
+
+type stage struct {
+	entry backend.Entry
+	since uint64
+}
+
+// lastValue is that of an entry which changes no more.
+const lastValue = "last"
+
+// live has an entry change several times, and in the end go, if it was there.
+func (s sess) live(ctx context.Context, e backend.Entry, mark string) (life, error) {
+	const changes = 12
+	all := life{{entry: e}}
+	for i := range changes {
+		op := backend.Update(e, nil)
+		switch end := i == changes-1; {
+		case i == 0 && !e.Exists():
+			op = backend.CreateEphemeral(e.Key, nil)
+		case end && all[0].entry.Exists():
+			op = backend.Delete(e)
+		case end:
+			op.Value = []byte(lastValue)
+		}
+		made, err := s.Commit(ctx, nil, op, backend.CreateEphemeral(mark+fmt.Sprint(i), nil))
+		if err != nil {
+			return nil, err
+		}
+		e = made[0]
+		all = append(all, stage{e, made[1].Rev})
+	}
+	return all, nil
+}
+
+// follow awaits entries, which it asks for in this order, until they change no more. It returns
+// what there was each time.
+func (s sess) follow(ctx context.Context, known []backend.Entry, order []int) (seen [][]backend.Entry, err error) {
+	at := make([]backend.Entry, len(known))
+	for i, k := range order {
+		at[i] = known[k]
+	}
+	for over := false; !over; {
+		if at, err = s.Await(ctx, at...); err != nil {
+			return nil, err
+		}
+		over = true
+		now := make([]backend.Entry, len(known))
+		for i, k := range order {
+			now[k] = at[i]
+			over = over && (known[k].Exists() && !at[i].Exists() || string(at[i].Value) == lastValue)
+		}
+		seen = append(seen, now)
+	}
+	return seen, nil
+}
+
+// stood checks that there was a moment at which these entries were all that they are here.
+func (r *run) stood(seen []backend.Entry, lives []life) {
+	r.T.Helper()
+	from, until := uint64(0), uint64(math.MaxUint64)
+	for k, e := range seen {
+		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })
+		if at < 0 {
+			r.Failf("await shows %+v, which has never been", e)
+		}
+		from = max(from, lives[k][at].since)
+		if at+1 < len(lives[k]) {
+			until = min(until, lives[k][at+1].since)
+		}
+	}
+	if from >= until {
+		r.Failf("await shows %+v, which never stood at once: one came at revision %d, when another had gone at %d", seen, from, until)
+	}
+}
+
+func awaitNothingMissed(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	flag := s.put(r.key("flag"), "0", 0)
+	other.sees(flag)
+	changes := 40
+	if r.Service.Virtual {
+		changes = 400
+	}
+	writer := start(r, "writer", func(ctx context.Context) (backend.Entry, error) {
+		e := flag
+		for i := range changes {
+			out, err := other.Commit(ctx, nil, backend.CompareAndSet(e.Key, fmt.Append(nil, i+1), e.Version))
+			if err != nil {
+				return e, err
+			}
+			e = out[0]
+		}
+		return e, nil
+	})
+	for last := fmt.Sprint(changes); string(flag.Value) != last; {
+		// If a change is missed, the last one at the latest hangs here.
+		next := one(s.await(flag))
+		if next.Rev != flag.Rev || next.Same(flag) {
+			r.Failf("await of %+v returned %+v", flag, next)
+		}
+		flag = next
+	}
+	if want := writer.value(); !flag.Same(want) {
+		r.Failf("the last change that await showed is %+v, the last written %+v", flag, want)
+	}
+	// The predecessor goes while its successor is about to wait for it.
+	for range changes / 4 {
+		e := other.enqueue(dir, "x")
+		s.sees(e)
+		gone := start(r, "delete", func(ctx context.Context) ([]backend.Entry, error) {
+			return other.Commit(ctx, nil, backend.Delete(e))
+		})
+		if got := one(s.await(e)); got.Exists() {
+			r.Failf("await of a deleted entry returned %+v", got)
+		}
+		gone.value()
+	}
+}
+
+func awaitAgain(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e := other.enqueue(dir, "x")
+	s.sees(e)
+	for i := range 20 {
+		waiting := s.await(e)
+		if i%4 == 0 {
+			waiting.blocked("nothing happened")
+		}
+		waiting.stop()
+		_, err := waiting.result()
+		r.Refused("await with a context that ended", err, context.Canceled)
+	}
+	var all []*task[[]backend.Entry]
+	for range 20 {
+		all = append(all, s.await(e))
+	}
+	for _, t := range all {
+		t.blocked("nothing happened")
+	}
+	for _, t := range all[:10] { // the end of some is not the end of the others
+		t.stop()
+		_, err := t.result()
+		r.Refused("await with a context that ended", err, context.Canceled)
+	}
+	f := other.set(e, "y")
+	for _, t := range all[10:] {
+		if got := one(t); !got.Same(f) {
+			r.Failf("await of %+v, which became %+v, returned %+v", e, f, got)
+		}
+	}
+	last := s.await(f)
+	last.blocked("nothing happened")
+	other.delete(f)
+	if got := one(last); got.Exists() {
+		r.Failf("await of a deleted entry returned %+v", got)
+	}
+}
+
+func awaitOperator(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	a, b, seat := s.enqueue(dir, "x"), s.enqueue(dir, "y"), s.create(dir+"/seat", "x")
+	var all []*task[[]backend.Entry]
+	for _, known := range [][]backend.Entry{{a}, {b, a}, {seat}, {s.get(dir)}} {
+		t := s.await(known...)
+		t.blocked("nothing happened")
+		all = append(all, t)
+	}
+	listing := s.awaitList(s.list(dir))
+	listing.blocked("nothing happened")
+	r.Must("operator's delete", r.Service.Delete(dir))
+	for _, t := range all {
+		gone := false
+		for _, e := range t.value() {
+			gone = gone || !e.Exists()
+		}
+		if !gone {
+			r.Failf("%s returned %+v after the operator's delete", t.what, t.v)
+		}
+	}
+	listing.value()
+	s.misses(dir)
+	s.lives()
+	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, nil))
+	r.Refused("enqueue in the deleted directory", err, backend.ErrNoParent)
+	// The same directory anew: nothing of the old one is taken for its own.
+	s.dir("d")
+	c := s.enqueue(dir, "z")
+	s.lists(dir, c)
+	if got := s.predecessor(c); got.Exists() {
+		r.Failf("predecessor in the new directory is %+v", got)
+	}
+	_, err = s.Predecessor(r.ctx, b)
+	r.Refused("predecessor of an entry of the old directory", err, backend.ErrNoEntry)
+	s.guarded("an entry of the old directory", backend.IfExists(a), false)
+}

@@ -1,0 +1,232 @@
+package backendrules
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var commitRules = []rule{
+	{
+		Name: "write/compare-and-set-parent",
+		Text: "The ancestors that a CompareAndSet makes stand for the ops after it, in the same commit; of a commit that is refused not even they are left.",
+		Run:  writePutParent,
+	}, {
+		Name: "write/conflict",
+		Text: "Delete of an entry that has children is ErrConflict, whatever its guards, and nothing is written.",
+		Run:  writeConflict,
+	}, {
+		Name: "write/too-large",
+		Text: "A commit within the limit of bytes is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+		Need: []string{"MaxBytes"},
+		Run:  writeTooLarge,
+	}, {
+		Name: "write/too-many",
+		Text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
+		Need: []string{"MaxOps"},
+		Run:  writeTooMany,
+	}, {
+		Name: "write/used-up",
+		Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
+		Need: []string{"UseUp"},
+		Run:  writeUsedUp,
+	},
+}
+
+func writePutParent(r *run) {
+	s, other := r.session(), r.session()
+	taken := s.create(s.dir("d")+"/seat", "x")
+	for _, top := range []string{"epoch", "epoch/a", "epoch/a/b"} {
+		// The seat goes to the CompareAndSet's parent, and to the topmost of what it makes.
+		for i, dir := range []string{top, strings.Split(top, "/")[0]} {
+			base := strings.ReplaceAll(top, "/", "-") + fmt.Sprint(i) + "-"
+			put := backend.CompareAndSet(r.key(base+top+"/epoch"), []byte("1"), 0)
+			seat, queue := r.key(base+dir+"/seat"), r.key(base+dir)
+			made := r.key(base + "epoch") // the topmost
+
+			for what, ops := range map[string][]backend.Op{
+				"a seat that is taken": {put, backend.CreateEphemeral(taken.Key, nil)},
+				"another directory":    {put, backend.CreateEphemeral(queue+"/no/seat", nil)},
+				"a put over nothing":   {put, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(taken.Key+"x", nil, 3)},
+			} {
+				if _, err := s.Commit(r.ctx, nil, ops...); err == nil {
+					r.Failf("a put and %s were committed", what)
+				}
+				_, err := s.Get(r.ctx, made)
+				r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+			}
+			gone := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
+			_, err := s.Commit(r.ctx, []backend.Condition{gone}, put, backend.CreateEphemeral(seat, nil))
+			r.Refused("put and create with a guard that does not hold", err, backend.ErrCondition)
+			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(seat, nil), put)
+			r.Refused("create before the put that makes its parent", err, backend.ErrNoParent)
+			_, err = s.Get(r.ctx, made)
+			r.Refused("get of an ancestor that a refused commit would have made", err, backend.ErrNoEntry)
+
+			out := s.commit(put, backend.CreateEphemeral(seat, []byte("x")), backend.Enqueue(queue, []byte("y")))
+			if out[0].Rev == 0 || out[0].Rev != out[1].Rev || out[0].Rev != out[2].Rev {
+				r.Failf("one commit made %+v", out)
+			}
+			for _, e := range out {
+				other.sees(e)
+			}
+			// The seat is told from its successor as any other is.
+			s.guarded(base+" the seat", backend.IfExists(out[1]), true)
+			s.delete(out[1])
+			other.misses(seat)
+			s.sees(other.create(seat, "x"))
+			s.guarded(base+" the successor", backend.IfExists(out[1]), false)
+		}
+	}
+}
+
+func writeConflict(r *run) {
+	s := r.session()
+	record := s.put(r.key("record"), "x", 0)
+	for name, child := range map[string]func(dir string) backend.Entry{
+		"persistent": func(dir string) backend.Entry { return s.put(dir+"/child", "x", 0) },
+		"exclusive":  func(dir string) backend.Entry { return s.create(dir+"/child", "x") },
+		"enqueued":   func(dir string) backend.Entry { return s.enqueue(dir, "x") },
+	} {
+		e := child(s.dir(name))
+		parent := s.get(r.key(name))
+		for _, guards := range [][]backend.Condition{nil, {backend.IfExists(parent)}, {backend.IfUnchanged(parent)}, {backend.IfExists(e)}} {
+			for _, ops := range [][]backend.Op{
+				{backend.Delete(parent)},
+				{backend.CompareAndSet(record.Key, []byte("no"), record.Version), backend.Delete(parent)},
+				{backend.Delete(parent), backend.CompareAndSet(r.key("no"), nil, 0)},
+				{backend.Delete(parent), backend.Delete(e)},
+			} {
+				_, err := s.Commit(r.ctx, guards, ops...)
+				r.Refused(fmt.Sprintf("delete of an entry with a child that is %s", name), err, backend.ErrConflict)
+			}
+		}
+		// A child that the commit itself has made counts, too.
+		_, err := s.Commit(r.ctx, nil, backend.CreateEphemeral(parent.Key+"/another", nil), backend.Delete(parent))
+		r.Refused("delete of an entry whose child was made before it, in the same commit", err, backend.ErrConflict)
+		for _, e := range []backend.Entry{record, parent, e} {
+			if got := s.get(e.Key); !got.Same(e) {
+				r.Failf("refused deletes changed %+v to %+v", e, got)
+			}
+		}
+		_, err = s.Get(r.ctx, r.key("no"))
+		r.Refused("get of what a refused commit would have made", err, backend.ErrNoEntry)
+		s.commit(backend.Delete(e), backend.Delete(parent))
+	}
+	// Where both are wrong, either may be said.
+	never := backend.IfExists(backend.Entry{Key: r.key("never"), Rev: 1})
+	_, err := s.Commit(r.ctx, []backend.Condition{never}, backend.CompareAndSet(record.Key, nil, record.Version+1))
+	if !harness.IsAny(err, backend.ErrCondition, backend.ErrConflict) {
+		r.Failf("put over another version with a guard that does not hold: error is %v", harness.Text(err))
+	}
+}
+
+func writeTooLarge(r *run) {
+	limit := r.Service.MaxBytes
+	value := func(size int) []byte { return make([]byte, size) }
+	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+		var parts, more []backend.Op
+		for i := range 10 {
+			parts = append(parts, put(i, value(limit*9/100)))
+			more = append(more, put(i, value(limit/10+1)))
+		}
+		return [][]backend.Op{{put(0, value(limit*9/10))}, parts}, [][]backend.Op{{put(0, value(limit))}, more}
+	})
+}
+
+func writeTooMany(r *run) {
+	limit := r.Service.MaxOps
+	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+		var many []backend.Op
+		for i := range 2 * limit {
+			many = append(many, put(i, nil))
+		}
+		return [][]backend.Op{many[:max(1, limit*9/10)]}, [][]backend.Op{many[:limit+1], many}
+	})
+}
+
+// writeLimit tries commits within a limit and over it.
+func writeLimit(r *run, limit int, commits func(put func(i int, value []byte) backend.Op) (within, over [][]backend.Op)) {
+	s := r.session()
+	dir := s.dir("d")
+	record := s.put(r.key("record"), "x", 0)
+	held := s.enqueue(dir, "x")
+	within, over := commits(func(i int, value []byte) backend.Op { return backend.CompareAndSet(fmt.Sprintf("/%d", i), value, 0) })
+	in := func(place string, ops []backend.Op) []backend.Op {
+		var out []backend.Op
+		for _, op := range ops {
+			op.Key = place + op.Key
+			out = append(out, op)
+		}
+		return out
+	}
+	for i, ops := range within {
+		for _, e := range s.commit(in(s.dir(fmt.Sprint("within", i)), ops)...) {
+			s.delete(e)
+		}
+	}
+	for _, ops := range over {
+		ops := append([]backend.Op{backend.CompareAndSet(record.Key, nil, record.Version), backend.Enqueue(dir, nil)}, in(r.key("over/it"), ops)...)
+		_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held)}, ops...)
+		r.Refused("commit over the limit", err, backend.ErrTooLarge)
+		if !strings.Contains(err.Error(), fmt.Sprint(limit)) {
+			r.Failf("the limit is %d, and the error does not say so: %q", limit, err)
+		}
+	}
+	if got := s.get(record.Key); !got.Same(record) {
+		r.Failf("commits over the limit changed %+v to %+v", record, got)
+	}
+	_, err := s.Get(r.ctx, r.key("over"))
+	r.Refused("get of an ancestor of what a commit over the limit would have made", err, backend.ErrNoEntry)
+	s.lists(dir, held)
+	s.lives()
+	s.put(record.Key, "y", record.Version)
+}
+
+func writeUsedUp(r *run) {
+	s := r.session()
+	dir, elsewhere := s.dir("d"), s.dir("elsewhere")
+	made := s.get(dir)
+	s.delete(s.enqueue(dir, "x"))
+	r.Must("close", s.Close(r.ctx))
+	r.Must("use up "+dir, r.Service.UseUp(dir, 3))
+
+	sessions := []sess{r.session(), r.session(), r.session()}
+	var stand []backend.Entry
+	for i := range 3 {
+		stand = append(stand, sessions[2-i].enqueue(dir, "x"))
+	}
+	refused := func(when string) {
+		r.T.Helper()
+		for _, s := range sessions {
+			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
+			r.Refused("enqueue "+when, err, backend.ErrUsedUp)
+			_, err = s.Commit(r.ctx, nil, backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil))
+			r.Refused("create and enqueue "+when, err, backend.ErrUsedUp)
+			if _, err := s.Get(r.ctx, dir+"/seat"); err == nil {
+				r.Failf("create and enqueue %s was refused, and the one is done", when)
+			}
+		}
+		for _, s := range sessions {
+			s.lists(dir, stand...)
+		}
+	}
+	refused("past the end of the numbers")
+	for i, e := range stand[1:] {
+		if got := sessions[0].predecessor(e); got.Key != stand[i].Key {
+			r.Failf("before %s comes %q, want %s", e.Key, got.Key, stand[i].Key)
+		}
+	}
+	for len(stand) > 0 {
+		sessions[0].delete(stand[0])
+		stand = stand[1:]
+		refused("after some have gone")
+	}
+	// Another directory has its own numbers, as has the next of the same name.
+	sessions[1].lists(elsewhere, sessions[0].enqueue(elsewhere, "x"))
+	sessions[0].delete(made)
+	sessions[0].put(dir, "", 0)
+	sessions[0].lists(dir, sessions[0].enqueue(dir, "x"))
+}

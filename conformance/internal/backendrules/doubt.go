@@ -1,0 +1,335 @@
+package backendrules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// doubtRules are about commits whose reply was lost and that are hard to tell from
+// what others have written.
+func doubtRules() []rule {
+	rules := []rule{
+		{
+			Name: "lost-reply/deleted",
+			Text: "A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
+			Need: []string{"Delete", "CutReply"},
+			Run:  doubtDeleted,
+		}, {
+			Name: "lost-reply/overwritten",
+			Text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+			Need: []string{"CutReply"},
+			Run:  doubtOverwritten,
+		}, {
+			Name: "lost-reply/not-mine",
+			Text: "A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
+			Need: []string{"LoseReply"},
+			Run:  doubtNotMine,
+		}, {
+			Name: "lost-reply/race",
+			Text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+			Need: []string{"LoseRequest", "LoseReply"},
+			Run:  doubtRace,
+		},
+	}
+	for _, lost := range losses {
+		rules = append(rules, rule{
+			Name: "lost-" + lost.what + "/put-create",
+			Text: fmt.Sprintf("A commit of a CompareAndSet and a CreateEphemeral whose %s was lost is done once, and returns what it made.", lost.what),
+			Need: []string{lost.need},
+			Run:  func(r *run) { c := r.client(); doubtPutCreate(r, c, lost.fault(c)) },
+		}, rule{
+			Name: "lost-" + lost.what + "/puts",
+			Text: fmt.Sprintf("A commit of several CompareAndSets whose %s was lost is done once, and returns what it made.", lost.what),
+			Need: []string{lost.need},
+			Run:  func(r *run) { c := r.client(); doubtPuts(r, c, lost.fault(c)) },
+		})
+	}
+	return rules
+}
+
+func doubtPutCreate(r *run, c *kit.Client, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	seat := s.dir("d") + "/seat"
+	epoch := backend.Entry{Key: r.key("d/epoch")}
+	// The first of them makes the epoch, too.
+	for i, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpCreateEphemeral} {
+		value := fmt.Sprint(i)
+		fault(kind)
+		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
+		put, made := out[0], out[1]
+		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
+			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
+			r.Failf("put over %+v and create returned %+v", epoch, out)
+		}
+		if epoch.Exists() && put.Rev != epoch.Rev || !epoch.Exists() && put.Rev != made.Rev {
+			r.Failf("put over %+v and create returned the revisions of %+v", epoch, out)
+		}
+		for range 2 {
+			other.sees(put)
+			other.sees(made)
+			r.Settle() // nothing comes late
+		}
+		r.Must("drop", s.Discard(r.ctx, made))
+		other.misses(seat)
+		epoch = put
+	}
+}
+
+func doubtPuts(r *run, c *kit.Client, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	known := []backend.Entry{s.put(r.key("a"), "0", 0), s.put(r.key("b/c"), "0", 0), {Key: r.key("b/d")}}
+	for i := range 3 {
+		var ops []backend.Op
+		for _, e := range known {
+			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d of %s", i+1, e.Key), e.Version))
+		}
+		fault(backend.OpCompareAndSet)
+		out := s.commit(ops...)
+		for j, e := range out {
+			was := known[j]
+			if e.Key != was.Key || !follows(e.Version, was.Version) || string(e.Value) != string(ops[j].Value) || was.Exists() && e.Rev != was.Rev {
+				r.Failf("put over %+v returned %+v", was, e)
+			}
+			other.sees(e)
+			r.Settle()
+			other.sees(e)
+		}
+		known = out
+	}
+}
+
+// cutOff starts a commit whose reply is lost, and waits until it is done.
+func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.Entry] {
+	s.r.T.Helper()
+	was := s.at(ops[0].Key)
+	s.r.Until("both see the same", func() bool { return by.at(ops[0].Key) == was })
+	c.CutReply(ops[0].Kind)
+	commit := start(s.r, fmt.Sprintf("%v with a lost reply", ops[0].Kind), func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, ops...)
+	})
+	s.r.Until("the commit is done", func() bool { return by.at(ops[0].Key) != was })
+	commit.blocked("its outcome could not be known")
+	return commit
+}
+
+// at describes what stands under a key: the entry and what is enqueued in it.
+func (s sess) at(key string) string {
+	e, err := s.Get(s.r.ctx, key)
+	return fmt.Sprint(e.Rev, e.Version, err != nil, s.list(key).Keys)
+}
+
+// truth checks what a commit says that was done and whose reply was lost: either that
+// it cannot know, or what it made and, if that is ephemeral, stands.
+func (s sess) truth(what string, commit *task[[]backend.Entry]) {
+	s.r.T.Helper()
+	made, err := commit.result()
+	if err != nil {
+		s.r.Refused(what, err, backend.ErrIndeterminate)
+		for _, plain := range []error{backend.ErrConflict, backend.ErrExists, backend.ErrCondition, backend.ErrNoEntry, backend.ErrNoParent} {
+			if harness.IsAny(err, plain) {
+				s.r.Failf("%s: the error is %q, which says that nothing was written: %q", what, plain, err)
+			}
+		}
+		return
+	}
+	for _, e := range made {
+		if got, err := s.Get(s.r.ctx, e.Key); e.Session != "" && (err != nil || !got.Same(e)) {
+			s.r.Failf("%s: returned %+v, and there is %+v", what, e, got)
+		}
+	}
+}
+
+func doubtDeleted(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	epoch, seat := s.put(r.key("epoch"), "0", 0), dir+"/seat"
+	claim := func(e backend.Entry, value string) []backend.Op {
+		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
+	}
+	one := func(op backend.Op) func() []backend.Op { return func() []backend.Op { return []backend.Op{op} } }
+	remove := func(key string) { r.T.Helper(); r.Must("delete", r.Service.Delete(key)) }
+	for what, try := range map[string]struct {
+		ops       func() []backend.Op
+		meanwhile func()
+	}{
+		"create":                             {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat) }},
+		"taken create":                       {one(backend.CreateEphemeral(seat, []byte("x"))), func() { remove(seat); other.create(seat, "x") }},
+		"enqueue":                            {one(backend.Enqueue(dir, []byte("x"))), func() { remove(other.list(dir).Keys[0]) }},
+		"put":                                {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")) }},
+		"taken put":                          {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
+		"put and create":                     {func() []backend.Op { return claim(s.get(epoch.Key), "x") }, func() { remove(seat) }},
+		"put and create, with the directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
+		"put, then create":                   {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
+	} {
+		ops := try.ops()
+		commit := s.cutOff(c, other, ops...)
+		try.meanwhile()
+		c.Resume()
+		s.truth(what+", and deleted since", commit)
+		if _, err := commit.result(); err != nil {
+			// What it has left goes.
+			r.Until("nothing is left of a "+what, func() bool {
+				e, err := s.Get(r.ctx, seat)
+				return (err != nil || e.Session != s.ID()) && len(s.list(dir).Keys) == 0
+			})
+		}
+		if e := ops[0]; e.Key == epoch.Key {
+			if got := other.get(e.Key); !follows(got.Version, e.Version) {
+				r.Failf("%s: the put over version %d led to version %d", what, e.Version, got.Version)
+			}
+		}
+		for _, key := range []string{dir, r.key("p"), r.key("new")} {
+			remove(key)
+			s.misses(key)
+			other.misses(key)
+		}
+		other.sees(s.get(s.dir("d")))
+	}
+}
+
+func doubtOverwritten(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	a, b := s.put(r.key("a"), "0", 0), s.put(r.key("b"), "0", 0)
+	for i := range 6 {
+		known := []backend.Entry{a, b}[:1+i%2] // b tells of the commit, where there is b
+		var ops []backend.Op
+		for _, e := range known {
+			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%s%d", e.Key, i), e.Version))
+		}
+		commit := s.cutOff(c, other, ops...)
+		theirs := other.get(a.Key)
+		for j := range i/2 + 1 {
+			theirs = other.put(a.Key, fmt.Sprint("theirs", j), theirs.Version)
+		}
+		c.Resume()
+		what := fmt.Sprintf("%d puts of which one was overwritten %d times since", len(ops), i/2+1)
+		made, err := commit.result()
+		if err != nil {
+			r.Refused(what, err, backend.ErrIndeterminate)
+			if harness.IsAny(err, backend.ErrConflict) {
+				r.Failf("%s: the error says that nothing was written: %v", what, harness.Text(err))
+			}
+		}
+		for j, e := range made {
+			if !follows(e.Version, known[j].Version) || e.Rev != known[j].Rev || string(e.Value) != string(ops[j].Value) {
+				r.Failf("%s: put over %+v returned %+v", what, known[j], e)
+			}
+		}
+		s.sees(theirs)
+		a = theirs
+		if len(ops) > 1 {
+			got := s.get(b.Key)
+			if !follows(got.Version, b.Version) || string(got.Value) != string(ops[1].Value) {
+				r.Failf("%s: over %+v there is %+v", what, b, got)
+			}
+			b = got
+		}
+	}
+}
+
+func doubtNotMine(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	seat := s.dir("d") + "/seat"
+	epoch := s.put(r.key("epoch"), "0", 0)
+	for i := range 4 {
+		value := []byte(fmt.Sprint(i))
+		ops := []backend.Op{backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value)}
+		other.sees(epoch)
+		theirs := other.commit(ops...)
+		if i%2 == 0 {
+			s.sees(theirs[1])
+		}
+		c.LoseReply(ops[i/2].Kind)
+		if made, err := s.Commit(r.ctx, nil, ops...); !harness.IsAny(err, backend.ErrConflict, backend.ErrExists, backend.ErrIndeterminate) {
+			r.Failf("a commit of what another session has committed before returned (%+v, %v)", made, harness.Text(err))
+		}
+		r.Settle()
+		for _, e := range theirs {
+			s.sees(e)
+		}
+		epoch = theirs[0]
+		other.delete(theirs[1])
+		s.misses(seat)
+	}
+}
+
+func doubtRace(r *run) {
+	clients := []*kit.Client{r.client(), r.client(), r.client()}
+	var all []sess
+	for _, c := range clients {
+		all = append(all, r.open(c))
+	}
+	seat := all[0].dir("d") + "/seat"
+	epoch := all[0].put(r.key("epoch"), "0", 0)
+	for i := range 9 {
+		// Each combination of faults, but for their order.
+		for j, c := range clients {
+			switch (i/(1+2*j) + j) % 3 {
+			case 0:
+				c.LoseReply(backend.OpCompareAndSet)
+			case 1:
+				c.LoseRequest(backend.OpCompareAndSet)
+			}
+		}
+		value := fmt.Append(nil, i)
+		var tasks []*task[[]backend.Entry]
+		for _, s := range all {
+			s.sees(epoch)
+		}
+		for _, s := range all {
+			tasks = append(tasks, start(r, "put and create", func(ctx context.Context) ([]backend.Entry, error) {
+				return s.Commit(ctx, nil, backend.CompareAndSet(epoch.Key, value, epoch.Version), backend.CreateEphemeral(seat, value))
+			}))
+		}
+		var made []backend.Entry
+		unknown := false
+		for j, t := range tasks {
+			out, err := t.result()
+			switch {
+			case err == nil && made != nil:
+				r.Failf("two sessions succeeded: %+v, %+v", made, out)
+			case err == nil:
+				made = out
+				if out[1].Session != all[j].ID() || !follows(out[0].Version, epoch.Version) {
+					r.Failf("put over %+v and create by session %s returned %+v", epoch, all[j].ID(), out)
+				}
+			case harness.IsAny(err, backend.ErrIndeterminate):
+				unknown = true
+			case !harness.IsAny(err, backend.ErrConflict, backend.ErrExists):
+				r.Failf("put and create: error is %v", harness.Text(err))
+			}
+		}
+		if made == nil && !unknown {
+			r.Failf("none of the commits succeeded, and all say why not")
+		}
+		if made != nil {
+			epoch = made[0]
+			for _, s := range all {
+				s.sees(epoch)
+				s.sees(made[1])
+			}
+			all[i%3].delete(made[1])
+		} else if epoch = all[0].get(epoch.Key); string(epoch.Value) != string(value) {
+			r.Failf("none of the commits succeeded, and there is %+v", epoch)
+		}
+		for _, s := range all {
+			s.misses(seat)
+		}
+	}
+}
+
+// follows tells whether now can be the version after a write over old: 1 is the first,
+// and later ones need not be the next number.
+func follows(now, old uint64) bool {
+	if old == 0 {
+		return now == 1
+	}
+	return now > old
+}

@@ -1,0 +1,193 @@
+package backendrules
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync/atomic"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var listRules = []rule{
+	{
+		Name: "list/await",
+		Text: "AwaitList returns at once if the listing is not the known one any more, blocks if it is, and returns at the next change, to every waiter.",
+		Run:  listAwait,
+	}, {
+		Name: "list/await-absent",
+		Text: "AwaitList of a directory that does not exist blocks, and returns once there is an entry enqueued.",
+		Run:  listAwaitAbsent,
+	}, {
+		Name: "list/nothing-missed",
+		Text: "No change between a List and the AwaitList that follows is missed.",
+		Run:  listNothingMissed,
+	}, {
+		Name: "list/while-enqueued",
+		Text: "Entries have their key, value and place from the start, whoever lists and looks for predecessors while they are enqueued.",
+		Run:  listWhileEnqueued,
+	},
+}
+
+func listAwait(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	empty := s.list(dir)
+	a := s.enqueue(dir, "x")
+	if got := s.awaitList(empty).value(); !slices.Equal(got.Keys, []string{a.Key}) || got.Dir != dir || got.Rev <= empty.Rev {
+		r.Failf("await list of %+v, after enqueue of %s, returned %+v", empty, a.Key, got)
+	}
+	var want []backend.Entry
+	for i, step := range []func() []backend.Entry{
+		func() []backend.Entry { return []backend.Entry{a, other.enqueue(dir, "y")} },
+		func() []backend.Entry { other.delete(want[0]); return want[1:] },
+		func() []backend.Entry { other.delete(want[0]); return nil },
+		func() []backend.Entry { return []backend.Entry{other.enqueue(dir, "y")} },
+	} {
+		known := s.list(dir)
+		var waiting []*task[backend.Listing]
+		for range 3 {
+			waiting = append(waiting, s.awaitList(known))
+		}
+		waiting[0].blocked("nothing happened")
+		want = step()
+		for _, t := range waiting {
+			got := t.value()
+			if !slices.Equal(got.Keys, harness.Keys(want)) || got.Dir != dir || got.Rev <= known.Rev {
+				r.Failf("step %d: await list of %+v returned %+v, want %q", i, known, got, harness.Keys(want))
+			}
+		}
+	}
+	waiting := s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	waiting.stop()
+	_, err := waiting.result()
+	r.Refused("await list with a context that ended", err, context.Canceled)
+}
+
+func listAwaitAbsent(r *run) {
+	s, other := r.session(), r.session()
+	dir := r.key("later")
+	known := s.list(dir)
+	waiting := s.awaitList(known)
+	waiting.blocked("nothing happened")
+	other.dir("later")
+	e := other.enqueue(dir, "x")
+	for {
+		known = waiting.value()
+		if slices.Equal(known.Keys, []string{e.Key}) {
+			return
+		}
+		if len(known.Keys) > 0 {
+			r.Failf("await list returned %+v, want %s alone", known, e.Key)
+		}
+		waiting = s.awaitList(known) // that was the directory being made
+	}
+}
+
+func listNothingMissed(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	changes := 20
+	if r.Service.Virtual {
+		changes = 200
+	}
+	known := s.list(dir)
+	writer := start(r, "writer", func(ctx context.Context) ([]backend.Entry, error) {
+		var made []backend.Entry
+		for i := range changes {
+			out, err := other.Commit(ctx, nil, backend.Enqueue(dir, fmt.Append(nil, i)))
+			if err != nil {
+				return made, err
+			}
+			made = append(made, out[0])
+		}
+		return made, nil
+	})
+	for len(known.Keys) < changes {
+		next := s.awaitList(known).value()
+		if !slices.Equal(next.Keys[:min(len(known.Keys), len(next.Keys))], known.Keys) || next.Rev <= known.Rev {
+			r.Failf("await list of %+v returned %+v though entries were only added", known, next)
+		}
+		known = next
+	}
+	if want := harness.Keys(writer.value()); !slices.Equal(known.Keys, want) {
+		r.Failf("the listing is %q, enqueued were %q", known.Keys, want)
+	}
+	// An entry comes while somebody is about to wait for it.
+	for range changes / 4 {
+		known = s.list(dir)
+		made := start(r, "enqueue", func(ctx context.Context) ([]backend.Entry, error) {
+			return other.Commit(ctx, nil, backend.Enqueue(dir, nil))
+		})
+		if next := s.awaitList(known).value(); next.Rev <= known.Rev {
+			r.Failf("await list of %+v returned %+v", known, next)
+		}
+		made.value()
+	}
+}
+
+func listWhileEnqueued(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	first := s.enqueue(dir, "first")
+	var entering []*task[[]backend.Entry]
+	var looking []*task[[]string]
+	const enrolling = 3
+	var enrolled atomic.Int32
+	for i := range enrolling {
+		one := r.session()
+		one.sees(first)
+		entering = append(entering, start(r, "enqueue", func(ctx context.Context) (all []backend.Entry, err error) {
+			defer enrolled.Add(1)
+			for j := range 5 {
+				made, err := one.Commit(ctx, nil, backend.Enqueue(dir, fmt.Appendf(nil, "%d of %d", j, i)))
+				if err != nil {
+					return nil, err
+				}
+				all = append(all, made...)
+				if _, err := one.Predecessor(ctx, made[0]); err != nil {
+					return nil, err
+				}
+			}
+			return all, nil
+		}))
+		other := r.session()
+		looking = append(looking, start(r, "list", func(ctx context.Context) ([]string, error) {
+			seen := make(map[string]bool)
+			for n := 0; n < 20 || enrolled.Load() < enrolling; n++ {
+				runtime.Gosched() // memory never blocks
+				l, err := other.List(ctx, dir)
+				if err != nil {
+					return nil, err
+				}
+				for _, key := range l.Keys {
+					seen[key] = true
+				}
+			}
+			return slices.Collect(maps.Keys(seen)), nil
+		}))
+	}
+	all := []backend.Entry{first}
+	for _, t := range entering {
+		all = append(all, t.value()...)
+	}
+	slices.SortFunc(all, func(a, b backend.Entry) int { return cmp.Compare(a.Rev, b.Rev) })
+	s.lists(dir, all...)
+	for _, e := range all {
+		s.sees(e)
+	}
+	for _, t := range looking {
+		for _, key := range t.value() {
+			if !slices.Contains(harness.Keys(all), key) {
+				r.Failf("a listing had %s, which none of those enqueued is: %q", key, harness.Keys(all))
+			}
+		}
+	}
+}

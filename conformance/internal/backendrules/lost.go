@@ -1,0 +1,220 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// losses are the two ways in which a commit gets lost.
+var losses = []struct {
+	what, need string
+	fault      func(*kit.Client) func(backend.OpKind)
+}{
+	{"reply", "LoseReply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
+	{"request", "LoseRequest", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
+}
+
+func lostRules() []rule {
+	rules := []rule{{
+		Name: "lost-reply/refused",
+		Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
+		Need: []string{"LoseReply"},
+		Run:  lostRefused,
+	}}
+	for _, lost := range losses {
+		rules = append(rules, rule{
+			Name: "lost-" + lost.what + "/atomic",
+			Text: fmt.Sprintf("A commit of several ops whose %s was lost is done once, and returns what it made.", lost.what),
+			Need: []string{lost.need},
+			Run:  func(r *run) { c := r.client(); lostAtomic(r, c, lost.fault(c)) },
+		})
+	}
+	rules = append(rules, rule{
+		Name: "lost-reply/cancelled",
+		Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
+		Need: []string{"CutReply"},
+		Run:  lostCancelled,
+	}, rule{
+		Name: "lost-reply/session-lost",
+		Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
+		Need: []string{"CutReply"},
+		Run:  lostSession,
+	})
+	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+		for _, lost := range losses {
+			rules = append(rules, rule{
+				Name: fmt.Sprintf("lost-%s/%v", lost.what, kind),
+				Text: fmt.Sprintf("A commit with a %v whose %s was lost is done once, and returns what it made.", kind, lost.what),
+				Need: []string{lost.need},
+				Run:  func(r *run) { c := r.client(); lostOne(r, c, kind, lost.fault(c)) },
+			})
+		}
+	}
+	return rules
+}
+
+// lostOne tries an op of the kind under a fault, several times in one session.
+func lostOne(r *run, c *kit.Client, kind backend.OpKind, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	dir, id := s.dir("d"), s.ID()
+	for i := range 3 {
+		old := s.enqueue(dir, "old")
+		key := fmt.Sprintf("%s/seat%d", dir, i)
+		op := map[backend.OpKind]backend.Op{
+			backend.OpCreateEphemeral: backend.CreateEphemeral(key, []byte("new")),
+			backend.OpEnqueue:         backend.Enqueue(dir, []byte("new")),
+			backend.OpCompareAndSet:   backend.CompareAndSet(key, []byte("new"), 0),
+			backend.OpUpdate:          backend.Update(old, []byte("new")),
+			backend.OpDelete:          backend.Delete(old),
+		}[kind]
+		fault(kind)
+		got := s.commit(op)[0]
+		var queue []backend.Entry
+		switch kind {
+		case backend.OpDelete:
+			if got.Exists() || got.Key != old.Key {
+				r.Failf("it returned %+v", got)
+			}
+			other.misses(old.Key)
+		case backend.OpUpdate:
+			if !got.Exists() || got.Key != old.Key || got.Rev != old.Rev || got.Version == old.Version || string(got.Value) != "new" {
+				r.Failf("set on %+v returned %+v", old, got)
+			}
+			queue = append(queue, old)
+			other.sees(got)
+		default:
+			owner := s.ID()
+			if kind == backend.OpCompareAndSet {
+				owner = ""
+			}
+			if !got.Exists() || got.Version != 1 || got.Session != owner || string(got.Value) != "new" || got.Rev <= old.Rev {
+				r.Failf("%v %s returned %+v", kind, op.Key, got)
+			}
+			queue = append(queue, old)
+			if kind == backend.OpEnqueue {
+				queue = append(queue, got)
+			}
+			other.sees(got)
+		}
+		other.lists(dir, queue...)
+		r.Settle()
+		other.lists(dir, queue...)
+		if s.State() == backend.Lost || s.ID() != id {
+			r.Failf("the session was %q and is %v as %q", id, s.State(), s.ID())
+		}
+		for _, e := range queue {
+			r.Must("drop", s.Discard(r.ctx, e))
+		}
+		other.lists(dir)
+	}
+}
+
+func lostAtomic(r *run, c *kit.Client, fault func(backend.OpKind)) {
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	record := s.put(r.key("record"), "0", 0)
+	for i := range 3 {
+		held := s.enqueue(dir, "held")
+		seat := s.create(fmt.Sprintf("%s/seat%d", dir, i), "x")
+		fault([]backend.OpKind{backend.OpCompareAndSet, backend.OpEnqueue, backend.OpDelete}[i])
+		out, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(held), backend.IfUnchanged(record)},
+			backend.CompareAndSet(record.Key, fmt.Appendf(nil, "%d", i+1), record.Version),
+			backend.Enqueue(dir, []byte("new")),
+			backend.Delete(seat))
+		r.Must("commit of several ops", err)
+		if len(out) != 3 || out[0].Rev != record.Rev || out[0].Version == record.Version || !out[1].Exists() || out[2].Exists() {
+			r.Failf("it returned %+v", out)
+		}
+		record = out[0]
+		other.lists(dir, held, out[1])
+		other.sees(record)
+		other.misses(seat.Key)
+		r.Settle()
+		other.lists(dir, held, out[1])
+		r.Must("drop", s.Discard(r.ctx, held))
+		r.Must("drop", s.Discard(r.ctx, out[1]))
+	}
+}
+
+func lostRefused(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	theirs := other.create(dir+"/theirs", "x")
+	s.sees(theirs)
+	mine := s.create(dir+"/mine", "x")
+	record := s.put(r.key("record"), "x", 0)
+	gone := s.enqueue(dir, "x")
+	s.delete(gone)
+	for _, try := range []struct {
+		what string
+		op   backend.Op
+		err  error
+	}{
+		{"create of what another session made", backend.CreateEphemeral(theirs.Key, []byte("x")), backend.ErrExists},
+		{"create of what this session made before", backend.CreateEphemeral(mine.Key, []byte("x")), backend.ErrExists},
+		{"create without a parent", backend.CreateEphemeral(r.key("no/seat"), nil), backend.ErrNoParent},
+		{"enqueue without a directory", backend.Enqueue(r.key("no"), nil), backend.ErrNoParent},
+		{"put over another version", backend.CompareAndSet(record.Key, []byte("y"), record.Version+7), backend.ErrConflict},
+		{"set on an entry that is gone", backend.Update(gone, []byte("y")), backend.ErrNoEntry},
+		{"delete of an entry that is gone", backend.Delete(gone), backend.ErrNoEntry},
+	} {
+		c.LoseReply(try.op.Kind)
+		_, err := s.Commit(r.ctx, nil, try.op)
+		r.Refused(try.what, err, try.err)
+	}
+	c.LoseReply(backend.OpEnqueue)
+	_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(gone)}, backend.Enqueue(dir, nil))
+	r.Refused("enqueue guarded by an entry that is gone", err, backend.ErrCondition)
+	for _, e := range []backend.Entry{theirs, mine, record} {
+		if got := s.get(e.Key); !got.Same(e) {
+			r.Failf("%+v has become %+v", e, got)
+		}
+	}
+	s.lists(dir)
+}
+
+func lostCancelled(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	keep := s.enqueue(dir, "keep")
+	for _, op := range []backend.Op{backend.Enqueue(dir, []byte("x")), backend.CreateEphemeral(dir+"/seat", []byte("x"))} {
+		commit := s.cutOff(c, other, op)
+		// As the context of whoever led by another session does.
+		commit.end(fmt.Errorf("a term has ended: %w", backend.ErrSessionLost))
+		_, err := commit.result()
+		c.Resume()
+		r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, context.Canceled)
+		if errors.Is(err, backend.ErrSessionLost) {
+			r.Failf("%v: but it is another session that was lost", err)
+		}
+		other.lists(dir, keep)
+		other.misses(dir + "/seat")
+		if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+			r.Failf("after the link came back the session is %v", got)
+		}
+		// It does not come late, either.
+		time.Sleep(r.Service.TTL / 4)
+		other.lists(dir, keep)
+		other.misses(dir + "/seat")
+		// And what it stood in the way of can be done.
+		s.delete(s.create(dir+"/seat", "y"))
+	}
+}
+
+func lostSession(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	c.CutReply(backend.OpEnqueue)
+	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))
+	c.Resume()
+	r.Refused("commit whose outcome could not be known", err, backend.ErrIndeterminate, backend.ErrSessionLost)
+	other.lists(dir)
+}

@@ -1,0 +1,302 @@
+package backendrules
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var readRules = []rule{
+	{
+		Name: "read/get",
+		Text: "Get reads what this session wrote last; ErrNoEntry if there is nothing.",
+		Run:  readGet,
+	}, {
+		Name: "read/decided",
+		Text: "A session reads what its commits were decided by, refused ones too: it is up to date then, however new it is.",
+		Run:  readDecided,
+	}, {
+		Name: "read/survey",
+		Text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
+		Run:  readSurvey,
+	}, {
+		Name: "read/list",
+		Text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
+		Run:  readList,
+	}, {
+		Name: "read/foreign",
+		Text: "Children that somebody else put, whatever their names, are left out of List and Predecessor, and do no harm.",
+		Need: []string{"Put"},
+		Run:  readForeign,
+	}, {
+		Name: "read/predecessor",
+		Text: "Predecessor is the youngest enqueued entry that is older, the zero Entry for the oldest, and ErrNoEntry if the entry itself is gone.",
+		Run:  readPredecessor,
+	},
+}
+
+func readGet(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	for _, e := range s.threeKinds(dir) {
+		other.sees(e)
+		if got := other.get(e.Key); string(got.Value) != "x" || got.Session != e.Session {
+			r.Failf("get by another session returned %+v, want %+v", got, e)
+		}
+		for i := range 5 {
+			value := fmt.Sprint(i)
+			e = s.set(e, value)
+			if got := s.get(e.Key); !got.Same(e) || string(got.Value) != value {
+				r.Failf("get returned %+v after set returned %+v", got, e)
+			}
+		}
+		s.delete(e)
+		_, err := s.Get(r.ctx, e.Key)
+		r.Refused("get of a deleted entry", err, backend.ErrNoEntry)
+	}
+	for _, key := range []string{r.key("never"), r.key("never/there"), dir + "/never"} {
+		got, err := s.Get(r.ctx, key)
+		r.Refused("get of what never was", err, backend.ErrNoEntry)
+		if got.Exists() {
+			r.Failf("get of what never was returned %+v", got)
+		}
+	}
+}
+
+func readDecided(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	rounds := 10
+	if r.Service.Virtual {
+		rounds = 40
+	}
+	for range rounds {
+		// The server of a new session may not know the latest of this.
+		e := s.enqueue(dir, "1")
+		gone := s.enqueue(dir, "1")
+		s.delete(gone)
+		seat := s.create(dir+"/seat", "1")
+		e = s.set(e, "2")
+		for _, by := range []struct {
+			what   string
+			guards []backend.Condition
+			ops    []backend.Op
+			err    error
+		}{
+			{"a guard by an entry that never was", []backend.Condition{backend.IfExists(backend.Unknown(dir))}, nil, backend.ErrCondition},
+			{"a guard by an entry that is gone", []backend.Condition{backend.IfExists(gone)}, nil, backend.ErrCondition},
+			{"the create of what is there", nil, []backend.Op{backend.CreateEphemeral(seat.Key, nil)}, backend.ErrExists},
+		} {
+			other := r.session()
+			_, err := other.Commit(r.ctx, by.guards, by.ops...)
+			r.Refused(by.what, err, by.err)
+			if got := other.peek(e.Key); !got.Same(e) {
+				r.Failf("%s was refused, and then get returned %+v, want %+v", by.what, got, e)
+			}
+			if got := other.peek(gone.Key); got.Exists() {
+				r.Failf("%s was refused, and then get returned %+v, which is gone", by.what, got)
+			}
+			r.Must("close", other.Close(r.ctx))
+		}
+		s.delete(e)
+		s.delete(seat)
+	}
+}
+
+func readSurvey(r *run) {
+	s, other := r.session(), r.session()
+	shows := func(key, known string, want ...backend.Entry) {
+		r.T.Helper()
+		have, err := s.Get(r.ctx, key)
+		if !errors.Is(err, backend.ErrNoEntry) {
+			r.Must("get "+key, err)
+		}
+		asked := backend.Entry{}
+		e, strangers, err := s.Survey(r.ctx, key, func(e backend.Entry) string { asked = e; return known })
+		r.Must("survey "+key, err)
+		if e.Key != key || e.Rev != have.Rev || e.Version != have.Version || string(e.Value) != string(have.Value) {
+			r.Failf("survey of %s read %+v, and get %+v", key, e, have)
+		}
+		if asked.Exists() && !asked.Same(e) {
+			r.Failf("survey of %s asked what is known of %+v, and returned %+v", key, asked, e)
+		}
+		slices.Sort(strangers)
+		if keys := harness.Keys(want); !slices.Equal(strangers, slices.Sorted(slices.Values(keys))) {
+			r.Failf("strangers under %s are %q, want %q", key, strangers, keys)
+		}
+	}
+	shows(r.key("never"), "")
+	shows(r.key("never/there"), r.key("never/there/known"))
+	dir := s.dir("d")
+	shows(dir, "")
+	near := s.dir("d2") // its key begins with dir
+	s.enqueue(near, "x")
+	known := s.put(dir+"/known", "x", 0)
+	shows(dir, "")
+	shows(dir, known.Key)
+	s.enqueue(known.Key, "x") // directly under that
+	s.put(dir+"/notes", "x", 0)
+	shows(dir, known.Key)
+	shows(dir, "")
+	a, b := s.enqueue(dir, "x"), other.enqueue(dir, "x")
+	s.sees(b)
+	shows(dir, known.Key, a, b)
+	c := s.create(dir+"/seat", "x")
+	shows(dir, known.Key, a, b, c)
+	shows(dir, "", a, b, c)
+	s.delete(a)
+	s.delete(c)
+	shows(dir, known.Key, b)
+	other.delete(b)
+	s.misses(b.Key)
+	shows(dir, known.Key)
+}
+
+func readList(r *run) {
+	s, other := r.session(), r.session()
+	if l := s.list(r.key("never")); len(l.Keys) != 0 || l.Dir != r.key("never") {
+		r.Failf("list of a directory that does not exist is %+v", l)
+	}
+	dir := s.dir("d")
+	last := s.list(dir)
+	if len(last.Keys) != 0 || last.Dir != dir {
+		r.Failf("list of an empty directory is %+v", last)
+	}
+	change := func(what string) {
+		r.T.Helper()
+		now := s.list(dir)
+		if now.Rev <= last.Rev {
+			r.Failf("%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
+		}
+		last = now
+	}
+	a := s.enqueue(dir, "x")
+	change("enqueue")
+	s.create(dir+"/seat", "x")
+	s.put(dir+"/record", "x", 0)
+	near := s.dir("d2") // its key begins with dir
+	s.enqueue(near, "x")
+	last = s.list(dir)
+	b := other.enqueue(dir, "x")
+	s.sees(b)
+	change("enqueue by another session")
+	c := s.enqueue(dir, "x")
+	change("enqueue")
+	s.lists(dir, a, b, c)
+	if now := s.list(dir); now.Rev != last.Rev {
+		r.Failf("nothing changed, and the listing's revision was %d and is %d", last.Rev, now.Rev)
+	}
+	s.set(a, "y") // a new value does not make it younger
+	s.lists(dir, a, b, c)
+	last = s.list(dir)
+	s.delete(b)
+	change("delete")
+	s.lists(dir, a, c)
+	d := s.enqueue(dir, "x")
+	s.lists(dir, a, c, d)
+	other.lists(dir, a, c, d)
+}
+
+func readForeign(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	put := func(key string) {
+		r.T.Helper()
+		r.Must(fmt.Sprintf("foreign put of %q", key), r.Service.Put(key, []byte("\xfffo\x00reign")))
+	}
+	names := []string{"x", "-", "_", "_c_", "_c_short-lock-", "n_0000000001", "lock-0000000000", "0000000000", "-0000000001",
+		"9999999999", "-2147483648", "99999999999999999999999", "%zz", "s1-", "a b", "ünï", "leader", "~"}
+	for _, name := range names {
+		put(dir + "/" + name)
+	}
+	a := s.enqueue(dir, "x")
+	name := a.Key[len(dir)+1:]
+	for _, odd := range []string{"~" + name, name + "~", name + "-", name[1:] + "!"} {
+		put(dir + "/" + odd)
+	}
+	put(dir + "/deep/" + name)
+	put(dir + "x/" + name)
+	b := s.enqueue(dir, "y")
+	c := s.enqueue(dir, "z")
+	for _, name := range names {
+		put(dir + "/" + name + ".late")
+	}
+	r.Until(dir+" lists the enqueued entries alone", func() bool {
+		return slices.Equal(s.list(dir).Keys, []string{a.Key, b.Key, c.Key})
+	})
+	for _, want := range []struct{ of, is backend.Entry }{{a, backend.Entry{}}, {b, a}, {c, b}} {
+		if got := s.predecessor(want.of); !got.Same(want.is) {
+			r.Failf("predecessor of %s is %+v, want %+v", want.of.Key, got, want.is)
+		}
+	}
+	waiting, listing := s.await(b), s.awaitList(s.list(dir))
+	put(dir + "/another")
+	waiting.blocked("only a foreign entry was put")
+	r.Must("drop", s.Discard(r.ctx, b))
+	if got := one(waiting); got.Exists() {
+		r.Failf("await of a dropped entry returned %+v", got)
+	}
+	listing.value()
+	if got := s.predecessor(c); !got.Same(a) {
+		r.Failf("predecessor of %s is %+v, want %+v", c.Key, got, a)
+	}
+	// What a strategy reads may hold anything, too.
+	if got := s.get(dir + "/leader"); string(got.Value) != "\xfffo\x00reign" || got.Session != "" {
+		r.Failf("get of a foreign entry returned %+v", got)
+	}
+}
+
+func readPredecessor(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	other.sees(s.get(dir))
+	is := func(of, want backend.Entry) {
+		r.T.Helper()
+		got := s.predecessor(of)
+		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
+			r.Failf("predecessor of %s is %+v, want %+v", of.Key, got, want)
+		}
+	}
+	none := backend.Entry{}
+	a := s.enqueue(dir, "a")
+	is(a, none)
+	s.create(dir+"/seat", "x")
+	s.put(dir+"/record", "x", 0)
+	s.enqueue(s.dir("d2"), "x")
+	b, c := other.enqueue(dir, "b"), s.enqueue(dir, "c")
+	d := s.enqueue(dir, "d")
+	s.sees(b)
+	is(a, none)
+	is(c, b)
+	is(d, c)
+	is(b, a)
+	s.delete(c)
+	is(d, b)
+	other.delete(b)
+	s.misses(b.Key)
+	is(d, a)
+	a = s.set(a, "new value")
+	is(d, a)
+	s.delete(a)
+	is(d, none)
+	for _, gone := range []backend.Entry{a, b, c} {
+		_, err := s.Predecessor(r.ctx, gone)
+		r.Refused("predecessor of an entry that is gone", err, backend.ErrNoEntry)
+	}
+	// One of many, in whatever order they go.
+	queue := []backend.Entry{d}
+	for i := range 30 {
+		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
+	}
+	for i := 0; len(queue) > 1; i += 7 {
+		last := len(queue) - 1
+		at := i % last
+		is(queue[last], queue[last-1])
+		s.delete(queue[at])
+		queue = slices.Delete(queue, at, at+1)
+	}
+	is(queue[0], none)
+}

@@ -1,0 +1,161 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+var refusedRules = []rule{
+	{
+		Name: "session/throttled",
+		Text: "What the service turns away is asked again, after a while: calls return what they would have, a commit is done once, and the session goes on.",
+		Need: []string{"Throttle"},
+		Run:  sessionThrottled,
+	}, {
+		Name: "session/denied",
+		Text: "What the credentials do not allow is ErrDenied and not done, and the session goes on: when they allow it again it is done. A Drop goes on by itself.",
+		Need: []string{"Deny"},
+		Run:  sessionDenied,
+	},
+}
+
+// throttledMost is how often one call and the heartbeats may ask in a second.
+const throttledMost = 30
+
+func sessionThrottled(r *run) {
+	c := r.client()
+	q := ask(r, c)
+	waiting := q.s.await(q.held)
+	waiting.blocked("nothing happened")
+	for _, call := range append(q.calls, q.drop) {
+		release := c.Throttle()
+		throttled := start(r, call.what+" while throttled", call.make)
+		throttled.blocked("all is turned away")
+		release()
+		throttled.value()
+	}
+	waiting.value()
+	q.done()
+	release := c.Throttle()
+	call := start(r, "get while throttled", func(ctx context.Context) (backend.Entry, error) { return q.s.Get(ctx, q.record.Key) })
+	throttled := min(r.Service.TTL/8, time.Second)
+	time.Sleep(throttled)
+	if asked := release(); asked > throttledMost {
+		r.Failf("%d requests in %v, all of which were turned away, are more than %d", asked, throttled, throttledMost)
+	}
+	call.value()
+	r.Until("the session is live", func() bool { return q.s.State() == backend.Live })
+	time.Sleep(r.Service.TTL)
+	q.goesOn()
+}
+
+func sessionDenied(r *run) {
+	c := r.client()
+	q := ask(r, c)
+	denied := func(calls ...call) {
+		started := make([]*task[struct{}], len(calls)) // side by side: some services are asked again for a while
+		for i, call := range calls {
+			started[i] = start(r, call.what+" while denied", call.make)
+		}
+		for i, call := range calls {
+			if _, err := started[i].result(); !errors.Is(err, backend.ErrDenied) {
+				r.Failf("%s while denied: %v, want ErrDenied", call.what, err)
+			}
+		}
+	}
+	release := c.Deny()
+	denied(q.calls...)
+	time.Sleep(r.Service.TTL)
+	for _, e := range []backend.Entry{q.held, q.gone, q.record} {
+		q.other.sees(e)
+	}
+	if n := len(q.other.list(q.dir).Keys); n != 2 {
+		r.Failf("%d entries stand where two stood before all was denied", n)
+	}
+	release()
+	for _, call := range q.calls {
+		start(r, call.what+" when it is allowed again", call.make).value()
+	}
+	release = c.Deny()
+	denied(q.drop)
+	release()
+	r.Until("what was dropped goes", func() bool { return !slices.Contains(q.other.list(q.dir).Keys, q.held.Key) })
+	q.done()
+	q.goesOn()
+}
+
+// A call is one of a session's, ready to be made.
+type call struct {
+	what string
+	make func(context.Context) (struct{}, error)
+}
+
+// questions are one call of each kind that a session of one process can make.
+type questions struct {
+	r                  *run
+	s, other           sess // other is another process's
+	dir                string
+	held, gone, record backend.Entry
+	calls              []call // each is done once
+	drop               call   // of held, to be done last
+}
+
+func ask(r *run, c *kit.Client) *questions {
+	s := r.open(c)
+	q := &questions{r: r, s: s, other: r.session(), dir: s.dir("d")}
+	q.held, q.gone = s.enqueue(q.dir, "held"), s.enqueue(q.dir, "gone")
+	q.record = s.put(r.key("record"), "0", 0)
+	add := func(what string, do func(context.Context) error) {
+		q.calls = append(q.calls, call{what, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) }})
+	}
+	commit := func(what string, guards []backend.Condition, ops ...backend.Op) {
+		add(what, func(ctx context.Context) error { _, err := s.Commit(ctx, guards, ops...); return err })
+	}
+	guard := []backend.Condition{backend.IfExists(q.held)}
+	commit("create", nil, backend.CreateEphemeral(q.dir+"/seat", nil))
+	commit("enqueue", nil, backend.Enqueue(q.dir, []byte("new")))
+	commit("put", nil, backend.CompareAndSet(r.key("new"), nil, 0))
+	commit("set", nil, backend.Update(q.held, []byte("set")))
+	commit("delete", nil, backend.Delete(q.gone))
+	commit("a commit of several ops", guard, backend.CompareAndSet(q.record.Key, []byte("1"), q.record.Version), backend.Enqueue(q.dir, []byte("last")))
+	commit("a guard", guard)
+	add("get", func(ctx context.Context) error { _, err := s.Get(ctx, q.held.Key); return err })
+	add("survey", func(ctx context.Context) error {
+		_, _, err := s.Survey(ctx, q.dir, func(backend.Entry) string { return "" })
+		return err
+	})
+	add("list", func(ctx context.Context) error { _, err := s.List(ctx, q.dir); return err })
+	add("predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, q.held); return err })
+	add("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(q.record.Key)); return err })
+	add("await list", func(ctx context.Context) error { _, err := s.AwaitList(ctx, backend.Listing{Dir: q.dir}); return err })
+	add("drop", func(ctx context.Context) error { return s.Discard(ctx, q.held) })
+	last := len(q.calls) - 1
+	q.calls, q.drop = q.calls[:last:last], q.calls[last]
+	return q
+}
+
+// done checks that each call was done once.
+func (q *questions) done() {
+	q.r.T.Helper()
+	q.r.Until("each was done once, and there is what they made", func() bool {
+		var values []string
+		for _, key := range q.other.list(q.dir).Keys {
+			values = append(values, string(q.other.peek(key).Value))
+		}
+		return slices.Equal(values, []string{"new", "last"})
+	})
+}
+
+// goesOn checks that the session is not over, and can do what it could.
+func (q *questions) goesOn() {
+	q.r.T.Helper()
+	q.other.sees(q.s.get(q.r.key("new")))
+	if state := q.s.State(); state == backend.Lost {
+		q.r.Failf("the session is %v", state)
+	}
+}

@@ -1,0 +1,28 @@
+// Package backendrules are the rules of package backend.
+package backendrules
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+type rule = harness.Rule[*run]
+
+// Run tries all of them, and calls parallel, if it is not nil, once those are done that measure
+// the process.
+func Run(t *testing.T, newService func(t testing.TB) *kit.Service, parallel func()) kit.Report {
+	return suite(newService, parallel).Run(t)
+}
+
+func suite(newService func(t testing.TB) *kit.Service, parallel func()) harness.Suite[*run] {
+	return harness.Suite[*run]{
+		Rules: slices.Concat(
+			sessionRules, suspendRules, refusedRules, writeRules, commitRules, valueRules, guardRules,
+			lostRules(), doubtRules(), lateRules, readRules, awaitRules, listRules, serviceRules, soakRules,
+		),
+		Service: newService, Place: newRun, Limit: harness.Limit, Parallel: parallel,
+	}
+}

@@ -1,0 +1,381 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+var serviceRules = []rule{
+	{
+		Name: "service/restart",
+		Text: "Reads and waits ride out a restart of the service within the window: same session, same entries, no change missed.",
+		Need: []string{"Stop"},
+		Run:  serviceRestart,
+	}, {
+		Name: "service/down",
+		Text: "Open while the service is down is ErrUnavailable, not a hang, and works again afterwards.",
+		Need: []string{"Stop"},
+		Run:  serviceDown,
+	}, {
+		Name: "service/member-frozen",
+		Text: "While a member of an ensemble is frozen, a session that is Live hears of a change in less than twice its timeout.",
+		Need: []string{"PauseMember"},
+		Run:  serviceMemberFrozen,
+	}, {
+		Name: "service/member-cut-off",
+		Text: "A session at a member that is cut off from the others ends its window before its entries go, and is told of no write as done that they do not see.",
+		Need: []string{"CutOffMember"},
+		Run:  serviceMemberCutOff,
+	}, {
+		Name: "service/nothing-left",
+		Text: "Commits and sessions leave nothing in the service but what they are asked to make: nothing at all, when that is gone.",
+		Need: []string{"Stored"},
+		Run:  serviceNothingLeft,
+	}, {
+		Name: "errors/context",
+		Text: "A call whose context has ended returns the context's error, and one with a deadline ends at it.",
+		Run:  errorsContext,
+	}, {
+		Name: "errors/wrapped",
+		Text: "An error names the backend and the key, and its sentinel once.",
+		Run:  errorsWrapped,
+	}, {
+		Name: "many/sessions",
+		Text: "Many sessions at once do not get in each other's way.",
+		Run:  manySessions,
+	}, {
+		Name: "many/close",
+		Text: "Close amid calls of all kinds ends each of them, and leaves nothing behind.",
+		Run:  manyClose,
+	}, {
+		Name: "many/goroutines",
+		Text: "No goroutine of the backend outlives Close of its sessions.",
+		Run:  manyGoroutines,
+	},
+}
+
+func serviceRestart(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
+	s.sees(f)
+	waiting, listing := s.await(e, f), s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	r.Must("stop the service", r.Service.Stop())
+	get := func(s sess, e backend.Entry) *task[backend.Entry] {
+		p := start(r, "get while the service is down", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+		p.blocked("the service was down")
+		return p
+	}
+	read, otherRead := get(s, e), get(other, f)
+	waiting.blocked("the service was down")
+	if r.Service.Virtual {
+		time.Sleep(r.Service.TTL / 4)
+	}
+	deadline, otherDeadline := s.Deadline(), other.Deadline() // nobody moves them while the service is down
+	r.Must("start the service", r.Service.Start())
+	back := time.Now()
+	for _, try := range []struct {
+		read     *task[backend.Entry]
+		want     backend.Entry
+		deadline time.Time
+	}{{read, e, deadline}, {otherRead, f, otherDeadline}} {
+		got, err := try.read.result()
+		r.inTime("the service", back, try.deadline, err)
+		r.Must("get that rode out the restart", err)
+		if !got.Same(try.want) {
+			r.Failf("the entry was %+v and is %+v", try.want, got)
+		}
+	}
+	other.lists(dir, e, f)
+	r.Must("drop", other.Discard(r.ctx, f))
+	now := waiting.value()
+	if len(now) != 2 || !now[0].Same(e) || now[1].Exists() {
+		r.Failf("await of an entry and one that was deleted after the restart returned %+v", now)
+	}
+	listing.value()
+	// Revisions go on rising.
+	if g := s.enqueue(dir, "z"); g.Rev <= f.Rev {
+		r.Failf("revision %d after the restart, %d before", g.Rev, f.Rev)
+	}
+}
+
+func serviceNothingLeft(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	s.comeAndGo(dir) // after which a session may keep what it uses again
+	before := r.Stored()
+	const rounds, sessions = 20, 5
+	for range rounds {
+		s.comeAndGo(dir)
+	}
+	r.NoMore(before, rounds, "commits that removed what they had made")
+	for range sessions {
+		s := r.open(c)
+		s.comeAndGo(dir)
+		r.Must("close", s.Close(r.ctx))
+	}
+	r.NoMore(before, sessions, "sessions that have ended")
+}
+
+// comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.
+func (s sess) comeAndGo(dir string) {
+	s.r.T.Helper()
+	entry, seat, record := s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)
+	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
+	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))
+	s.r.Must("guarded commit", err)
+	_, err = s.Commit(s.r.ctx, guards, backend.Enqueue(dir, nil))
+	s.r.Refused("commit under a guard that does not hold", err, backend.ErrCondition)
+	_, err = s.Commit(s.r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
+	s.r.Refused("create of what is there", err, backend.ErrExists)
+	_, err = s.Commit(s.r.ctx, guards[:1])
+	s.r.Must("question", err)
+	s.commit(backend.Delete(made[0]), backend.Delete(made[1]))
+	s.r.Must("drop", s.Discard(s.r.ctx, entry))
+}
+
+func serviceDown(r *run) {
+	c := r.client()
+	r.Must("close", r.open(c).Close(r.ctx))
+	r.Must("stop the service", r.Service.Stop())
+	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
+		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	})
+	_, err := opening.result()
+	r.Must("start the service", r.Service.Start())
+	r.Refused("open while the service was down", err, backend.ErrUnavailable)
+	var s *backend.Session
+	r.Until("the service can be reached again", func() bool {
+		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
+			r.Failf("open after the service came back: %v", err)
+		}
+		return err == nil
+	})
+	r.sessions = append(r.sessions, sess{s, r})
+	sess{s, r}.dir("d")
+}
+
+// calls is one call of each kind, on an entry that is there and does not change.
+func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error {
+	dir := backend.Parent(e.Key)
+	known := s.list(dir)
+	return map[string]func(ctx context.Context) error{
+		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
+		"survey":      func(ctx context.Context) error { _, _, err := s.Survey(ctx, e.Key, nil); return err },
+		"list":        func(ctx context.Context) error { _, err := s.List(ctx, dir); return err },
+		"predecessor": func(ctx context.Context) error { _, err := s.Predecessor(ctx, e); return err },
+		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },
+		"await list":  func(ctx context.Context) error { _, err := s.AwaitList(ctx, known); return err },
+		"commit": func(ctx context.Context) error {
+			_, err := s.Commit(ctx, nil, backend.CompareAndSet(s.r.key("never"), nil, 0))
+			return err
+		},
+		"await state": func(ctx context.Context) error { _, err := s.awaitEnd(ctx); return err },
+	}
+}
+
+func errorsContext(r *run) {
+	s := r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	ended, cancel := context.WithCancel(r.ctx)
+	cancel()
+	for name, call := range s.calls(e) {
+		r.Refused(name+" with an ended context", call(ended), context.Canceled)
+	}
+	_, err := s.Get(r.ctx, r.key("never"))
+	r.Refused("get of what a commit with an ended context would have made", err, backend.ErrNoEntry)
+	for _, name := range []string{"await", "await list", "await state"} {
+		ctx, cancel := context.WithTimeout(r.ctx, r.Service.TTL/10)
+		r.Refused(name+" with a deadline", s.calls(e)[name](ctx), context.DeadlineExceeded)
+		cancel()
+	}
+}
+
+func errorsWrapped(r *run) {
+	c := r.client()
+	s := r.open(c)
+	seat := s.create(s.dir("d")+"/seat", "x")
+	never := backend.Entry{Key: r.key("never"), Rev: 1}
+	_, get := s.Get(r.ctx, never.Key)
+	_, predecessor := s.Predecessor(r.ctx, never)
+	_, create := s.Commit(r.ctx, nil, backend.CreateEphemeral(seat.Key, nil))
+	_, parent := s.Commit(r.ctx, nil, backend.Enqueue(never.Key, nil))
+	_, put := s.Commit(r.ctx, nil, backend.CompareAndSet(seat.Key, nil, 99))
+	_, set := s.Commit(r.ctx, nil, backend.Update(never, nil))
+	_, guard := s.Commit(r.ctx, []backend.Condition{backend.IfExists(never)}, backend.CompareAndSet(seat.Key+"2", nil, 0))
+	for _, try := range []struct {
+		what      string
+		err, want error
+		key       string
+	}{
+		{"get", get, backend.ErrNoEntry, never.Key},
+		{"predecessor", predecessor, backend.ErrNoEntry, never.Key},
+		{"create", create, backend.ErrExists, seat.Key},
+		{"enqueue", parent, backend.ErrNoParent, never.Key},
+		{"put", put, backend.ErrConflict, seat.Key},
+		{"set", set, backend.ErrNoEntry, never.Key},
+		{"guard", guard, backend.ErrCondition, ""}, // of the guard or of the op
+	} {
+		r.Refused(try.what, try.err, try.want)
+		msg := try.err.Error()
+		switch {
+		case !strings.Contains(msg, c.Backend.String()):
+			r.Failf("the error of %s does not name the backend %q: %q", try.what, c.Backend, msg)
+		case !strings.Contains(msg, try.key):
+			r.Failf("the error of %s does not name %q: %q", try.what, try.key, msg)
+		case strings.Count(msg, try.want.Error()) > 1:
+			r.Failf("the error of %s says it twice: %q", try.what, msg)
+		}
+	}
+}
+
+func manySessions(r *run) {
+	clients := []*kit.Client{r.client(), r.client(), r.client()}
+	n := 30
+	if r.Service.Virtual {
+		n = 300
+	}
+	first := r.session()
+	dir := first.dir("d")
+	var queue []backend.Entry
+	var all []sess
+	for i := range n {
+		s := r.open(clients[i%len(clients)])
+		all = append(all, s)
+		s.sees(first.get(dir))
+		queue = append(queue, s.enqueue(dir, fmt.Sprint(i)))
+	}
+	first.lists(dir, queue...)
+	// Each waits for the one before; the first goes, and so on.
+	var waiting []*task[[]backend.Entry]
+	for i, s := range all[1:] {
+		before := s.predecessor(queue[i+1])
+		if !before.Same(queue[i]) {
+			r.Failf("predecessor of number %d is %+v, want %+v", i+1, before, queue[i])
+		}
+		waiting = append(waiting, s.await(queue[i+1], before))
+	}
+	for i, w := range waiting {
+		r.Must("close", all[i].Close(r.ctx))
+		now := w.value()
+		if len(now) != 2 || !now[0].Exists() || now[1].Exists() {
+			r.Failf("number %d, whose predecessor went, sees %+v", i+1, now)
+		}
+	}
+	r.Must("close", all[n-1].Close(r.ctx))
+	first.lists(dir)
+}
+
+func manyClose(r *run) {
+	other := r.session()
+	dir := other.dir("d")
+	for range 5 {
+		s := r.session()
+		s.sees(other.get(dir))
+		calls := s.calls(s.enqueue(dir, "x"))
+		for i := range 4 {
+			calls[fmt.Sprintf("enqueue %d", i)] = func(ctx context.Context) error {
+				_, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil))
+				return err
+			}
+		}
+		// Fake time stands still while calls go on, so it is their number that says
+		// when they are in full swing.
+		var done atomic.Int64
+		swing := make(chan struct{})
+		var all []*task[struct{}]
+		for name, call := range calls {
+			all = append(all, start(r, name+" until close", func(ctx context.Context) (struct{}, error) {
+				for {
+					err := call(ctx)
+					if done.Add(1) == 50 {
+						close(swing)
+					}
+					switch {
+					case errors.Is(err, backend.ErrSessionLost), name == "await state" && err == nil:
+						return struct{}{}, nil
+					case errors.Is(err, backend.ErrConflict), err == nil && ctx.Err() == nil:
+						continue
+					}
+					return struct{}{}, fmt.Errorf("ended otherwise: %w", err)
+				}
+			}))
+		}
+		select {
+		case <-swing:
+		case <-r.ctx.Done():
+			r.Failf("%d calls return in all this time", done.Load())
+		}
+		for range 2 {
+			all = append(all, start(r, "close", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) }))
+		}
+		for _, t := range all {
+			t.value()
+		}
+		other.lists(dir)
+	}
+}
+
+func manyGoroutines(r *run) {
+	c := r.client()
+	// What the backend keeps for the process is not the session's.
+	r.Must("close", r.open(c).Close(r.ctx))
+	r.Settle()
+	of := reflect.TypeOf(c.Backend)
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	before := r.backendStacks(of.PkgPath())
+	var all []sess
+	for i := range 5 {
+		s := r.open(c)
+		all = append(all, s)
+		dir := s.dir(fmt.Sprintf("d%d", i))
+		e := s.enqueue(dir, "x")
+		s.await(e).blocked("nothing happened")
+		s.awaitList(s.list(dir)).blocked("nothing happened")
+		start(r, "await state after live", s.awaitEnd).blocked("nothing happened")
+	}
+	for _, s := range all {
+		r.Must("close", s.Close(r.ctx))
+	}
+	for pause := r.Service.TTL / 100; ; time.Sleep(pause) {
+		left := r.backendStacks(of.PkgPath())
+		if len(left) <= len(before) {
+			return
+		}
+		if r.ctx.Err() != nil {
+			r.Failf("%d goroutines are left where there were %d:\n%s", len(left), len(before), strings.Join(slices.Compact(left), "\n\n"))
+		}
+		if r.Service.Virtual { // time passes at once there, and readings take long
+			pause = min(2*pause, r.Service.TTL)
+		}
+	}
+}
+
+// backendStacks returns the stacks of the goroutines that were started for the rule
+// and run code of the package or of package backend. Those of tests and test
+// servers, which may live as long as the process does, do not count.
+func (r *run) backendStacks(pkg string) []string {
+	shared := reflect.TypeFor[backend.Entry]().PkgPath()
+	var out []string
+	for _, stack := range r.Goroutines() {
+		of := strings.Contains(stack, pkg+".") || strings.Contains(stack, shared+".")
+		if of && !strings.Contains(stack, "_test.") {
+			out = append(out, stack)
+		}
+	}
+	return out
+}

@@ -1,0 +1,313 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var sessionRules = []rule{
+	{
+		Name: "session/open",
+		Text: "A new session is live, has an ID that no other has and a timeout, and the limits make sense.",
+		Run:  sessionOpen,
+	}, {
+		Name: "session/deadline",
+		Text: "While the session is in touch, its deadline is ahead of now by no more than the timeout, never moves back, does move forward, and carries a monotonic reading.",
+		Run:  sessionDeadline,
+	}, {
+		Name: "session/await-state",
+		Text: "AwaitState returns at once if the state is another already, blocks if not, and reports the loss with a nil error; its error is the context's only.",
+		Run:  sessionAwaitState,
+	}, {
+		Name: "session/expired",
+		Text: "When the service ends a session, it is lost, its entries are gone, and blocked calls and later ones return ErrSessionLost.",
+		Need: []string{"Expire"},
+		Run:  sessionExpired,
+	}, {
+		Name: "session/lost-for-good",
+		Text: "A lost session stays lost and is never carried on in a new one; a new one can be opened.",
+		Need: []string{"Expire"},
+		Run:  sessionLostForGood,
+	}, {
+		Name: "session/close",
+		Text: "Close drops the session's entries at once, releases blocked calls with ErrSessionLost, and can be called again.",
+		Run:  sessionClose,
+	}, {
+		Name: "session/close-commit",
+		Text: "A commit beside Close tells what became of it: where its error is not ErrIndeterminate, nothing was written.",
+		Run:  sessionCloseCommit,
+	}, {
+		Name: "session/close-one",
+		Text: "Closing a session leaves the entries of the process's other sessions alone.",
+		Run:  sessionCloseOne,
+	},
+}
+
+func sessionOpen(r *run) {
+	c := r.client()
+	switch l := c.Backend.Limits(); {
+	case l.MinTTL <= 0, l.DefaultTTL < l.MinTTL, l.MaxTTL < l.DefaultTTL:
+		r.Failf("limits are %+v", l)
+	}
+	if c.Backend.String() == "" {
+		r.Failf("the backend has no name")
+	}
+	a, b := r.open(c), r.session()
+	for _, s := range []sess{a, b} {
+		s.lives()
+		if s.ID() == "" || s.TTL() <= 0 {
+			r.Failf("new session %q has a timeout of %v", s.ID(), s.TTL())
+		}
+	}
+	if a.ID() == b.ID() {
+		r.Failf("the sessions of two processes have the same ID %q", a.ID())
+	}
+	ctx, cancel := context.WithCancel(r.ctx)
+	cancel()
+	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	if err == nil {
+		_ = s.Close(r.ctx) // it should not be there, which is said below
+	}
+	r.Refused("open with an ended context", err, context.Canceled)
+	// The timeout in the options is a wish, and none at all is fine.
+	s, err = r.client().Backend.Open(r.ctx, backend.OpenOptions{})
+	r.Must("open with the default timeout", err)
+	r.Must("close", s.Close(r.ctx))
+}
+
+// lives fails the rule unless the session is live. On a real service it may be suspended
+// for a moment, as a heartbeat is late.
+func (s sess) lives() {
+	s.r.T.Helper()
+	state := s.State()
+	for ; state == backend.Suspended && !s.r.Service.Virtual; state = s.awaitState(state).value() {
+	}
+	if state != backend.Live {
+		s.r.Failf("session %s is %v", s.ID(), state)
+	}
+}
+
+func sessionDeadline(r *run) {
+	s := r.session()
+	first := s.Deadline()
+	// In a bubble no time has one.
+	if monotonic := " m="; strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic) {
+		r.Failf("deadline %v carries no monotonic reading", first)
+	}
+	last := first
+	for range 80 {
+		time.Sleep(s.TTL() / 40)
+		d := s.Deadline()
+		now := time.Now()
+		switch {
+		case d.Before(last):
+			r.Failf("deadline went back by %v", last.Sub(d))
+		case d.After(now.Add(s.TTL())):
+			r.Failf("deadline is %v ahead, but the timeout is %v", d.Sub(now), s.TTL())
+		case s.State() != backend.Live && r.Service.Virtual:
+			r.Failf("session is %v though nothing happened to it", s.State())
+		}
+		last = d
+	}
+	if !last.After(first) {
+		r.Failf("deadline did not move for %v", 2*s.TTL())
+	}
+}
+
+func (s sess) awaitState(prev backend.State) *task[backend.State] {
+	return start(s.r, fmt.Sprintf("await state after %v", prev), func(ctx context.Context) (backend.State, error) {
+		return s.AwaitState(ctx, prev)
+	})
+}
+
+// awaitEnd is AwaitState until the session is lost. On a real service it may be suspended for
+// a moment before that.
+func (s sess) awaitEnd(ctx context.Context) (backend.State, error) {
+	for prev := backend.Live; ; {
+		state, err := s.AwaitState(ctx, prev)
+		if err != nil || state == backend.Lost || state == prev || s.r.Service.Virtual {
+			return state, err
+		}
+		prev = state
+	}
+}
+
+func sessionAwaitState(r *run) {
+	s := r.session()
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.Failf("await state after suspended, of a live session: %v", got)
+	}
+	cancelled := start(r, "await state after live", s.awaitEnd)
+	cancelled.blocked("the session was live all the time")
+	cancelled.stop()
+	_, err := cancelled.result()
+	r.Refused("await state with a context that ended", err, context.Canceled)
+
+	waiting := start(r, "await state after live", s.awaitEnd)
+	waiting.blocked("the session was live all the time")
+	r.Must("close", s.Close(r.ctx))
+	if got := waiting.value(); got != backend.Lost {
+		r.Failf("await state of a closed session: %v", got)
+	}
+	for _, prev := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
+		if got := s.awaitState(prev).value(); got != backend.Lost {
+			r.Failf("await state of a closed session, again: %v", got)
+		}
+	}
+}
+
+func sessionExpired(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	other.sees(e)
+	gone := other.await(e)
+	await, list, state := s.await(e), s.awaitList(s.list(dir)), s.awaitState(backend.Live)
+	// What this one waits for does not change when the session's entries go.
+	aside := s.await(backend.Entry{Key: r.key("never")})
+	await.blocked("nothing happened")
+	aside.blocked("nothing happened")
+	c.Expire()
+	if got := state.value(); got != backend.Lost && got != backend.Suspended {
+		r.Failf("await state of an expired session: %v", got)
+	}
+	_, err := await.result()
+	r.Refused("blocked await", err, backend.ErrSessionLost)
+	_, err = aside.result()
+	r.Refused("blocked await of another entry", err, backend.ErrSessionLost)
+	_, err = list.result()
+	r.Refused("blocked await list", err, backend.ErrSessionLost)
+	s.over(e)
+	if got := one(gone); got.Exists() {
+		r.Failf("another session sees %+v", got)
+	}
+}
+
+// over checks that every call says that the session is lost. e is an entry it had.
+func (s sess) over(e backend.Entry) {
+	s.r.T.Helper()
+	ctx, dir := s.r.ctx, backend.Parent(e.Key)
+	if got := s.State(); got != backend.Lost {
+		s.r.Failf("state is %v", got)
+	}
+	calls := map[string]func() error{
+		"get":         func() error { _, err := s.Get(ctx, e.Key); return err },
+		"list":        func() error { _, err := s.List(ctx, dir); return err },
+		"await":       func() error { _, err := s.Await(ctx, e); return err },
+		"await list":  func() error { _, err := s.AwaitList(ctx, backend.Listing{Dir: dir}); return err },
+		"predecessor": func() error { _, err := s.Predecessor(ctx, e); return err },
+		"commit":      func() error { _, err := s.Commit(ctx, nil, backend.Enqueue(dir, nil)); return err },
+		"drop":        func() error { return s.Discard(ctx, e) },
+		"drop beyond its context": func() error { // nothing is left to do: it goes with the session
+			ended, cancel := context.WithCancel(ctx)
+			cancel()
+			return s.Discard(ended, e)
+		},
+	}
+	for name, call := range calls {
+		s.r.Refused(name+" in a lost session", call(), backend.ErrSessionLost)
+	}
+}
+
+func sessionLostForGood(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	c.Expire()
+	r.Until("the session is lost", func() bool { return s.State() == backend.Lost })
+	deadline := s.Deadline()
+	next := r.open(c)
+	if next.ID() == s.ID() {
+		r.Failf("the new session has the old one's ID %q", s.ID())
+	}
+	f := next.enqueue(dir, "y")
+	next.lists(dir, f)
+	time.Sleep(2 * r.Service.TTL)
+	if got := s.Deadline(); !got.Equal(deadline) {
+		r.Failf("the lost session's deadline moved by %v", got.Sub(deadline))
+	}
+	s.over(e)
+	next.lists(dir, f)
+}
+
+func sessionClose(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	f := s.create(r.key("d/seat"), "x")
+	other.sees(e)
+	other.sees(f)
+	gone := []*task[[]backend.Entry]{other.await(e), other.await(f)}
+	// What these wait for does not change when the session's entries go.
+	aside, list, own := s.await(backend.Entry{Key: r.key("never")}), s.awaitList(s.list(r.key("never"))), s.await(e)
+	for _, t := range []*task[[]backend.Entry]{aside, own} {
+		t.blocked("nothing happened")
+	}
+	list.blocked("nothing happened")
+	began := time.Now()
+	r.Must("close", s.Close(r.ctx))
+	for _, t := range []*task[[]backend.Entry]{aside, own} {
+		_, err := t.result()
+		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
+	}
+	_, err := list.result()
+	r.Refused("await list in a session that is closed", err, backend.ErrSessionLost)
+	s.over(e)
+	for _, g := range gone {
+		if got := one(g); got.Exists() {
+			r.Failf("after close another session sees %+v", got)
+		}
+	}
+	// A service that only lets it time out takes its TTL, less the third or so
+	// since the last heartbeat.
+	if took := time.Since(began); took > r.Service.TTL/2 {
+		r.Failf("the entries went %v after close", took)
+	}
+	r.Must("close again", s.Close(r.ctx))
+}
+
+func sessionCloseCommit(r *run) {
+	c, other := r.client(), r.session()
+	stay := r.open(c) // keeps a session that may be shared
+	parent := stay.dir("d")
+	for i := range 12 {
+		s, key := r.open(c), fmt.Sprintf("%s/%d", parent, i)
+		commit := start(r, "commit", func(ctx context.Context) ([]backend.Entry, error) {
+			return s.Commit(ctx, nil, backend.CompareAndSet(key, nil, 0))
+		})
+		for range i {
+			runtime.Gosched()
+		}
+		r.Must("close", s.Close(r.ctx))
+		switch _, err := commit.result(); {
+		case err == nil:
+			if _, err := other.Get(r.ctx, key); err != nil {
+				r.Failf("a commit beside close returned no error, and what it put is not there: %v", err)
+			}
+		case !errors.Is(err, backend.ErrSessionLost):
+			r.Failf("a commit beside close returned %v", err)
+		case !errors.Is(err, backend.ErrIndeterminate):
+			other.misses(key)
+		}
+	}
+	stay.lives()
+}
+
+func sessionCloseOne(r *run) {
+	c := r.client()
+	s, t := r.open(c), r.open(c)
+	dir := s.dir("d")
+	e, f := s.enqueue(dir, "x"), t.enqueue(dir, "y")
+	r.Must("close", s.Close(r.ctx))
+	t.misses(e.Key)
+	t.lists(dir, f)
+	t.lives()
+}

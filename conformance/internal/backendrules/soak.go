@@ -1,0 +1,218 @@
+package backendrules
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"runtime"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+var soakRules = []rule{
+	{
+		Name: "soak/sessions",
+		Text: "Nobody keeps a session that is closed.",
+		Run:  soakSessions,
+	}, {
+		Name: "soak/entries",
+		Text: "A session that lives on keeps nothing of entries that it knows to be gone, whoever has removed them.",
+		Run:  soakEntries,
+	}, {
+		Name:  "soak/links",
+		Text:  "What a session keeps does not grow with the links that it loses.",
+		Need:  []string{"Suspend"},
+		Apart: true,
+		Run:   soakLinks,
+	},
+}
+
+func soakSessions(r *run) {
+	c := r.client()
+	dir := r.open(c).dir("d") // this one lives on: sessions may share what is below them
+	var all []harness.Keepsake
+	for range 12 {
+		one := r.visit(c, dir)
+		if one == nil {
+			return
+		}
+		all = append(all, one)
+	}
+	r.LetGo("closed sessions", all)
+	runtime.KeepAlive(c) // or nobody would keep what it keeps
+}
+
+// visit opens a session and closes it. No other function may have a session in its frame
+// when it is asked whether they are gone.
+//
+//go:noinline
+func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
+	r.T.Helper()
+	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	r.Must("open", err)
+	s := sess{opened, r}
+	e := s.enqueue(dir, "x")
+	waiting := s.await(e)
+	waiting.blocked("nothing happened")
+	r.Must("close", s.Close(r.ctx))
+	if _, err = waiting.result(); err != nil { // else it has seen the entry go
+		r.Refused("await in a session that is closed", err, backend.ErrSessionLost)
+	}
+	waiting.stop()
+	v := reflect.ValueOf(opened.Life())
+	if v.Kind() != reflect.Pointer {
+		r.NotApplicable = fmt.Sprintf("sessions are of type %v, which is no pointer", v.Type())
+		return nil
+	}
+	return harness.Keep((*byte)(v.UnsafePointer()))
+}
+
+func soakEntries(r *run) {
+	s, operator := r.session(), r.session()
+	dir := s.dir("d")
+	operator.sees(s.get(dir))
+	ended, cancel := context.WithCancel(r.ctx)
+	cancel()
+	var written, read []harness.Keepsake
+	for _, remove := range []func(e backend.Entry){
+		func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) },
+		func(e backend.Entry) { s.delete(e) },
+		func(e backend.Entry) {
+			waiting := s.await(e)
+			waiting.blocked("nothing happened")
+			operator.sees(e)
+			operator.delete(e)
+			if got := one(waiting); got.Exists() {
+				r.Failf("await of an entry that an operator has deleted returned %+v", got)
+			}
+			waiting.stop()
+		},
+		func(e backend.Entry) {
+			if err := s.Discard(ended, e); err == nil {
+				return
+			}
+			s.misses(e.Key) // the session goes on with it
+		},
+	} {
+		for range 3 * harness.SoakMost {
+			w, g := s.briefly(dir, remove)
+			written, read = append(written, w), append(read, g)
+		}
+	}
+	// The last one goes as usual: what was not confirmed before can be by then.
+	s.briefly(dir, func(e backend.Entry) { r.Must("drop", s.Discard(r.ctx, e)) })
+	r.LetGo("values that were written to entries that are gone", written)
+	r.LetGo("values of entries that are gone", read)
+}
+
+// briefly makes an entry, waits for it in vain, and has it removed. It returns the value that
+// it has written, and the one that the session has given it.
+//
+//go:noinline
+func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read harness.Keepsake) {
+	s.r.T.Helper()
+	value := make([]byte, 4<<10)
+	e := s.get(s.commit(backend.Enqueue(dir, value))[0].Key)
+	waiting := s.await(e)
+	waiting.blocked("nothing happened")
+	waiting.stop()
+	if _, err := waiting.result(); err == nil {
+		s.r.Failf("await of an entry that did not change returned %+v", waiting.v)
+	}
+	remove(e)
+	return harness.Keep(&value[0]), harness.Keep(&e.Value[0])
+}
+
+const (
+	// soakKeys are looked at on each link, so many at once.
+	soakKeys, soakAtOnce = 800, 50
+	// soakBytes may be kept for each look, though nothing should be: the least that one
+	// could keep, a word in a list, is no more than noise.
+	soakBytes = 48
+	// soakLinkCount links are measured at most, and soakLinkLeast in any case. The more there
+	// are, the less does it matter what else in the process grows and shrinks.
+	soakLinkCount, soakLinkLeast = 16, 3
+)
+
+func soakLinks(r *run) {
+	c := r.client()
+	s := r.open(c)
+	dir := s.dir("d")
+	var known []backend.Entry
+	var puts []backend.Op
+	for i := range soakKeys {
+		key := fmt.Sprintf("%s/seat%d", dir, i)
+		known, puts = append(known, backend.Unknown(key)), append(puts, backend.CompareAndSet(key, nil, 0))
+	}
+	for some := range slices.Chunk(puts, soakAtOnce) {
+		s.commit(some...)
+	}
+	look := func() {
+		for some := range slices.Chunk(known, soakAtOnce) {
+			if _, err := s.Await(r.ctx, some...); err != nil {
+				r.Failf("await of %s and others, which is a read: %v", some[0].Key, err)
+			}
+		}
+	}
+	again := func() {
+		r.linkAgain(c, s)
+		look()
+	}
+	look()
+	again() // which fills what is bounded
+	heap := []int64{heapInUse()}
+	for n := range soakLinkCount {
+		again()
+		heap = append(heap, heapInUse())
+		// Much less tells nothing either: what a link has left behind may go with the next one.
+		if by := slope(heap); n+1 >= soakLinkLeast && max(by, -by) < soakKeys*soakBytes {
+			return
+		}
+	}
+	if by := slope(heap); by > 0 {
+		r.Failf("with each link, on which it looked at %d entries, the heap has grown by %d bytes: %d", soakKeys, by, heap)
+	}
+}
+
+// slope is by how much y grows with each step: the median of the slopes between every two, on
+// which a few that are far off have no say (the estimator of Theil and Sen).
+func slope(y []int64) int64 {
+	var all []int64
+	for i := range y {
+		for j := range i {
+			all = append(all, (y[i]-y[j])/int64(i-j))
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// linkAgain breaks the session's link and waits until it has another.
+func (r *run) linkAgain(c *kit.Client, s sess) {
+	r.T.Helper()
+	c.Suspend()
+	_, err := s.AwaitState(r.ctx, backend.Live)
+	r.Must("await the suspension", err)
+	c.Resume()
+	for state := s.State(); state != backend.Live; {
+		if state == backend.Lost {
+			r.Failf("the session was lost with a link that was cut for a moment")
+		}
+		state, err = s.AwaitState(r.ctx, state)
+		r.Must("await the end of the suspension", err)
+	}
+}
+
+// heapInUse is what is kept after some garbage collections: what pools hold needs a second
+// one, and what finalizers have ended a third.
+func heapInUse() int64 {
+	for range 4 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

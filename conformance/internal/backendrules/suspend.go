@@ -1,0 +1,326 @@
+package backendrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/internal/attempt"
+)
+
+var suspendRules = []rule{
+	{
+		Name: "session/states",
+		Text: "A process that is out of touch finds its session suspended, and live again when it is back in time.",
+		Need: []string{"Suspend"},
+		Run:  sessionStates,
+	}, {
+		Name: "session/suspended-briefly",
+		Text: "A session that is out of touch for less than its window goes on as the same one, with its entries; calls block meanwhile and then answer, and no change is missed.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedBriefly,
+	}, {
+		Name: "session/suspended-too-long",
+		Text: "A session that is out of touch is lost by itself, at its deadline, before the service drops its entries, and coming back does not revive it.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedTooLong,
+	}, {
+		Name: "session/suspended-calls",
+		Text: "A call that blocks because the session is suspended ends with its context, and with ErrSessionLost when the session is lost; a write that was not sent is not done later.",
+		Need: []string{"Suspend"},
+		Run:  sessionSuspendedCalls,
+	}, {
+		Name: "session/slow-replies",
+		Text: "The window counts from the sending of a heartbeat, and not from its answer, however late that is.",
+		Need: []string{"SlowReplies"},
+		Run:  sessionSlowReplies,
+	}, {
+		Name: "session/late-requests",
+		Text: "What makes an entry of a session's own, or is guarded by one, is not done when it arrives after the session's end.",
+		Need: []string{"HoldRequests"},
+		Run:  sessionLateRequests,
+	}, {
+		Name: "session/close-cut",
+		Text: "Close of a session whose link has been cut before goes on until the link is back: then it is confirmed, and the entries are gone at once.",
+		Need: []string{"Suspend"},
+		Run:  sessionCloseCut,
+	}, {
+		Name: "session/close-suspended",
+		Text: "Close of a suspended session makes it lost at once, returns when its context ends at the latest, and the service drops the entries in time.",
+		Need: []string{"Suspend"},
+		Run:  sessionCloseSuspended,
+	},
+}
+
+func sessionStates(r *run) {
+	c := r.client()
+	s := r.open(c)
+	change := s.awaitState(backend.Live)
+	change.blocked("the session was live all the time")
+	c.Suspend()
+	got := change.value()
+	c.Resume()
+	if got != backend.Suspended {
+		r.Failf("state after the link was cut: %v", got)
+	}
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Live {
+		r.Failf("state after the link came back at once: %v", got)
+	}
+}
+
+func sessionSuspendedBriefly(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir, id := s.dir("d"), s.ID()
+	e := s.enqueue(dir, "x")
+	flag := s.put(r.key("flag"), "0", 0)
+	other.sees(flag)
+	waiting, listing := s.await(flag), s.awaitList(s.list(dir))
+	waiting.blocked("nothing happened")
+	c.Suspend()
+	deadline := s.Deadline() // nobody moves it while the link is cut
+	changed := other.set(flag, "1")
+	f := other.enqueue(dir, "y")
+	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
+	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), []byte("1"), 0))
+	})
+	read.blocked("the link was cut")
+	write.blocked("the link was cut")
+	waiting.blocked("the link was cut")
+	listing.blocked("the link was cut")
+	time.Sleep(r.Service.TTL / 4)
+	c.Resume()
+	back := time.Now()
+	got, err := read.result()
+	r.inTime("the link", back, deadline, err)
+	r.Must("get while suspended", err)
+	if !got.Same(changed) {
+		r.Failf("get returned %+v, want %+v", got, changed)
+	}
+	if got := one(waiting); !got.Same(changed) {
+		r.Failf("await returned %+v, want %+v", got, changed)
+	}
+	listing.value()
+	write.value()
+	if s.ID() != id {
+		r.Failf("the session's ID was %q and is %q", id, s.ID())
+	}
+	r.Until("the session is live again", func() bool { return s.State() == backend.Live })
+	if got := s.get(e.Key); !got.Same(e) {
+		r.Failf("its entry was %+v and is %+v", e, got)
+	}
+	// Not only for now: the service really goes on with it.
+	time.Sleep(2 * r.Service.TTL)
+	other.lists(dir, e, f)
+	s.lists(dir, e, f)
+}
+
+func sessionSuspendedTooLong(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	gone := other.await(e)
+	gone.blocked("nothing happened")
+	c.Suspend()
+	got, seen := one(gone), time.Now()
+	deadline, state := s.Deadline(), s.State()
+	if got.Exists() {
+		r.Failf("another session sees %+v", got)
+	}
+	if seen.Before(deadline) {
+		r.Failf("the service dropped the entry %v before the deadline", deadline.Sub(seen))
+	}
+	if state != backend.Lost {
+		r.Failf("the service has dropped the entry, and the session is %v", state)
+	}
+	c.Resume()
+	time.Sleep(r.Service.TTL)
+	s.over(e)
+	if again := s.Deadline(); !again.Equal(deadline) {
+		r.Failf("the lost session's deadline moved by %v", again.Sub(deadline))
+	}
+}
+
+func sessionSuspendedCalls(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	c.Suspend()
+	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	write := start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("late"), nil, 0))
+	})
+	read.blocked("the link was cut")
+	write.blocked("the link was cut")
+	read.stop()
+	_, err := read.result()
+	r.Refused("get with a context that ended", err, context.Canceled)
+	write.stop()
+	_, err = write.result()
+	r.Refused("commit with a context that ended", err, context.Canceled)
+	read = start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, e.Key) })
+	wait := s.await(e)
+	_, err = read.result()
+	r.Refused("get that blocked until the window passed", err, backend.ErrSessionLost)
+	if now, deadline := time.Now(), s.Deadline(); now.Before(deadline) {
+		r.Failf("lost %v before the deadline", deadline.Sub(now))
+	}
+	_, err = wait.result()
+	r.Refused("await that blocked until the window passed", err, backend.ErrSessionLost)
+	c.Resume()
+	other.misses(e.Key)
+	other.misses(r.key("late"))
+
+	// Nor is it when the link comes back in time.
+	c = r.client()
+	s = r.open(c)
+	c.Suspend()
+	write = start(r, "commit while suspended", func(ctx context.Context) ([]backend.Entry, error) {
+		return s.Commit(ctx, nil, backend.CompareAndSet(r.key("later"), nil, 0))
+	})
+	write.blocked("the link was cut")
+	write.stop()
+	_, err = write.result()
+	r.Refused("commit with a context that ended", err, context.Canceled)
+	c.Resume()
+	if harness.IsAny(err, backend.ErrIndeterminate) {
+		return // it was sent
+	}
+	r.Settle()
+	if _, err := s.Commit(r.ctx, nil, backend.CompareAndSet(r.key("after"), nil, 0)); !harness.IsAny(err, backend.ErrSessionLost) {
+		r.Must("commit after the link came back", err)
+	}
+	other.misses(r.key("later"))
+}
+
+func sessionSlowReplies(r *run) {
+	c := r.client()
+	began := time.Now()
+	s := r.open(c)
+	// What the deadline of a heartbeat is after its sending: the timeout less the margin.
+	most := s.Deadline().Sub(began)
+	late := r.Service.TTL / 40
+	c.SlowReplies(late)
+	for i := range 3 {
+		before := s.Deadline()
+		for !s.Deadline().After(before) {
+			if s.State() == backend.Lost || r.ctx.Err() != nil {
+				r.Failf("the session is %v, and its replies were slow only", s.State())
+			}
+			time.Sleep(late / 20)
+		}
+		// It was sent before its answer was, for so long at least; but the first may have been
+		// answered before.
+		if window := time.Until(s.Deadline()); i > 0 && window > most-late {
+			r.Failf("the deadline is %v after a heartbeat's answer, which took %v at least, and was %v at most after the first one's sending", window, late, most)
+		}
+	}
+	c.SlowReplies(0)
+	r.Until("the session is live, as its replies were slow only", func() bool { return s.State() == backend.Live })
+}
+
+func sessionLateRequests(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	dir := s.dir("d")
+	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
+	for _, e := range []backend.Entry{own, record} {
+		other.sees(e)
+	}
+	release := c.HoldRequests()
+	released := false
+	defer func() {
+		if !released {
+			release() // the rule is broken already
+		}
+	}()
+	for _, op := range []backend.Op{
+		backend.CreateEphemeral(dir+"/seat", nil), backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/new", nil, 0),
+		backend.Update(record, []byte("y")), backend.Delete(record),
+	} {
+		var guards []backend.Condition
+		if !op.Ephemeral() {
+			guards = append(guards, backend.IfExists(own))
+		}
+		start(r, "commit whose request is held", func(ctx context.Context) ([]backend.Entry, error) { return s.Commit(ctx, guards, op) })
+	}
+	r.Until("the service drops the session", func() bool {
+		_, err := other.Get(r.ctx, own.Key)
+		return errors.Is(err, backend.ErrNoEntry)
+	})
+	if got := s.State(); got != backend.Lost {
+		r.Failf("the service has dropped the entry, and the session is %v", got)
+	}
+	release()
+	released = true
+	time.Sleep(r.Service.TTL / 2) // for what was held to be done
+	other.lists(dir)
+	if now := other.get(record.Key); !now.Same(record) {
+		r.Failf("%+v became %+v after the end of the session that was to write to it", record, now)
+	}
+	for _, name := range []string{"/seat", "/new"} {
+		if got, err := other.Get(r.ctx, dir+name); err == nil {
+			r.Failf("%+v was made after the end of the session that was to make it", got)
+		}
+	}
+}
+
+func sessionCloseCut(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	c.Suspend()
+	if got := s.awaitState(backend.Live).value(); got != backend.Suspended {
+		r.Failf("after the link was cut the session is %v", got)
+	}
+	closing := start(r, "close while the link is cut", func(ctx context.Context) (struct{}, error) { return struct{}{}, s.Close(ctx) })
+	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
+		r.Failf("it is closed, and its state is %v", got)
+	}
+	began := time.Now()
+	time.Sleep(min(r.Service.TTL/20, 300*time.Millisecond))
+	c.Resume()
+	back := time.Now()
+	if cut := back.Sub(began); cut > time.Second { // Close tries for some seconds only
+		attempt.Void(r.T, fmt.Sprintf("the link was back only after %v", cut))
+	}
+	closing.value()
+	other.misses(e.Key)
+	if took := time.Since(back); took > r.Service.TTL/2 { // as in session/close
+		r.Failf("the entry went %v after the link was back", took)
+	}
+}
+
+func sessionCloseSuspended(r *run) {
+	c := r.client()
+	s, other := r.open(c), r.session()
+	e := s.enqueue(s.dir("d"), "x")
+	other.sees(e)
+	gone := other.await(e)
+	c.Suspend()
+	closing := start(r, "close while suspended", func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, r.Service.TTL/4)
+		defer cancel()
+		return struct{}{}, s.Close(ctx)
+	})
+	if got := s.awaitState(backend.Live).value(); got != backend.Lost && got != backend.Suspended {
+		r.Failf("state is %v", got)
+	}
+	if _, err := closing.result(); err == nil {
+		r.Failf("close says that the service confirmed, but the link was cut")
+	}
+	if got := s.State(); got != backend.Lost {
+		r.Failf("state after close is %v", got)
+	}
+	if got := one(gone); got.Exists() {
+		r.Failf("another session sees %+v", got)
+	}
+	c.Resume()
+}

@@ -1,0 +1,159 @@
+package backendrules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var valueRules = []rule{
+	{
+		Name: "write/values",
+		Text: "Values come back as they were written: empty, binary and large ones.",
+		Run:  writeValues,
+	}, {
+		Name: "write/keys",
+		Text: "Keys that CheckKey refuses are ErrBadKey in every call, and those that it accepts work, as they are.",
+		Run:  writeKeys,
+	}, {
+		Name: "write/key-limits",
+		Text: "The longest and deepest keys that CheckKey accepts, and those with any character that it accepts, work as others do.",
+		Run:  writeKeyLimits,
+	},
+}
+
+func writeValues(r *run) {
+	s, other := r.session(), r.session()
+	dir := s.dir("d")
+	for _, value := range [][]byte{nil, {}, {0}, []byte("\x00\xff\n\r\"\\"), bytes.Repeat([]byte("0123456789abcdef"), 2000)} {
+		for _, e := range s.commit(backend.Enqueue(dir, value), backend.CompareAndSet(fmt.Sprintf("%s%d", r.key("v"), len(value)), value, 0)) {
+			if !bytes.Equal(e.Value, value) {
+				r.Failf("commit of a value of %d bytes returned %d: %.40q", len(value), len(e.Value), e.Value)
+			}
+			other.sees(e)
+			if got := other.get(e.Key); !bytes.Equal(got.Value, value) {
+				r.Failf("a value of %d bytes came back as %d: %.40q", len(value), len(got.Value), got.Value)
+			}
+			if e.Session == "" {
+				s.delete(e)
+			}
+		}
+	}
+}
+
+func writeKeys(r *run) {
+	s := r.session()
+	dir := s.dir("d")
+	e := s.enqueue(dir, "x")
+	for _, key := range []string{"", "/", "relative", r.key("a//b"), r.key("a/"), r.key("a/./b"), r.key(".."),
+		r.key("a\x00b"), r.key("a\tb"), r.key("a\u00a0b"), r.key("a\u200bb"), r.key(strings.Repeat("d/", backend.MaxSegments) + "d"), "/zookeeper/x", "/.elector/x",
+		r.key("\xff"), r.key("\ue000"), r.key("🦆"), r.key(strings.Repeat("x", backend.MaxKey))} {
+		bad := backend.Entry{Key: key, Rev: e.Rev, Version: e.Version}
+		calls := map[string]func() error{
+			"get":         func() error { _, err := s.Get(r.ctx, key); return err },
+			"list":        func() error { _, err := s.List(r.ctx, key); return err },
+			"await":       func() error { _, err := s.Await(r.ctx, e, bad); return err },
+			"await list":  func() error { _, err := s.AwaitList(r.ctx, backend.Listing{Dir: key}); return err },
+			"predecessor": func() error { _, err := s.Predecessor(r.ctx, bad); return err },
+			"drop":        func() error { return s.Discard(r.ctx, bad) },
+			"guard": func() error {
+				_, err := s.Commit(r.ctx, []backend.Condition{backend.IfExists(bad)}, backend.Enqueue(dir, nil))
+				return err
+			},
+		}
+		for _, op := range []backend.Op{backend.CreateEphemeral(key, nil), backend.Enqueue(key, nil), backend.CompareAndSet(key, nil, 0),
+			backend.Update(bad, nil), backend.Delete(bad)} {
+			calls[op.Kind.String()] = func() error { _, err := s.Commit(r.ctx, nil, op); return err }
+		}
+		for name, call := range calls {
+			r.Refused(fmt.Sprintf("%s %.40q", name, key), call(), backend.ErrBadKey)
+		}
+	}
+	for _, long := range []string{r.key(strings.Repeat("x", backend.MaxDir)), strings.Repeat("/x", backend.MaxSegments)} {
+		_, err := s.Commit(r.ctx, nil, backend.Enqueue(long, nil))
+		r.Refused(fmt.Sprintf("enqueue in %.40q, where no key has room", long), err, backend.ErrBadKey)
+	}
+	s.lists(dir, e)
+
+	for _, name := range []string{"ünï", "日本", "a b", "%2F", "a%", "~", "*", "?x=1&y#z", "-", "_c_", "...", "a\\b", `"`,
+		"0000000001", strings.Repeat("k", 200)} {
+		made := s.create(dir+"/"+name, name)
+		if got := s.get(dir + "/" + name); !got.Same(made) || got.Key != dir+"/"+name {
+			r.Failf("create of %q made %+v", dir+"/"+name, got)
+		}
+		sub := s.put(r.key("sub-"+name), "", 0).Key
+		queued := s.enqueue(sub, name)
+		s.lists(sub, queued)
+		if _, err := s.Get(r.ctx, sub+"/x"); !errors.Is(err, backend.ErrNoEntry) {
+			r.Failf("get of %s: %v", sub+"/x", err)
+		}
+	}
+	s.lists(dir, e)
+}
+
+func writeKeyLimits(r *run) {
+	s, other := r.session(), r.session()
+	root := strings.Count(r.Service.Root, "/")
+	for name, key := range map[string]string{
+		"longest": r.key(strings.Repeat("l", backend.MaxKey-len(r.key("")))),
+		"deepest": r.key(strings.Repeat("d/", backend.MaxSegments-root-1) + "x"),
+		"longest of the deepest": r.key(strings.Repeat("b/", backend.MaxSegments-root-1) +
+			strings.Repeat("x", backend.MaxKey-len(r.key(""))-2*(backend.MaxSegments-root-1))),
+	} {
+		made := s.put(key, "x", 0) // with all that is missing above it
+		other.sees(made)
+		waiting := other.await(made)
+		changed := s.put(key, "y", made.Version)
+		if now := one(waiting); !now.Same(changed) {
+			r.Failf("the %s key's entry became %+v, and await returned %+v", name, changed, now)
+		}
+		s.delete(changed)
+		held := s.create(key, "z")
+		r.Must("drop of the "+name+" key", s.Discard(r.ctx, held))
+	}
+	for name, dir := range map[string]string{
+		"longest": r.key("e/" + strings.Repeat("q", backend.MaxDir-len(r.key("e/")))),
+		"deepest": r.key(strings.Repeat("q/", backend.MaxSegments-root-2) + "q"),
+	} {
+		s.commit(backend.CompareAndSet(backend.Parent(dir), nil, 0), backend.CompareAndSet(dir, nil, 0)) // as an election is founded
+		a := s.enqueue(dir, "a")
+		b := other.enqueue(dir, "b")
+		if before := other.predecessor(b); !before.Same(a) {
+			r.Failf("in the %s directory the predecessor of %s is %+v, want %+v", name, b.Key, before, a)
+		}
+		waiting := other.await(b, a)
+		r.Must("drop in the "+name+" directory", s.Discard(r.ctx, a))
+		if now := waiting.value(); now[1].Exists() {
+			r.Failf("in the %s directory await of a dropped entry returned %+v", name, now)
+		}
+		other.lists(dir, b)
+	}
+	for _, key := range everyCharacter(r.key("")) {
+		made := s.put(key, key, 0)
+		if got := s.get(key); !got.Same(made) || string(got.Value) != key {
+			r.Failf("put of %q made %+v", key, got)
+		}
+		s.delete(made)
+	}
+}
+
+// everyCharacter returns keys that have, together, all characters that CheckText accepts.
+func everyCharacter(prefix string) []string {
+	var all []string
+	key := prefix
+	for c := rune(0); c <= unicode.MaxRune; c++ {
+		if _, ok := backend.CheckText(string(c)); !ok || c == '/' {
+			continue
+		}
+		if len(key)+utf8.RuneLen(c) > backend.MaxKey {
+			all, key = append(all, key), prefix
+		}
+		key += string(c)
+	}
+	return append(all, key)
+}

@@ -1,0 +1,410 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// limit is how long one state of a rule may take at most.
+func limit(s *kit.Service) time.Duration {
+	if s.Virtual {
+		return 24 * time.Hour
+	}
+	return 3 * harness.Limit(s)
+}
+
+// An arena is one election in which a rule is tried, in one of the rule's states.
+type arena struct {
+	*harness.Try
+	cfg  *kit.ElectionConfig
+	path string // the election
+	hist *chronicle
+
+	candidates []*candidate
+	bids       []*bid
+	operator   *operator
+
+	closeClients func()
+	// gone is closed when the rule is over, failed or not.
+	gone  chan struct{}
+	parts int // of a rule with several states
+	// states are those that are tried beside each other.
+	states []func(a *arena)
+	ended  bool
+}
+
+func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
+	svc := t.Service
+	t.Patience = func() time.Duration { return 20*time.Second + 5*svc.TTL }
+	t.Pause = min(svc.TTL/100, 10*time.Millisecond)
+	t.LongestPause = t.Pause
+	t.Moment = 100 * time.Millisecond
+	if svc.Virtual {
+		t.Patience = func() time.Duration { return 10 * time.Minute }
+		t.LongestPause = svc.TTL / 4
+	}
+	closeClients := closing(svc)
+	a := newArenaAt(svc.Root+"/election", t, cfg)
+	a.closeClients = closeClients
+	return a
+}
+
+func newArenaAt(path string, t *harness.Try, cfg *kit.ElectionConfig) *arena {
+	a := &arena{Try: t, cfg: cfg, path: path, gone: make(chan struct{})}
+	t.More = func() string { return "\n\n\t" + a.hist.tail() + "\n\t" + a.hist.save(t.T) }
+	a.hist = newChronicle(path, history.Options{Ordered: cfg.Ordered, Contexts: t.Service.Virtual, OthersWrite: true, Patience: time.Second})
+	a.operator = &operator{a: a}
+	t.T.Cleanup(func() { close(a.gone) })
+	return a
+}
+
+// another returns an arena for another election of the same rule, in a state of it.
+func (a *arena) another(path, state string) *arena {
+	t := *a.Try
+	t.State = state
+	return newArenaAt(path, &t, a.cfg)
+}
+
+// in tries one state of the rule, in an election of its own.
+func (a *arena) in(state string, try func(a *arena)) {
+	a.T.Helper()
+	a.parts++
+	sub := a.another(fmt.Sprintf("%s/part%d", a.Service.Root, a.parts), state)
+	sub.operator = a.operator
+	completed := false
+	defer func() { sub.End(completed) }()
+	try(sub)
+	sub.finish()
+	completed = true
+}
+
+// beside tries one state of the rule beside its others, when the rule's own function
+// has returned, each in attempts of its own and on a service of its own; on a virtual one
+// it is tried at once, as in does.
+func (a *arena) beside(state string, try func(a *arena)) {
+	if a.Service.Virtual {
+		a.in(state, try)
+		return
+	}
+	a.states = append(a.states, func(sub *arena) {
+		sub.State = state
+		try(sub)
+	})
+}
+
+// An allowance is for at most so many of the states of a rule, which are tried beside each
+// other. A state counts by its last attempt: those before it were void.
+type allowance struct {
+	most int
+
+	mu   sync.Mutex
+	used map[string]bool // by state
+}
+
+// begins has a state not count until it uses the allowance: an attempt begins.
+func (l *allowance) begins(state string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.used, state)
+}
+
+// use tells whether the state is one of those that are allowed.
+func (l *allowance) use(state string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.used[state] && len(l.used) >= l.most {
+		return false
+	}
+	if l.used == nil {
+		l.used = make(map[string]bool)
+	}
+	l.used[state] = true
+	return true
+}
+
+// within returns a ctx that ends when patience does.
+func (a *arena) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), a.Patience())
+}
+
+// arrives waits for a channel to be closed or to deliver.
+func arrives[T any](a *arena, what string, c <-chan T) T {
+	a.T.Helper()
+	patience := time.NewTimer(a.Patience())
+	defer patience.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-patience.C:
+		a.Failf("not within %v: %s", a.Patience(), what)
+		panic("unreachable")
+	}
+}
+
+// Finish does what finish does, and looks for what the implementation has left behind.
+func (a *arena) Finish() {
+	a.T.Helper()
+	a.finish()
+	a.leave()
+}
+
+// finish closes all candidates and checks what holds for every election, whatever
+// the rule was about: Close works, nobody is left in the service, and the history
+// is sound.
+func (a *arena) finish() {
+	a.T.Helper()
+	if a.ended || a.T.Failed() {
+		return
+	}
+	a.ended = true
+	for _, c := range a.candidates {
+		c.unfault()
+	}
+	for _, c := range a.candidates {
+		ctx, cancel := a.within()
+		err := c.real.Close(ctx)
+		cancel()
+		// The end of a session that was lost out of touch may be beyond confirmation.
+		if !c.cut {
+			a.Must("Close of "+c.id, err)
+		}
+	}
+	for _, b := range a.bids {
+		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
+	}
+	if len(a.candidates) > 0 {
+		a.Until("the service holds nothing of the candidates any more", func() bool { return len(a.visible()) == 0 })
+	}
+	a.Settle()
+	if wrong := a.hist.check(); wrong != "" {
+		a.Failf("%s", wrong)
+	}
+	if _, lacks := a.cfg.Why[needHooks]; !lacks {
+		for _, c := range a.candidates {
+			if wrong := c.transitions(); wrong != "" {
+				a.Failf("%s", wrong)
+			}
+		}
+	}
+}
+
+// abandonment is how long the candidates of a rule that failed may take to end.
+const abandonment = 3 * time.Second
+
+// End ends the candidates of a rule that failed on a real service, where they would go on
+// beside its next attempt and beside other rules. completed is as in harness.Place.
+func (a *arena) End(completed bool) {
+	if a.Service.Virtual || completed && !a.T.Failed() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), abandonment)
+	defer cancel()
+	var closing sync.WaitGroup
+	for _, c := range a.candidates {
+		c.unfault()
+		closing.Go(func() { _ = c.real.Close(ctx) }) // the rule has failed for a better reason
+	}
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		closing.Wait()
+	}()
+	select {
+	case <-closed:
+	case <-time.After(2 * abandonment): // Close does not heed its ctx
+	}
+}
+
+// leave ends what the suite itself has open, and looks for goroutines that the
+// implementation has left behind: now, since what is left may end by itself with the rule's
+// links.
+func (a *arena) leave() {
+	if a.T.Failed() {
+		return
+	}
+	a.operator.close()
+	a.closeClients()
+	// To look takes as long as the stacks of all rules that are tried side by side are many.
+	end := time.Now().Add(5 * time.Second)
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		a.Settle()
+		left := a.Goroutines()
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			a.Failf("%d goroutines are left after all electors were closed:\n%s", len(left), strings.Join(slices.Compact(left), "\n\n"))
+		}
+		time.Sleep(pause)
+	}
+}
+
+// visible returns what the candidates have in the service, the leader's first, as one who
+// waits for it sees it: a member of an ensemble may be a little behind.
+func (a *arena) visible() []backend.Entry {
+	a.T.Helper()
+	return read(a, "the candidates' entries", a.listed)
+}
+
+// entries returns what the candidates have in the service now, the leader's first.
+func (a *arena) entries() []backend.Entry {
+	a.T.Helper()
+	return readNow(a, "the candidates' entries", a.listed)
+}
+
+func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
+	return a.cfg.Entries(ctx, s, a.path)
+}
+
+// seat returns the leader's entry, which has to be there.
+func (a *arena) seat() backend.Entry {
+	a.T.Helper()
+	all := a.entries()
+	if len(all) == 0 {
+		a.Failf("the leader has no entry")
+	}
+	return all[0]
+}
+
+// get reads one entry as it is now; none has Rev 0.
+func (a *arena) get(key string) backend.Entry {
+	a.T.Helper()
+	return readNow(a, key, func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
+		return find(ctx, s, key)
+	})
+}
+
+// dir returns the election's directory, in this library's layout.
+func (a *arena) dir() string {
+	a.T.Helper()
+	return readNow(a, "the election's record", func(ctx context.Context, s *backend.Session) (string, error) {
+		return dirOf(ctx, s, a.path)
+	})
+}
+
+// seated tells whether the seat is the term's now.
+func (a *arena) seated(t *elector.Term) bool {
+	a.T.Helper()
+	all := a.entries()
+	return len(all) > 0 && all[0].Rev == seatOf(a, t).Rev
+}
+
+// incarnation tells one founding of the election from the next.
+func (a *arena) incarnation() string {
+	a.T.Helper()
+	if customLayout(a.cfg.Strategy) {
+		return fmt.Sprint(a.get(a.path).Rev)
+	}
+	return a.dir()
+}
+
+// delete is an operator who removes key and all below it.
+func (a *arena) delete(key string) {
+	a.T.Helper()
+	a.hist.note("operator deletes %s", key)
+	defer a.hist.During(history.Force, "operator deletes "+key)()
+	if a.cfg.Dense && key == a.path {
+		defer a.hist.During(history.Renumber, "operator deletes "+key)()
+	}
+	a.Must("delete "+key, a.Service.Delete(key))
+}
+
+// put is a foreign writer.
+func (a *arena) put(key, value string) {
+	a.T.Helper()
+	a.Must("put "+key, a.Service.Put(key, []byte(value)))
+}
+
+// view returns an elector that only looks on.
+func (a *arena) view() elector.Elector {
+	a.T.Helper()
+	return a.stand().e
+}
+
+// leads waits until the elector's Leader is the candidate, and returns it.
+func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
+	a.T.Helper()
+	var leader elector.Leader
+	a.Until("Leader says that "+c.id+" leads", func() bool {
+		l, err := a.leader(e)
+		leader = l
+		return err == nil && l.ID == c.id
+	})
+	return leader
+}
+
+// leader asks the elector for the leader. Only ErrNoLeader is no failure.
+func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	l, err := e.Leader(ctx)
+	if err != nil && !errors.Is(err, elector.ErrNoLeader) {
+		a.Failf("Leader: %v", err)
+	}
+	return l, err
+}
+
+// vacant waits until the elector's Leader says that nobody leads.
+func (a *arena) vacant(e elector.Elector) {
+	a.T.Helper()
+	a.Until("Leader says that nobody leads", func() bool { _, err := a.leader(e); return err != nil })
+}
+
+// list asks the elector for the candidates' IDs.
+func (a *arena) list(e elector.Elector) []string {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	all, err := e.Candidates(ctx)
+	a.Must("Candidates", err)
+	ids := make([]string, len(all))
+	for i, c := range all {
+		ids[i] = c.ID
+	}
+	return ids
+}
+
+// lists waits until the elector's Candidates are those, the leader first.
+func (a *arena) lists(e elector.Elector, want ...string) {
+	a.T.Helper()
+	a.Until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
+}
+
+// closing notes the clients that the service makes from now on. The function it
+// returns closes what they have open.
+func closing(s *kit.Service) func() {
+	var clients []*kit.Client
+	newClient, newClientAt := s.Client, s.ClientAt
+	s.Client = func(t testing.TB) *kit.Client {
+		c := newClient(t)
+		clients = append(clients, c)
+		return c
+	}
+	if newClientAt != nil {
+		s.ClientAt = func(t testing.TB, member int) (*kit.Client, func()) {
+			c, free := newClientAt(t, member)
+			clients = append(clients, c)
+			return c, free
+		}
+	}
+	return func() {
+		for _, c := range clients {
+			if c.Close != nil {
+				c.Close()
+			}
+		}
+	}
+}

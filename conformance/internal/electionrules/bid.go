@@ -1,0 +1,201 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+// A bid is one Campaign on a goroutine of its own.
+type bid struct {
+	c      *candidate
+	cancel context.CancelFunc
+	done   chan struct{}
+	term   *elector.Term
+	err    error
+	log    int          // what had been reported before
+	atWin  meter.Counts // when it took up the term
+}
+
+// campaign starts a Campaign.
+func (c *candidate) campaign() *bid {
+	ctx, cancel := context.WithCancel(context.Background())
+	return c.campaignIn(ctx, cancel)
+}
+
+func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *bid {
+	b := &bid{c: c, cancel: cancel, done: make(chan struct{})}
+	c.mu.Lock()
+	b.log = len(c.log)
+	c.mu.Unlock()
+	c.a.bids = append(c.a.bids, b)
+	c.atEnd(cancel)
+	go func() {
+		defer close(b.done)
+		b.term, b.err = c.e.Campaign(ctx)
+		c.mu.Lock()
+		b.atWin = c.atWin
+		c.mu.Unlock()
+	}()
+	return b
+}
+
+// wins waits until the candidate is elected.
+func (b *bid) wins() *elector.Term {
+	a := b.c.a
+	a.T.Helper()
+	arrives(a, b.c.id+" is elected", b.done)
+	a.Must("Campaign of "+b.c.id, b.err)
+	return b.term
+}
+
+// fails waits until Campaign returns an error that is all of want.
+func (b *bid) fails(want ...error) {
+	a := b.c.a
+	a.T.Helper()
+	arrives(a, "Campaign of "+b.c.id+" returns", b.done)
+	if b.err == nil {
+		a.Failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
+	}
+	a.Refused("Campaign of "+b.c.id, b.err, want...)
+}
+
+// returned tells whether Campaign has.
+func (b *bid) returned() bool { return harness.IsClosed(b.done) }
+
+// waits waits until the candidate has enrolled and waits for its turn.
+func (b *bid) waits() {
+	b.c.a.T.Helper()
+	b.rests()
+	b.blocked()
+}
+
+// rests waits until the candidate waits for its turn, or Campaign has returned.
+func (b *bid) rests() {
+	a := b.c.a
+	a.T.Helper()
+	if _, lacks := a.cfg.Why[needStages]; !lacks && !a.Service.Virtual {
+		_, elsewhere := a.cfg.Why[needBackend]
+		a.Until(b.c.id+" waits for its turn", func() bool {
+			return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
+		})
+	} else {
+		a.Settle()
+	}
+}
+
+// isReady tells whether the last stage that the campaign reported is the wait.
+func (b *bid) isReady() bool {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	for i := len(b.c.log) - 1; i >= b.log; i-- {
+		if r := b.c.log[i]; r.what == isStage {
+			return r.stage.Stage == elector.StageReady && !r.stage.Completed
+		}
+	}
+	return false
+}
+
+// blocked checks that Campaign has not returned.
+func (b *bid) blocked() {
+	b.c.a.T.Helper()
+	if b.returned() {
+		b.c.a.Failf("Campaign of %s returned (term %v, error %s), but it was not its turn", b.c.id, b.term != nil, harness.Text(b.err))
+	}
+}
+
+// lead makes a candidate that leads.
+func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
+	a.T.Helper()
+	c := a.stand(set...)
+	return c, c.campaign().wins()
+}
+
+// queue makes a candidate that waits.
+func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
+	a.T.Helper()
+	c := a.stand(set...)
+	b := c.campaign()
+	b.waits()
+	return c, b
+}
+
+// ends waits until the term is over and checks why.
+func (a *arena) ends(t *elector.Term, cause error) {
+	a.T.Helper()
+	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
+	if got := context.Cause(t.Context()); !errors.Is(got, cause) {
+		a.Failf("term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
+	}
+	if t.Valid() {
+		a.Failf("Valid of term %d is true after it ended", t.Token())
+	}
+}
+
+// holds checks that the term has not ended.
+func (a *arena) holds(t *elector.Term) {
+	a.T.Helper()
+	if cause := context.Cause(t.Context()); cause != nil || !t.Valid() {
+		a.Failf("term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), t.Valid())
+	}
+}
+
+// resign resigns and waits for the confirmation.
+func (a *arena) resign(t *elector.Term) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(ctx))
+	a.ends(t, elector.ErrResigned)
+}
+
+// close closes the candidate and waits for the confirmation.
+func (a *arena) close(c *candidate) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must("Close of "+c.id, c.real.Close(ctx))
+}
+
+// expire ends the candidate's sessions in the service.
+func (a *arena) expire(c *candidate) {
+	a.hist.note("%s: its sessions are expired", c.id)
+	defer a.hist.During(history.Force, "the sessions of "+c.id+" are expired")()
+	c.client.Expire()
+}
+
+func (a *arena) suspend(c *candidate) {
+	a.hist.note("%s: its link is cut", c.id)
+	for _, other := range a.candidates {
+		other.cut = other.cut || other.client == c.client
+	}
+	c.client.Suspend()
+}
+
+func (a *arena) resume(c *candidate) {
+	a.hist.note("%s: its link is back", c.id)
+	c.client.Resume()
+}
+
+// freeze keeps notices of changes from the candidate.
+func (a *arena) freeze(c *candidate) (thaw func()) {
+	a.hist.note("%s: notices are held", c.id)
+	release := sync.OnceFunc(c.client.HoldWakeups())
+	c.atEnd(release)
+	return release
+}
+
+// works checks that the election goes on: a newcomer is elected at once where
+// nobody stands before it. It resigns again.
+func (a *arena) works() {
+	a.T.Helper()
+	c, t := a.lead()
+	a.resign(t)
+	a.close(c)
+}

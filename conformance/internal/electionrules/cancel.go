@@ -1,0 +1,237 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var cancelRules = []rule{
+	{
+		Name: "cancel/every-stage",
+		Text: "A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
+		Need: []string{needStages},
+		Run:  cancelEveryStage,
+	}, {
+		Name: "cancel/no-session",
+		Text: "A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
+		Need: []string{"Suspend"},
+		Run:  cancelNoSession,
+	}, {
+		Name: "cancel/lost-reply",
+		Text: "A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
+		Need: []string{"CutReply", needHooks},
+		Run:  cancelLostReply,
+	}, {
+		Name: "cancel/handover",
+		Text: "A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
+		Need: []string{"HoldWakeups"},
+		Run:  cancelHandover,
+	}, {
+		Name: "cancel/out-of-touch",
+		Text: "A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
+		Need: []string{"Suspend"},
+		Run:  cancelOutOfTouch,
+	}, {
+		Name: "cancel/deadline",
+		Text: "A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind.",
+		Run:  cancelDeadline,
+	},
+}
+
+func cancelEveryStage(a *arena) {
+	for _, occupied := range []bool{false, true} {
+		for at, fired := 0, true; fired; at++ {
+			state := fmt.Sprintf("the seat is vacant, at the campaign's stage event %d", at+1)
+			if occupied {
+				state = fmt.Sprintf("another leads at first, at the campaign's stage event %d", at+1)
+			}
+			a.in(state, func(a *arena) { fired = cancelAt(a, occupied, at) })
+		}
+	}
+}
+
+// cancelAt cancels a campaign at its stage event number at. It returns false if
+// there are not so many.
+func cancelAt(a *arena, occupied bool, at int) (fired bool) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var seen int
+	c := a.stand(func(cfg *elector.Config) {
+		cfg.Hooks.Stage = func(elector.StageEvent) {
+			if seen == at {
+				cancel()
+			}
+			seen++
+		}
+	})
+	var leader *elector.Term
+	if occupied {
+		leader = a.standIn(c.client).campaign().wins()
+	}
+	b := c.campaignIn(ctx, cancel)
+	if occupied {
+		b.rests()
+		// The cancel may be on its way: then the two of them race.
+		a.resign(leader)
+	}
+	arrives(a, "Campaign returns", b.done)
+	fired = ctx.Err() != nil
+	switch {
+	case b.err == nil:
+		a.Settle()
+		a.holds(b.term)
+		a.resign(b.term)
+	case !fired:
+		a.Failf("Campaign: %v", b.err)
+	default:
+		a.Refused("Campaign", b.err, context.Canceled)
+		if left := a.entries(); len(left) > 0 {
+			a.Failf("entries %v when the cancelled Campaign had returned", harness.Keys(left))
+		}
+	}
+	a.works()
+	cancel()
+	return fired
+}
+
+func cancelNoSession(a *arena) {
+	c := a.stand()
+	a.suspend(c)
+	b := c.campaign()
+	a.Settle()
+	b.blocked()
+	b.cancel()
+	b.fails(context.Canceled)
+	a.resume(c)
+	a.Settle()
+	if left := a.entries(); len(left) > 0 {
+		a.Failf("entries %v of a campaign that was cancelled before it had a session", harness.Keys(left))
+	}
+	a.works()
+	c.campaign().wins()
+}
+
+// loseEnrolment arms the loss of the reply to what enters a candidate.
+func loseEnrolment(fault func(backend.OpKind)) {
+	fault(backend.OpCreateEphemeral)
+	fault(backend.OpEnqueue)
+}
+
+func cancelLostReply(a *arena) {
+	for _, occupied := range []bool{false, true} {
+		if occupied && !a.cfg.Ordered {
+			continue // those who wait have no entry
+		}
+		for _, back := range []bool{true, false} {
+			a.in(fmt.Sprintf("occupied: %v, link comes back in time: %v", occupied, back), func(a *arena) {
+				a.works() // the election is founded
+				var leader *elector.Term
+				if occupied {
+					_, leader = a.lead()
+				}
+				n := len(a.entries())
+				c := a.stand()
+				c.cut = true
+				loseEnrolment(c.client.CutReply)
+				b := c.campaign()
+				c.sawState(backend.Suspended)
+				b.blocked()
+				b.cancel()
+				b.fails(context.Canceled)
+				if back {
+					a.resume(c)
+				} else {
+					c.sawState(backend.Lost)
+				}
+				a.Until("the entry is gone", func() bool { return len(a.visible()) == n })
+				if leader != nil {
+					a.holds(leader)
+					a.resign(leader)
+				}
+				a.works()
+			})
+		}
+	}
+}
+
+func cancelHandover(a *arena) {
+	for _, thaw := range []string{"before it is cancelled", "after it is cancelled", "never"} {
+		a.in("notices come "+thaw, func(a *arena) {
+			_, t := a.lead()
+			c, b := a.queue()
+			_, third := a.queue()
+			release := a.freeze(c)
+			a.resign(t)
+			if thaw == "before it is cancelled" {
+				release() // the two race
+			}
+			b.cancel()
+			arrives(a, "Campaign returns", b.done)
+			if thaw == "after it is cancelled" {
+				release()
+			}
+			if b.err == nil {
+				a.resign(b.term)
+			} else {
+				a.Refused("Campaign", b.err, context.Canceled)
+			}
+			third.wins()
+			if left := a.entries(); len(left) != 1 {
+				a.Failf("entries %v, want the leader's only", harness.Keys(left))
+			}
+		})
+	}
+}
+
+func cancelOutOfTouch(a *arena) {
+	for _, back := range []bool{true, false} {
+		a.in(fmt.Sprintf("link comes back in time: %v", back), func(a *arena) {
+			_, t := a.lead()
+			c, b := a.queue()
+			_, third := a.queue()
+			a.suspend(c)
+			a.Settle()
+			b.cancel()
+			b.fails(context.Canceled)
+			if back {
+				a.resume(c)
+			}
+			want := 1
+			if a.cfg.Ordered {
+				want = 2
+			}
+			a.Until("its entry is gone", func() bool { return len(a.visible()) == want })
+			a.holds(t)
+			a.resign(t)
+			third.wins()
+			a.resume(c)
+			a.Settle()
+			c.campaign().waits()
+		})
+	}
+}
+
+func cancelDeadline(a *arena) {
+	_, t := a.lead()
+	c := a.stand()
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := c.e.Campaign(over); !errors.Is(err, context.Canceled) {
+		a.Failf("Campaign with a ctx that is over: error is %s", harness.Text(err))
+	}
+	short, cancel := context.WithTimeout(context.Background(), a.Service.TTL/2)
+	defer cancel()
+	if _, err := c.e.Campaign(short); !errors.Is(err, context.DeadlineExceeded) {
+		a.Failf("Campaign past its deadline: error is %s", harness.Text(err))
+	}
+	if left := a.entries(); len(left) != 1 {
+		a.Failf("entries %v, want the leader's only", harness.Keys(left))
+	}
+	a.holds(t)
+	a.resign(t)
+	c.campaign().wins()
+}

@@ -1,0 +1,254 @@
+package electionrules
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// A candidate is one elector under test, with all that it reported.
+type candidate struct {
+	a      *arena
+	id     string
+	client *kit.Client
+	tap    *tap
+	real   elector.Elector
+	e      elector.Elector // real, with its terms recorded
+
+	cut bool // its link was cut at some time
+
+	mu       sync.Mutex
+	log      []report
+	releases []func() // of holds, at the end
+	holds    stops[elector.StageEvent]
+	atWin    meter.Counts // when it took up its last term
+}
+
+// A report is one call of a hook.
+type report struct {
+	what  hookKind
+	token uint64
+	err   error
+	state backend.State
+	stage elector.StageEvent
+}
+
+type hookKind int
+
+const (
+	isElected hookKind = iota + 1
+	isEnded
+	isSession
+	isRetry
+	isOccupied
+	isStage
+)
+
+// stand makes a candidate in a process of its own.
+func (a *arena) stand(set ...func(*elector.Config)) *candidate {
+	a.T.Helper()
+	return a.standIn(a.Service.Client(a.T), set...)
+}
+
+// id names the n-th candidate.
+func (a *arena) id(n int) string {
+	if a.cfg.ID != nil {
+		return a.cfg.ID(n)
+	}
+	return fmt.Sprintf("c%d", n)
+}
+
+// standIn makes a candidate in process at.
+func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate {
+	a.T.Helper()
+	c := &candidate{a: a, client: at, tap: &tap{Backend: meter.New(at.Backend, nil)}}
+	cfg := elector.Config{
+		Backend:  c.tap,
+		Strategy: a.cfg.Strategy,
+		Election: a.path,
+		ID:       a.id(len(a.candidates) + 1),
+		TTL:      a.Service.TTL,
+		RetryMin: 10 * time.Millisecond,
+		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
+		// After a look a wait begins anew, which would mend a notice that was missed.
+		SurveyEvery: -1,
+	}
+	cfg.Value = []byte("value of " + cfg.ID)
+	for _, f := range set {
+		f(&cfg)
+	}
+	c.id = cfg.ID
+	name, rec := a.name(c.id), a.hist.In(cfg.Election)
+	rec.LookEvery(min(a.Service.TTL/50, 20*time.Millisecond))
+	cfg.Hooks = rec.Hooks(name, c.hooks(cfg.Hooks))
+	e, err := a.cfg.New(at, cfg)
+	a.Must("New", err)
+	c.real, c.e = e, c.recording(e, name, rec)
+	a.candidates = append(a.candidates, c)
+	a.T.Cleanup(c.end)
+	return c
+}
+
+// end closes the candidate when its rule has failed; finish has done it otherwise.
+func (c *candidate) end() {
+	if c.a.ended {
+		return
+	}
+	c.unfault()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = c.real.Close(ctx) // the rule has failed already, and has said why
+}
+
+// unfault ends what the rule has done to the process.
+func (c *candidate) unfault() {
+	c.mu.Lock()
+	releases := c.releases
+	c.releases = nil
+	c.mu.Unlock()
+	for _, release := range releases {
+		release()
+	}
+	if c.client.Resume != nil {
+		c.client.Resume()
+	}
+}
+
+func (c *candidate) atEnd(release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.releases = append(c.releases, release)
+}
+
+// hooks returns hooks that record what is reported, and then call the rule's own.
+func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
+	return elector.Hooks{
+		Elected: func(token uint64) {
+			c.a.hist.Look()
+			c.record(report{what: isElected, token: token}, "elected, token %d", token)
+			if own.Elected != nil {
+				own.Elected(token)
+			}
+		},
+		Ended: func(token uint64, cause error) {
+			c.record(report{what: isEnded, token: token, err: cause}, "ended, token %d: %v", token, cause)
+			if own.Ended != nil {
+				own.Ended(token, cause)
+			}
+		},
+		Session: func(state backend.State) {
+			c.record(report{what: isSession, state: state}, "session is %v", state)
+			if own.Session != nil {
+				own.Session(state)
+			}
+		},
+		Retry: func(err error, attempt int, wait time.Duration) {
+			c.record(report{what: isRetry, err: err}, "attempt %d failed, next in %v: %v", attempt, wait, err)
+			if own.Retry != nil {
+				own.Retry(err, attempt, wait)
+			}
+		},
+		Occupied: func(err error) {
+			c.record(report{what: isOccupied, err: err}, "%v", err)
+			if own.Occupied != nil {
+				own.Occupied(err)
+			}
+		},
+		Stage: func(e elector.StageEvent) {
+			c.record(report{what: isStage, stage: e}, "%v", e)
+			if begun(elector.StageElected)(e) {
+				c.mu.Lock()
+				c.atWin = c.tap.Counts()
+				c.mu.Unlock()
+			}
+			c.holds.pass(e)
+			if own.Stage != nil {
+				own.Stage(e)
+			}
+		},
+	}
+}
+
+func (c *candidate) record(r report, format string, args ...any) {
+	c.mu.Lock()
+	c.log = append(c.log, r)
+	c.mu.Unlock()
+	c.a.hist.note("%s: "+format, append([]any{c.id}, args...)...)
+}
+
+// reports returns what was reported so far that pick picks.
+func (c *candidate) reports(pick func(report) bool) []report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []report
+	for _, r := range c.log {
+		if pick(r) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// transitions finds terms that were not reported once each, in order: elected,
+// ended, elected, ended …
+func (c *candidate) transitions() string {
+	var leads uint64
+	for _, r := range c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }) {
+		switch {
+		case r.what == isElected && leads != 0:
+			return fmt.Sprintf("%s reported Elected of %d before Ended of %d", c.id, r.token, leads)
+		case r.what == isElected:
+			leads = r.token
+		case r.token != leads:
+			return fmt.Sprintf("%s reported Ended of %d without Elected before", c.id, r.token)
+		case r.err == nil:
+			return fmt.Sprintf("%s reported Ended of %d without a cause", c.id, r.token)
+		default:
+			leads = 0
+		}
+	}
+	if leads != 0 {
+		return fmt.Sprintf("%s never reported Ended of %d", c.id, leads)
+	}
+	return ""
+}
+
+// sawState waits for a report of the session's state.
+func (c *candidate) sawState(state backend.State) {
+	c.a.T.Helper()
+	c.a.Until(fmt.Sprintf("%s reports that its session is %v", c.id, state), func() bool {
+		return len(c.reports(func(r report) bool { return r.what == isSession && r.state == state })) > 0
+	})
+}
+
+// isIn waits until this is the session's last state that was reported.
+func (c *candidate) isIn(state backend.State) {
+	c.a.T.Helper()
+	c.a.Until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
+		all := c.reports(func(r report) bool { return r.what == isSession })
+		return len(all) > 0 && all[len(all)-1].state == state
+	})
+}
+
+// holdAt stops the candidate in its Stage hook at the next event that at picks, once,
+// until release.
+func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop[elector.StageEvent] {
+	h := c.holds.add(at)
+	c.atEnd(h.release)
+	return h
+}
+
+// begun and completed pick stage events.
+func begun(s elector.Stage) func(elector.StageEvent) bool {
+	return func(e elector.StageEvent) bool { return e.Stage == s && !e.Completed }
+}
+
+func completed(s elector.Stage) func(elector.StageEvent) bool {
+	return func(e elector.StageEvent) bool { return e.Stage == s && e.Completed }
+}

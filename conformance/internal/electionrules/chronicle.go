@@ -1,0 +1,131 @@
+package electionrules
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/artifact"
+)
+
+// A chronicle records what all candidates of an election did and saw, and what a rule
+// did to them. Its clock is a counter, for time may be fake.
+type chronicle struct {
+	*history.Recorder
+	began time.Time
+
+	promised history.Options
+
+	mu    sync.Mutex
+	lines []string
+	led   []string // who led, one after the other
+	wrong []string // found while recording
+}
+
+func newChronicle(election string, promised history.Options) *chronicle {
+	return &chronicle{
+		Recorder: history.NewRecorder(history.Logical(), "").In(election), began: time.Now(), promised: promised,
+	}
+}
+
+// note adds a line to what is printed when a rule fails.
+func (h *chronicle) note(format string, args ...any) {
+	line := fmt.Sprintf("%10v  ", time.Since(h.began).Round(10*time.Microsecond)) + fmt.Sprintf(format, args...)
+	h.Note(line)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.lines = append(h.lines, line)
+}
+
+// blame records what is wrong, for a goroutine that must not fail the rule itself.
+func (h *chronicle) blame(format string, args ...any) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
+}
+
+// tail returns the last lines.
+func (h *chronicle) tail() string {
+	const most = 60
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	lines := h.lines
+	if len(lines) > most {
+		lines = append([]string{"…"}, lines[len(lines)-most:]...)
+	}
+	return strings.Join(lines, "\n\t")
+}
+
+// order returns who led, one after the other.
+func (h *chronicle) order() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.led)
+}
+
+// count returns the number of terms so far.
+func (h *chronicle) count() int { return len(h.order()) }
+
+// check returns what is wrong with the history, one line per violation.
+func (h *chronicle) check() string {
+	all := h.History()
+	h.mu.Lock()
+	lines := slices.Clone(h.wrong)
+	h.mu.Unlock()
+	for _, v := range all.Check(h.promised) {
+		lines = append(lines, v.String())
+	}
+	if all.Linearizable(h.promised).Result == porcupine.Illegal {
+		lines = append(lines, "no order of the claims explains them as those of a lock with rising tokens")
+	}
+	return strings.Join(lines, "\n\t      ")
+}
+
+// save writes the history to a file that outlives the test, and says where it is.
+func (h *chronicle) save(t testing.TB) string {
+	t.Helper()
+	all := h.History()
+	all.Promised = h.promised
+	return artifact.Save(t, all)
+}
+
+// recording is the candidate's elector with all that it does recorded.
+func (c *candidate) recording(e elector.Elector, name string, at *history.Recorder) elector.Elector {
+	return noted{history.Record(e, at, name), c}
+}
+
+// name is the candidate's in the history: its ID, if no other has it.
+func (a *arena) name(id string) string {
+	if slices.ContainsFunc(a.candidates, func(c *candidate) bool { return c.id == id }) {
+		return fmt.Sprintf("%s again, number %d", id, len(a.candidates)+1)
+	}
+	return id
+}
+
+// noted is an elector whose campaigns are noted.
+type noted struct {
+	elector.Elector
+	c *candidate
+}
+
+func (n noted) Campaign(ctx context.Context) (*elector.Term, error) {
+	t, err := n.Elector.Campaign(ctx)
+	if err != nil {
+		n.c.a.hist.note("%s: Campaign: %v", n.c.id, err)
+		return t, err
+	}
+	h := n.c.a.hist
+	h.mu.Lock()
+	h.led = append(h.led, n.c.id)
+	h.mu.Unlock()
+	h.note("%s: Campaign returned term %d", n.c.id, t.Token())
+	return t, nil
+}

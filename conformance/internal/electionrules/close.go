@@ -1,0 +1,339 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var closeRules = []rule{
+	{
+		Name: "close/any-time",
+		Text: "Close works at any time and any number of times: the term or campaign ends with ErrClosed, the entry is gone, and all calls are refused.",
+		Run:  closeAnyTime,
+	}, {
+		Name: "close/race",
+		Text: "Close beside a Campaign that begins, waits or wins ends both, and leaves nothing behind.",
+		Run:  closeRace,
+	}, {
+		Name: "close/out-of-touch",
+		Text: "Close without a link returns by the end of its ctx at the latest, says that it is not confirmed, and blocks nobody for longer than the session.",
+		Need: []string{"Suspend"},
+		Run:  closeOutOfTouch,
+	}, {
+		Name: "close/ended-ctx",
+		Text: "Close with a ctx that has ended still says goodbye: the next candidate leads long before the session would have timed out.",
+		Run:  closeEndedCtx,
+	}, {
+		Name: "close/stalled-hook",
+		Text: "Close waits for a hook that has not returned no longer than its ctx allows, and the term ends all the same.",
+		Need: []string{needHooks},
+		Run:  closeStalledHook,
+	}, {
+		Name: "config/all-violations",
+		Text: "New reports all violations of a Config in one error, each with field, value and rule.",
+		Need: []string{needConfig},
+		Run:  configAll,
+	}, {
+		Name: "config/duplicate",
+		Text: "Two open electors of one process cannot have the same ID in one election; a closed one gives its ID free.",
+		Need: []string{needConfig},
+		Run:  configDuplicate,
+	},
+}
+
+// refusesAll checks that a closed elector refuses every call.
+func (a *arena) refusesAll(c *candidate) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	_, err := c.real.Campaign(ctx)
+	a.Refused("Campaign on a closed elector", err, elector.ErrClosed)
+	_, err = c.real.Leader(ctx)
+	a.Refused("Leader on a closed elector", err, elector.ErrClosed)
+	_, err = c.real.Candidates(ctx)
+	a.Refused("Candidates on a closed elector", err, elector.ErrClosed)
+	err = nil
+	for _, err = range c.real.Observe(ctx) {
+	}
+	a.Refused("Observe on a closed elector", err, elector.ErrClosed)
+}
+
+func closeAnyTime(a *arena) {
+	a.in("never used", func(a *arena) {
+		c := a.stand()
+		a.close(c)
+		a.close(c)
+		a.refusesAll(c)
+	})
+	a.in("idle", func(a *arena) {
+		c, t := a.lead()
+		a.resign(t)
+		a.close(c)
+		a.ends(t, elector.ErrResigned)
+		a.refusesAll(c)
+	})
+	a.in("leading", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		a.close(c)
+		a.ends(t, elector.ErrClosed)
+		next := b.wins()
+		a.close(c)
+		a.refusesAll(c)
+		a.Settle()
+		a.holds(next)
+	})
+	a.in("leading, and nobody waits", func(a *arena) {
+		c, t := a.lead()
+		a.close(c)
+		a.ends(t, elector.ErrClosed)
+		if left := a.entries(); len(left) > 0 {
+			a.Failf("entries %v after Close has returned", harness.Keys(left))
+		}
+		a.works()
+	})
+	a.in("waiting", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.close(c)
+		b.fails(elector.ErrClosed)
+		a.refusesAll(c)
+		if left := a.entries(); len(left) != 1 {
+			a.Failf("entries %v after Close has returned, want the leader's only", harness.Keys(left))
+		}
+		a.holds(t)
+	})
+	a.in("several times at once", func(a *arena) {
+		c, t := a.lead()
+		ctx, cancel := a.within()
+		defer cancel()
+		errs := make(chan error, 4)
+		for range cap(errs) {
+			go func() { errs <- c.real.Close(ctx) }()
+		}
+		for range cap(errs) {
+			a.Must("Close", arrives(a, "Close returns", errs))
+		}
+		a.ends(t, elector.ErrClosed)
+		a.refusesAll(c)
+	})
+}
+
+func closeRace(a *arena) {
+	for i := range 12 {
+		a.in(fmt.Sprintf("try %d", i), func(a *arena) {
+			var t *elector.Term
+			if i%3 == 0 {
+				_, t = a.lead()
+			}
+			c := a.stand()
+			if i%4 == 3 {
+				a.leader(c.e) // it has a session already
+			}
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			ctx, cancel := a.within()
+			defer cancel()
+			b := c.campaign()
+			closed := make(chan error, 1)
+			wg.Go(func() {
+				// Not a wait for something: the campaign is to be caught at various points.
+				time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+				closed <- c.real.Close(ctx)
+			})
+			a.Must("Close", arrives(a, "Close returns", closed))
+			want := 0
+			if t != nil {
+				want = 1
+				a.holds(t)
+			}
+			if left := a.entries(); len(left) != want {
+				a.Failf("entries %v after Close has returned, want %d", harness.Keys(left), want)
+			}
+			arrives(a, "Campaign returns", b.done)
+			if b.err != nil {
+				a.Refused("Campaign", b.err, elector.ErrClosed)
+			} else {
+				a.ends(b.term, elector.ErrClosed)
+			}
+			a.refusesAll(c)
+		})
+	}
+}
+
+func closeEndedCtx(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	began := time.Now()
+	a.Must("Close with a ctx that has ended", c.real.Close(ctx))
+	a.ends(t, elector.ErrClosed)
+	next := b.wins()
+	if took := time.Since(began); took > a.Service.TTL/2 {
+		a.Failf("the next candidate leads %v after Close", took)
+	}
+	a.holds(next)
+}
+
+func closeOutOfTouch(a *arena) {
+	a.in("leading", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		a.suspend(c)
+		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/10)
+		defer cancel()
+		began := time.Now()
+		if err := c.real.Close(ctx); err == nil {
+			a.Failf("Close returned nil without a link")
+		}
+		if took := time.Since(began); a.Service.Virtual && took > a.Service.TTL/10 {
+			a.Failf("Close took %v, and its ctx ended after %v", took, a.Service.TTL/10)
+		}
+		a.ends(t, elector.ErrClosed)
+		b.wins()
+	})
+	a.in("waiting", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		_, third := a.queue()
+		a.suspend(c)
+		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/10)
+		defer cancel()
+		_ = c.real.Close(ctx) // whether it can say more than that its session is shut
+		b.fails(elector.ErrClosed)
+		a.holds(t)
+		a.resign(t)
+		third.wins()
+	})
+	a.in("before it has got a session", func(a *arena) {
+		c := a.stand()
+		a.suspend(c)
+		b := c.campaign()
+		a.Settle()
+		a.close(c)
+		b.fails(elector.ErrClosed)
+	})
+}
+
+func closeStalledHook(a *arena) {
+	reached, release := make(chan struct{}), make(chan struct{})
+	free := sync.OnceFunc(func() { close(release) })
+	tell := sync.OnceFunc(func() { close(reached) })
+	c := a.stand(func(cfg *elector.Config) {
+		cfg.Hooks.Ended = func(uint64, error) { tell(); <-release }
+	})
+	c.atEnd(free)
+	t := c.campaign().wins()
+	_, b := a.queue()
+	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
+	defer cancel()
+	if err := c.real.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		a.Failf("Close while a hook hangs: error is %s", harness.Text(err))
+	}
+	a.ends(t, elector.ErrClosed)
+	arrives(a, "Ended is called", reached)
+	b.wins()
+	free()
+	a.close(c)
+}
+
+func configAll(a *arena) {
+	var none *tap
+	client := a.Service.Client(a.T)
+	limits := client.Backend.Limits()
+	good := func() elector.Config {
+		return elector.Config{Backend: client.Backend, Strategy: a.cfg.Strategy, Election: a.path, ID: a.id(1), TTL: a.Service.TTL}
+	}
+	type misconfig struct {
+		name string
+		set  func(*elector.Config)
+		says string
+	}
+	cases := []misconfig{
+		{"no backend", func(c *elector.Config) { c.Backend = nil }, "Config.Backend"},
+		{"a nil pointer for a backend", func(c *elector.Config) { c.Backend = none }, "Config.Backend"},
+		{"no strategy", func(c *elector.Config) { c.Strategy = nil }, "Config.Strategy"},
+		{"a strategy without a name", func(c *elector.Config) { c.Strategy = renamed{a.cfg.Strategy, ""} }, "Config.Strategy"},
+		{"no election", func(c *elector.Config) { c.Election = "" }, "Config.Election"},
+		{"a relative election", func(c *elector.Config) { c.Election = "jobs/reindex" }, "Config.Election"},
+		{"the root", func(c *elector.Config) { c.Election = "/" }, "Config.Election"},
+		{"an empty segment", func(c *elector.Config) { c.Election = "/jobs//reindex" }, "Config.Election"},
+		{"a slash at the end", func(c *elector.Config) { c.Election = "/jobs/" }, "Config.Election"},
+		{"dots", func(c *elector.Config) { c.Election = "/jobs/../x" }, "Config.Election"},
+		{"a control character", func(c *elector.Config) { c.Election = "/jobs/\x00" }, "Config.Election"},
+		{"a long election", func(c *elector.Config) { c.Election = "/" + strings.Repeat("x", backend.MaxKey) }, "Config.Election"},
+		{"no ID", func(c *elector.Config) { c.ID = "" }, "Config.ID"},
+		{"a blank ID", func(c *elector.Config) { c.ID = "   " }, "Config.ID"},
+		{"an ID that is no UTF-8", func(c *elector.Config) { c.ID = "a\xff" }, "Config.ID"},
+		{"an ID with a control character", func(c *elector.Config) { c.ID = "a\x07" }, "Config.ID"},
+		{"a long ID", func(c *elector.Config) { c.ID = strings.Repeat("x", elector.MaxID+1) }, "Config.ID"},
+		{"a large value", func(c *elector.Config) { c.Value = make([]byte, elector.MaxValue+1) }, "Config.Value"},
+		{"a negative TTL", func(c *elector.Config) { c.TTL = -1 }, "Config.TTL"},
+		{"a short TTL", func(c *elector.Config) { c.TTL = limits.MinTTL - 1 }, "Config.TTL"},
+		{"a long TTL", func(c *elector.Config) { c.TTL = limits.MaxTTL + 1 }, "Config.TTL"},
+		{"an unknown policy", func(c *elector.Config) { c.OnSuspend = 99 }, "Config.OnSuspend"},
+		{"a negative pause", func(c *elector.Config) { c.RetryMin = -1 }, "Config.RetryMin"},
+		{"looks all the time", func(c *elector.Config) { c.SurveyEvery = 1 }, "Config.SurveyEvery"},
+		{"pauses upside down", func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, "Config.RetryMax"},
+	}
+	if customLayout(a.cfg.Strategy) { // which may use the server's topmost keys
+		cases = slices.DeleteFunc(cases, func(x misconfig) bool { return x.name == "the root" })
+	}
+	for _, x := range cases {
+		cfg := good()
+		x.set(&cfg)
+		e, err := a.cfg.New(client, cfg)
+		if err == nil {
+			_ = e.Close(context.Background()) // it should not be there, which is said below
+			a.Failf("New with %s: no error", x.name)
+		}
+		if !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), x.says) {
+			a.Failf("New with %s: error %s does not name %s", x.name, harness.Text(err), x.says)
+		}
+	}
+	var cfg elector.Config
+	cfg.Election, cfg.TTL, cfg.OnSuspend, cfg.RetryMin = "relative", -1, 99, -1
+	_, err := a.cfg.New(client, cfg)
+	for _, field := range []string{"Backend", "Strategy", "Election", "ID", "OnSuspend", "RetryMin"} {
+		if err == nil || !strings.Contains(err.Error(), "Config."+field) {
+			a.Failf("the error of a Config that is all wrong does not name %s: %v", field, err)
+		}
+	}
+	if opened := a.entries(); len(opened) > 0 {
+		a.Failf("entries %v of electors that were refused", harness.Keys(opened))
+	}
+}
+
+func configDuplicate(a *arena) {
+	client := a.Service.Client(a.T)
+	ctx, cancel := a.within()
+	defer cancel()
+	cfg := elector.Config{Backend: client.Backend, Strategy: a.cfg.Strategy, Election: a.path, ID: a.id(7), TTL: a.Service.TTL}
+	for range 2 {
+		first, err := a.cfg.New(client, cfg)
+		a.Must("New", err)
+		if second, err := a.cfg.New(client, cfg); err == nil {
+			_ = second.Close(ctx)
+			a.Failf("New with an ID that an open elector has: no error")
+		} else if !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), strconv.Quote(cfg.ID)) {
+			a.Failf("New with an ID that an open elector has: error %s", harness.Text(err))
+		}
+		elsewhere := cfg
+		elsewhere.Election += "-other"
+		third, err := a.cfg.New(client, elsewhere)
+		a.Must("New with the same ID in another election", err)
+		a.Must("Close", third.Close(ctx))
+		a.Must("Close", first.Close(ctx))
+	}
+}

@@ -1,0 +1,203 @@
+package electionrules
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+func dataForeignChildren(a *arena) {
+	_, t := a.lead() // the election is founded
+	dir := backend.Parent(a.seat().Key)
+	a.resign(t)
+	names := []string{
+		"foreign", "lock", "_c_6f2b9a-lock-0000000000", "-0000000000", "0000000000", "n_0000000001",
+		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
+		"e--", "-", "0x0-lock-", "seat-0000000000",
+	}
+	if a.cfg.Ordered {
+		names = append(names, "seat")
+	}
+	// What looks most like a candidate's is what a candidate once had.
+	c, t := a.lead()
+	d, b := a.queue()
+	for _, e := range a.entries() {
+		name := strings.TrimPrefix(e.Key, dir+"/")
+		if !a.cfg.Ordered {
+			continue // there the name of the seat is all there is
+		}
+		names = append(names, name+"0", name+"-", "x"+name)
+		if n := len(name); n > 10 && strings.Trim(name[n-10:], "0123456789") == "" {
+			names = append(names, name[:n-10]+"2147483647")
+			for number := range 10 { // more than anybody would try one by one and then begin again
+				if like := fmt.Sprintf("%s%010d", name[:n-10], number); like != name {
+					names = append(names, like)
+				}
+			}
+		}
+	}
+	for i, name := range names {
+		value := ""
+		switch i % 3 {
+		case 1:
+			value = `{"v":1,"id":"nobody","leads":true}`
+		case 2:
+			value = "\x00\xff{"
+		}
+		a.put(dir+"/"+name, value)
+	}
+	a.put(dir+"/foreign/below-0000000000", "x")
+	a.Settle()
+	a.holds(t)
+	b.blocked()
+	viewer := a.view()
+	a.leads(viewer, c)
+	want := []string{c.id}
+	if a.cfg.Ordered {
+		want = append(want, d.id)
+	}
+	a.lists(viewer, want...)
+	_, third := a.queue()
+	a.resign(t)
+	rest := []*bid{b, third}
+	t = anyWins(a, &rest)
+	a.leads(viewer, winnerOf(a, t))
+	a.resign(t)
+	t = anyWins(a, &rest)
+	a.resign(t)
+	_, t = a.lead() // none but foreign children stands before it
+	for _, name := range names {
+		a.delete(dir + "/" + name)
+	}
+	a.Settle()
+	a.holds(t)
+	a.resign(t)
+	a.vacant(viewer)
+}
+
+// winnerOf returns the candidate that has the term.
+func winnerOf(a *arena, t *elector.Term) *candidate {
+	for _, b := range a.bids {
+		if b.returned() && b.term == t {
+			return b.c
+		}
+	}
+	return nil
+}
+
+// renamed is a strategy under another name.
+type renamed struct {
+	elector.Strategy
+	name string
+}
+
+func (r renamed) Name() string { return r.name }
+
+func dataMismatch(a *arena) {
+	c, t := a.lead()
+	other := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
+	a.mismatched(other)
+	a.Settle()
+	a.holds(t)
+	a.leads(c.e, c)
+	if all := a.entries(); len(all) != 1 {
+		a.Failf("entries are %v, want the leader's only", harness.Keys(all))
+	}
+	a.resign(t)
+	a.mismatched(other) // the record stays
+	c.campaign().wins()
+}
+
+// mismatched checks that every call gets ErrStrategyMismatch.
+func (a *arena) mismatched(c *candidate) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	_, err := c.e.Leader(ctx)
+	a.Refused("Leader", err, elector.ErrStrategyMismatch)
+	_, err = c.e.Candidates(ctx)
+	a.Refused("Candidates", err, elector.ErrStrategyMismatch)
+	for _, err = range c.e.Observe(ctx) {
+	}
+	a.Refused("the end of Observe", err, elector.ErrStrategyMismatch)
+}
+
+func dataForeignPath(a *arena) {
+	values := []string{
+		"hello", "{", "{}", "[]", `"v"`, "null", `{"v":1}`, `{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `"}`,
+		`{"v":1,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"../x"}`,
+		`{"v":999,"strategy":"` + a.cfg.Strategy.Name() + `","dir":"e1"}`, "\x00\xff",
+	}
+	c := a.stand()
+	for _, value := range values {
+		a.put(a.path, value)
+		a.hist.note("the path holds %q", value)
+		a.mismatched(c)
+		if got := string(a.get(a.path).Value); got != value {
+			a.Failf("what the path held was %q and is %q", value, got)
+		}
+	}
+	a.delete(a.path)
+	a.seesGone(c, a.path)
+	a.holds(c.campaign().wins())
+	a.in("the path is the parent of other data", func(a *arena) {
+		a.put(a.path+"/other/thing", "x")
+		a.holds(a.stand().campaign().wins())
+		if got := string(a.get(a.path + "/other/thing").Value); got != "x" {
+			a.Failf("the other data is %q now", got)
+		}
+	})
+}
+
+// blockSeat puts a foreign entry on the seat of an unordered election.
+func (a *arena) blockSeat() (seat string) {
+	a.T.Helper()
+	_, t := a.lead() // the election is founded
+	seat = a.seat().Key
+	a.resign(t)
+	a.put(seat, "foreign")
+	return seat
+}
+
+// seesGone waits until the candidate, which may be a little behind, sees that key is gone.
+func (a *arena) seesGone(c *candidate, key string) {
+	a.T.Helper()
+	session := c.tap.session()
+	if session == nil {
+		return
+	}
+	a.Until(c.id+" sees that "+key+" is gone", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		_, err := session.Get(ctx, key)
+		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
+	})
+}
+
+func dataForeignSeat(a *arena) {
+	seat := a.blockSeat()
+	c := a.stand()
+	c.campaign().fails(elector.ErrStrategyMismatch)
+	a.delete(seat)
+	a.seesGone(c, seat)
+	t := c.campaign().wins()
+	next := a.stand()
+	a.catchesUp(next)
+	b := next.campaign()
+	b.waits()
+	a.delete(seat)
+	a.put(seat, "foreign") // it may come late, when another has the seat already
+	a.ends(t, elector.ErrDeposed)
+	if b.returned() || a.get(seat).Session == "" {
+		arrives(a, "Campaign returns", b.done)
+	}
+	if b.returned() && b.err != nil {
+		a.Refused("Campaign", b.err, elector.ErrStrategyMismatch)
+	}
+	a.delete(seat)
+}

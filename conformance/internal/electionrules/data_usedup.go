@@ -1,0 +1,81 @@
+package electionrules
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+func dataUsedUp(a *arena) {
+	c, t := a.lead() // the election is founded
+	a.resign(t)
+	a.close(c)
+	old := a.dir()
+	a.operator.close()
+	a.Must("use up "+old, a.Service.UseUp(old, 3))
+
+	_, t = a.lead()
+	var inside, outside []*bid
+	for range 2 {
+		_, b := a.queue()
+		inside = append(inside, b)
+	}
+	for range 3 {
+		b := a.stand().campaign()
+		outside = append(outside, b)
+		if _, lacks := a.cfg.Why[needHooks]; !lacks {
+			a.Until(b.c.id+" says that it has to wait", b.isOutside)
+		}
+	}
+	stay := func() {
+		a.T.Helper()
+		a.Settle()
+		a.holds(t)
+		if now := a.dir(); now != old {
+			a.Failf("the election has a new directory, %s, while a candidate leads in %s", now, old)
+		}
+		for _, b := range append(inside, outside...) {
+			b.blocked()
+		}
+	}
+	for {
+		stay()
+		if n := len(a.entries()); n != 1+len(inside) {
+			a.Failf("the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
+		}
+		a.resign(t)
+		if len(inside) == 0 {
+			break
+		}
+		t = inside[0].wins()
+		inside = inside[1:]
+	}
+	for len(outside) > 0 {
+		i := -1 // they enrol as they come
+		a.Until("one of those who waited outside is elected", func() bool {
+			i = slices.IndexFunc(outside, (*bid).returned)
+			return i >= 0
+		})
+		t = outside[i].wins()
+		outside = slices.Delete(outside, i, i+1)
+		a.holds(t)
+		if now := a.dir(); now == old {
+			a.Failf("%d leads in %s, which is used up", t.Token(), now)
+		}
+		a.resign(t)
+	}
+	a.works()
+}
+
+// isOutside tells whether the campaign has said that the directory takes no more.
+func (b *bid) isOutside() bool {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	for _, r := range b.c.log[b.log:] {
+		if r.what == isRetry && errors.Is(r.err, backend.ErrUsedUp) {
+			return true
+		}
+	}
+	return false
+}

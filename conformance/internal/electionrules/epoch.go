@@ -1,0 +1,182 @@
+package electionrules
+
+import (
+	"fmt"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+var epochRules = []rule{
+	{
+		Name: "epoch/dense",
+		Text: "The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
+		Need: []string{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
+		Run:  epochDense,
+	}, {
+		Name: "epoch/stalled-claim",
+		Text: "A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
+		Need: []string{needDense, needBackend},
+		Run:  epochStalled,
+	}, {
+		Name: "epoch/raised",
+		Text: "When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
+		Need: []string{needDense, needKnown, "Put", needCommit},
+		Run:  epochRaised,
+	}, {
+		Name: "epoch/restart",
+		Text: "The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
+		Need: []string{needDense, "Stop"},
+		Run:  epochRestart,
+	},
+}
+
+// epochs counts the terms of an election, which nothing else may do.
+type epochs struct {
+	a    *arena
+	last uint64
+}
+
+// next checks that the term is the one after the last.
+func (e *epochs) next(after string, t *elector.Term) *elector.Term {
+	e.a.T.Helper()
+	if t.Token() != e.last+1 {
+		e.a.Failf("token %d after %s, want %d", t.Token(), after, e.last+1)
+	}
+	e.last = t.Token()
+	e.a.speak(t) // its guards are those of the claim
+	return t
+}
+
+func epochDense(a *arena) {
+	e := &epochs{a: a}
+	c := a.stand()
+	t := e.next("the founding", c.campaign().wins())
+	a.resign(t)
+	t = e.next("a resignation", c.campaign().wins())
+	var rest []*bid
+	for range 4 {
+		_, b := a.queue()
+		rest = append(rest, b)
+	}
+	a.resign(t)
+	t = e.next("a handover to several who wait", anyWins(a, &rest))
+	a.delete(a.seat().Key)
+	a.ends(t, elector.ErrDeposed)
+	t = e.next("a deletion of the leader's entry", anyWins(a, &rest))
+	a.expire(winnerOf(a, t))
+	a.ends(t, elector.ErrSessionLost)
+	t = e.next("an expiry", anyWins(a, &rest))
+	a.close(winnerOf(a, t))
+	t = e.next("a close", anyWins(a, &rest))
+	a.resign(t)
+	for _, c := range a.candidates {
+		a.close(c)
+	}
+	c = a.stand()
+	t = e.next("the absence of all candidates", c.campaign().wins())
+	for _, fault := range []struct {
+		name string
+		arm  func(*kit.Client) func(backend.OpKind)
+	}{
+		{"a claim whose reply was lost", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
+		{"a claim whose request was lost", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
+	} {
+		for range 3 {
+			_, b := a.queue()
+			rest = append(rest, b)
+			fault.arm(b.c.client)(backend.OpCreateEphemeral)
+		}
+		for len(rest) > 0 {
+			a.resign(t)
+			t = e.next(fault.name, anyWins(a, &rest))
+			a.Settle()
+			a.holds(t)
+		}
+	}
+}
+
+func epochStalled(a *arena) {
+	for _, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral} {
+		a.in(fmt.Sprintf("at what is a %v", kind), func(a *arena) {
+			e := &epochs{a: a}
+			c, t := a.lead()
+			e.next("the founding", t)
+			for range 3 {
+				slow := a.stand()
+				g := slow.tap.stall(kind)
+				slow.atEnd(g.release)
+				a.resign(t)
+				late := slow.campaign()
+				arrives(a, "its claim is on its way", g.reached)
+				t = e.next("a claim that is stalled", c.campaign().wins())
+				g.release()
+				late.waits()
+				a.holds(t)
+				a.resign(t)
+				t = e.next("a claim that came late", late.wins())
+				c = slow
+			}
+		})
+	}
+}
+
+func epochRaised(a *arena) {
+	writes := map[string]func(a *arena, t *elector.Term) error{
+		"Commit": func(a *arena, t *elector.Term) error {
+			_, err := a.tryCommit(t, elector.Create(a.own("late"), nil))
+			return err
+		},
+		"Proclaim": func(a *arena, t *elector.Term) error {
+			ctx, cancel := a.within()
+			defer cancel()
+			return t.Proclaim(ctx, []byte("late"))
+		},
+	}
+	for name, write := range writes {
+		a.in("the next write is a "+name, func(a *arena) {
+			e := &epochs{a: a}
+			_, t := a.lead()
+			e.next("the founding", t)
+			_, b := a.queue()
+			for _, g := range t.Guard().Conditions {
+				if g.Entry.Session == "" {
+					e.last += 10
+					a.put(g.Entry.Key, fmt.Sprint(e.last))
+					break
+				}
+			}
+			a.Refused("a write under an old epoch", write(a, t), elector.ErrDeposed)
+			a.ends(t, elector.ErrDeposed)
+			e.next("a foreign write", b.wins())
+			a.untouched(backend.Entry{Key: a.own("late")})
+		})
+	}
+}
+
+func epochRestart(a *arena) {
+	e := &epochs{a: a}
+	restart := func(while func()) {
+		a.T.Helper()
+		a.stopService()
+		started := false
+		defer func() {
+			if !started {
+				_ = a.Service.Start()
+			}
+		}()
+		while()
+		a.Must("Start", a.Service.Start())
+		started = true
+	}
+	c := a.stand()
+	a.resign(e.next("the founding", c.campaign().wins()))
+	restart(func() {})
+	t := e.next("a restart", c.campaign().wins())
+	restart(func() { a.ends(t, elector.ErrSessionLost) })
+	a.resign(e.next("a restart that ended a term", c.campaign().wins()))
+	a.close(c)
+	restart(func() {})
+	e.next("a restart while nobody was there", a.stand().campaign().wins())
+}

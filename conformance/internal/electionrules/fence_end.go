@@ -1,0 +1,350 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// An ending is a way in which a term ends.
+type ending struct {
+	name  string
+	cause error
+	end   func(a *arena, c *candidate, t *elector.Term)
+}
+
+var (
+	resigned  = ending{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }}
+	closed    = ending{"was closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }}
+	expired   = ending{"lost its session", elector.ErrSessionLost, func(a *arena, c *candidate, _ *elector.Term) { a.expire(c) }}
+	overthrow = ending{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, t *elector.Term) { a.delete(seatOf(a, t).Key) }}
+)
+
+// seatOf returns the entry that the term's claim is about.
+func seatOf(a *arena, t *elector.Term) backend.Entry {
+	a.T.Helper()
+	for _, g := range t.Guard().Conditions {
+		if g.Entry.Session != "" {
+			return g.Entry
+		}
+	}
+	a.Failf("the conditions of term %d are about no ephemeral entry: %+v", t.Token(), t.Guard().Conditions)
+	return backend.Entry{}
+}
+
+func fenceGuard(a *arena) {
+	for _, way := range []ending{resigned, closed, expired, overthrow} {
+		a.in("the leader "+way.name, func(a *arena) {
+			c, t := a.lead()
+			conditions := t.Guard().Conditions
+			at := backend.Entry{Key: a.own("entry")}
+			write := func(when string, want error) {
+				a.T.Helper()
+				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
+					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
+					if want != nil {
+						a.Refused("a commit under the conditions of a term "+when, err, want)
+						_, err = s.Commit(ctx, conditions)
+						a.Refused("a question for the conditions of a term "+when, err, want)
+						return nil
+					}
+					if err == nil {
+						at = made[0]
+					}
+					return err
+				})
+			}
+			write("that goes on", nil)
+			ctx, cancel := a.within()
+			defer cancel()
+			a.Must("Proclaim", t.Proclaim(ctx, newValue))
+			write("that has published a value", nil)
+			a.holds(t)
+			way.end(a, c, t)
+			a.ends(t, way.cause)
+			write("that has ended", backend.ErrCondition)
+			_, next := a.lead()
+			write("that another has followed", backend.ErrCondition)
+			at = a.untouched(at)[0]
+			conditions = next.Guard().Conditions
+			write("that goes on", nil)
+			a.holds(next)
+		})
+	}
+}
+
+func fenceEnded(a *arena) {
+	for _, way := range []ending{resigned, closed, expired, overthrow} {
+		a.in("the leader "+way.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			way.end(a, c, t)
+			a.ends(t, way.cause)
+			ctx, cancel := a.within()
+			defer cancel()
+			for _, w := range writes {
+				_, err := a.tryCommit(t, w.ops(s)...)
+				a.Refused(w.name, err, elector.ErrDeposed, way.cause)
+				a.isNot(w.name, err, elector.ErrConflict, elector.ErrIndeterminate)
+			}
+			a.Refused("Proclaim", t.Proclaim(ctx, newValue), elector.ErrDeposed, way.cause)
+			a.ends(t, way.cause)
+			a.untouched(s...)
+			t.Guard()
+		})
+	}
+}
+
+// A zombie leads no more, hears nothing of it, and trusts its session.
+type zombie struct {
+	c     *candidate
+	term  *elector.Term
+	next  *candidate // its successor
+	led   *elector.Term
+	seat  backend.Entry // the successor's
+	shelf shelf
+	thaw  func()
+}
+
+func (a *arena) zombie(way ending) *zombie {
+	a.T.Helper()
+	z := &zombie{}
+	var b *bid
+	z.c, z.term = a.lead()
+	z.shelf = a.stock(z.term, "shelf")
+	z.next, b = a.queue()
+	z.thaw = z.c.tap.freeze()
+	z.c.atEnd(z.thaw)
+	way.end(a, z.c, z.term)
+	z.led = b.wins()
+	z.seat = seatOf(a, z.led)
+	return z
+}
+
+// harmless checks that the zombie has done nothing to its successor.
+func (z *zombie) harmless(a *arena) {
+	a.T.Helper()
+	a.Settle()
+	a.holds(z.led)
+	a.untouched(z.shelf...)
+	if have := a.get(z.seat.Key); have.Rev != z.seat.Rev {
+		a.Failf("the successor's entry was %+v and is %+v", z.seat, have)
+	}
+	a.leads(z.next.e, z.next)
+	a.commit(z.led, elector.Create(a.own("by-the-successor"), nil))
+}
+
+func fenceFrozen(a *arena) {
+	publish := write{name: "a proclaimed value"}
+	// What the elector is kept from hearing, a real client may hear while the write is on
+	// its way: that its session is over. The outcome is unknown then, and with the next
+	// try it knows. That is for few of them: the others are refused by the service.
+	midway := allowance{most: len(writes) / 2}
+	for _, way := range []ending{overthrow, expired} {
+		for _, w := range append([]write{publish}, writes...) {
+			a.beside(fmt.Sprintf("it %s, and tries %s", way.name, w.name), func(a *arena) {
+				midway.begins(a.State)
+				z := a.zombie(way)
+				try := func() error {
+					if w.changes == nil {
+						ctx, cancel := a.within()
+						defer cancel()
+						return z.term.Proclaim(ctx, newValue)
+					}
+					_, err := a.tryCommit(z.term, w.ops(z.shelf)...)
+					return err
+				}
+				z.refused(a, way, func() error {
+					err := try()
+					if !a.Service.Virtual && errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.use(a.State) {
+						err = try()
+					}
+					return err
+				})
+			})
+		}
+	}
+	// What its successor has done since is no fault of the caller's.
+	for _, w := range writes {
+		a.beside("its successor has done the same before: "+w.name, func(a *arena) {
+			z := a.zombie(overthrow)
+			ops := w.ops(z.shelf)
+			z.shelf = w.after(z.shelf, a.commit(z.led, ops...))
+			z.refused(a, overthrow, func() error {
+				_, err := a.tryCommit(z.term, ops...)
+				return err
+			})
+		})
+	}
+}
+
+// refused checks that a zombie's write is, twice, and ends its term.
+func (z *zombie) refused(a *arena, way ending, try func() error) {
+	a.T.Helper()
+	for range 2 {
+		err := try()
+		a.Refused("the zombie's write", err, elector.ErrDeposed, way.cause)
+		a.isNot("the zombie's write", err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
+		if z.term.Valid() || z.term.Context().Err() == nil {
+			a.Failf("the term goes on after its write was refused for good")
+		}
+	}
+	a.ends(z.term, way.cause)
+	z.harmless(a)
+	z.thaw()
+	again := z.c.campaign()
+	again.waits()
+	a.resign(z.led)
+	a.holds(again.wins())
+}
+
+func fenceZombieResign(a *arena) {
+	for _, way := range []ending{overthrow, expired} {
+		for _, by := range []string{"resigns", "closes"} {
+			a.beside(fmt.Sprintf("it %s, and %s", way.name, by), func(a *arena) {
+				z := a.zombie(way)
+				ctx, cancel := a.within()
+				defer cancel()
+				if by == "resigns" {
+					a.Must("Resign of the zombie", z.term.Resign(ctx))
+					a.ends(z.term, elector.ErrResigned)
+				} else {
+					_ = z.c.real.Close(ctx) // the end of a lost session may be beyond confirmation
+					z.c.cut = true
+				}
+				z.harmless(a)
+			})
+		}
+	}
+}
+
+func fenceQueued(a *arena) {
+	for _, inTime := range []bool{true, false} {
+		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			next, b := a.queue()
+			if inTime { // else it would hear of its own entry first
+				c.atEnd(c.tap.freeze())
+			}
+			seat := seatOf(a, t)
+			a.suspend(c)
+			var queue []*committing
+			for _, w := range writes {
+				queue = append(queue, a.startCommit(t, w.ops(s)...))
+			}
+			a.Settle()
+			for _, p := range queue {
+				p.blocked("there is no link")
+			}
+			if inTime {
+				a.delete(seat.Key)
+			}
+			led := b.wins()
+			a.resume(c)
+			for i, p := range queue {
+				_, err := p.result()
+				if !errors.Is(err, elector.ErrIndeterminate) {
+					a.Refused(writes[i].name, err, elector.ErrDeposed)
+					a.isNot(writes[i].name, err, elector.ErrConflict, backend.ErrNoEntry)
+				}
+			}
+			a.Settle()
+			a.untouched(s...)
+			a.holds(led)
+			a.leads(next.e, next)
+		})
+	}
+}
+
+// stall has a commit stop on its way to the service.
+func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop[passing]) {
+	a.T.Helper()
+	return a.startStalled(c, t, c.tap.stall(kind), ops...)
+}
+
+func (a *arena) startStalled(c *candidate, t *elector.Term, g *stop[passing], ops ...elector.Op) (*committing, *stop[passing]) {
+	a.T.Helper()
+	c.atEnd(g.release)
+	p := a.startCommit(t, ops...)
+	arrives(a, "the commit is on its way", g.reached)
+	return p, g
+}
+
+func fenceStalled(a *arena) {
+	for _, w := range writes {
+		a.in("leadership moves meanwhile: "+w.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			_, b := a.queue()
+			c.atEnd(c.tap.freeze()) // else its ctx would end
+			p, g := a.stall(c, t, w.kind, w.ops(s)...)
+			overthrow.end(a, c, t)
+			led := b.wins()
+			a.commit(led, elector.Create(a.own("by-the-successor"), nil))
+			g.release()
+			_, err := p.result()
+			a.Refused(w.name, err, elector.ErrDeposed)
+			a.isNot(w.name, err, elector.ErrIndeterminate, elector.ErrConflict, backend.ErrNoEntry)
+			a.ends(t, elector.ErrDeposed)
+			a.untouched(s...)
+			a.holds(led)
+		})
+	}
+	for _, way := range []ending{resigned, overthrow, expired} {
+		a.in("a conflict is reported when the leader has "+way.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			_, b := a.queue()
+			c.atEnd(c.tap.freeze())
+			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
+			way.end(a, c, t)
+			b.wins()
+			g.release()
+			_, err := p.result()
+			// ErrConflict would say that the term goes on.
+			a.Refused("the commit", err, elector.ErrDeposed, way.cause)
+			a.isNot("the commit", err, elector.ErrConflict)
+			a.ends(t, way.cause)
+		})
+	}
+	a.in("others of the same term are faster", func(a *arena) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		for _, at := range []int{0, 2} { // which exists, and which does not
+			put, g := a.stall(c, t, backend.OpCompareAndSet, elector.Put(s[at].Key, newValue))
+			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
+			g.release()
+			made, err := put.result()
+			a.Must("a put", err)
+			if made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version {
+				a.Failf("a put turned %+v into %+v", sooner[0], made[0])
+			}
+		}
+		gone, g := a.stall(c, t, backend.OpDelete, elector.Delete(s[1].Key))
+		a.commit(t, elector.Delete(s[1].Key))
+		a.commit(t, elector.Create(s[1].Key, newValue))
+		g.release()
+		left, err := gone.result()
+		a.Must("a delete", err)
+		a.seen(left...)
+		a.holds(t)
+	})
+}
+
+func fenceOverdue(a *arena) {
+	for _, w := range writes {
+		a.in(w.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			c.tap.oversleep()
+			_, err := a.tryCommit(t, w.ops(s)...)
+			a.Refused(w.name, err, elector.ErrDeposed, elector.ErrSessionLost)
+			a.ends(t, elector.ErrSessionLost)
+			a.untouched(s...)
+		})
+	}
+}

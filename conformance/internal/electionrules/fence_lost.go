@@ -1,0 +1,209 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// speak has the leader publish a value, so that no write of the elector's own is to
+// come.
+func (a *arena) speak(t *elector.Term) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must("Proclaim", t.Proclaim(ctx, newValue))
+}
+
+func fenceLostReply(a *arena) {
+	faults := []struct {
+		name string
+		arm  func(*kit.Client) func(backend.OpKind)
+	}{
+		{"the reply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
+		{"the request", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
+	}
+	for _, fault := range faults {
+		a.in(fault.name+" is lost", func(a *arena) {
+			c, t := a.lead()
+			a.speak(t)
+			for i, w := range writes {
+				s := a.stock(t, fmt.Sprint(i))
+				a.hist.note("%s of %s is to be lost", fault.name, w.name)
+				fault.arm(c.client)(w.kind)
+				made := a.commit(t, w.ops(s)...)
+				a.effect(w, s, made)
+				a.untouched(w.after(s, made)...)
+			}
+			a.only(c, t)
+		})
+	}
+}
+
+func fenceLostAndCut(a *arena) {
+	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
+	for _, w := range writes {
+		a.beside(w.name+", and the link comes back in time", func(a *arena) {
+			c, t, s := a.cutOff(w)
+			p := a.startCommit(t, w.ops(s)...)
+			a.cutBy(p, w, s)
+			a.resume(c)
+			made, err := p.result()
+			a.Must(w.name, err)
+			a.effect(w, s, made)
+			a.holds(t)
+		})
+		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
+			c, t, s := a.cutOff(w)
+			_, b := a.queue()
+			p := a.startCommit(t, w.ops(s)...)
+			a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
+			led := b.wins()
+			a.resume(c)
+			a.Settle()
+			a.onceOrNever(w, s)
+			a.holds(led)
+		})
+		a.beside(w.name+", and the leader steps down", func(a *arena) {
+			c, t, s := a.cutOff(w, strict)
+			p := a.startCommit(t, w.ops(s)...)
+			a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
+			a.resume(c)
+			a.Settle()
+			a.onceOrNever(w, s)
+		})
+	}
+}
+
+// cutOff makes a leader whose link will be cut by the reply to its next commit.
+func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf) {
+	a.T.Helper()
+	c, t := a.lead(set...)
+	a.speak(t)
+	s := a.stock(t, "shelf")
+	a.operator.look() // to have its session by then: the trust window will be running
+	c.cut = true
+	c.client.CutReply(w.kind)
+	return c, t, s
+}
+
+// cutBy waits until the commit has been done and has cut the link.
+func (a *arena) cutBy(p *committing, w write, s shelf) {
+	a.T.Helper()
+	was := s[w.changes[0].at]
+	a.Until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
+	a.Settle()
+	p.blocked("its reply is lost and the link is cut")
+}
+
+// unknown checks that a commit does not say what it cannot know, and gives up when
+// its term has ended, not sooner.
+func (a *arena) unknown(p *committing, w write, ends func()) {
+	a.T.Helper()
+	ends()
+	if a.Service.Virtual {
+		a.Settle()
+		if !p.returned() {
+			a.Failf("Commit goes on after the term has ended")
+		}
+	}
+	_, err := p.result()
+	a.Refused(w.name, err, elector.ErrIndeterminate)
+	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
+	if p.held {
+		a.Failf("Commit gave up while the term was valid: %s", harness.Text(err))
+	}
+}
+
+// onceOrNever checks that the write has had its one effect or none.
+func (a *arena) onceOrNever(w write, s shelf) {
+	a.T.Helper()
+	now := a.present(s...)
+	if now[w.changes[0].at].Same(s[w.changes[0].at]) {
+		a.untouched(s...) // else it was done in part, or is to come
+		return
+	}
+	made := make([]backend.Entry, len(w.changes))
+	for i, c := range w.changes {
+		made[i] = now[c.at]
+	}
+	a.effect(w, s, made)
+	a.untouched(now...)
+}
+
+func fenceCancel(a *arena) {
+	a.in("before it begins", func(a *arena) {
+		_, t := a.lead()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		for i, w := range writes {
+			s := a.stock(t, fmt.Sprint(i))
+			_, err := t.Commit(ctx, w.ops(s)...)
+			a.cancelled(t, w, s, err)
+		}
+		a.Refused("Proclaim", t.Proclaim(ctx, newValue), context.Canceled)
+		a.holds(t)
+	})
+	a.in("while the link is cut", func(a *arena) {
+		c, t := a.lead()
+		s := a.stock(t, "shelf")
+		a.suspend(c)
+		var queue []*committing
+		for _, w := range writes {
+			queue = append(queue, a.startCommit(t, w.ops(s)...))
+		}
+		a.Settle()
+		queue[0].blocked("there is no link")
+		for _, p := range queue {
+			p.cancel()
+		}
+		unknown := false
+		for i, p := range queue {
+			_, err := p.result()
+			a.isNot(writes[i].name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
+			a.Refused(writes[i].name, err, context.Canceled)
+			unknown = unknown || errors.Is(err, elector.ErrIndeterminate)
+		}
+		a.holds(t)
+		a.resume(c)
+		a.Settle()
+		if !unknown {
+			a.untouched(s...)
+		}
+		a.commit(t, elector.Create(a.own("later"), nil))
+		a.holds(t)
+	})
+	for _, w := range writes {
+		a.beside("when it may have been done: "+w.name, func(a *arena) {
+			c, t, s := a.cutOff(w)
+			p := a.startCommit(t, w.ops(s)...)
+			a.cutBy(p, w, s)
+			p.cancel()
+			_, err := p.result()
+			a.Refused(w.name, err, elector.ErrIndeterminate)
+			a.holds(t)
+			a.resume(c)
+			a.cancelled(t, w, s, err)
+			a.holds(t)
+		})
+	}
+}
+
+// cancelled checks the error of a commit whose ctx has ended, and what it has done.
+func (a *arena) cancelled(t *elector.Term, w write, s shelf, err error) {
+	a.T.Helper()
+	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
+	a.Refused(w.name, err, context.Canceled)
+	// A commit that is answered comes after all that were sent before it.
+	a.commit(t, elector.Put(a.own("later"), nil))
+	if errors.Is(err, elector.ErrIndeterminate) {
+		a.onceOrNever(w, s)
+		return
+	}
+	a.untouched(s...)
+}

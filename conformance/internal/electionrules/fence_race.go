@@ -1,0 +1,143 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/history"
+)
+
+func fenceRace(a *arena) {
+	rounds := 2
+	if a.Service.Virtual {
+		rounds = 10
+	}
+	for _, way := range []struct {
+		name  string
+		cause error
+		end   func(a *arena, c *candidate, t *elector.Term) (mark backend.Entry) // what came later than the end, if it is known
+	}{
+		{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) backend.Entry {
+			a.resign(t)
+			return backend.Entry{}
+		}},
+		{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, t *elector.Term) backend.Entry { return a.depose(t) }},
+		{"lost its entry, unheard", elector.ErrDeposed, func(a *arena, c *candidate, t *elector.Term) backend.Entry {
+			c.atEnd(c.tap.freeze())
+			return a.depose(t)
+		}},
+	} {
+		for i := range rounds {
+			a.in(fmt.Sprintf("the leader %s, try %d", way.name, i+1), func(a *arena) {
+				c, t := a.lead()
+				_, b := a.queue()
+				race := startRace(a, t)
+				arrives(a, "several commits succeed", race.enough)
+				mark := way.end(a, c, t)
+				led := b.wins()
+				if first := a.commit(led, elector.Create(a.own("first"), nil))[0]; !mark.Exists() {
+					mark = first
+				}
+				arrives(a, "all commits of the old term return", race.done)
+				a.ends(t, way.cause)
+				race.endedBefore(mark)
+				a.holds(led)
+			})
+		}
+	}
+}
+
+// depose is an operator who removes the leader's entry, and makes a mark in the same step.
+func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
+	a.T.Helper()
+	// A member that is behind the others does not know it.
+	seat := readNow(a, "the leader's entry", func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
+		return s.Get(ctx, seatOf(a, t).Key)
+	})
+	a.hist.note("operator deletes %s", seat.Key)
+	defer a.hist.During(history.Force, "operator deletes "+seat.Key)()
+	a.operate("delete "+seat.Key, func(ctx context.Context, s *backend.Session) error {
+		made, err := s.Commit(ctx, nil, backend.Delete(seat), backend.CompareAndSet(a.own("mark"), nil, 0))
+		if err == nil {
+			mark = made[1]
+		}
+		return err
+	})
+	return mark
+}
+
+// endedBefore checks that nothing of the term was done at the mark or after it, and nothing
+// at all that was refused.
+func (r *race) endedBefore(mark backend.Entry) {
+	r.a.T.Helper()
+	if r.wrong != nil {
+		r.a.Failf("a commit beside the end of its term: %v", r.wrong)
+	}
+	for _, e := range append(r.made, r.a.present(r.unknown...)...) {
+		if e.Rev >= mark.Rev {
+			r.a.Failf("%+v of the old term came after its end, when %+v was made", e, mark)
+		}
+	}
+	r.a.untouched(r.refused...)
+}
+
+// A race is of several goroutines that write in a term until it has ended. It collects what
+// became of their commits.
+type race struct {
+	a      *arena
+	enough chan struct{} // closed when several have succeeded
+	done   chan struct{} // closed when all have returned
+
+	mu                     sync.Mutex
+	made, refused, unknown shelf
+	wrong                  error
+}
+
+func startRace(a *arena, t *elector.Term) *race {
+	r := &race{a: a, enough: make(chan struct{}), done: make(chan struct{})}
+	var writers sync.WaitGroup
+	for i := range 4 {
+		writers.Go(func() { r.write(t, i) })
+	}
+	go func() { writers.Wait(); close(r.done) }()
+	return r
+}
+
+// write makes one entry after the other until a commit fails. With every second it deletes
+// the one before.
+func (r *race) write(t *elector.Term, writer int) {
+	const most, several = 2000, 20
+	ctx, cancel := r.a.within()
+	defer cancel()
+	key := func(i int) string { return r.a.own(fmt.Sprintf("w%d-%d", writer, i)) }
+	for i := 0; i < most; i++ {
+		at := backend.Entry{Key: key(i)}
+		ops := []elector.Op{elector.Create(at.Key, nil)}
+		if i%2 == 1 {
+			ops = append(ops, elector.Delete(key(i-1)))
+		}
+		made, err := t.Commit(ctx, ops...)
+		r.mu.Lock()
+		switch {
+		case err == nil:
+			r.made = append(r.made, made[0])
+			if len(r.made) == several {
+				close(r.enough)
+			}
+		case errors.Is(err, elector.ErrIndeterminate):
+			r.unknown = append(r.unknown, at)
+		case errors.Is(err, elector.ErrDeposed):
+			r.refused = append(r.refused, at)
+		default:
+			r.wrong = err
+		}
+		r.mu.Unlock()
+		if err != nil {
+			return
+		}
+	}
+}

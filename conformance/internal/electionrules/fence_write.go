@@ -1,0 +1,245 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+// own names a key of the rule's own, beside the election.
+func (a *arena) own(name string) string { return a.path + "-data/" + name }
+
+// A shelf is what a rule writes to: four keys, of which the first two are taken. It
+// holds the entries as they are known to be.
+type shelf []backend.Entry
+
+// stock makes a shelf.
+func (a *arena) stock(t *elector.Term, name string) shelf {
+	a.T.Helper()
+	at := func(i int) string { return fmt.Sprintf("%s/%d", a.own(name), i) }
+	a.commit(t, elector.Create(at(0), []byte("old")))
+	other := a.commit(t, elector.Create(at(1), []byte("old"))) // in between: see effect
+	again := a.commit(t, elector.Put(at(0), []byte("old")))
+	return shelf{again[0], other[0], {Key: at(2)}, {Key: at(3)}}
+}
+
+// A write is a commit that a rule tries on a new shelf.
+type write struct {
+	name    string
+	kind    backend.OpKind // what it is in the contract
+	changes []change
+}
+
+// A change is one op on the shelf's entry number at.
+type change struct {
+	at int
+	op func(e backend.Entry) elector.Op
+	// gone says that nothing is left.
+	gone bool
+}
+
+var newValue = []byte("new")
+
+func create(at int) change {
+	return change{at: at, op: func(e backend.Entry) elector.Op { return elector.Create(e.Key, newValue) }}
+}
+
+func put(at int) change {
+	return change{at: at, op: func(e backend.Entry) elector.Op { return elector.Put(e.Key, newValue) }}
+}
+
+func set(at int) change {
+	return change{at: at, op: func(e backend.Entry) elector.Op {
+		return elector.CompareAndSet(e.Key, newValue, e.Version)
+	}}
+}
+
+func remove(at int) change {
+	return change{at: at, gone: true, op: func(e backend.Entry) elector.Op { return elector.Delete(e.Key) }}
+}
+
+// writes are one of each op, and several in one commit.
+var writes = []write{
+	{"a create", backend.OpCompareAndSet, []change{create(2)}},
+	{"a put over an entry", backend.OpCompareAndSet, []change{put(0)}},
+	{"a put of a new entry", backend.OpCompareAndSet, []change{put(3)}},
+	{"a compare-and-set", backend.OpCompareAndSet, []change{set(0)}},
+	{"a delete", backend.OpDelete, []change{remove(1)}},
+	{"two deletes", backend.OpDelete, []change{remove(1), remove(0)}},
+	{"one of each", backend.OpCompareAndSet, []change{create(2), set(0), put(3), remove(1)}},
+}
+
+func (w write) ops(s shelf) []elector.Op {
+	ops := make([]elector.Op, len(w.changes))
+	for i, c := range w.changes {
+		ops[i] = c.op(s[c.at])
+	}
+	return ops
+}
+
+// after is the shelf when the write has made these entries.
+func (w write) after(s shelf, made []backend.Entry) shelf {
+	s = slices.Clone(s)
+	for i, c := range w.changes {
+		s[c.at] = made[i]
+	}
+	return s
+}
+
+// effect checks that the write has had its one effect on the shelf, and that what it
+// returned is what others see.
+func (a *arena) effect(w write, s shelf, made []backend.Entry) {
+	a.T.Helper()
+	if len(made) != len(w.changes) {
+		a.Failf("%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
+	}
+	// Where versions count the writes to an entry, and not those to others in between, a
+	// write that was done twice shows.
+	counted := s[0].Version == 2
+	var rev uint64
+	for i, c := range w.changes {
+		old, now := s[c.at], made[i]
+		right := now.Key == old.Key && now.Session == ""
+		switch {
+		case c.gone:
+			right = right && !now.Exists() && now.Version == 0
+		case old.Exists():
+			right = right && now.Rev == old.Rev && now.Version > old.Version && (!counted || now.Version == old.Version+1)
+		default:
+			right = right && now.Exists() && now.Version == 1 && (rev == 0 || now.Rev == rev)
+			rev = now.Rev
+		}
+		if !right || !c.gone && string(now.Value) != string(newValue) {
+			a.Failf("%s turned %+v into %+v", w.name, old, now)
+		}
+	}
+	a.seen(made...)
+}
+
+// seen checks that others see the entries.
+func (a *arena) seen(want ...backend.Entry) {
+	a.T.Helper()
+	a.agree("another", want, a.present(want...))
+}
+
+// tryCommit is Commit with the rule's patience.
+func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, error) {
+	ctx, cancel := a.within()
+	defer cancel()
+	made, err := t.Commit(ctx, ops...)
+	a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), err)
+	return made, err
+}
+
+// commit is a Commit that has to succeed.
+func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
+	a.T.Helper()
+	made, err := a.tryCommit(t, ops...)
+	a.Must(fmt.Sprintf("Commit in term %d", t.Token()), err)
+	if len(made) != len(ops) {
+		a.Failf("Commit of %d ops returned %d entries", len(ops), len(made))
+	}
+	return made
+}
+
+// isNot fails the rule if err is one of these.
+func (a *arena) isNot(what string, err error, none ...error) {
+	a.T.Helper()
+	for _, n := range none {
+		if errors.Is(err, n) {
+			a.Failf("%s: error %s is %q, which it must not be", what, harness.Text(err), n)
+		}
+	}
+}
+
+// untouched proves that the entries are as given, and returns them as they are then:
+// the service itself compares them, as what is read may be outdated.
+func (a *arena) untouched(want ...backend.Entry) shelf {
+	a.T.Helper()
+	now := slices.Clone(want)
+	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
+		ops := make([]backend.Op, len(want))
+		for i, e := range want {
+			ops[i] = backend.CompareAndSet(e.Key, e.Value, e.Version)
+		}
+		made, err := s.Commit(ctx, nil, ops...)
+		if errors.Is(err, backend.ErrConflict) {
+			have, _ := a.getAll(s, want) // only to be printed
+			a.Failf("entries were %+v and are %+v", want, have)
+		}
+		if err != nil {
+			return err
+		}
+		for i, e := range want {
+			if e.Exists() {
+				now[i] = made[i]
+			} else if _, err = s.Commit(ctx, nil, backend.Delete(made[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return now
+}
+
+// present reads what stands under the keys after all that has been written before.
+func (a *arena) present(s ...backend.Entry) shelf {
+	a.T.Helper()
+	return readNow(a, "what stands there", func(ctx context.Context, o *backend.Session) (shelf, error) {
+		return a.getAll(o, s)
+	})
+}
+
+// operate has the operator do something in its session.
+func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
+	a.T.Helper()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must(what, do(ctx, a.operator.look()))
+}
+
+// A committing is a Commit on a goroutine of its own.
+type committing struct {
+	a      *arena
+	cancel context.CancelFunc
+	done   chan struct{}
+	made   []backend.Entry
+	err    error
+	held   bool // the term was valid when it had returned
+}
+
+func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {
+	ctx, cancel := a.within()
+	p := &committing{a: a, cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer cancel()
+		defer close(p.done)
+		p.made, p.err = t.Commit(ctx, ops...)
+		p.held = t.Valid()
+		a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), p.err)
+	}()
+	return p
+}
+
+// result waits for Commit to return.
+func (p *committing) result() ([]backend.Entry, error) {
+	p.a.T.Helper()
+	arrives(p.a, "Commit returns", p.done)
+	return p.made, p.err
+}
+
+// blocked checks that Commit has not returned.
+func (p *committing) blocked(why string) {
+	p.a.T.Helper()
+	if p.returned() {
+		p.a.Failf("Commit returned (%v, %s), but %s", p.made, harness.Text(p.err), why)
+	}
+}
+
+// returned tells whether Commit has.
+func (p *committing) returned() bool { return harness.IsClosed(p.done) }

@@ -1,0 +1,473 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var lossRules = []rule{
+	{
+		Name: "loss/leader-expires",
+		Text: "A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
+		Need: []string{"Expire"},
+		Run:  lossLeaderExpires,
+	}, {
+		Name: "loss/waiting-expires",
+		Text: "A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
+		Need: []string{"Expire", needBackend},
+		Run:  lossWaitingExpires,
+	}, {
+		Name: "loss/expires-at-handover",
+		Text: "A candidate whose session ends right before its predecessor's entry goes is not elected with the entry it had.",
+		Need: []string{"Expire", "HoldWakeups"},
+		Run:  func(a *arena) { lossAtHandover(a, true) },
+	}, {
+		Name: "loss/expires-after-handover",
+		Text: "A candidate whose session ends right after its predecessor's entry, before it hears of either, is not elected with the entry it had.",
+		Need: []string{"Expire", "HoldWakeups"},
+		Run:  func(a *arena) { lossAtHandover(a, false) },
+	}, {
+		Name: "loss/short-cut-held",
+		Text: "With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
+		Need: []string{"Suspend", needSuspend, needHooks},
+		Run:  lossShortCutHeld,
+	}, {
+		Name: "loss/short-cut-steps-down",
+		Text: "With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
+		Need: []string{"Suspend", needSuspend},
+		Run:  lossStepsDown,
+	}, {
+		Name: "loss/long-cut",
+		Text: "A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
+		Need: []string{"Suspend", needSuspend},
+		Run:  lossLongCut,
+	}, {
+		Name: "loss/deadline",
+		Text: "At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
+		Need: []string{"Suspend", needBackend},
+		Run:  lossDeadline,
+	}, {
+		Name: "loss/throttled",
+		Text: "A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
+		Need: []string{"Throttle"},
+		Run:  lossThrottled,
+	}, {
+		Name: "loss/denied",
+		Text: "Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
+		Need: []string{"Deny"},
+		Run:  lossDenied,
+	}, {
+		Name: "loss/at-win",
+		Text: "A seat that was won in a session that is lost by then is not announced as a term.",
+		Need: []string{"Expire", needBackend, needStages},
+		Run:  lossAtWin,
+	}, {
+		Name: "loss/waiting-cut",
+		Text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
+		Need: []string{"Suspend", needBackend},
+		Run:  lossWaitingCut,
+	},
+}
+
+func lossLeaderExpires(a *arena) {
+	a.in("another waits", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		a.expire(c)
+		a.ends(t, elector.ErrSessionLost)
+		next := b.wins()
+		again := c.campaign()
+		again.waits()
+		a.holds(next)
+		a.resign(next)
+		a.holds(again.wins())
+	})
+	a.in("nobody else is there", func(a *arena) {
+		c, t := a.lead()
+		for range 3 {
+			a.expire(c)
+			a.ends(t, elector.ErrSessionLost)
+			t = c.campaign().wins()
+		}
+	})
+	if _, lacks := a.cfg.Why[needBackend]; !lacks {
+		a.in("the leader is about to watch its entry", lossBeforeWatch)
+	}
+	a.in("by the instant of the win", func(a *arena) {
+		for range 5 {
+			c := a.stand()
+			b := c.campaign()
+			a.expire(c)
+			arrives(a, "Campaign returns", b.done)
+			a.Must("Campaign", b.err)
+			a.close(c)
+		}
+	})
+}
+
+// lossBeforeWatch has the session end between two calls of the leader. The next call, too,
+// has to find it lost.
+func lossBeforeWatch(a *arena) {
+	c := a.stand()
+	watch := c.tap.stallAwait()
+	c.atEnd(watch.release)
+	t := c.campaign().wins()
+	arrives(a, "the leader is about to watch its entry", watch.reached)
+	session := c.tap.session()
+	a.expire(c)
+	a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+	watch.release()
+	a.ends(t, elector.ErrSessionLost)
+	a.holds(c.campaign().wins())
+}
+
+func lossWaitingExpires(a *arena) {
+	c, t := a.lead()
+	d, b := a.queue()
+	_, third := a.queue()
+	for range 2 {
+		old, opened := a.entries(), d.tap.opened()
+		a.expire(d)
+		if a.cfg.Ordered {
+			a.Until("it has enrolled again", func() bool {
+				now := a.visible()
+				return len(now) == 3 && now[2].Session != old[2].Session && now[2].Rev > old[2].Rev
+			})
+		} else {
+			a.Until("it has a new session", func() bool { return d.tap.opened() > opened })
+		}
+		b.waits()
+		a.holds(t)
+		if a.cfg.Ordered { // it is the last now; have the third be that again
+			third.cancel()
+			third.fails(context.Canceled)
+			third = third.c.campaign()
+			third.waits()
+		}
+	}
+	third.cancel()
+	third.fails(context.Canceled)
+	a.resign(t)
+	t = b.wins()
+	a.ownEntry(d, t)
+	c.campaign().waits()
+	a.holds(t)
+}
+
+// ownEntry checks that the leader's entry belongs to its present session.
+func (a *arena) ownEntry(c *candidate, t *elector.Term) {
+	a.T.Helper()
+	seat := a.seat()
+	if s := c.tap.session(); s != nil && seat.Session != s.ID() {
+		a.Failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), seat.Session, s.ID())
+	}
+	if s := c.tap.session(); s != nil && s.State() == backend.Lost {
+		a.Failf("term %d has a session that is lost", t.Token())
+	}
+}
+
+func lossAtHandover(a *arena, sessionFirst bool) {
+	_, t := a.lead()
+	c, b := a.queue()
+	// Not after the third has come: who is woken by that may be reading, between the two.
+	thaw := a.freeze(c)
+	_, third := a.queue()
+	if sessionFirst {
+		a.expire(c)
+		a.resign(t)
+	} else {
+		a.resign(t)
+		a.expire(c)
+	}
+	next := third
+	if !a.cfg.Ordered {
+		next = nil
+	}
+	thaw()
+	if next != nil {
+		t = next.wins()
+		a.Settle()
+		a.holds(t)
+		b.waits()
+		a.resign(t)
+	}
+	rest := []*bid{b}
+	if next == nil {
+		rest = append(rest, third)
+	}
+	for len(rest) > 0 {
+		t = anyWins(a, &rest)
+		a.holds(t)
+		a.resign(t)
+	}
+}
+
+func lossShortCutHeld(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	for range 3 {
+		a.suspend(c)
+		c.isIn(backend.Suspended)
+		a.holds(t)
+		a.resume(c)
+		c.isIn(backend.Live)
+	}
+	// The term outlives the window that it had when the link was cut.
+	time.Sleep(a.Service.TTL)
+	a.holds(t)
+	b.blocked()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must("Proclaim", t.Proclaim(ctx, []byte("still here")))
+	a.resign(t)
+	b.wins()
+}
+
+func lossThrottled(a *arena) {
+	leader, t := a.lead()
+	next, b := a.queue()
+	releaseLeader, releaseNext := leader.client.Throttle(), next.client.Throttle()
+	ctx, cancel := a.within()
+	defer cancel()
+	proclaimed := make(chan error, 1)
+	go func() { proclaimed <- t.Proclaim(ctx, []byte("still here")) }()
+	time.Sleep(a.Service.TTL / 8)
+	a.holds(t)
+	releaseLeader()
+	a.Must("Proclaim", <-proclaimed)
+	a.holds(t)
+	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
+	time.Sleep(a.Service.TTL / 20)
+	releaseNext()
+	after := b.wins()
+	joins := a.stand()
+	release := joins.client.Throttle()
+	b = joins.campaign()
+	time.Sleep(a.Service.TTL / 20)
+	release()
+	b.waits()
+	a.resign(after)
+	a.holds(b.wins())
+}
+
+func lossDenied(a *arena) {
+	leader, t := a.lead()
+	_, b := a.queue()
+	release := leader.client.Deny()
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
+	time.Sleep(a.Service.TTL / 8)
+	a.holds(t)
+	release()
+	a.Must("Proclaim", t.Proclaim(ctx, []byte("allowed")))
+	a.resign(t)
+	next := b.wins()
+	joins := a.stand()
+	release = joins.client.Deny()
+	joins.campaign().fails(backend.ErrDenied)
+	release()
+	c := joins.campaign()
+	c.waits()
+	a.resign(next)
+	a.holds(c.wins())
+}
+
+func lossStepsDown(a *arena) {
+	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
+	a.in("the link comes back", func(a *arena) {
+		c, t := a.lead(strict)
+		_, b := a.queue()
+		cut := time.Now()
+		a.suspend(c)
+		a.ends(t, elector.ErrSuspended)
+		if a.Service.Virtual && time.Since(cut) > a.Service.Slow {
+			a.Failf("the term ended %v after the link was cut", time.Since(cut))
+		}
+		a.Settle()
+		b.blocked()
+		a.resume(c)
+		next := b.wins()
+		if a.Service.Virtual && time.Since(cut) > a.Service.TTL/2 {
+			a.Failf("the next was elected %v after the link was cut for a moment", time.Since(cut))
+		}
+		again := c.campaign()
+		again.waits()
+		a.resign(next)
+		again.wins()
+	})
+	a.in("the link is cut while the candidate waits", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue(strict)
+		a.suspend(c)
+		c.isIn(backend.Suspended)
+		a.resume(c)
+		c.isIn(backend.Live) // not only able to hear of the resignation
+		b.waits()
+		a.resign(t)
+		a.holds(b.wins())
+	})
+}
+
+func lossLongCut(a *arena) {
+	for _, policy := range []elector.SuspendPolicy{elector.HoldWhileTrusted, elector.StepDownOnSuspend} {
+		name, cause := "HoldWhileTrusted", elector.ErrSessionLost
+		if policy == elector.StepDownOnSuspend {
+			name, cause = "StepDownOnSuspend", elector.ErrSuspended
+		}
+		a.in(name, func(a *arena) {
+			c, t := a.lead(func(cfg *elector.Config) { cfg.OnSuspend = policy })
+			_, b := a.queue()
+			a.suspend(c)
+			next := b.wins()
+			// Here a term that is still on would be the second one.
+			if t.Valid() {
+				a.Failf("the old term is valid when the next is elected")
+			}
+			a.ends(t, cause)
+			a.resume(c)
+			a.Settle()
+			a.holds(next)
+			again := c.campaign()
+			again.waits()
+			a.resign(next)
+			a.ownEntry(c, again.wins())
+		})
+	}
+}
+
+func lossDeadline(a *arena) {
+	for _, deaf := range []bool{false, true} {
+		a.in(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
+	}
+	a.in("no timer has told it yet", func(a *arena) {
+		c, t := a.lead()
+		c.tap.oversleep()
+		if t.Valid() {
+			a.Failf("Valid is true after the deadline of the session")
+		}
+	})
+}
+
+func lossAtDeadline(a *arena, deaf bool) {
+	c, t := a.lead()
+	_, b := a.queue()
+	if deaf {
+		c.atEnd(c.tap.deafen())
+	}
+	a.suspend(c)
+	a.Settle()
+	s := c.tap.session()
+	deadline := s.Deadline()
+	if wait := time.Until(deadline) - time.Millisecond; wait > 0 {
+		time.Sleep(wait)
+	}
+	if a.Service.Virtual {
+		a.holds(t)
+	}
+	// The clock is watched without a timer, which could be late.
+	for time.Now().Before(deadline) {
+		if a.Service.Virtual {
+			time.Sleep(time.Until(deadline))
+		}
+	}
+	if t.Valid() && !s.Deadline().After(deadline) {
+		a.Failf("Valid is true at the deadline of the session")
+	}
+	a.ends(t, elector.ErrSessionLost)
+	if a.Service.Virtual {
+		if time.Now().After(deadline) {
+			a.Failf("the Context was done %v after the deadline", time.Since(deadline))
+		}
+		b.blocked() // the service has not even dropped the session yet
+	}
+	b.wins()
+}
+
+func lossAtWin(a *arena) {
+	last := elector.StageOffer
+	if a.cfg.Ordered {
+		last = elector.StageDetermine
+	}
+	for range 3 {
+		c := a.stand()
+		h := c.holdAt(completed(last))
+		b := c.campaign()
+		arrives(a, "the candidate has won, and does not know it yet", h.reached)
+		session := c.tap.session()
+		a.expire(c)
+		a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+		h.release()
+		t := b.wins()
+		a.Settle()
+		a.holds(t)
+		a.ownEntry(c, t)
+		a.close(c)
+	}
+}
+
+func lossWaitingCut(a *arena) {
+	a.in("for a moment", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		_, third := a.queue()
+		before := a.entries()
+		a.suspend(c)
+		a.Settle()
+		a.resume(c)
+		a.Settle()
+		if after := a.entries(); len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev {
+			a.Failf("entries were %v and are %v", harness.Keys(before), harness.Keys(after))
+		}
+		a.resign(t)
+		rest := []*bid{b, third}
+		anyWins(a, &rest)
+	})
+	a.in("while the leader goes", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		a.Settle()
+		a.resign(t)
+		a.Settle()
+		b.blocked()
+		a.resume(c)
+		b.wins()
+	})
+	a.in("for longer than the session's time", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		a.Until("it has lost its session", func() bool { return c.tap.session().State() == backend.Lost })
+		if a.cfg.Ordered {
+			a.Until("its entry is gone", func() bool { return len(a.visible()) == 1 })
+		}
+		b.blocked()
+		a.resume(c)
+		if a.cfg.Ordered {
+			a.Until("it has enrolled again", func() bool { return len(a.visible()) == 2 })
+		}
+		a.holds(t)
+		a.resign(t)
+		a.ownEntry(c, b.wins())
+	})
+	a.in("and is cancelled then", func(a *arena) {
+		_, t := a.lead()
+		c, b := a.queue()
+		a.suspend(c)
+		b.cancel()
+		arrives(a, "Campaign returns", b.done)
+		if !errors.Is(b.err, context.Canceled) {
+			a.Failf("Campaign: %s", harness.Text(b.err))
+		}
+		a.resume(c)
+		a.Until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.visible()) == 1 })
+		a.holds(t)
+	})
+}

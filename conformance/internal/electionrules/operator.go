@@ -1,0 +1,97 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// An operator looks at elections from outside, in a session of its own, and
+// removes what it is told to.
+type operator struct {
+	a        *arena
+	session  *backend.Session
+	sessions int // how many there have been
+}
+
+// look returns a session that lives.
+func (o *operator) look() *backend.Session {
+	a := o.a
+	if o.session != nil && o.session.State() != backend.Lost {
+		return o.session
+	}
+	client := a.Service.Client(a.T)
+	a.Until("an operator gets a session", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Service.TTL})
+		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
+			a.Failf("open: %v", err)
+		}
+		if err == nil {
+			o.session = s
+			o.sessions++
+			a.T.Cleanup(func() { o.shut(s) })
+		}
+		return err == nil
+	})
+	return o.session
+}
+
+func (o *operator) shut(s *backend.Session) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = s.Close(ctx) // only the electors are under test
+}
+
+func (o *operator) close() {
+	if o.session != nil {
+		o.shut(o.session)
+	}
+}
+
+// find is Get, but what is not there has Rev 0.
+func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+	e, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: key}, nil
+	}
+	return e, err
+}
+
+// read retries a read of the operator's whose session was lost meanwhile.
+func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
+	a.T.Helper()
+	var out T
+	a.Until(what+" can be read", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		v, err := get(ctx, a.operator.look())
+		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
+			a.Failf("%s: %v", what, err)
+		}
+		out = v
+		return err == nil
+	})
+	return out
+}
+
+// readNow reads what there is now: no member is behind for a session that has just
+// written.
+func readNow[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
+	a.T.Helper()
+	return read(a, what, func(ctx context.Context, s *backend.Session) (out T, err error) {
+		// No other session writes there, not even one before that was lost.
+		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))
+		if err == nil {
+			_, err = s.Commit(ctx, nil, backend.CompareAndSet(here.Key, nil, here.Version))
+		}
+		if err == nil {
+			out, err = get(ctx, s)
+		}
+		return out, err
+	})
+}

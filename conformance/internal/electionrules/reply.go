@@ -1,0 +1,187 @@
+package electionrules
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+var replyRules = []rule{
+	{
+		Name: "reply/lost",
+		Text: "Whichever write's reply is lost, it has its one effect and the caller gets the right answer.",
+		Need: []string{"LoseReply"},
+		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }) },
+	}, {
+		Name: "reply/lost-request",
+		Text: "Whichever write does not get through, it has its one effect in the end and the caller gets the right answer.",
+		Need: []string{"LoseRequest"},
+		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }) },
+	}, {
+		Name: "reply/lost-and-cut",
+		Text: "If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
+		Need: []string{"CutReply", needHooks},
+		Run:  replyLostAndCut,
+	},
+}
+
+func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
+	a.in("of the founding", func(a *arena) {
+		c := a.stand()
+		fault(c.client)(backend.OpCompareAndSet)
+		t := c.campaign().wins()
+		a.only(c, t)
+		_, b := a.queue()
+		a.resign(t)
+		b.wins()
+	})
+	a.in("of the founding, by two at once", func(a *arena) {
+		c, d := a.stand(), a.stand()
+		fault(c.client)(backend.OpCompareAndSet)
+		fault(d.client)(backend.OpCompareAndSet)
+		bids := []*bid{c.campaign(), d.campaign()}
+		var first *bid
+		a.Until("one is elected", func() bool {
+			for _, b := range bids {
+				if b.returned() {
+					first = b
+				}
+			}
+			return first != nil
+		})
+		t := first.wins()
+		a.Settle()
+		a.holds(t)
+		if bids[0].returned() && bids[1].returned() {
+			a.Failf("both campaigns returned")
+		}
+		a.resign(t)
+		for _, b := range bids {
+			b.wins()
+		}
+	})
+	a.in("of the enrolment for a vacant seat", func(a *arena) {
+		c := a.stand()
+		loseEnrolment(fault(c.client))
+		a.only(c, c.campaign().wins())
+	})
+	if a.cfg.Ordered {
+		a.in("of the enrolment behind others", func(a *arena) {
+			_, t := a.lead()
+			c := a.stand()
+			fault(c.client)(backend.OpCreateEphemeral)
+			fault(c.client)(backend.OpEnqueue)
+			b := c.campaign()
+			a.Until("it has entered", func() bool { return len(a.visible()) >= 2 })
+			b.waits()
+			_, third := a.queue()
+			if n := len(a.entries()); n != 3 {
+				a.Failf("%d entries of 3 candidates", n)
+			}
+			a.resign(t)
+			t = b.wins()
+			a.resign(t)
+			third.wins()
+		})
+	}
+	a.in("of what announces the leader", func(a *arena) {
+		c := a.stand()
+		fault(c.client)(backend.OpUpdate)
+		t := c.campaign().wins()
+		d, b := a.queue()
+		a.Settle()
+		a.holds(t)
+		a.leads(d.e, c)
+		a.resign(t)
+		b.wins()
+	})
+	a.in("of Proclaim", func(a *arena) {
+		c, t := a.lead()
+		viewer := a.view()
+		for i := range 3 {
+			ctx, cancel := a.within()
+			fault(c.client)(backend.OpUpdate)
+			value := fmt.Sprintf("value %d", i)
+			a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+			cancel()
+			a.Until("others see the value", func() bool {
+				l, err := a.leader(viewer)
+				return err == nil && string(l.Value) == value && l.Token == t.Token()
+			})
+		}
+		a.only(c, t)
+	})
+	a.in("of Resign", func(a *arena) {
+		c, t := a.lead()
+		fault(c.client)(backend.OpDelete)
+		a.resign(t)
+		if left := a.entries(); len(left) > 0 {
+			a.Failf("entries %v after Resign had returned", harness.Keys(left))
+		}
+		a.works()
+		c.campaign().wins()
+	})
+	a.in("of Resign, while others wait", func(a *arena) {
+		c, t := a.lead()
+		_, b := a.queue()
+		fault(c.client)(backend.OpDelete)
+		a.resign(t)
+		next := b.wins()
+		a.Settle()
+		a.holds(next)
+	})
+}
+
+// only checks that the candidate leads, with the one entry that there is.
+func (a *arena) only(c *candidate, t *elector.Term) {
+	a.T.Helper()
+	a.Settle()
+	a.holds(t)
+	a.leads(c.e, c)
+	if all := a.entries(); len(all) != 1 {
+		a.Failf("entries %v of one candidate", harness.Keys(all))
+	}
+}
+
+func replyLostAndCut(a *arena) {
+	for _, occupied := range []bool{false, true} {
+		if occupied && !a.cfg.Ordered {
+			continue // those who wait have no entry
+		}
+		a.in(fmt.Sprintf("occupied: %v", occupied), func(a *arena) {
+			a.works()
+			n := 0
+			var leader *elector.Term
+			if occupied {
+				_, leader = a.lead()
+				n = 1
+			}
+			c := a.stand()
+			c.cut = true
+			loseEnrolment(c.client.CutReply)
+			b := c.campaign()
+			c.sawState(backend.Suspended)
+			c.sawState(backend.Lost)
+			a.Until("the entry went with its session", func() bool { return len(a.visible()) == n })
+			b.blocked()
+			a.resume(c)
+			if occupied {
+				a.Until("it has entered anew", func() bool { return len(a.visible()) == n+1 })
+				b.waits()
+				a.holds(leader)
+				a.resign(leader)
+			}
+			t := b.wins()
+			a.only(c, t)
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if _, err := c.e.Campaign(ctx); err == nil {
+				a.Failf("Campaign with an ended ctx returned no error")
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+// Package electionrules are the rules of an election: what package elector promises of terms,
+// tokens, succession and recovery.
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+// What rules need beside fields of Service and Client: abilities, and words of their own.
+const (
+	needHooks   = string(kit.AbilityHooks)
+	needStages  = string(kit.AbilityStages)
+	needBackend = string(kit.AbilityBackend)
+	needLayout  = string(kit.AbilityLayout)
+	needConfig  = string(kit.AbilityConfig)
+	needSuspend = string(kit.AbilitySuspend)
+	needCommit  = string(kit.AbilityCommit)
+
+	needOrdered   = "Ordered"
+	needUnordered = "not Ordered"
+	needCalm      = "not Herd"
+	needHerd      = "Herd"
+	needUnseen    = "not both Ordered and Herd"
+	needDense     = "Dense"
+	// needKnown: where entries stand is known, by needLayout or because the
+	// strategy is an elector.CustomLayout.
+	needKnown = "known layout"
+)
+
+var (
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit}
+	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+)
+
+type rule = harness.Rule[*arena]
+
+// Run tries all of them.
+func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
+	switch {
+	case cfg.Entries != nil:
+	case customLayout(cfg.Strategy):
+		t.Fatalf("ElectionConfig.Entries is nil: say what the candidates of a strategy that is an elector.CustomLayout have in the service")
+	default:
+		cfg.Entries = entriesOf
+	}
+	if cfg.New == nil {
+		cfg.New = func(_ *kit.Client, c elector.Config) (elector.Elector, error) { return elector.New(c) }
+	}
+	s := suite(cfg)
+	checkWhy(t, cfg, s.Rules)
+	return s.Run(t)
+}
+
+func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
+	return harness.Suite[*arena]{
+		Rules: slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
+			viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
+			fenceRules, epochRules, removeRules, soakRules),
+		Strategy: cfg.Strategy.Name(), Service: cfg.Service,
+		Place:  func(t *harness.Try) *arena { return newArena(t, &cfg) },
+		Limit:  limit,
+		Words:  slices.Concat(abilities, words),
+		Lacks:  func(r rule) string { return lacks(cfg, r) },
+		States: func(a *arena) []func(*arena) { return a.states },
+	}
+}
+
+// checkWhy finds reasons for what does not exist: a typing error there would
+// leave a rule out in silence.
+func checkWhy(t *testing.T, cfg kit.ElectionConfig, rules []rule) {
+	known := slices.Clone(abilities)
+	for _, r := range rules {
+		known = append(known, r.Name)
+	}
+	for name := range cfg.Why {
+		if !slices.Contains(known, name) {
+			t.Errorf("ElectionConfig.Why names %q, which is no rule and no ability", name)
+		}
+	}
+}
+
+// lacks tells why a rule cannot be tried on this implementation.
+func lacks(cfg kit.ElectionConfig, r rule) string {
+	if why, ok := cfg.Why[r.Name]; ok {
+		return why
+	}
+	for _, need := range r.Need {
+		switch {
+		case need == needOrdered && !cfg.Ordered:
+			return "candidates have no order of succession"
+		case need == needUnordered && cfg.Ordered:
+			return "candidates have an order of succession, and no common seat"
+		case need == needCalm && cfg.Herd:
+			return "a change of leader wakes every candidate"
+		case need == needHerd && !cfg.Herd:
+			return "a change of leader does not wake every candidate"
+		case need == needUnseen && cfg.Ordered && cfg.Herd:
+			return "whoever comes or goes wakes every candidate"
+		case need == needDense && !cfg.Dense:
+			return "tokens rise, but not by one"
+		case need == needKnown:
+			need = needLayout
+		case need == needLayout && customLayout(cfg.Strategy):
+			return "the strategy's layout has neither this library's record nor its directory"
+		}
+		if why, ok := cfg.Why[need]; ok {
+			return fmt.Sprintf("no %s: %s", need, why)
+		}
+	}
+	return ""
+}
+
+func customLayout(s elector.Strategy) bool {
+	_, ok := s.(elector.CustomLayout)
+	return ok
+}
+
+// entriesOf reads an election of this library's layout.
+func entriesOf(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error) {
+	dir, err := dirOf(ctx, s, election)
+	if err != nil || dir == "" {
+		return nil, err
+	}
+	listing, err := s.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	var entries []backend.Entry
+	for _, key := range append(listing.Keys, dir+"/seat") {
+		switch e, err := s.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
+		case err != nil:
+			return nil, err
+		default:
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
+// dirOf returns the directory of an election; "" if it has not been founded.
+func dirOf(ctx context.Context, s *backend.Session, election string) (string, error) {
+	e, err := find(ctx, s, election)
+	if err != nil || len(e.Value) == 0 {
+		return "", err
+	}
+	record, err := layout.DecodeRecord(e.Value)
+	if err != nil {
+		return "", fmt.Errorf("record of %s: %w", election, err)
+	}
+	return election + "/" + record.Dir, nil
+}

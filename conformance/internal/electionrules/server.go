@@ -1,0 +1,236 @@
+package electionrules
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+var serverRules = []rule{
+	{
+		Name: "server/unreachable-at-start",
+		Text: "A campaign that reaches no server says so by Hooks.Retry, and is elected when one can be reached.",
+		Need: []string{"Suspend", needHooks},
+		Run:  serverUnreachable,
+	}, {
+		Name: "server/none-at-start",
+		Text: "A campaign that begins while there is no server at all is elected when one comes, or ends with its ctx.",
+		Need: []string{"Stop", needHooks},
+		Run:  serverNone,
+	}, {
+		Name: "server/restart",
+		Text: "A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end.",
+		Need: []string{"Stop"},
+		Run:  serverRestart,
+	}, {
+		Name: "server/long-outage",
+		Text: "A service that is away for longer than the sessions' time ends the term, and one candidate leads when it is back.",
+		Need: []string{"Stop"},
+		Run:  serverLongOutage,
+	}, {
+		Name: "server/member-killed",
+		Text: "Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
+		Need: []string{"StopMember"},
+		Run:  serverMemberKilled,
+	},
+}
+
+func serverMemberKilled(a *arena) {
+	members := a.Service.Members
+	var all []*candidate
+	for i := range members {
+		client, free := a.Service.ClientAt(a.T, i)
+		c := a.standIn(client)
+		a.leader(c.e) // it has a session by then, with this member
+		free()
+		c.cut = true
+		all = append(all, c)
+	}
+	t := all[0].campaign().wins()
+	rest := []*bid{all[1].campaign(), all[2%members].campaign()}
+	for _, b := range rest {
+		b.waits()
+	}
+	for i := range members {
+		a.hist.note("member %d is killed", i)
+		a.Must("StopMember", a.Service.StopMember(i))
+		// Those who were connected to it go on with another, in their old session if
+		// that is still there.
+		if t.Context().Err() == nil {
+			ctx, cancel := context.WithTimeout(context.Background(), a.Patience())
+			err := t.Resign(ctx)
+			cancel()
+			a.Must("Resign", err)
+		}
+		t = anyReturns(a, &rest)
+		a.Until("all others see who leads", func() bool {
+			for _, c := range all {
+				ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
+				l, err := c.e.Leader(ctx)
+				cancel()
+				if err != nil || l.Token != t.Token() && t.Valid() {
+					return false
+				}
+			}
+			return true
+		})
+		a.Must("StartMember", a.Service.StartMember(i))
+		for _, c := range all {
+			if !slices.ContainsFunc(rest, func(b *bid) bool { return b.c == c }) && winnerOf(a, t) != c {
+				rest = append(rest, c.campaign())
+			}
+		}
+	}
+}
+
+// stopService takes the whole service away.
+func (a *arena) stopService() {
+	a.T.Helper()
+	a.hist.note("the service is stopped")
+	for _, c := range a.candidates {
+		c.cut = true
+	}
+	a.Must("Stop", a.Service.Stop())
+}
+
+func (c *candidate) retries() int {
+	return len(c.reports(func(r report) bool { return r.what == isRetry && r.err != nil }))
+}
+
+func serverUnreachable(a *arena) {
+	c := a.stand()
+	a.suspend(c)
+	b := c.campaign()
+	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
+	b.blocked()
+	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/2)
+	defer cancel()
+	if l, err := c.e.Leader(ctx); err == nil {
+		a.Failf("Leader without a server is %+v", l)
+	}
+	a.resume(c)
+	a.holds(b.wins())
+}
+
+func serverNone(a *arena) {
+	c, d := a.stand(), a.stand()
+	a.stopService()
+	started := false
+	defer func() {
+		if !started {
+			_ = a.Service.Start()
+		}
+	}()
+	b := c.campaign()
+	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
+	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
+	hopeless := d.campaignIn(ctx, cancel)
+	hopeless.fails(context.DeadlineExceeded)
+	b.blocked()
+	a.Must("Start", a.Service.Start())
+	started = true
+	t := b.wins()
+	d.campaign().waits()
+	a.holds(t)
+}
+
+func serverRestart(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	_, third := a.queue()
+	window := time.Time{}
+	if s := c.tap.session(); s != nil {
+		window = s.Deadline()
+	}
+	a.stopService()
+	if a.Service.Virtual { // else it takes its time anyway
+		a.Settle()
+		time.Sleep(a.Service.TTL / 4)
+	}
+	a.Must("Start", a.Service.Start())
+	quick := time.Now().Before(window.Add(-a.Service.TTL / 4))
+	a.Settle()
+	// Sessions outlive a quick restart, but only if they get in touch in time.
+	if s := c.tap.session(); quick && s != nil && s.State() == backend.Live {
+		a.holds(t)
+	}
+	a.oneLeads(t, b, third)
+}
+
+// oneLeads waits until one leads after an outage, be it the old leader or another,
+// and sees all those who wait elected after it.
+func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
+	a.T.Helper()
+	viewer := a.view()
+	var l elector.Leader
+	a.Until("one leads", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		var err error
+		l, err = viewer.Leader(ctx)
+		return err == nil
+	})
+	a.Until("the leader knows it", func() bool {
+		if l.Token == t.Token() && t.Valid() {
+			return true
+		}
+		for _, b := range rest {
+			if b.returned() && b.err == nil && b.term.Valid() {
+				return true
+			}
+		}
+		return false
+	})
+	for len(rest) > 0 {
+		if t.Context().Err() == nil {
+			a.resign(t)
+		}
+		t = anyReturns(a, &rest)
+	}
+	a.holds(t)
+}
+
+// anyReturns is anyWins where the order may have been lost.
+func anyReturns(a *arena, bids *[]*bid) *elector.Term {
+	a.T.Helper()
+	at := -1
+	a.Until("one of those who wait is elected", func() bool {
+		for i, b := range *bids {
+			if b.returned() {
+				at = i
+				return true
+			}
+		}
+		return false
+	})
+	b := (*bids)[at]
+	*bids = append((*bids)[:at:at], (*bids)[at+1:]...)
+	return b.wins()
+}
+
+func serverLongOutage(a *arena) {
+	c, t := a.lead()
+	_, b := a.queue()
+	_, third := a.queue()
+	a.stopService()
+	started := false
+	defer func() {
+		if !started {
+			_ = a.Service.Start()
+		}
+	}()
+	a.ends(t, elector.ErrSessionLost)
+	again := c.campaign()
+	a.Settle()
+	a.Must("Start", a.Service.Start())
+	started = true
+	rest := []*bid{b, third, again}
+	for len(rest) > 0 {
+		t = anyReturns(a, &rest)
+		a.holds(t)
+		a.resign(t)
+	}
+}

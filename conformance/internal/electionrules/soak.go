@@ -1,0 +1,87 @@
+package electionrules
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var soakRules = []rule{{
+	Name: "soak/terms",
+	Text: "Nobody keeps a term that is over, nor a campaign or an observation that has ended.",
+	Run:  soakTerms,
+}}
+
+func soakTerms(a *arena) {
+	c := a.stand()
+	var terms, campaigns, observations []harness.Keepsake
+	for range 3 * harness.SoakMost {
+		t, by := a.termOf(c)
+		terms, campaigns = append(terms, t), append(campaigns, by)
+	}
+	_, leading := a.lead()
+	for range 3 * harness.SoakMost {
+		campaigns = append(campaigns, a.inVain(c))
+		observations = append(observations, a.glance(c))
+	}
+	a.LetGo("terms that are over", terms)
+	a.LetGo("campaigns that have ended", campaigns)
+	a.LetGo("observations that have ended", observations)
+	runtime.KeepAlive(c) // or nobody would keep what it keeps
+	a.holds(leading)
+}
+
+// markedBy is the key of a context's value that stands for all who keep the context.
+type markedBy struct{}
+
+func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake) {
+	ctx, cancel := a.within()
+	mark := new([64]byte)
+	return context.WithValue(ctx, markedBy{}, mark), cancel, harness.Keep(mark)
+}
+
+// termOf has a candidate lead for a moment. It returns the term, and the campaign's context,
+// of which the term's has the values.
+//
+//go:noinline
+func (a *arena) termOf(c *candidate) (term, campaign harness.Keepsake) {
+	a.T.Helper()
+	ctx, cancel, campaign := a.marked()
+	defer cancel()
+	t, err := c.e.Campaign(ctx)
+	a.Must("Campaign", err)
+	a.Must("Proclaim", t.Proclaim(ctx, []byte("soaked")))
+	a.resign(t)
+	a.ends(t, elector.ErrResigned)
+	return harness.Keep(t), campaign
+}
+
+// glance observes until it has seen somebody lead.
+//
+//go:noinline
+func (a *arena) glance(c *candidate) harness.Keepsake {
+	a.T.Helper()
+	ctx, cancel, observation := a.marked()
+	defer cancel()
+	for _, err := range c.e.Observe(ctx) {
+		a.Must("Observe", err)
+		break
+	}
+	return observation
+}
+
+// inVain has a candidate campaign behind another one and give up.
+//
+//go:noinline
+func (a *arena) inVain(c *candidate) harness.Keepsake {
+	a.T.Helper()
+	ctx, cancel, campaign := a.marked()
+	ended := make(chan error, 1)
+	go func() { _, err := c.e.Campaign(ctx); ended <- err }()
+	a.Settle()
+	cancel()
+	a.Refused("Campaign whose ctx has ended", arrives(a, "Campaign returns", ended), context.Canceled)
+	return campaign
+}

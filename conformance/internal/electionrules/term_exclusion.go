@@ -1,0 +1,122 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// termExclusion has several candidates come, lead and go at random, while links
+// break at random.
+func termExclusion(a *arena) {
+	seed := rand.Uint64()
+	a.hist.note("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, seed))
+	rounds, ttl := 12, a.Service.TTL
+	if a.Service.Virtual {
+		rounds = 120
+	}
+	var all []*candidate
+	for i := range 5 {
+		if i == 4 { // two candidates in one process
+			all = append(all, a.standIn(all[0].client))
+			continue
+		}
+		all = append(all, a.stand())
+	}
+	stop := make(chan struct{})
+	halt := sync.OnceFunc(func() { close(stop) })
+	all[0].atEnd(halt)
+	var wg sync.WaitGroup
+	for _, c := range all {
+		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))
+		wg.Go(func() { come(c, own, ttl, stop) })
+	}
+	release := []func(){}
+	for range rounds {
+		c := all[rnd.IntN(4)]
+		switch n := rnd.IntN(6); {
+		case n == 0 && c.client.HoldWakeups != nil:
+			release = append(release, a.freeze(c))
+		case n == 1 && c.client.LoseReply != nil:
+			c.client.LoseReply(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 2 && c.client.LoseRequest != nil:
+			c.client.LoseRequest(backend.OpKind(rnd.IntN(int(backend.OpDelete)) + 1))
+		case n == 3:
+			a.resume(c)
+		default:
+			a.suspend(c)
+		}
+		// The faults are what the rule is about, and they last.
+		time.Sleep(time.Duration(rnd.Int64N(int64(ttl) / 2)))
+		if rnd.IntN(3) == 0 {
+			for _, c := range all {
+				c.client.Resume()
+			}
+			for _, r := range release {
+				r()
+			}
+			release = nil
+		}
+	}
+	for _, c := range all[:4] {
+		a.resume(c)
+	}
+	for _, r := range release {
+		r()
+	}
+	now := a.hist.count()
+	a.Until("two more terms begin after the last fault", func() bool { return a.hist.count() >= now+2 })
+	halt()
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	arrives(a, "all candidates are done", done)
+}
+
+// come campaigns, leads and leaves until stop is closed.
+func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{}) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		defer cancel()
+		select {
+		case <-stop:
+		case <-ctx.Done():
+		}
+	}()
+	for ctx.Err() == nil {
+		trying, cancel := context.WithTimeout(ctx, ttl/4+time.Duration(rnd.Int64N(int64(3*ttl))))
+		t, err := c.e.Campaign(trying)
+		cancel()
+		if err != nil {
+			if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+				c.a.hist.blame("Campaign of %s: %v", c.id, err)
+				return
+			}
+			continue
+		}
+		select {
+		case <-t.Context().Done():
+		case <-ctx.Done():
+		case <-time.After(time.Duration(rnd.Int64N(int64(ttl) / 3))):
+		}
+		if rnd.IntN(2) == 0 || ctx.Err() != nil {
+			leaving, cancel := context.WithTimeout(context.Background(), ttl)
+			_ = t.Resign(leaving) // out of touch it is not confirmed
+			cancel()
+		} else {
+			select {
+			case <-t.Context().Done():
+			case <-ctx.Done():
+			case <-time.After(ttl):
+				leaving, cancel := context.WithTimeout(context.Background(), ttl)
+				_ = t.Resign(leaving)
+				cancel()
+			}
+		}
+	}
+}

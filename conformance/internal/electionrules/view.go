@@ -1,0 +1,408 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/internal/harness"
+)
+
+var viewRules = []rule{
+	{
+		Name: "view/leader",
+		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does.",
+		Run:  viewLeader,
+	}, {
+		Name: "view/candidates",
+		Text: "Candidates lists who stands, with ID and value, in order of succession, and says who leads.",
+		Run:  viewCandidates,
+	}, {
+		Name: "view/late-joiner",
+		Text: "Who comes late sees the leader, waits for its turn and leads then.",
+		Run:  viewLateJoiner,
+	}, {
+		Name: "view/observe",
+		Text: "Observe yields the leader now and each change: vacancies, new leaders, new values.",
+		Run:  viewObserve,
+	}, {
+		Name: "view/observe-founded",
+		Text: "Observe follows an election that is founded after it began, deleted, and founded anew.",
+		Need: []string{"Delete", needKnown},
+		Run:  viewObserveFounded,
+	}, {
+		Name: "view/observe-lost",
+		Text: "Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
+		Need: []string{"Expire", "Suspend"},
+		Run:  viewObserveLost,
+	}, {
+		Name: "view/no-vacancy",
+		Text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
+		Need: []string{needOrdered, needBackend},
+		Run:  viewNoVacancy,
+	}, {
+		Name: "view/observe-ends",
+		Text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
+		Run:  viewObserveEnds,
+	},
+}
+
+func viewLeader(a *arena) {
+	viewer := a.view()
+	none := func(when string) {
+		a.T.Helper()
+		if l, err := a.leader(viewer); err == nil || !l.Vacant() {
+			a.Failf("Leader %s is %+v, error %v; want ErrNoLeader", when, l, err)
+		}
+	}
+	none("before the election was founded")
+	if got := a.list(viewer); len(got) != 0 {
+		a.Failf("candidates of an election that was not founded are %q", got)
+	}
+	c, t := a.lead()
+	for range 2 {
+		l := a.leads(viewer, c)
+		if l.Token != t.Token() || string(l.Value) != "value of "+c.id || l.Vacant() {
+			a.Failf("leader is %+v, want token %d and its value", l, t.Token())
+		}
+		a.resign(t)
+		a.vacant(viewer)
+		t = c.campaign().wins()
+	}
+	a.close(c)
+	a.vacant(viewer)
+	none("after the leader was closed")
+}
+
+func viewCandidates(a *arena) {
+	c, t := a.lead()
+	viewer := a.view()
+	want := []elector.Candidate{{ID: c.id, Value: []byte("value of " + c.id), Leads: true}}
+	var last *bid
+	for i := range 4 {
+		d := a.stand(func(cfg *elector.Config) {
+			if a.cfg.ID == nil {
+				cfg.ID = fmt.Sprintf("Ünïcode %d/%%", i)
+			}
+			cfg.Value = []byte{0, 0xff, byte(i)}
+		})
+		last = d.campaign()
+		last.waits()
+		if a.cfg.Ordered {
+			want = append(want, elector.Candidate{ID: d.id, Value: []byte{0, 0xff, byte(i)}})
+		}
+	}
+	check := func(what string) {
+		a.T.Helper()
+		var got []elector.Candidate
+		a.Until(what, func() bool {
+			ctx, cancel := a.within()
+			defer cancel()
+			var err error
+			got, err = viewer.Candidates(ctx)
+			a.Must("Candidates", err)
+			same := slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
+				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads
+			})
+			a.hist.note("candidates: %+v", got)
+			return same
+		})
+	}
+	check("all are listed")
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must("Proclaim", t.Proclaim(ctx, []byte("new")))
+	want[0].Value = []byte("new")
+	check("the leader is listed with its new value")
+	if a.cfg.Ordered {
+		last.cancel()
+		last.fails(context.Canceled)
+		want = want[:len(want)-1]
+		check("one that has withdrawn is not listed")
+		a.resign(t)
+		want = want[1:]
+		want[0].Leads = true
+		check("the successor is listed as the leader")
+	}
+}
+
+func viewLateJoiner(a *arena) {
+	for range 3 {
+		c, t := a.lead()
+		a.resign(t)
+		a.close(c)
+	}
+	c, t := a.lead()
+	_, first := a.queue()
+	late := a.stand()
+	if l := a.leads(late.e, c); l.Token != t.Token() {
+		a.Failf("a late joiner sees token %d, want %d", l.Token, t.Token())
+	}
+	b := late.campaign()
+	b.waits()
+	rest := []*bid{first, b}
+	for len(rest) > 0 {
+		a.resign(t)
+		t = anyWins(a, &rest)
+	}
+}
+
+// An observer consumes an Observe on a goroutine of its own.
+type observer struct {
+	a      *arena
+	seen   chan elector.Leader
+	err    chan error
+	cancel context.CancelFunc
+}
+
+func (a *arena) observe(c *candidate) *observer {
+	ctx, cancel := context.WithCancel(context.Background())
+	c.atEnd(cancel)
+	// Nothing is skipped for want of room.
+	o := &observer{a: a, seen: make(chan elector.Leader, 10000), err: make(chan error, 1), cancel: cancel}
+	go func() {
+		var last error
+		for l, err := range c.e.Observe(ctx) {
+			if last = err; err != nil {
+				continue // there must not be another
+			}
+			a.hist.note("%s observes %q, token %d, value %q", c.id, l.ID, l.Token, l.Value)
+			o.seen <- l
+		}
+		o.err <- last
+		close(o.seen)
+	}()
+	return o
+}
+
+// next returns what is observed next.
+func (o *observer) next(what string) elector.Leader {
+	o.a.T.Helper()
+	return arrives(o.a, "Observe yields "+what, o.seen)
+}
+
+// vacant expects a vacancy next.
+func (o *observer) vacant() {
+	o.a.T.Helper()
+	if l := o.next("a vacancy"); !l.Vacant() || l.ID != "" || l.Value != nil {
+		o.a.Failf("Observe yielded %+v, want a vacancy", l)
+	}
+}
+
+// leads expects this leader next; with skip, also after other news.
+func (o *observer) leads(c *candidate, t *elector.Term, value string, skip bool) {
+	o.a.T.Helper()
+	for {
+		l := o.next(c.id + " with value " + value)
+		if l.ID == c.id && l.Token == t.Token() && string(l.Value) == value {
+			return
+		}
+		if !skip {
+			o.a.Failf("Observe yielded %+v, want %s, token %d, value %q", l, c.id, t.Token(), value)
+		}
+	}
+}
+
+func (o *observer) quiet() {
+	o.a.T.Helper()
+	o.a.Settle()
+	select {
+	case l := <-o.seen:
+		o.a.Failf("Observe yielded %+v without a change", l)
+	default:
+	}
+}
+
+func viewObserve(a *arena) {
+	ctx, cancel := a.within()
+	defer cancel()
+	o := a.observe(a.stand())
+	o.vacant()
+	c := a.stand()
+	var t *elector.Term
+	for range 2 {
+		t = c.campaign().wins()
+		o.leads(c, t, "value of "+c.id, false)
+		o.quiet()
+		a.Must("Proclaim", t.Proclaim(ctx, []byte("one")))
+		o.leads(c, t, "one", false)
+		a.Must("Proclaim", t.Proclaim(ctx, []byte("two")))
+		o.leads(c, t, "two", false)
+		o.quiet()
+		a.resign(t)
+		o.vacant()
+	}
+	t = c.campaign().wins()
+	o.leads(c, t, "value of "+c.id, false)
+	d, b := a.queue()
+	o.quiet() // it is no news that somebody waits
+	a.resign(t)
+	t = b.wins()
+	o.leads(d, t, "value of "+d.id, true)
+	late := a.observe(c)
+	late.leads(d, t, "value of "+d.id, !a.Service.Virtual) // a member may be behind
+	a.close(d)
+	o.vacant()
+	late.vacant()
+}
+
+func viewObserveFounded(a *arena) {
+	o := a.observe(a.stand())
+	o.vacant()
+	o.quiet()
+	for range 3 {
+		c, t := a.lead()
+		o.leads(c, t, "value of "+c.id, true)
+		a.delete(a.path)
+		a.ends(t, elector.ErrDeposed)
+		o.vacant()
+		o.quiet()
+	}
+	_, t := a.lead()
+	d, b := a.queue()
+	before := a.incarnation()
+	a.delete(a.path)
+	a.ends(t, elector.ErrDeposed)
+	// It may have led in what was still there, and been deposed in its turn.
+	t = b.wins()
+	a.Until("who waited leads in the new election", func() bool {
+		if !t.Valid() {
+			t = d.campaign().wins()
+		}
+		return a.seated(t) && a.incarnation() != before
+	})
+	o.leads(d, t, "value of "+d.id, true)
+}
+
+func viewObserveLost(a *arena) {
+	viewer := a.stand()
+	o := a.observe(viewer)
+	c, t := a.lead()
+	o.leads(c, t, "value of "+c.id, true)
+	for i := range 3 {
+		value := fmt.Sprintf("value %d", i)
+		ctx, cancel := a.within()
+		switch i {
+		case 0:
+			viewer.client.Expire()
+		case 1:
+			a.suspend(viewer)
+		case 2:
+			a.suspend(viewer)
+			a.Until("the observer has lost its session", func() bool {
+				s := viewer.tap.session()
+				return s == nil || s.State() == backend.Lost
+			})
+		}
+		a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+		cancel()
+		a.resume(viewer)
+		o.leads(c, t, value, false)
+	}
+	a.suspend(viewer)
+	a.resign(t)
+	a.resume(viewer)
+	o.vacant()
+	o.quiet()
+}
+
+func viewObserveEnds(a *arena) {
+	c := a.stand()
+	leader, _ := a.lead()
+	a.catchesUp(c)
+	o := a.observe(c)
+	o.next("the leader")
+	o.cancel()
+	a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
+
+	ctx, cancel := a.within()
+	defer cancel()
+	for l, err := range c.e.Observe(ctx) {
+		a.Must("Observe", err)
+		if l.ID != leader.id {
+			a.Failf("leader is %+v, want %s", l, leader.id)
+		}
+		break
+	}
+	// Several at once, on one elector.
+	first, second := a.observe(c), a.observe(c)
+	first.next("the leader")
+	second.next("the leader")
+	first.cancel()
+	a.Refused("the end of Observe", arrives(a, "Observe ends", first.err), context.Canceled)
+	second.quiet()
+	a.close(c)
+	a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
+	for _, err := range c.e.Observe(ctx) {
+		if !errors.Is(err, elector.ErrClosed) {
+			a.Failf("Observe on a closed elector: %s", harness.Text(err))
+		}
+	}
+}
+
+func viewNoVacancy(a *arena) {
+	c, t := a.lead()
+	handOver := func() {
+		a.T.Helper()
+		d, b := a.queue()
+		a.resign(t)
+		c, t = d, b.wins()
+	}
+	ctx, cancel := a.within()
+	defer cancel()
+	viewer := a.stand()
+	a.catchesUp(viewer)
+	asks := map[string]func() (vacant bool, err error){
+		"Leader": func() (bool, error) {
+			l, err := viewer.e.Leader(ctx)
+			return l.Vacant(), err
+		},
+		"Candidates": func() (bool, error) {
+			all, err := viewer.e.Candidates(ctx)
+			return len(all) == 0, err
+		},
+		"Observe": func() (bool, error) {
+			for l, err := range viewer.e.Observe(ctx) {
+				return l.Vacant(), err
+			}
+			return false, errors.New("it yielded nothing")
+		},
+	}
+	for name, ask := range asks {
+		looks := viewer.tap.stallGet(a.seat().Key)
+		viewer.atEnd(looks.release)
+		answered := make(chan struct{})
+		var vacant bool
+		var err error
+		go func() {
+			defer close(answered)
+			vacant, err = ask()
+		}()
+		arrives(a, name+" reads the leader's entry", looks.reached)
+		old := a.seat().Key
+		handOver() // to one that was not there when the viewer has listed the candidates
+		looks.release()
+		arrives(a, name+" answers", answered)
+		if err != nil || vacant {
+			a.Failf("%s says that nobody leads, error %s; somebody did all the time", name, harness.Text(err))
+		}
+		a.seesGone(viewer, old) // or the next one reads that entry first
+	}
+	o := a.observe(viewer)
+	o.leads(c, t, "value of "+c.id, true)
+	for range 3 {
+		handOver()
+		for {
+			l := o.next(c.id)
+			if l.Vacant() {
+				a.Failf("Observe yielded a vacancy between two leaders of which the second waited for the first")
+			}
+			if l.ID == c.id && l.Token == t.Token() {
+				break
+			}
+		}
+	}
+}

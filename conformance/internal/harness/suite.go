@@ -1,0 +1,307 @@
+// Package harness tries the rules of a suite, whichever it is: each in a subtest of its own,
+// in attempts that the environment may make void, in a bubble where time is fake, and under a
+// watch that ends what hangs. A suite brings its rules, and the place in which one of them is
+// tried.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/internal/attempt"
+)
+
+// A Rule is one promise and how to try it.
+type Rule[P Place] struct {
+	Name string
+	Text string // one sentence, printed when the rule is broken
+	// Need are fields of Service and Client without which it cannot be tried, and words of
+	// the suite's own.
+	Need []string
+	// Apart says that the rule measures the process: no other of any suite is tried meanwhile.
+	Apart bool
+	Run   func(p P)
+}
+
+// alone tells whether the rule takes the service, or a member, away, or counts all that is there,
+// so that no other can be tried beside it on the same service.
+func (r Rule[P]) alone() bool {
+	return takesAway(r.Need) || slices.Contains(r.Need, "Stored") || slices.Contains(r.Need, "Watches")
+}
+
+// A Place is what a suite makes for one attempt at a rule: a [Try], and what its rules need.
+type Place interface {
+	// Finish checks what holds whatever the rule was about, once its function has returned.
+	Finish()
+	// End ends what the rule has begun, however it has ended. completed says that Finish has
+	// returned: while a panic unwinds nobody has failed yet.
+	End(completed bool)
+}
+
+// A Suite is a table of rules, and how they are tried.
+type Suite[P Place] struct {
+	Rules []Rule[P]
+	// Strategy names what is tried in reports, beside the service. It may be "".
+	Strategy string
+	// Service makes a fresh service for each attempt, and one before, to see what it can be
+	// made to do.
+	Service func(t testing.TB) *kit.Service
+	// Place makes the place for one attempt.
+	Place func(t *Try) P
+	// Limit is how long an attempt may take: of what takes twice as long, something hangs.
+	Limit func(s *kit.Service) time.Duration
+	// Words are what rules may need beside fields of Service and Client, and Lacks tells why what
+	// is tried cannot keep a rule, as far as that is not the service's, "" if it can. Both may be nil.
+	Words []string
+	Lacks func(r Rule[P]) (why string)
+	// States are those of a rule that are tried beside each other, in attempts of their own, when
+	// its function has returned. It may be nil.
+	States func(p P) []func(p P)
+	// Parallel is called once nothing measures the process any more. It may be nil.
+	Parallel func()
+}
+
+// Run tries each rule, in a subtest of its own, and logs and returns the report.
+func (s Suite[P]) Run(t *testing.T) kit.Report {
+	svc := s.Service(t)
+	on := trying[P]{s, svc, can(svc, svc.Client(t)), observe(t, svc)}
+	report := kit.Report{Strategy: s.Strategy, Service: svc.Name}
+	var mu sync.Mutex
+	run := func(t *testing.T, name string, r Rule[P], join func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			result := kit.Result{Rule: r.Name, Text: r.Text, Outcome: kit.Failed}
+			void := func(why ...string) {
+				mu.Lock()
+				defer mu.Unlock()
+				result.Void = append(result.Void, why...)
+			}
+			t.Cleanup(func() {
+				mu.Lock()
+				defer mu.Unlock()
+				report.Results = append(report.Results, result)
+			})
+			result.Reason = on.try(t, r, join, void)
+			switch {
+			case t.Failed():
+			case result.Reason != "":
+				t.Logf("rule %s is not applicable: %s", r.Name, result.Reason)
+				result.Outcome = kit.NotApplicable
+			default:
+				result.Outcome = kit.Passed
+			}
+		})
+	}
+	byItself := func(*testing.T) {}
+	for _, r := range s.Rules {
+		if r.Apart {
+			run(t, "rules/"+r.Name, r, byItself)
+		}
+	}
+	if s.Parallel != nil {
+		s.Parallel()
+	}
+	t.Run("rules", func(t *testing.T) {
+		for _, r := range s.Rules {
+			if r.alone() && !r.Apart {
+				run(t, r.Name, r, byItself)
+			}
+		}
+		for _, r := range s.Rules { // they join once the others are done
+			if !r.alone() && !r.Apart {
+				run(t, r.Name, r, (*testing.T).Parallel)
+			}
+		}
+	})
+	if len(report.Results) == 0 {
+		t.Error("no rule was tried: none has the name that -run asks for, or -skip leaves none")
+	}
+	slices.SortFunc(report.Results, func(x, y kit.Result) int { return strings.Compare(x.Rule, y.Rule) })
+	t.Log(report)
+	return report
+}
+
+// trying is a suite being tried on one service.
+type trying[P Place] struct {
+	Suite[P]
+	probe *kit.Service         // made to see what there is
+	can   map[string]bool      // what it can be made to do
+	env   *attempt.Environment // nil if it is Virtual
+}
+
+// try tries one rule, and returns why it is not applicable, if so. It calls join, or not, to run
+// side by side with the others from then on, and void with why attempts were.
+func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void func(why ...string)) (reason string) {
+	if why := y.lacks(t, r); why != "" {
+		return why
+	}
+	if y.probe.Virtual {
+		defer enter(r.Apart)()
+		defer watch(r.Name, r.Text, 2*time.Minute)()
+		// Subtests are forbidden in a bubble, so it goes inside of one.
+		synctest.Test(t, func(t *testing.T) { reason, _ = y.Attempt(t, r) })
+		return reason
+	}
+	join(t)
+	count := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
+		defer enter(r.Apart)()
+		void(attempts(t, y.env, takesAway(r.Need), func(t testing.TB) { reason, states = y.Attempt(t, r) })...)
+		return reason, states
+	}
+	reason, states := count(t, r)
+	if len(states) > 0 && !t.Failed() {
+		// They are mostly waiting for something to time out.
+		t.Run("states", func(t *testing.T) {
+			for i, run := range states {
+				state := r
+				state.Run = run
+				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
+					t.Parallel()
+					count(t, state)
+				})
+			}
+		})
+	}
+	return reason
+}
+
+// lacks tells why a rule cannot be tried here, "" if it can.
+func (y trying[P]) lacks(t *testing.T, r Rule[P]) (why string) {
+	t.Helper()
+	if y.Lacks != nil {
+		why = y.Lacks(r)
+	}
+	if why == "" {
+		why = y.probe.Why[r.Name]
+	}
+	if why != "" {
+		return why
+	}
+	for _, need := range r.Need {
+		can, known := y.can[need]
+		if can || slices.Contains(y.Words, need) {
+			continue
+		}
+		if !known {
+			t.Fatalf("the suite asks for %s, which it does not know", need)
+		}
+		reason, ok := y.probe.Why[need]
+		if !ok {
+			t.Fatalf("the service has no %s, and no reason for it in Why[%q]", need, need)
+		}
+		if why == "" {
+			why = fmt.Sprintf("no %s: %s", need, reason)
+		}
+	}
+	return why
+}
+
+// Attempt makes one attempt at a rule. It returns why the rule has turned out to be not
+// applicable, if so, and its states.
+func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func(p P)) {
+	// Goroutines bear the labels of the one that started them, which tells those of this rule
+	// from those of others.
+	pprof.Do(context.Background(), pprof.Labels(label, t.Name()), func(context.Context) {
+		svc := s.Service(t)
+		// In a bubble time only gets there if all goroutines are blocked for good, and says whose
+		// fault it is before synctest gives up.
+		defer watch(r.Name, r.Text, 2*s.Limit(svc))()
+		try := &Try{T: t, Service: svc, rule: r.Name, text: r.Text, on: svc.Name}
+		if s.Strategy != "" {
+			try.on += ", " + s.Strategy
+		}
+		place := s.Place(try)
+		completed := false
+		defer func() { place.End(completed) }()
+		defer func() { restore(t, svc, r.Need, completed) }()
+		r.Run(place)
+		place.Finish()
+		completed = true
+		reason = try.NotApplicable
+		if s.States != nil {
+			states = s.States(place)
+		}
+	})
+	return reason, states
+}
+
+// observe observes the environment of a real service until t ends.
+func observe(t testing.TB, s *kit.Service) *attempt.Environment {
+	if s.Virtual {
+		return nil
+	}
+	return attempt.Observe(t, s.TTL, s.Controls...)
+}
+
+// attempts tries a rule, or one state of it, until an attempt counts, and returns why others were
+// void. takesAway says that the rule takes the service away, or a part of it, from the controls
+// as well.
+func attempts(t testing.TB, env *attempt.Environment, takesAway bool, try func(t testing.TB)) (void []string) {
+	t.Helper()
+	if takesAway {
+		env = env.Clock()
+	}
+	return attempt.Run(t, env, try)
+}
+
+// takesAway tells of what a rule needs whether it takes the service, a member or a
+// directory away from the others.
+func takesAway(need []string) bool {
+	return slices.ContainsFunc(need, func(n string) bool {
+		return slices.Contains([]string{"Stop", "StopMember", "PauseMember", "CutOffMember", "UseUp"}, n)
+	})
+}
+
+// beside is shared by all rules of all suites that are being tried in this process. One that
+// measures the process has it for itself.
+var beside sync.RWMutex
+
+// Limit is how long an attempt at most rules may take.
+func Limit(s *kit.Service) time.Duration {
+	if s.Virtual {
+		return time.Hour + 100*s.TTL
+	}
+	return 30*time.Second + 15*s.TTL
+}
+
+// enter waits until a rule may be tried beside those that are. Nobody who holds it may wait
+// for a parallel subtest: those who wait for it have a place among the parallel ones already.
+func enter(apart bool) (leave func()) {
+	if apart {
+		beside.Lock()
+		return beside.Unlock
+	}
+	beside.RLock()
+	return beside.RUnlock
+}
+
+// watch ends the program after d, with the rule's name, unless stop is called.
+func watch(name, text string, d time.Duration) (stop func()) {
+	timer := time.AfterFunc(d, func() {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s\n\n%s", name, text, stacks))
+	})
+	return func() { timer.Stop() }
+}
+
+// restore brings back what a rule that failed has left away, for the next attempt and for
+// the other rules. A virtual service is the rule's own. completed is as in Place.End.
+func restore(t testing.TB, s *kit.Service, need []string, completed bool) {
+	t.Helper()
+	if s.Virtual || completed && !t.Failed() || !takesAway(need) || s.Stop == nil || s.Start == nil {
+		return
+	}
+	if err := errors.Join(s.Stop(), s.Start()); err != nil {
+		t.Errorf("the service cannot be brought back: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package harness
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/conformance/internal/judge"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// A place has nothing but what every rule has.
+type place struct{ *Try }
+
+func (place) End(bool) {}
+
+// suite has these rules, on a service of these.
+func suite(newService func(testing.TB) *kit.Service, rules ...Rule[place]) Suite[place] {
+	return Suite[place]{
+		Rules: rules, Service: newService, Limit: Limit,
+		Place: func(t *Try) place {
+			t.More = func() string { return "" }
+			return place{t}
+		},
+	}
+}
+
+// Who mistypes a rule is told that none was tried.
+func TestMistypedRule(t *testing.T) {
+	const env = "ELECTOR_HARNESS_CHILD"
+	if os.Getenv(env) != "" {
+		newService := func(testing.TB) *kit.Service {
+			return &kit.Service{Name: "x", TTL: time.Second, Virtual: true, Client: func(testing.TB) *kit.Client { return &kit.Client{} }}
+		}
+		suite(newService, Rule[place]{Name: "x/holds", Run: func(place) {}}).Run(t)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, fails := range map[string]bool{"holds": false, "hodls": true} {
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestMistypedRule$/^rules$/^x$/^"+rule+"$")
+		cmd.Env = append(os.Environ(), env+"=1")
+		out, err := cmd.CombinedOutput()
+		if failed := err != nil; failed != fails || failed != strings.Contains(string(out), "no rule was tried") {
+			t.Errorf("rule %s: %v\n%s", rule, err, out)
+		}
+	}
+}
+
+// What a rule has taken away is brought back, however the rule ends.
+func TestServiceIsBroughtBack(t *testing.T) {
+	for name, end := range judge.Ends {
+		t.Run(name, func(t *testing.T) {
+			up := true
+			newService := func(testing.TB) *kit.Service {
+				return &kit.Service{
+					Name: "x", TTL: time.Second, Stop: func() error { up = false; return nil }, Start: func() error { up = true; return nil },
+				}
+			}
+			j := judge.Attempts(t, func(t testing.TB) {
+				suite(newService).Attempt(t, Rule[place]{Name: "x", Need: []string{"Stop"}, Run: func(p place) {
+					_ = p.Service.Stop()
+					end(t)
+				}})
+			})
+			if !up {
+				t.Errorf("the service is away; %+v", j)
+			}
+		})
+	}
+}
+
+// A rule that has passed leaves the service alone, and one whose service cannot be brought
+// back has failed.
+func TestBringingBack(t *testing.T) {
+	starts := 0
+	cannot := errors.New("it is on fire")
+	newService := func(testing.TB) *kit.Service {
+		return &kit.Service{
+			Name: "x", TTL: time.Second, Stop: func() error { return nil }, Start: func() error { starts++; return cannot },
+		}
+	}
+	attempts := func(run func(p place)) judge.Judgement {
+		return judge.Attempts(t, func(t testing.TB) {
+			suite(newService).Attempt(t, Rule[place]{Name: "x", Need: []string{"Stop"}, Run: run})
+		})
+	}
+	if j := attempts(func(place) {}); j.Failed || starts != 0 {
+		t.Errorf("%+v, started %d times", j, starts)
+	}
+	if j := attempts(func(p place) { p.T.SkipNow() }); !j.Failed || starts != 1 {
+		t.Errorf("%+v, started %d times", j, starts)
+	}
+}

@@ -1,0 +1,127 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance/kit"
+)
+
+// A Try is one attempt at a rule, on a service of its own. Its methods that fail the rule must
+// be called from the test's goroutine. The suite sets how long things take when it makes the
+// rule's place.
+type Try struct {
+	T       testing.TB
+	Service *kit.Service
+	// State names the one of several states in which the rule is being tried.
+	State string
+	// NotApplicable says why the rule cannot be tried, if only the attempt could tell.
+	NotApplicable string
+
+	// Patience is how long the rule waits for what has to happen.
+	Patience func() time.Duration
+	// Pause is between two looks at what others bring about. It grows by a quarter with each look
+	// until it is LongestPause.
+	Pause, LongestPause time.Duration
+	// Moment is what Settle takes on a real service.
+	Moment time.Duration
+	// More is told when the rule is broken, after what was seen.
+	More func() string
+
+	rule, text string
+	on         string // service and strategy
+}
+
+// Finish has nothing to check, for a place that has none of its own.
+func (t *Try) Finish() {}
+
+// Failf says which rule is broken and what was seen, and ends the rule.
+func (t *Try) Failf(format string, args ...any) {
+	t.T.Helper()
+	when := ""
+	if t.State != "" {
+		when = "\n\twhen: " + t.State
+	}
+	t.T.Fatalf("rule %s is broken on %s\n\trule: %s%s\n\tsaw:  %s%s", t.rule, t.on, t.text, when, fmt.Sprintf(format, args...), t.More())
+}
+
+// Must fails the rule on an error.
+func (t *Try) Must(what string, err error) {
+	t.T.Helper()
+	if err != nil {
+		t.Failf("%s: %v", what, err)
+	}
+}
+
+// Refused fails the rule unless err is all of want.
+func (t *Try) Refused(what string, err error, want ...error) {
+	t.T.Helper()
+	for _, w := range want {
+		if !errors.Is(err, w) {
+			t.Failf("%s: error is %s, want %q", what, Text(err), w)
+		}
+	}
+}
+
+// Until waits for what others bring about.
+func (t *Try) Until(what string, holds func() bool) {
+	t.T.Helper()
+	patience, pause := t.Patience(), t.Pause
+	for end := time.Now().Add(patience); !holds(); time.Sleep(pause) {
+		if !time.Now().Before(end) {
+			t.Failf("not within %v: %s", patience, what)
+		}
+		pause = min(pause+pause/4, t.LongestPause)
+	}
+}
+
+// Settle lets what is on its way arrive: in a bubble until all goroutines are blocked, else for
+// a moment. It never makes what is right fail a rule.
+func (t *Try) Settle() {
+	if t.Service.Virtual {
+		time.Sleep(t.Service.Slow)
+		synctest.Wait()
+		return
+	}
+	time.Sleep(t.Moment)
+}
+
+// Goroutines returns the stacks of the goroutines that were started for the rule.
+func (t *Try) Goroutines() []string { return goroutines(t.T.Name(), t.Service) }
+
+// IsClosed tells whether nothing is waited for on c any more.
+func IsClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// IsAny tells whether err is one of these.
+func IsAny(err error, of ...error) bool {
+	return slices.ContainsFunc(of, func(target error) bool { return errors.Is(err, target) })
+}
+
+// Text quotes an error.
+func Text(err error) string {
+	if err == nil {
+		return "nil"
+	}
+	return fmt.Sprintf("%q", err)
+}
+
+// Keys returns the entries' keys.
+func Keys(entries []backend.Entry) []string {
+	out := make([]string, len(entries))
+	for i, e := range entries {
+		out[i] = e.Key
+	}
+	return out
+}

@@ -1,0 +1,93 @@
+package kit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Outcome is what became of a rule.
+type Outcome int
+
+const (
+	Passed Outcome = iota + 1
+	Failed
+	NotApplicable
+)
+
+// String returns the outcome in words.
+func (o Outcome) String() string {
+	switch o {
+	case Passed:
+		return "passed"
+	case Failed:
+		return "FAILED"
+	case NotApplicable:
+		return "not applicable"
+	}
+	return fmt.Sprintf("Outcome(%d)", int(o))
+}
+
+// A Result is what became of one rule on one service.
+type Result struct {
+	// Rule is its name, such as "await/in-order", and Text the rule itself.
+	Rule, Text string
+	Outcome    Outcome
+	// Reason says why the rule is not applicable.
+	Reason string
+	// Void are the attempts that failed while the environment did, too, and were made
+	// again: what was wrong with it, one reason for each. See [Service].Controls.
+	Void []string
+}
+
+// A Report is what became of all rules of a suite on one service.
+type Report struct {
+	// Strategy is the strategy's name, "" in a report of conformance.TestBackend.
+	Strategy string
+	// Service is the service's name.
+	Service string
+	Results []Result
+}
+
+// Count returns how many rules had the outcome.
+func (p Report) Count(o Outcome) int {
+	n := 0
+	for _, r := range p.Results {
+		if r.Outcome == o {
+			n++
+		}
+	}
+	return n
+}
+
+// Void returns how many attempts were void.
+func (p Report) Void() int {
+	n := 0
+	for _, r := range p.Results {
+		n += len(r.Void)
+	}
+	return n
+}
+
+// String returns a line for the whole, and one for each rule.
+func (p Report) String() string {
+	var b strings.Builder
+	if p.Strategy != "" {
+		fmt.Fprintf(&b, "%s on ", p.Strategy)
+	}
+	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable, %d void attempts",
+		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable), p.Void())
+	for _, r := range p.Results {
+		fmt.Fprintf(&b, "\n  %-26s %v", r.Rule, r.Outcome)
+		if n := len(r.Void); n > 0 {
+			word := "attempts"
+			if n == 1 {
+				word = "attempt"
+			}
+			fmt.Fprintf(&b, " (%d void %s: %s)", n, word, strings.Join(r.Void, "; "))
+		}
+		if r.Reason != "" {
+			fmt.Fprintf(&b, ": %s", r.Reason)
+		}
+	}
+	return b.String()
+}
