@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
-	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
 )
 
@@ -29,7 +29,7 @@ func TestElectionOnMemory(t *testing.T) {
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg
 				cfg.Service = newService
-				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised[cfg.Strategy.Name()])
+				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised(cfg))
 			})
 		}
 	}
