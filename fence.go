@@ -9,8 +9,10 @@ import (
 )
 
 // A Guard is the condition that a term holds, for a transaction of your own with the
-// service's native client, on any connection: see the function for it in the
-// backend's package, such as zookeeper.Checks.
+// service's native client, on any connection. zookeeper.Checks, etcd.Cmps and
+// consul.Checks turn its Conditions into what their service compares, and have an example
+// each. The memory service has no client but Session: Commit takes Conditions there, as
+// on every service.
 type Guard struct {
 	// Session is the one that the seat belongs to. Reads through it see all that
 	// earlier leaders have committed. Closing it ends the term.

@@ -90,7 +90,8 @@ func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 }
 
 // Guard returns the condition that Commit puts on its writes, for a transaction of
-// your own with the service's native client. It does not block.
+// your own with the service's native client: see zookeeper.Checks, etcd.Cmps and
+// consul.Checks. It does not block.
 func (t *Term) Guard() Guard { return t.c.Guard() }
 
 // Resign ends the term and releases the seat. The Context is cancelled first, and
