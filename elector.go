@@ -91,6 +91,11 @@ type Candidate struct {
 // goes on in the background.
 const cleanupTimeout = 2 * time.Second
 
+// cleanup returns a context for that, with the values of ctx.
+func cleanup(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+}
+
 // New makes a candidate. It does not connect: the first call that needs the
 // service does. The caller must Close it. All violations of cfg are reported in
 // one error, ErrConfig.
@@ -182,7 +187,7 @@ func (e *elector) Close(ctx context.Context) error {
 	if ctx.Err() != nil {
 		// A process that is told to stop has this in its defer. It still says goodbye: the
 		// next leader would otherwise come a session timeout later.
-		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		late, cancel := cleanup(ctx)
 		defer cancel()
 		ctx = late
 	}
@@ -223,7 +228,7 @@ func end(ctx context.Context, t *seat, s *backend.Session) (errs []error) {
 		defer func() { errs = append(errs, s.Close(ctx)) }()
 	}
 	if t != nil {
-		errs = append(errs, t.vacate(ctx, ErrClosed))
+		errs = append(errs, t.resign(ctx, ErrClosed))
 	}
 	return errs
 }

@@ -150,6 +150,16 @@ func (h *hooks) begin(s Stage) (completed func(error)) {
 	}
 }
 
+// stop has something be removed as the stage Stop of the recipe. It is done though the hook that is
+// told of it panics, which goes on to the caller.
+func (h *hooks) stop(remove func() error) (err error) {
+	completed := func(error) {}
+	defer func() { completed(err) }()
+	defer func() { err = remove() }()
+	completed = h.begin(StageStop)
+	return nil
+}
+
 // runHook calls a hook. It is never inlined: its frame on a goroutine's stack tells that
 // the goroutine runs a hook.
 //

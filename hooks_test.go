@@ -323,28 +323,34 @@ func TestStageHookPanicsAtTheEnd(t *testing.T) {
 	}
 }
 
-// A call that ends its goroutine has no answer, and is not taken for one that says "nobody".
+// A trace that ends its goroutine, as FailNow of a test does, ends a campaign that stands in the
+// election, and its entry with it.
 func TestTraceThatEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service := memory.New(memory.Options{})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for i, b := range []backend.Backend{
-			service.Client("a"),
-			meter.New(service.Client("b"), func(c meter.Call) {
-				if c.Kind == backend.CallPredecessor {
-					runtime.Goexit()
-				}
-			}),
-		} {
-			e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/election", ID: "a"})
-			if err != nil {
-				t.Fatal(err)
+		var standing int
+		b := meter.New(service.Client("a"), func(c meter.Call) {
+			if c.Kind == backend.CallPredecessor {
+				standing = service.Stats().Sessions
+				runtime.Goexit()
 			}
-			defer func() { _ = e.Close(context.Background()) }()
-			if _, err := e.Campaign(ctx); (err == nil) != (i == 0) {
-				t.Errorf("campaign %d: %v", i, err)
-			}
+		})
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/election", ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_, err := e.Campaign(t.Context())
+			t.Errorf("campaign returned %v", err)
+		}()
+		<-ended
+		if left := service.Stats().Sessions; standing != 1 || left != 0 {
+			t.Errorf("sessions: %d during the campaign and %d after it, want 1 and none", standing, left)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

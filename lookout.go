@@ -30,13 +30,6 @@ func occupied(strangers []string) error {
 	return fmt.Errorf("%w: %s: take another path, or stop them and delete what is left", ErrOccupied, strings.Join(named, ", "))
 }
 
-// known returns the directory that the entry at the election's path names, if it is one
-// that this candidate would enter. Nobody holds it, so that it needs no look.
-func (e *elector) known(entry backend.Entry) string {
-	dir, _ := e.recorded(entry) // whoever enters looks at the error
-	return dir
-}
-
 // minSurveyEvery leaves a wait the time to find out that there is no need to wait: its first
 // read begins again after each look.
 const minSurveyEvery = time.Second
@@ -89,6 +82,28 @@ func (l *lookout) look(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// session is s for a strategy: while that waits, it looks from time to time. A candidate that
+// finds strangers waits no more, so that it withdraws.
+func (l *lookout) session(s *backend.Session) *backend.Session {
+	if l == nil {
+		return s
+	}
+	look := func(ctx context.Context) error {
+		err := l.look(ctx)
+		if err != nil {
+			l.report(err)
+		}
+		return err
+	}
+	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		switch c.Kind {
+		case backend.CallAwait, backend.CallAwaitList:
+			return l.watch(ctx, look, next)
+		}
+		return next(ctx)
+	}})
 }
 
 func (l *lookout) report(err error) {

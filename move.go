@@ -95,7 +95,7 @@ func (e *elector) refound(ctx context.Context, s *backend.Session, old string, w
 	if err != nil || dir != old {
 		return err
 	}
-	if err := e.vacated(ctx, s, old, why); err != nil {
+	if err := e.awaitVacancy(ctx, s, old, why); err != nil {
 		return err
 	}
 	_, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(record)}, backend.Delete(record))
@@ -111,8 +111,8 @@ func (e *elector) refound(ctx context.Context, s *backend.Session, old string, w
 	return err
 }
 
-// vacated blocks until nobody leads in a directory.
-func (e *elector) vacated(ctx context.Context, s *backend.Session, dir string, why error) error {
+// awaitVacancy blocks until nobody leads in a directory.
+func (e *elector) awaitVacancy(ctx context.Context, s *backend.Session, dir string, why error) error {
 	told := false
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil || leader.Vacant() {

@@ -40,7 +40,7 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 		return fail(err)
 	}
 	defer func() {
-		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		done, cancel := cleanup(ctx)
 		defer cancel()
 		_ = s.Close(done) // it has no entries that somebody would wait for
 	}()

@@ -84,12 +84,13 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 			}
 		}
 		held, why = t.Valid(), news(leading, err)
-		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+		done, cancel := cleanup(ctx)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it, or reports it.
 		if why != nil && t.c.seat != nil {
-			_ = t.c.seat.fail(done, why)
+			// Only the text: it may be an error of another session, or of another term.
+			_ = t.c.seat.resign(done, fmt.Errorf("%w: %v", ErrResigned, why))
 		} else {
 			_ = t.Resign(done)
 		}

@@ -78,7 +78,7 @@ func (o Op) Ephemeral() bool { return o.Kind == OpCreateEphemeral || o.Kind == O
 // no key has room. The error is ErrBadKey, but for an unknown kind.
 func (o Op) Check() error {
 	if o.Kind < OpCreateEphemeral || o.Kind > OpDelete {
-		return fmt.Errorf("unknown operation %v: make it with Create, Enqueue, Put, Set or Delete", o.Kind)
+		return fmt.Errorf("unknown operation %v: make it with CreateEphemeral, Enqueue, CompareAndSet, Update or Delete", o.Kind)
 	}
 	if err := CheckKey(o.Key); err != nil || o.Kind != OpEnqueue {
 		return err
@@ -88,6 +88,25 @@ func (o Op) Check() error {
 	}
 	if strings.Count(o.Key, "/") == MaxSegments {
 		return fmt.Errorf("directory %q has %d segments: at most %d to enqueue in: %w", o.Key, MaxSegments, MaxSegments-1, ErrBadKey)
+	}
+	return nil
+}
+
+// checkOps reports the first op that no service can do, and a key that two of them are about.
+func checkOps(ops []Op) error {
+	about := make(map[string]bool)
+	for _, op := range ops {
+		if err := op.Check(); err != nil {
+			return err
+		}
+		of := op.Key
+		if op.Kind == OpEnqueue {
+			of += "/" // in the directory, not of it
+		}
+		if about[of] {
+			return fmt.Errorf("two operations are about %s: one commit can do one", of)
+		}
+		about[of] = true
 	}
 	return nil
 }

@@ -88,11 +88,7 @@ func (c *Call) check(id string) error {
 		if err := CheckConditions(c.Conditions); err != nil {
 			return err
 		}
-		for _, op := range c.Ops {
-			if err := op.Check(); err != nil {
-				return err
-			}
-		}
+		return checkOps(c.Ops)
 	case CallClose:
 	case CallPredecessor:
 		return CheckKey(c.Entry.Key)

@@ -122,11 +122,11 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("consul: open: %w", driver.ContextError(ctx))
 	}
-	s, err := b.open(ctx, ttl)
+	s, err := driver.Apart(func() (*session, error) { return b.open(ctx, ttl) })
 	if err != nil {
 		return nil, fmt.Errorf("consul: open: %w", err)
 	}
-	return backend.NewSession(b.String(), s), nil
+	return driver.EachApart(backend.NewSession(b.String(), s)), nil
 }
 
 // open tries again for a while if the token is refused: see errors.go.

@@ -39,7 +39,6 @@ type plan struct {
 	parents  []string           // and keys to look below
 	state    map[string]int     // what ops before have left under a key
 	children map[string]bool    // keys below which ops before have made something
-	queued   map[string]bool    // directories in which ops before enqueue
 }
 
 const (
@@ -59,7 +58,6 @@ func (c *commit) compile(fence string) (*plan, error) {
 	p := &plan{
 		c: c, view: c.view, at: make([]int, len(c.ops)), size: opOverhead,
 		pinned: make(map[condition]bool), state: make(map[string]int), children: make(map[string]bool),
-		queued: make(map[string]bool),
 	}
 	for _, g := range c.guards {
 		if err := p.guard(g); err != nil {
@@ -111,10 +109,6 @@ func (p *plan) op(i int, op backend.Op) error {
 		p.absent(key)
 		p.put(i, madeEphemeral, key, value, lease)
 	case backend.OpEnqueue:
-		if p.queued[op.Key] {
-			return fmt.Errorf("two entries are enqueued in %s in one commit: on etcd neither would be older", op.Key)
-		}
-		p.queued[op.Key] = true
 		if err := p.holds(op.Key); err != nil {
 			return err
 		}

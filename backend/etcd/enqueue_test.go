@@ -149,7 +149,7 @@ func TestEntryGoesBetweenTheSteps(t *testing.T) {
 func TestTwoEnqueuedInOneCommit(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir, nil))
-	require.ErrorContains(t, err, "neither would be older")
+	require.ErrorContains(t, err, "two operations")
 	f.commit(f.s, backend.CompareAndSet(f.dir+"/d", nil, 0))
 	made := f.commit(f.s, backend.Enqueue(f.dir, nil), backend.Enqueue(f.dir+"/d", nil))
 	for i, dir := range []string{f.dir, f.dir + "/d"} {

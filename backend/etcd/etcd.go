@@ -131,7 +131,14 @@ func (b *Backend) Limits() backend.Limits {
 // asked for are ErrUnavailable. The error names the endpoints, and why the last connection
 // failed; to find that out takes a tenth of a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	ttl := o.TTL
+	s, err := driver.Apart(func() (*session, error) { return b.open(ctx, o.TTL) })
+	if err != nil {
+		return nil, err
+	}
+	return driver.EachApart(backend.NewSession(b.String(), s)), nil
+}
+
+func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	if ttl == 0 {
 		ttl = b.cfg.SessionTimeout
 	}
@@ -159,7 +166,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 		})
 		switch {
 		case err == nil:
-			return backend.NewSession(b.String(), b.start(granted.lease, granted.sent)), nil
+			return b.start(granted.lease, granted.sent), nil
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, fmt.Errorf("etcd: open: %w", driver.ContextError(ctx))
 		case errors.Is(err, context.DeadlineExceeded):

@@ -8,19 +8,6 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A Guard is the condition that a term holds, for a transaction of your own with the
-// service's native client, on any connection. zookeeper.Checks, etcd.Cmps and
-// consul.Checks turn its Conditions into what their service compares, and have an example
-// each. The memory service has no client but Session: Commit takes Conditions there, as
-// on every service.
-type Guard struct {
-	// Session is the one that the seat belongs to. Reads through it see all that
-	// earlier leaders have committed. Closing it ends the term.
-	Session *backend.Session
-	// Conditions hold in the service for exactly as long as the claim does.
-	Conditions []backend.Condition
-}
-
 // commit implements Term.Commit.
 func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 	var made []backend.Entry
@@ -146,4 +133,44 @@ func deposed(cause, err error) error {
 		return fmt.Errorf("%w: %v", cause, err)
 	}
 	return fmt.Errorf("%w: %w", cause, err)
+}
+
+func (t *seat) proclaim(ctx context.Context, value []byte) error {
+	if len(value) > MaxValue {
+		return fmt.Errorf("elector: proclaim %s: value of %d bytes is too large: at most %d", t.e.cfg.Election, len(value), MaxValue)
+	}
+	err := t.write(ctx, func(ctx context.Context) error { return t.publish(ctx, value, true) })
+	if err != nil {
+		return fmt.Errorf("elector: proclaim %s: %w", t.e.cfg.Election, err)
+	}
+	return nil
+}
+
+// publish writes the leader's value. The first one is the elector's own, of the
+// announcement; it gives way to any that the user has proclaimed since.
+func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.published && !force {
+		return nil
+	}
+	if t.ctx.Err() != nil {
+		return context.Cause(t.ctx)
+	}
+	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Update(t.claim.Entry, t.claim.Encode(value)))
+	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
+	return err
+}
+
+// announce publishes the elector's own value, with the leader's mark.
+func (t *seat) announce() {
+	if err := t.publish(t.ctx, t.e.cfg.Value, false); err != nil && t.ctx.Err() == nil {
+		// The leader leads all the same. Its successor will have to look around when
+		// its time comes, instead of knowing.
+		t.e.log.Warn("leadership not announced", "token", t.claim.Token, "err", err)
+	}
 }

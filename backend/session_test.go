@@ -1,0 +1,29 @@
+package backend_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+// Services differ in what they make of two ops on one key, so that none is asked. An entry that is
+// enqueued has a key of its own.
+func TestCommitOfTwoOpsOnOneKey(t *testing.T) {
+	s, err := memory.New(memory.Options{}).Client("c").Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close(context.Background())) }()
+	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a/b", nil, 0), backend.CreateEphemeral("/a/c", nil), backend.CompareAndSet("/a/b", nil, 1))
+	require.ErrorContains(t, err, "two operations are about /a/b")
+	_, err = s.Get(t.Context(), "/a/b")
+	require.ErrorIs(t, err, backend.ErrNoEntry)
+
+
+	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil), backend.Enqueue("/a", nil))
+	require.ErrorContains(t, err, "two operations are about /a/:")
+	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil))
+	require.NoError(t, err)
+}

@@ -1,0 +1,225 @@
+package elector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// seat is the Term's side in the elector: it holds the claim.
+type seat struct {
+	e       *elector
+	session *backend.Session
+	claim   Claim
+	term    *Term
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	writing chan struct{} // held while a value is published
+	told    chan struct{} // closed when Elected has been reported
+	done    chan struct{} // closed when Ended has been reported
+	gone    atomic.Bool   // the entry is known to be gone
+
+	published bool // guarded by writing
+
+	mu    sync.Mutex
+	timer *time.Timer
+}
+
+// seated begins a term. It fails if the elector has been closed meanwhile.
+func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*seat, error) {
+	t := &seat{
+		e: e, session: s, claim: c,
+		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
+	}
+	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	t.term = NewTerm(TermConfig{
+		Token: c.Token, Context: t.ctx,
+		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
+		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
+		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
+		seat:   t,
+	})
+	// Under the lock, so that Close finds the seat or this finds it closed.
+	e.mu.Lock()
+	if e.ctx.Err() != nil {
+		e.mu.Unlock()
+		t.cancel(ErrClosed)
+		return nil, ErrClosed
+	}
+	e.seat = t
+	if e.cfg.OnSuspend == StepDownOnSuspend {
+		e.wg.Go(t.follow)
+	}
+	e.wg.Go(t.hold)
+	e.mu.Unlock()
+	t.watchWindow()
+
+	defer close(t.told) // even if the logger or the hook panics
+	e.log.Info("elected", "token", c.Token)
+	e.hooks.elected(c.Token)
+	return t, nil
+}
+
+// watchWindow ends the term when the session's trust window does. The timer is
+// set to the deadline known now; when it fires and finds a later one, it goes on.
+func (t *seat) watchWindow() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ctx.Err() != nil {
+		return
+	}
+	// The clock first: the deadline may move between the two, and a look at the clock after
+	// that, in a process that was paused, would find one passed that is not.
+	now := time.Now()
+	left := t.session.Deadline().Sub(now)
+	if left <= 0 {
+		t.cancel(ErrSessionLost)
+		return
+	}
+	if t.timer == nil {
+		t.timer = time.AfterFunc(left, t.watchWindow)
+		return
+	}
+	t.timer.Reset(left)
+}
+
+// follow ends the term when touch with the service is lost, if that is the policy. A
+// lost session ends hold's wait as well. It has a goroutine of its own, because no hook
+// may delay it.
+func (t *seat) follow() {
+	for state := t.session.State(); t.ctx.Err() == nil; {
+		switch {
+		case state == backend.Lost:
+			t.cancel(ErrSessionLost)
+		case state == backend.Suspended:
+			t.cancel(ErrSuspended)
+		default:
+			// The error is that of t.ctx: the term has ended.
+			state, _ = t.session.AwaitState(t.ctx, state)
+		}
+	}
+}
+
+func (t *seat) valid() bool {
+	if t.session.State() == backend.Lost || !time.Now().Before(t.session.Deadline()) {
+		t.cancel(ErrSessionLost) // before the timer: its caller shall find the cause
+	}
+	return t.ctx.Err() == nil
+}
+
+// hold watches the seat's entry until the term ends, and then winds it up.
+func (t *seat) hold() {
+	var writes sync.WaitGroup // and looks
+	if t.claim.MarkLeader {
+		writes.Go(t.announce) // which may take long, and must not keep hold from watching
+	}
+	lookout := t.e.newLookout(t.session)
+	look := func(ctx context.Context) error {
+		if !lookout.under.CompareAndSwap(false, true) {
+			return nil // the one before takes long
+		}
+		writes.Go(func() { // it must not keep hold from watching, either
+			defer lookout.under.Store(false)
+			if err := lookout.look(ctx); err != nil {
+				lookout.report(err)
+			}
+		})
+		return nil // the term goes on
+	}
+	for known := t.claim.Entry; t.ctx.Err() == nil; {
+		var now []backend.Entry
+		err := lookout.watch(t.ctx, look, func(ctx context.Context) (err error) {
+			now, err = t.session.Await(ctx, known)
+			return err
+		})
+		switch {
+		case err != nil && t.ctx.Err() == nil:
+			t.lost(err)
+		case err != nil:
+		case now[0].Rev != t.claim.Entry.Rev:
+			// Gone, or a successor's under the same key already.
+			t.gone.Store(true)
+			t.cancel(ErrDeposed)
+		case t.claim.StillLeads != nil && !t.claim.StillLeads(now[0]):
+			t.cancel(ErrDeposed)
+		default:
+			known = now[0]
+		}
+	}
+	t.mu.Lock()
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+	t.mu.Unlock()
+
+	cause := context.Cause(t.ctx)
+	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
+		// Otherwise an entry that nobody holds may live on with the session.
+		writes.Go(func() {
+			ctx, cancel := cleanup(t.ctx)
+			defer cancel()
+			if err := t.release(ctx); err != nil {
+				t.e.log.Debug("release goes on in the background", "token", t.claim.Token, "err", err)
+			}
+		})
+	}
+	<-t.told
+	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
+	t.e.hooks.ended(t.claim.Token, cause)
+	writes.Wait()
+	close(t.done)
+}
+
+// lost ends the term because its entry cannot be watched any more. That the session is lost is
+// the one reason there should be. Any other, such as rights that were withdrawn, must not leave
+// an entry that nobody holds: it goes with the session.
+func (t *seat) lost(why error) {
+	t.cancel(ErrSessionLost)
+	if t.session.State() == backend.Lost {
+		return
+	}
+	t.e.log.Error("seat cannot be watched; session given up", "token", t.claim.Token, "err", why)
+	t.e.giveUp(t.session)
+}
+
+// resign ends the term for the given cause and releases the seat.
+func (t *seat) resign(ctx context.Context, cause error) error {
+	if t.valid() { // otherwise it has ended for a cause of its own
+		t.cancel(cause)
+	}
+	var err error
+	switch {
+	case t.gone.Load():
+	case errors.Is(context.Cause(t.ctx), ErrSessionLost):
+		// As a rule the entry is gone, or goes with the session. This looks whether it
+		// does: one that others share may live on.
+		err = t.e.discard(ctx, t.session, t.claim.Entry)
+	default:
+		err = t.e.hooks.stop(func() error { return t.release(ctx) })
+	}
+	if err != nil {
+		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)
+	}
+	return nil
+}
+
+// release deletes the seat's entry, under the claim's guards. Where that is not
+// confirmed, the session goes on with it in the background.
+func (t *seat) release(ctx context.Context) error {
+	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Delete(t.claim.Entry))
+	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
+		// Not even that a guard did not hold says that the entry is gone, nor that the
+		// session is lost: one that others share may live on.
+		if still := t.e.discard(ctx, t.session, t.claim.Entry); still != nil {
+			return errors.Join(err, still)
+		}
+	}
+	t.gone.Store(true)
+	return nil
+}
