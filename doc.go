@@ -3,47 +3,55 @@
 // # What it guarantees
 //
 // At most one candidate of an election holds a valid term at any time, whatever is
-// delayed, repeated, lost or paused: [Term.Context] is done before the service can
+// delayed, repeated, lost or paused. [Term.Context] is done before the service can
 // give the seat to another, by a trust window that depends on no remote clock and
-// on no notice. (An operator who deletes the leader's entry is an exception, and a leader
-// of the service's own servers that goes on after a long pause.) [Term.Token] rises strictly from term to term. No return path
-// leaves an entry behind that could block the election. A campaign recovers by
-// itself from lost sessions, deleted paths and servers that are away, or returns
-// an error. docs/guarantees.md has all nine promises, what each means and does
-// not, and how it is tested.
+// on no notice. The main exceptions: an operator deletes the leader's entry; a leader of the
+// service's own servers goes on after a long pause.
+//
+// [Term.Token] rises strictly from term to term. No return path leaves an entry behind
+// that could block the election. A campaign recovers by itself from lost sessions,
+// deleted paths and servers that are away, or returns an error.
+//
+// docs/guarantees.md has all nine promises: what each means and does not, its exceptions,
+// and how it is tested.
 //
 // # What it does not
 //
 // It cannot stop a process that looks neither at its Context nor at [Term.Valid],
-// and no lock service can: between a check and the write that follows it any
-// amount of time may pass. [Term.Commit] writes to the service in one step with the
-// look at the term, so that a late write is refused there. What the leader writes
-// elsewhere must carry the token, and the target must refuse a lower one than it has
-// seen: docs/fencing.md. Trust windows are
-// measured on the monotonic clock, so the clocks of client and server may differ
-// by any amount, but must not differ in rate by more than the backend's margin.
+// and no lock service can: any amount of time may pass between a check and the write that
+// follows it. [Term.Commit] writes to the service in one step with the look at the term,
+// so that a late write is refused there. What the leader writes elsewhere must carry the
+// token, and the target must refuse a lower one than it has seen: docs/fencing.md.
+//
+// Trust windows are measured on the monotonic clock. The clocks of client and server may
+// differ by any amount, but must not differ in rate by more than the backend's margin.
 //
 // # Use
 //
+//	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+//	defer stop()
 //	e, err := elector.New(elector.Config{
-//		Backend:  b,               // zookeeper.New(…), memory.New(…)
+//		Backend:  b,               // of zookeeper.New, etcd.New, consul.New or memory.New
 //		Strategy: fair.New(),      // or unfair.New(), kafka.New()
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
 //	})
 //	…
-//	defer e.Close(ctx) // if ctx has ended, it waits for the service for two seconds at most
 //	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})
+//	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
+//	defer cancel()
+//	return errors.Join(err, e.Close(closing))
 //
 // docs/start.md is a tutorial: from nothing to a job that runs once, with its test.
 //
 // [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads.
-// [Remove] removes what an election leaves when its candidates have gone.
+// [Remove] removes what an election leaves when its candidates have gone. [NewTerm] makes
+// terms for a fake of your own tests.
 // docs/candidate.svg draws the states of a candidate, with the hooks and the errors on
 // the way.
 //
 // Strategies are in strategy/…, coordination services in backend/…, and the suites
-// that prove each combination in conformance.
+// that try each combination in conformance.
 package elector

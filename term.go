@@ -84,7 +84,8 @@ func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 }
 
 // Guard returns the condition that Commit puts on its writes, for a transaction of
-// your own with the service's native client. It does not block.
+// your own with the service's native client: see zookeeper.Checks, etcd.Cmps and
+// consul.Checks. It does not block.
 func (t *Term) Guard() Guard { return t.c.Guard() }
 
 // Resign ends the term and releases the seat. The Context is cancelled first, and
@@ -96,8 +97,10 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
 // A Guard is the condition that a term holds, for a transaction of your own with the
-// service's native client, on any connection: see the function for it in the
-// backend's package, such as zookeeper.Checks.
+// service's native client, on any connection. zookeeper.Checks, etcd.Cmps and
+// consul.Checks turn its Conditions into what their service compares, and have an example
+// each. The memory service has no client but Session: Commit takes Conditions there, as
+// on every service.
 type Guard struct {
 	// Session is the one that the seat belongs to. Reads through it see all that
 	// earlier leaders have committed. Closing it ends the term.

@@ -47,9 +47,9 @@
 //     machine is suspended.
 //   - A Delete of a persistent entry looks for children right before, as Consul cannot make
 //     that a condition. A child that is made in between is left without its parent.
-//   - IfExists and Update of an entry that was made by CreateEphemeral or CompareAndSet compare the index of its last
-//     write, which is learned first. While others write to it faster than that, they are
-//     tried again and again.
+//   - IfExists and Update of an entry that was made by CreateEphemeral or CompareAndSet
+//     compare the index of its last write, which is learned first. While others write to it
+//     faster than that, they are tried again and again.
 //   - A session of another tool that holds a key may leave a lock-delay on it, 15 s by
 //     default, in which nobody can take it: a CreateEphemeral blocks until it is over. Sessions of
 //     this package have none, as it is the trust window that keeps two leaders apart.
@@ -63,14 +63,15 @@
 //
 // # What it asks of Consul
 //
-// Each entry that is waited for is a request that is answered late, and has a connection
-// of its own: a waiting candidate of the fair strategy has two, besides the one for all
-// else. An agent takes 200 from one address (limits.http_max_conns_per_client); what is
-// over that is ErrUnavailable and says so at once. A wait that has had its connection asks
-// for one again. Set Config.Watches, so that waits never take the connection that the heartbeats
-// need. An agent goes on counting the connection of a request that was given up, for a minute at
-// most: after an outage, when all that wait ask again, twice as many may count. Whatever else is refused and may be answered later, as by a limit on
-// requests, is asked for again, and ErrUnavailable after a session timeout: see errors.go.
+// Each entry that is waited for is a request that is answered late, and has a connection of
+// its own: a waiting candidate of the fair strategy has two, besides the one for all else. An
+// agent takes 200 from one address (limits.http_max_conns_per_client); what is over that is
+// ErrUnavailable and says so at once. A wait that has had its connection asks for one again.
+// Set Config.Watches, so that waits never take the connection that the heartbeats need. An
+// agent goes on counting the connection of a request that was given up, for a minute at most:
+// after an outage, when all that wait ask again, twice as many may count. Whatever else is
+// refused and may be answered later, as by a limit on requests, is asked for again, and
+// ErrUnavailable after a session timeout: see errors.go.
 //
 // A session sends two requests each third of its TTL, the renewal and the look at what it waits
 // for, however many entries that is, and one a minute for each of them. Where it waits for a

@@ -54,8 +54,8 @@
 //     machine is suspended.
 //   - Where the history has been compacted before it could be read, a commit whose reply
 //     was lost is ErrIndeterminate.
-//   - A CompareAndSet or Update whose reply was lost is not told from another's of the same value over
-//     the same version, nor a Delete from another's: it counts as done then.
+//   - A CompareAndSet or Update whose reply was lost is not told from another's of the same
+//     value over the same version, nor a Delete from another's: it counts as done then.
 //   - A transaction that arrives twice, because a proxy or the client has sent it again by
 //     itself, is told by the entry that it has created or enqueued. One that does neither may
 //     be reported as refused though its first copy was done. A copy that arrives when its

@@ -65,11 +65,11 @@
 //     the next). Guard by something else there, such as an epoch that rises in the same commit.
 //   - A request may wait in the connection of a follower to its leader, and be done when the
 //     session has been at another server and has come back. An entry that it makes is removed
-//     then. An Update of an entry of another session, or a CompareAndSet of a key that has been deleted since,
-//     is done all the same.
-//   - In the minute after a link has broken under a CreateEphemeral, an ephemeral node that the user makes
-//     under its key in the same session, with the client library, is taken for one that was
-//     made late, and removed.
+//     then. An Update of an entry of another session, or a CompareAndSet of a key that has
+//     been deleted since, is done all the same.
+//   - In the minute after a link has broken under a CreateEphemeral, an ephemeral node that
+//     the user makes under its key in the same session, with the client library, is taken for
+//     one that was made late, and removed.
 //   - Persistent entries are told from successors under the same key by their version
 //     only, and by their revision where a read comes first: for IfExists, Update and Delete it
 //     does, at most one round trip before.

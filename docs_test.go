@@ -1,0 +1,283 @@
+package elector_test
+
+import (
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/elector-go/elector"
+)
+
+// longest is how many characters a line of a page may have. Code and generated tables may have more.
+const longest = 160
+
+// generated begins what a test has written, to the end of the page.
+const generated = "<!-- TestDocs writes the rest of this page. -->"
+
+// tracked are the files of the repository, of all its modules.
+func tracked(t *testing.T) []string {
+	t.Helper()
+	out, err := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard").Output()
+	if err != nil {
+		t.Skipf("no repository: git ls-files: %v", err) // as in a user's module cache
+	}
+	return strings.Fields(string(out))
+}
+
+// pages are the Markdown files by name, line by line, with the lines of code blocks left empty.
+func pages(t *testing.T, files []string) map[string][]string {
+	t.Helper()
+	pages := make(map[string][]string)
+	for _, file := range files {
+		if path.Ext(file) != ".md" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(text), "\n")
+		for i, code := 0, false; i < len(lines); i++ {
+			if fence := strings.HasPrefix(strings.TrimSpace(lines[i]), "```"); fence || code {
+				lines[i], code = "", fence != code
+			}
+		}
+		pages[file] = lines
+	}
+	return pages
+}
+
+// TestPageLines holds that no line of a page is so long that a diff cannot be read.
+func TestPageLines(t *testing.T) {
+	for file, lines := range pages(t, tracked(t)) {
+		if file == "CHANGELOG.md" {
+			continue // its tables compare names
+		}
+		for i, line := range lines {
+			if line == generated {
+				break
+			}
+			if n := utf8.RuneCountInString(line); n > longest {
+				t.Errorf("%s:%d: %d characters: %d at most; a cell of a table that long is a paragraph", file, i+1, n, longest)
+			}
+		}
+	}
+}
+
+var item = regexp.MustCompile(`^\s*([-*]|\d+\.) `)
+
+// TestPageParagraphs holds that nothing on a page is longer than a reader's breath: a paragraph,
+// an item of a list, or a row of a table.
+func TestPageParagraphs(t *testing.T) {
+	const most = 120
+	for file, lines := range pages(t, tracked(t)) {
+		if file == "CHANGELOG.md" {
+			continue
+		}
+		words := 0
+		for i, line := range lines {
+			if line == generated {
+				break
+			}
+			if line == "" || item.MatchString(line) || strings.HasPrefix(line, "|") {
+				words = 0
+			}
+			before := words
+			words += len(strings.Fields(line))
+			if before <= most && words > most {
+				t.Errorf("%s:%d: more than %d words without a break", file, i+1, most)
+			}
+		}
+	}
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`^#+ (.*)`)
+)
+
+// anchor is the name that GitHub gives to a heading.
+func anchor(heading string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(heading) {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			b.WriteRune(r)
+		case r == ' ':
+			b.WriteByte('-')
+		}
+	}
+	return b.String()
+}
+
+// TestPageLinks holds that each link from a page into the repository leads somewhere.
+func TestPageLinks(t *testing.T) {
+	all := pages(t, tracked(t))
+	anchors := make(map[string][]string)
+	for file, lines := range all {
+		for _, line := range lines {
+			if m := heading.FindStringSubmatch(line); m != nil {
+				anchors[file] = append(anchors[file], anchor(m[1]))
+			}
+		}
+	}
+	for file, lines := range all {
+		for i, line := range lines {
+			for _, m := range link.FindAllStringSubmatch(line, -1) {
+				to, part, _ := strings.Cut(m[1], "#")
+				if strings.Contains(to, "://") {
+					continue
+				}
+				target := file
+				if to != "" {
+					target = path.Join(path.Dir(file), to)
+				}
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s:%d: link to %s: there is no %s", file, i+1, m[1], target)
+				} else if part != "" && !slices.Contains(anchors[target], part) {
+					t.Errorf("%s:%d: link to %s: %s has no such heading", file, i+1, m[1], target)
+				}
+			}
+		}
+	}
+}
+
+var (
+	quoted   = regexp.MustCompile("`([^`]+)`")
+	fileName = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|sh|svg|mod|sum)$`)
+	testName = regexp.MustCompile(`\b(Test|Fuzz|Benchmark|Example)[A-Z]\w*`)
+	inGo     = regexp.MustCompile(`\b(docs/[\w-]+\.(?:md|svg)|[A-Z]+\.md)\b`)
+)
+
+// TestPageNames holds that files and tests are there that pages name in backquotes, and pages
+// that comments name. A test may be named by its beginning.
+func TestPageNames(t *testing.T) {
+	files := tracked(t)
+	var tests strings.Builder
+	for _, file := range files {
+		if path.Ext(file) != ".go" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "func ") {
+				tests.WriteString(line)
+			}
+			_, comment, _ := strings.Cut(line, "//")
+			for _, name := range inGo.FindAllString(comment, -1) {
+				if !slices.Contains(files, name) && !slices.Contains(files, path.Join(path.Dir(file), name)) {
+					t.Errorf("%s: a comment names %s, which is not there", file, name)
+				}
+			}
+		}
+	}
+	exists := func(page, name string) bool {
+		return slices.ContainsFunc(files, func(file string) bool {
+			// As it is, or from the page's folder, or the last part alone.
+			return file == name || file == path.Join(path.Dir(page), name) || !strings.Contains(name, "/") && path.Base(file) == name
+		})
+	}
+	for page, lines := range pages(t, files) {
+		if page == "CHANGELOG.md" {
+			continue // it tells of what there was
+		}
+		for i, line := range lines {
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				if fileName.MatchString(m[1]) && !exists(page, m[1]) && page != "docs/start.md" {
+					t.Errorf("%s:%d: there is no file %s", page, i+1, m[1])
+				}
+				for _, name := range testName.FindAllString(m[1], -1) {
+					if !strings.Contains(tests.String(), " "+name) {
+						t.Errorf("%s:%d: there is no test that begins with %s", page, i+1, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestReadmeCode holds that README.md shows code of the examples, which is compiled and run.
+func TestReadmeCode(t *testing.T) {
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples, err := filepath.Glob("example_*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var code strings.Builder
+	for _, file := range examples {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code.WriteString(flush(string(text)))
+	}
+	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
+	if len(blocks) == 0 {
+		t.Error("README.md shows no code")
+	}
+	for _, block := range blocks {
+		if !strings.Contains(code.String(), flush(block[1])) {
+			t.Errorf("in no example_*_test.go:\n%s", block[1])
+		}
+	}
+}
+
+// flush returns code without indentation.
+func flush(code string) string {
+	return regexp.MustCompile(`(?m)^[\t ]+`).ReplaceAllString(code, "")
+}
+
+// TestOperationsPage holds that docs/operations.md tells an operator of each hook, and of each
+// message that is logged at Info or above, word by word.
+func TestOperationsPage(t *testing.T) {
+	page, err := os.ReadFile("docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
+		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
+			t.Errorf("docs/operations.md: no hook `%s(…)` in the table", hook.Name)
+		}
+	}
+	logged := regexp.MustCompile(`\.(?:Info|Warn|Error)\("([^"]+)"`)
+	messages := 0
+	for _, file := range tracked(t) {
+		dir := path.Dir(file)
+		if path.Ext(file) != ".go" || strings.HasSuffix(file, "_test.go") || dir != "." && !strings.HasPrefix(dir, "backend/") {
+			continue
+		}
+		code, err := os.ReadFile(file)
+		if os.IsNotExist(err) {
+			continue
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range logged.FindAllStringSubmatch(string(code), -1) {
+			messages++
+			if !strings.Contains(string(page), "`"+m[1]+"`") {
+				t.Errorf("docs/operations.md does not explain `%s` of %s", m[1], file)
+			}
+		}
+	}
+	if messages == 0 {
+		t.Error("no message found in the code")
+	}
+}

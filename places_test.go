@@ -1,0 +1,83 @@
+package elector_test
+
+import (
+	"os"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/elector-go/elector"
+)
+
+// These hold what CONTRIBUTING.md says under "To add …", as far as nothing else does.
+
+// sources returns the Go code of a folder, with or without its tests.
+func sources(t *testing.T, folder string, tests bool) string {
+	t.Helper()
+	var b strings.Builder
+	for _, file := range tracked(t) {
+		if path.Dir(file) == folder && path.Ext(file) == ".go" && strings.HasSuffix(file, "_test.go") == tests {
+			text, err := os.ReadFile(file)
+			if os.IsNotExist(err) {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			b.Write(text)
+		}
+	}
+	return b.String()
+}
+
+func page(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestBackendPlaces holds that a backend is in all the places where a backend has to be.
+func TestBackendPlaces(t *testing.T) {
+	packages := list(t)
+	for importPath := range packages {
+		at, ok := own(importPath)
+		name, isBackend := strings.CutPrefix(at, "backend/")
+		if !ok || !isBackend || slices.Contains([]string{"dial", "driver", "meter"}, name) {
+			continue
+		}
+		for _, c := range []struct {
+			in, what string
+			there    bool
+		}{
+			{at, "a test that calls conformance.TestBackend", strings.Contains(sources(t, at, true), "conformance.TestBackend")},
+			{"backend/dial", "a scheme that opens it", slices.Contains(packages[module+"/backend/dial"].Imports, importPath)},
+			{"README.md", "its row", strings.Contains(page(t, "README.md"), "[`"+at+"`]")},
+			{"Makefile", "its name among SERVICES", strings.Contains(page(t, "Makefile"), "SERVICES = ") &&
+				slices.Contains(strings.Fields(strings.SplitN(strings.SplitN(page(t, "Makefile"), "SERVICES = ", 2)[1], "\n", 2)[0]), name)},
+			{"internal/testrun", "its name in the plan", strings.Contains(sources(t, "internal/testrun", false), `"`+name+`"`)},
+			{"docs/backends.md", "a link to its DESIGN.md", name == "memory" || strings.Contains(page(t, "docs/backends.md"), "("+"../"+at+"/DESIGN.md")},
+			{"internal/bench", "its name", name == "memory" || strings.Contains(sources(t, "internal/bench", false), `"`+name+`"`)},
+			{"internal/chaos", "its name", name == "memory" || strings.Contains(sources(t, "internal/chaos", false), `"`+name+`"`)},
+		} {
+			if !c.there {
+				t.Errorf("%s: %s is missing in %s", at, c.what, c.in)
+			}
+		}
+	}
+}
+
+// TestHookPlaces holds that each hook is called by runHook, without which a hook that calls back
+// would wait for itself.
+func TestHookPlaces(t *testing.T) {
+	code := sources(t, ".", false)
+	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
+		all := strings.Count(code, "h."+hook.Name+"(")
+		if wrapped := strings.Count(code, "runHook(h, func() { h."+hook.Name+"("); all == 0 || wrapped != all {
+			t.Errorf("hook %s is called %d times, %d of them by runHook", hook.Name, all, wrapped)
+		}
+	}
+}
