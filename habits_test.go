@@ -74,6 +74,8 @@ func within(path string, folders ...string) bool {
 func mayImport(at, dep string, direct bool) string {
 	to, isOwn := own(dep)
 	switch {
+	case dep == "testing" && within(at, ".", "backend", "strategy", "internal/layout"):
+		return "no tests in a user's program: they are for conformance and internal packages"
 	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout":
 		return ""
 	case at == "backend/dial":
@@ -94,10 +96,10 @@ func mayImport(at, dep string, direct bool) string {
 			return "only backend, backend/driver and its own client; never the root, a strategy or another backend"
 		}
 	case within(at, "strategy"):
-		if !isOwn || within(to, "backend") && to != "backend" || to == "conformance" {
+		if !isOwn || within(to, "backend") && to != "backend" || within(to, "conformance") {
 			return "only the root and backend, for a strategy serves every service"
 		}
-		if within(to, "strategy") && to != at && !within(to, "strategy/internal") {
+		if within(to, "strategy") && to != at && !within(to, "strategy/internal") && at != "strategy/catalog" {
 			return "no other strategy: what they share is in strategy/internal"
 		}
 	default:
@@ -161,6 +163,17 @@ func TestImportRule(t *testing.T) {
 		{"strategy/parentwatch", module + "/strategy/internal/entries", true},
 		{"strategy/parentwatch", module + "/strategy/fair", false},
 		{"strategy/parentwatch", module + "/backend/zookeeper", false},
+		{"strategy/catalog", module + "/strategy/fair", true},
+		{"strategy/catalog", module + "/backend/memory", false},
+		{"strategy/catalog", module + "/conformance", false},
+		{"strategy/catalog", "testing", false},
+		{"strategy/fair", module + "/strategy/catalog", false},
+		{"strategy/fair", module + "/conformance/history", false},
+		{"backend/memory", "testing", false},
+		{"conformance", module + "/strategy/catalog", true},
+		{"conformance", "testing", true},
+		{".", module + "/strategy/catalog", false},
+		{"backend", module + "/strategy/catalog", false},
 		{"strategy/internal/entries", module, true},
 		{"strategy/internal/entries", module + "/strategy/fair", false},
 		{"conformance", module + "/strategy/fair", true},

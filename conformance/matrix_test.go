@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
@@ -17,14 +18,28 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// notPromised are the rules about what a strategy does not promise.
-var notPromised = map[string][]string{
-	"fair":   append([]string{"data/foreign-seat", "recipe/herd"}, noEpoch...),
-	"unfair": slices.Concat(noEpoch, noOrder, calm),
-	"kafka": slices.Concat([]string{
-		"data/foreign-path", "data/mismatch", "data/occupied", "data/occupied-late", "remove/any-time", "remove/in-use", "remove/leaves-nothing",
-	}, noOrder, calm),
-	"parentwatch": slices.Concat([]string{"data/foreign-seat", "recipe/joining-wakes-nobody"}, noEpoch, calm),
+// notPromised are the rules about what a strategy with these traits does not promise.
+func notPromised(cfg conformance.ElectionConfig) []string {
+	var rules []string
+	leaveOut := func(when bool, names ...string) {
+		if when {
+			rules = append(rules, names...)
+		}
+	}
+	_, custom := cfg.Strategy.(elector.CustomLayout)
+	leaveOut(custom, noRecord...)
+	leaveOut(!cfg.Dense, noEpoch...)
+	leaveOut(!cfg.Ordered, noOrder...)
+	leaveOut(cfg.Ordered, "data/foreign-seat")
+	leaveOut(cfg.Herd, calm...)
+	leaveOut(!cfg.Herd, "recipe/herd")
+	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")
+	return rules
+}
+
+// noRecord are the rules about the record and the directory of this library's layout.
+var noRecord = []string{
+	"data/foreign-path", "data/mismatch", "data/occupied", "data/occupied-late", "remove/any-time", "remove/in-use", "remove/leaves-nothing",
 }
 
 // noEpoch are the rules about a dense token.
@@ -181,7 +196,7 @@ func tryAll(t *testing.T, places ...place) {
 					cfg := cfg
 					cfg.Service = p.start(t)
 					cfg.Why = p.late[cfg.Strategy.Name()]
-					lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised[cfg.Strategy.Name()]), maps.Keys(cfg.Why))
+					lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised(cfg)), maps.Keys(cfg.Why))
 					appliesAll(t, conformance.TestElection(t, cfg), lacks)
 				})
 			}

@@ -29,7 +29,7 @@ func TestElectionOnMemory(t *testing.T) {
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg
 				cfg.Service = newService
-				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised[cfg.Strategy.Name()])
+				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised(cfg))
 			})
 		}
 	}

@@ -1,39 +1,51 @@
-// Package strategies is what each strategy of the library promises. The suites, their
-// mutants and the campaigns of package chaos hold each to that, and to nothing else.
+// Package strategies makes of each strategy in strategy/catalog what the suite of elections
+// takes. The suites, their mutants and the campaigns of package chaos hold each to its
+// traits, and to nothing else.
 package strategies
 
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // All returns every strategy, with what it promises. Callers may change what they get.
 func All() []conformance.ElectionConfig {
-	return []conformance.ElectionConfig{
-		{Strategy: fair.New(), Ordered: true},
-		{Strategy: unfair.New(), Herd: true},
-		{Strategy: kafka.New(), Herd: true, LooksFirst: true, Dense: true, ID: strconv.Itoa, Entries: controller},
-		{Strategy: parentwatch.New(), Ordered: true, Herd: true},
+	var all []conformance.ElectionConfig
+	for _, item := range catalog.All() {
+		all = append(all, config(item))
 	}
+	return all
 }
 
 // Named returns the one of this name, and false if there is none.
 func Named(name string) (conformance.ElectionConfig, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(c conformance.ElectionConfig) bool { return c.Strategy.Name() == name })
-	if i < 0 {
+	item, ok := catalog.Named(name)
+	if !ok {
 		return conformance.ElectionConfig{}, false
 	}
-	return all[i], true
+	return config(item), true
+}
+
+func config(item catalog.Item) conformance.ElectionConfig {
+	cfg := conformance.ElectionConfig{
+		Strategy: item.Strategy, Ordered: item.Ordered, Herd: item.Herd, LooksFirst: item.LooksFirst, Dense: item.Dense,
+		Entries: layouts[item.Strategy.Name()],
+	}
+	if item.Numeric {
+		cfg.ID = strconv.Itoa
+	}
+	return cfg
+}
+
+// layouts read the candidates' entries of each strategy that has a layout of its own. TestElection
+// refuses one that is missing here.
+var layouts = map[string]func(context.Context, *backend.Session, string) ([]backend.Entry, error){
+	"kafka": controller,
 }
 
 // controller reads the only entry that candidates have in Kafka's layout.

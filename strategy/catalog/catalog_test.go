@@ -1,0 +1,126 @@
+package catalog_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/catalog"
+)
+
+// beside are the packages in strategy/ that are no strategies.
+var beside = []string{"catalog", "entries", "internal"}
+
+// TestComplete holds that each package of a strategy is listed, once, under its own name.
+func TestComplete(t *testing.T) {
+	folders, err := os.ReadDir("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := catalog.Names()
+	for _, f := range folders {
+		if name := f.Name(); f.IsDir() && !slices.Contains(beside, name) && !slices.Contains(names, name) {
+			t.Errorf("strategy/%s is not in catalog.All: enter it there, with its traits", name)
+		}
+	}
+	for i, name := range names {
+		if _, err := os.Stat(filepath.Join("..", name, name+".go")); err != nil {
+			t.Errorf("the strategy %q is not in a package of its name: %v", name, err)
+		}
+		if slices.Contains(names[:i], name) {
+			t.Errorf("%q is listed twice", name)
+		}
+		if item, ok := catalog.Named(name); !ok || item.Strategy.Name() != name {
+			t.Errorf("by %q one finds %v, %v", name, item, ok)
+		}
+	}
+	if item, ok := catalog.Named("fairer"); ok {
+		t.Errorf("there is a strategy named %q: %+v", "fairer", item)
+	}
+}
+
+// TestTraits holds those traits that no rule of package conformance does.
+func TestTraits(t *testing.T) {
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { try(t, item) }) })
+	}
+}
+
+func try(t *testing.T, item catalog.Item) {
+	service := memory.New(memory.Options{})
+	stand := func(id string) (elector.Elector, error) {
+		return elector.New(elector.Config{Backend: service, Strategy: item.Strategy, Election: "/e", ID: id})
+	}
+	if e, err := stand("anna"); (err != nil) != item.Numeric {
+		t.Errorf("an ID that is no number: %v, and Numeric is %v", err, item.Numeric)
+	} else if err == nil {
+		defer func() { _ = e.Close(t.Context()) }()
+	}
+	leads, err := stand("1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits, err := stand("2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leads.Campaign(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := waits.Campaign(t.Context())
+		done <- err
+	}()
+	synctest.Wait()
+	all, err := leads.Candidates(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listed := len(all) == 2; listed != item.Lists {
+		t.Errorf("with one who waits Candidates is %+v, and Lists is %v", all, item.Lists)
+	}
+	if err := waits.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; !errors.Is(err, elector.ErrClosed) {
+		t.Error(err)
+	}
+	if err := leads.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDocuments holds that readers find each strategy wherever strategies are compared.
+func TestDocuments(t *testing.T) {
+	for _, c := range []struct{ file, line, what string }{
+		{"README.md", "](strategy/%s)", "the table of strategies has no row for it"},
+		{"docs/strategies.md", "\n## %s\n", "it has no section with its recipe"},
+		{"docs/strategies.md", "\n| a candidate joins | %s | ", "the table of costs has no row: go test ./conformance -run TestCosts -args -update"},
+		{"docs/operations.md", "\n| %s | ", "what stands in the service is not said"},
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range catalog.Names() {
+			if line := fmt.Sprintf(c.line, name); !strings.Contains(string(text), line) {
+				t.Errorf("%s, strategy %s: %s: nothing reads %q", c.file, name, c.what, line)
+			}
+		}
+	}
+	text, err := os.ReadFile("../../docs/strategies.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head := "|  | " + strings.Join(catalog.Names(), " | ") + " |\n"; !strings.Contains(string(text), head) {
+		t.Errorf("docs/strategies.md: the table that compares has no column for each: nothing reads %q", head)
+	}
+}
