@@ -12,14 +12,20 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // strategies are those that the fuzz targets choose from.
-var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.ForBroker(7), parentwatch.New()}
+var strategies = func() (all []elector.Strategy) {
+	for _, item := range catalog.All() {
+		if item.Strategy == elector.Strategy(kafka.New()) {
+			item.Strategy = kafka.ForBroker(7) // which takes any ID
+		}
+		all = append(all, item.Strategy)
+	}
+	return all
+}()
 
 // unreadable tells why an error is no good for a log, or "": it must be lines that can be
 // printed, and not as long as whatever somebody else has made up.

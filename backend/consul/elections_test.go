@@ -15,13 +15,15 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
-var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()}
+var strategies = func() (all []elector.Strategy) {
+	for _, item := range catalog.All() {
+		all = append(all, item.Strategy)
+	}
+	return all
+}()
 
 // stand makes a candidate in an election, with sessions of b.
 func (f *fixture) stand(b backend.Backend, strategy elector.Strategy, election string) elector.Elector {

@@ -19,9 +19,7 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // as makes the client that of a user.
@@ -129,7 +127,8 @@ func TestAuthByKeyRanges(t *testing.T) {
 	require.NoError(t, f.s.Close(ctx))
 
 	// Elections, each below its own user's key.
-	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		e := newElector(f, f.Backend, strategy, "/a/"+strategy.Name(), "1")
 		term, err := e.Campaign(ctx)
 		require.NoError(t, err)

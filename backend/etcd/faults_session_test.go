@@ -13,15 +13,14 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // An operator who revokes the lease ends the session, and with it the term.
 func TestLeaseRevokedByAnOperator(t *testing.T) {
 	f := setUp(t, 6*time.Second)
-	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
 			e := f.elector(strategy, f.dir+"/"+strategy.Name(), "1")

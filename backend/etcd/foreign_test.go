@@ -13,10 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // lookalikes are names that look like those of entries of this package, and are
@@ -99,7 +96,8 @@ func TestForeignKeysInADirectory(t *testing.T) {
 func TestElectionAmongForeignKeys(t *testing.T) {
 	f := setUp(t, 6*time.Second)
 	operator := f.operator()
-	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
 			election := newRoot()
@@ -130,7 +128,8 @@ func TestElectionAmongForeignKeys(t *testing.T) {
 func TestNamesSideBySide(t *testing.T) {
 	f := setUp(t, 10*time.Second)
 	o := f.another(10 * time.Second)
-	for _, strategy := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
 			top := newRoot()

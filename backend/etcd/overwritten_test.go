@@ -14,8 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/parentwatch"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // overwrites are the ways to write over a key so that it leaves its session.
@@ -83,7 +82,11 @@ func TestCandidateIsOverwritten(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	operator := f.operator()
 	ways := overwrites(f, operator)
-	for _, strategy := range []elector.Strategy{fair.New(), parentwatch.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
+		if !item.Lists {
+			continue // the second has no entry
+		}
 		for how, option := range ways {
 			t.Run(strategy.Name()+", "+how, func(t *testing.T) {
 				f.t = t

@@ -13,8 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/zktest"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/parentwatch"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // lookalike makes a node with the name of an entry that comes before all others of dir,
@@ -89,7 +88,11 @@ func TestPredecessorBehindLookalikes(t *testing.T) {
 
 // Elections go on among them, and a candidate that waits asks nothing.
 func TestElectionsAmongLookalikes(t *testing.T) {
-	for _, strategy := range []elector.Strategy{fair.New(), parentwatch.New()} {
+	for _, item := range catalog.All() {
+		strategy := item.Strategy
+		if !item.Lists {
+			continue // its candidates are known by one name
+		}
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f := setUp(t, pings)
 			admin := zktest.Operator(t, f.server.Addr())

@@ -8,21 +8,24 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/explore"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
-var strategies = []struct {
+type explored struct {
 	name string
 	cfg  explore.Config
-}{
-	{"fair", explore.Config{Strategy: func() elector.Strategy { return fair.New() }, Ordered: true}},
-	{"unfair", explore.Config{Strategy: func() elector.Strategy { return unfair.New() }}},
-	{"kafka", explore.Config{Strategy: func() elector.Strategy { return kafka.New() }, Invariant: explore.Dense}},
-	{"parentwatch", explore.Config{Strategy: func() elector.Strategy { return parentwatch.New() }, Ordered: true}},
 }
+
+var strategies = func() (all []explored) {
+	for _, item := range catalog.All() {
+		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+		if item.Dense {
+			cfg.Invariant = explore.Dense
+		}
+		all = append(all, explored{item.Strategy.Name(), cfg})
+	}
+	return all
+}()
 
 // exhaust explores all there is, and says so if that was not all.
 func exhaust(t *testing.T, cfg explore.Config) {

@@ -14,18 +14,16 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
-var strategies = map[string]func() elector.Strategy{
-	"fair":        func() elector.Strategy { return fair.New() },
-	"unfair":      func() elector.Strategy { return unfair.New() },
-	"kafka":       func() elector.Strategy { return kafka.New() },
-	"parentwatch": func() elector.Strategy { return parentwatch.New() },
-}
+var strategies = func() map[string]func() elector.Strategy {
+	all := make(map[string]func() elector.Strategy)
+	for _, item := range catalog.All() {
+		all[item.Strategy.Name()] = func() elector.Strategy { return item.Strategy }
+	}
+	return all
+}()
 
 // What sleeps must be reached in another way: the states that are visited are the same
 // as when no step is taken to commute with another.

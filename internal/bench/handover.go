@@ -12,10 +12,8 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 const (
@@ -52,20 +50,18 @@ type handoverResult struct {
 	lab *lab
 }
 
-func fairPart(ctx context.Context, l *lab) (section, error) {
-	return handovers(ctx, l, fair.New(), maxN)
-}
-
-func unfairPart(ctx context.Context, l *lab) (section, error) {
-	return handovers(ctx, l, unfair.New(), herdN)
-}
-
-func kafkaPart(ctx context.Context, l *lab) (section, error) {
-	return handovers(ctx, l, kafka.New(), herdN)
-}
-
-func parentwatchPart(ctx context.Context, l *lab) (section, error) {
-	return handovers(ctx, l, parentwatch.New(), herdN)
+// strategyParts measure the handovers of each strategy.
+func strategyParts() (all []part) {
+	for _, item := range catalog.All() {
+		most := maxN
+		if item.Herd {
+			most = herdN
+		}
+		all = append(all, part{item.Strategy.Name(), true, func(ctx context.Context, l *lab) (section, error) {
+			return handovers(ctx, l, item.Strategy, most)
+		}})
+	}
+	return all
 }
 
 func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (section, error) {
@@ -172,8 +168,12 @@ func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, 
 	return summarize(raws), summarize(claimeds), summarize(handovers), nil
 }
 
-// claimsSeat tells whether a waiting candidate has to write before it leads.
-func claimsSeat(s elector.Strategy) bool { return s == unfair.New() || s == kafka.New() }
+// claimsSeat tells whether a waiting candidate has to write before it leads: where there is
+// no order, whoever is woken races.
+func claimsSeat(s elector.Strategy) bool {
+	item, _ := catalog.Named(s.Name()) // it is from there
+	return !item.Ordered
+}
 
 // countMessages returns the messages per handover, and for the old leader to enter
 // again.

@@ -30,19 +30,16 @@ type part struct {
 }
 
 func parts() []part {
-	return []part{
+	return slices.Concat([]part{
 		{"raw", true, rawPart},
-		{"fair", true, fairPart},
-		{"unfair", true, unfairPart},
-		{"kafka", true, kafkaPart},
-		{"parentwatch", true, parentwatchPart},
+	}, strategyParts(), []part{
 		{"writes", true, writesPart},
 		{"waiting", true, waitingPart},
 		{"resident", true, residentPart},
 		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
 		{"memory", false, memoryPart},
-	}
+	})
 }
 
 // A section is the result of a part: it prints as Markdown, and marshals as JSON.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // TestMain has this program be the process that a part fills and measures, too.
@@ -53,9 +56,9 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw,fair,unfair,kafka,parentwatch,writes,waiting,resident,heartbeats,crash"
-			if k.name == "consul" {
-				parts = "raw,fair,unfair,kafka,parentwatch,writes,waiting,resident,heartbeats"
+			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,waiting,resident,heartbeats"
+			if k.name != "consul" {
+				parts += ",crash"
 			}
 			var out bytes.Buffer
 			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3"}
@@ -63,7 +66,10 @@ func TestQuickServers(t *testing.T) {
 			cfg, err := parse(args, io.Discard)
 			require.NoError(t, err)
 			title := k.make(cfg).facts().title
-			for _, heading := range []string{"raw limit", "handover, fair", "handover, unfair", "handover, kafka", "handover, parentwatch", "claims and fenced writes", "waiting candidates, fair", "memory of processes", "many elections on one session"} {
+			for _, name := range catalog.Names() {
+				assert.Contains(t, out.String(), fmt.Sprintf("## %s: handover, %s\n", title, name))
+			}
+			for _, heading := range []string{"raw limit", "claims and fenced writes", "waiting candidates, fair", "memory of processes", "many elections on one session"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")

@@ -39,7 +39,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 		return nil, err
 	}
 	defer r.close()
-	for _, s := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} {
+	for _, s := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} { // parentwatch writes as fair does
 		l.say("writes: %s", s.Name())
 		f, err := newField(ctx, 2, s, "/bench-writes/"+s.Name(), l.opener())
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // TestMain makes this binary a candidate where it is started as one.
@@ -55,6 +56,7 @@ var onProxies = []string{ofCandidates, ofServers}
 func TestCampaigns(t *testing.T) {
 	var mu sync.Mutex
 	met := map[string]int{}
+	tried := map[string]bool{}
 	skipped := false
 	between := []string{ofMembers}
 	t.Run("all", func(t *testing.T) {
@@ -69,6 +71,7 @@ func TestCampaigns(t *testing.T) {
 			{backend: "zookeeper", servers: 1, strategy: "fair", seed: 37},
 			{backend: "etcd", servers: 1, strategy: "unfair", seed: 3},
 		} {
+			tried[c.strategy] = true
 			t.Run(fmt.Sprintf("%s-%d-%s", c.backend, c.servers, cmp.Or(strings.Join(c.faults, ""), c.strategy)), func(t *testing.T) {
 				t.Parallel()
 				c.length = short
@@ -104,6 +107,10 @@ func TestCampaigns(t *testing.T) {
 			})
 		}
 	})
+	for _, item := range catalog.All() {
+		toCompareWith := item.Ordered && item.Herd
+		assert.True(t, tried[item.Strategy.Name()] || toCompareWith, "no campaign tries the strategy %s: add one", item.Strategy.Name())
+	}
 	for _, k := range kinds() {
 		if skipped && k.member {
 			continue

@@ -16,7 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 const (
@@ -108,7 +108,7 @@ type candidate struct {
 
 func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
 	c := &candidate{options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
-	strategy, _ := strategies.Named(o.Strategy) // New refuses one that there is not
+	strategy, _ := catalog.Named(o.Strategy) // New refuses one that there is not
 	var err error
 	if c.clock, err = history.Machine(); err != nil {
 		return nil, err

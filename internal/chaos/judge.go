@@ -9,7 +9,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // A result is what came of a campaign.
@@ -50,7 +50,7 @@ func judge(t trial, e *evidence) *result {
 		r.outages++
 		r.away = max(r.away, time.Duration(m.end-m.begin))
 	}
-	promised, _ := strategies.Named(t.strategy)
+	promised, _ := catalog.Named(t.strategy)
 	r.checkHistory(e, promised.Ordered)
 	r.checkLate(e)
 	r.checkLinear(e)

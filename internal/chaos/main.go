@@ -1,7 +1,7 @@
 // Command chaos runs campaigns of real faults against real servers, with candidates in
 // processes of their own, and checks what they have recorded:
 //
-//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,unfair,kafka,parentwatch] [-faults candidate,server,member] [-seed 1] [-minutes 1]
+//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,kafka] [-faults candidate,server,member] [-seed 1] [-minutes 1]
 //
 // It prints a line for each campaign. The faults and their order depend on the seed alone.
 // On a violation it keeps all that was recorded, says where, and exits with 1.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // options are those of the command line.
@@ -27,7 +29,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.SetOutput(stderr)
 	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
 	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, 5, several by commas")
-	strategy := flags.String("strategy", "all", "fair, unfair, kafka, parentwatch: several by commas, or all")
+	strategy := flags.String("strategy", "all", strings.Join(catalog.Names(), ", ")+": several by commas, or all")
 	faults := flags.String("faults", "all", "candidate, server, member (between servers, on a network that takes root on Linux): several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
@@ -49,7 +51,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return chosen
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
-	o.strategies = list("strategy", *strategy, "fair", "unfair", "kafka", "parentwatch")
+	o.strategies = list("strategy", *strategy, catalog.Names()...)
 	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers)
 	for _, n := range list("servers", *servers, "1", "3", "5") {
 		number, _ := strconv.Atoi(n) // list has looked at it

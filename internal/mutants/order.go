@@ -7,6 +7,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // orderMutants break rules about what happens before what. They show under a scheduler
@@ -147,7 +148,7 @@ func checkThenWrite() []Mutant {
 	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
 		rules := map[string][]string{Backend: {"condition/race"}}
 		if kind == backend.OpCompareAndSet || kind == backend.OpDelete { // of which the commits of a term are made
-			for _, strategy := range []string{"fair", "unfair", "kafka", "parentwatch"} {
+			for _, strategy := range catalog.Names() {
 				rules[strategy] = []string{"fence/race"}
 			}
 		}

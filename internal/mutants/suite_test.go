@@ -13,10 +13,11 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/memtest"
 	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // suites are the names of the strategies that mutants are made of, and that of the backends' suite.
-var suites = []string{Backend, "fair", "unfair", "kafka", "parentwatch"}
+var suites = append([]string{Backend}, catalog.Names()...)
 
 // service makes a memory service as the mutant has it. The rules that are named are
 // left out.

@@ -3,6 +3,8 @@ package main
 import (
 	"slices"
 	"strings"
+
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // A tier is a part of the tests.
@@ -45,8 +47,11 @@ var places = []combination{
 // turns is after how many of them all that takes turns has had its own: one for each single server.
 const turns = 3
 
-// strategies are those that are tried on them.
-var strategies = []string{"fair", "kafka", "unfair", "parentwatch"}
+// eachRun are the strategies that every run tries on each single server.
+var eachRun = []string{"fair", "kafka"}
+
+// strategies are all: those in eachRun, and then those that take turns.
+var strategies = slices.Concat(eachRun, slices.DeleteFunc(catalog.Names(), func(name string) bool { return slices.Contains(eachRun, name) }))
 
 // without returns all combinations that are not among these.
 func without(tried []combination) (all []combination) {
@@ -61,7 +66,7 @@ func without(tried []combination) (all []combination) {
 }
 
 // combinations returns those that testTier tries, and those that restTier does. The first
-// are fair and kafka on each single server and on ZooKeeper's ensemble; and of the other two
+// are those in eachRun on each single server and on ZooKeeper's ensemble; and of the other
 // strategies each on one single server, and with each turn on the next. The others are on
 // clusters: raced are those on single servers.
 func combinations(service string, turn int) (first, later []combination) {
@@ -71,8 +76,8 @@ func combinations(service string, turn int) (first, later []combination) {
 		}
 		for j, s := range strategies {
 			c.strategy = s
-			always := j < 2 && (c.single() || c.service == "zookeeper")
-			inTurn := j >= 2 && i == (turn+j)%turns // never on the same server
+			always := j < len(eachRun) && (c.single() || c.service == "zookeeper")
+			inTurn := j >= len(eachRun) && i == (turn+j)%turns // up to three are never on the same server
 			switch {
 			case always, inTurn:
 				first = append(first, c)
@@ -90,7 +95,7 @@ func raced(service string, turn int) (all []combination) {
 		if service != "" && service != c.service {
 			continue
 		}
-		raced := strategies[2:]
+		raced := strategies[len(eachRun):]
 		if service != "" || i == turn%turns {
 			raced = strategies
 		}
@@ -155,8 +160,8 @@ var tools = []string{"internal/bench", "internal/chaos", "internal/load", "inter
 //
 // The race detector more than doubles what the candidates of an election compute, so most
 // elections run without it: on clusters, where most servers are, all of them. On single
-// servers it has unfair and parentwatch everywhere, and with each turn fair and kafka on the
-// next service. Whatever is on memory has it, and the backends' own tests.
+// servers it has those that take turns everywhere, and with each turn the others on the next
+// service. Whatever is on memory has it, and the backends' own tests.
 //
 // The first tier of one server is for whoever works on its backend, and waits: one call of go
 // test, without the race detector, with all that waits side by side.
