@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // beElector has the test binary be the command.
@@ -46,7 +47,7 @@ func TestMisuse(t *testing.T) {
 		{[]string{"comprae"}, `unknown command "comprae": there are compare, completion, man`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
 		{[]string{"compare", "--frob"}, "unknown flag: --frob"},
-		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are fair, unfair, kafka, parentwatch`},
+		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
 		{[]string{"compare", "--n", "1"}, "--n 1: must be from 2"},
 		{[]string{"compare", "--n", "three"}, `--n "three": give whole numbers, with commas between`},
 		{[]string{"compare", "--simulate", "1"}, "--simulate 1: must be from 2"},
@@ -115,7 +116,9 @@ func TestCompletion(t *testing.T) {
 		assert.Contains(t, stdout, "elector")
 	}
 	_, stdout, _ := run("__complete", "compare", "--strategy", "")
-	assert.Contains(t, stdout, "parentwatch\n")
+	for _, name := range catalog.Names() {
+		assert.Contains(t, stdout, name+"\n")
+	}
 	_, stdout, _ = run("__complete", "comp")
 	assert.Contains(t, stdout, "compare\t")
 }

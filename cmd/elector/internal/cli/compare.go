@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/compare"
 	"github.com/elector-go/elector/cmd/elector/internal/page"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // comparison is what the flags of compare say.
@@ -42,7 +43,7 @@ func newCompare() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.StringSliceVar(&c.Strategies, "strategy", compare.Strategies(), "`names` of strategies, with commas between")
+	f.StringSliceVar(&c.Strategies, "strategy", catalog.Names(), "`names` of strategies, with commas between")
 	f.IntSliceVar(&c.N, "n", []int{3, 10, 50}, "`numbers` of candidates, with commas between")
 	f.StringArrayVar(&c.Backends, "backend", []string{compare.Embedded}, "`URL` of a service; may be given several times. A "+dial.Usage)
 	f.IntVar(&c.Changes, "changes", 60, "leader changes in each run. Those that are fewer than the candidates leave some that could not win")
@@ -62,7 +63,7 @@ func newCompare() *cobra.Command {
 // complete tells shells what can stand after flags.
 func complete(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"strategy": compare.Strategies(),
+		"strategy": catalog.Names(),
 		"backend":  {"mem://", "zk://", "etcd://", "consul://"},
 	} {
 		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/compare"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/cmd/elector/internal/simulate"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // simulated is how many leader changes of each kind a simulated run has. In simulated time
@@ -47,11 +48,12 @@ func (c *comparison) simulate(ctx context.Context, to *report.Report, show *prog
 		}
 	}
 	for i, name := range c.Strategies {
+		item, _ := catalog.Named(name) // Validate refuses names that there are not
 		for j, n := range c.simulateN {
 			doing := fmt.Sprintf("%s, %s, %d candidates", simulate.Service, name, n)
 			show.step(i*len(c.simulateN)+j, len(c.simulateN)*len(c.Strategies), doing)
 			run, err := simulate.Run(ctx, simulate.Config{
-				Strategy: compare.Strategy(name), N: n, Changes: simulated, Crashes: simulated, Model: s.Model, TTL: c.simulateTTL(), Seed: c.Seed,
+				Strategy: item.Strategy, N: n, Changes: simulated, Crashes: simulated, Model: s.Model, TTL: c.simulateTTL(), Seed: c.Seed,
 			})
 			if ctx.Err() != nil {
 				return errors.Join(append(errs, context.Cause(ctx))...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // Run compares, and returns what was found so far if ctx ends. Each run is made on
@@ -121,9 +122,10 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 	}()
 
 	var name [8]byte
-	rand.Read(name[:]) // never fails, says its documentation
+	rand.Read(name[:])                   // never fails, says its documentation
+	item, _ := catalog.Named(j.strategy) // Validate refuses names that there are not
 	r := &run{
-		cfg: cfg, service: s, strategy: Strategy(j.strategy), n: j.n, step: step,
+		cfg: cfg, service: s, strategy: item.Strategy, n: j.n, step: step,
 		election: "/elector-compare-" + hex.EncodeToString(name[:]),
 		// The same for all strategies, so that they meet the same pattern.
 		random:   mathrand.New(mathrand.NewPCG(cfg.Seed, uint64(j.n))),

@@ -14,13 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 const delay = 10 * time.Millisecond
 
 func config() Config {
 	return Config{
-		Backends: []string{Embedded}, Strategies: Strategies(), N: []int{3, 10, 40},
+		Backends: []string{Embedded}, Strategies: catalog.Names(), N: []int{3, 10, 40},
 		Changes: 80, Delay: delay, Seed: 1,
 	}
 }
@@ -32,26 +33,27 @@ func TestExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, err := Run(t.Context(), config())
 		require.NoError(t, err)
-		require.Len(t, out.Runs, 4*3)
+		require.Len(t, out.Runs, len(catalog.Names())*3)
 		turns := make(map[int]float64) // Jain's index where each has its turn, by N
 		for _, r := range out.Runs {
 			n := float64(r.N)
 			var want report.Cost
 			var join, refused, leaderless float64
-			switch r.Strategy {
-			case "fair":
+			item, _ := catalog.Named(r.Strategy)
+			switch {
+			case !item.Herd:
 				// One to lead, one told that it is next, and the leader told of what it
 				// wrote into its own entry.
 				want = report.Cost{WakeUps: 3, Writes: 3}
 				leaderless = 1
-			case "unfair":
+			case item.LooksFirst:
+				want = report.Cost{WakeUps: n - 1, Writes: n}
+				refused, leaderless = n-2, 2
+			case !item.Ordered:
 				// The old leader, too, learns by a write in vain that another leads.
 				want = report.Cost{WakeUps: n - 1, Writes: n + 1}
 				refused, leaderless = n-1, 2
-			case "kafka":
-				want = report.Cost{WakeUps: n - 1, Writes: n}
-				refused, leaderless = n-2, 2
-			case "parentwatch":
+			default:
 				// All who wait are told that the leader has gone, and, all but the next
 				// leader, that it is back.
 				want = report.Cost{WakeUps: n - 1 + n - 2, Writes: 2}
@@ -73,7 +75,7 @@ func TestExact(t *testing.T) {
 			assert.Equal(t, 80, r.Waits.N)
 			assert.Equal(t, 81, sum(r.Fairness.Wins), name)
 			assert.Len(t, r.Fairness.Wins, r.N, name)
-			if r.Strategy == "fair" || r.Strategy == "parentwatch" {
+			if item.Ordered {
 				assert.Zero(t, r.Fairness.Inversions, name)
 				assert.Equal(t, r.N-2, r.Fairness.LongestWait, name)
 				assert.Greater(t, r.Fairness.Jain, 0.99, name)
@@ -107,7 +109,7 @@ func TestGrowth(t *testing.T) {
 				assert.InDelta(t, 1, g.R2, 1e-9)
 			}
 		}
-		assert.Len(t, slopes, 4*4)
+		assert.Len(t, slopes, len(catalog.Names())*4)
 		for figure, want := range map[string]float64{
 			"fair wakeUps": 0, "fair operations": 0, "unfair wakeUps": 1, "kafka wakeUps": 1, "parentwatch wakeUps": 2,
 			"fair leaderless": 0, "unfair leaderless": 0,
@@ -133,7 +135,7 @@ func TestCrashes(t *testing.T) {
 			// The service counts from the last heartbeat, up to a third of the timeout ago.
 			assert.Greater(t, r.Unnoticed.P50, time.Second/2, r.Strategy)
 			least := delay / 2 // the notice to who is next
-			if r.Strategy == "unfair" || r.Strategy == "kafka" {
+			if item, _ := catalog.Named(r.Strategy); !item.Ordered {
 				least += delay // and a write
 			}
 			assert.Equal(t, least, r.Crashed.Max, r.Strategy)
@@ -212,9 +214,9 @@ func TestProgress(t *testing.T) {
 		c.Ran = func(report.Run) { ran++ }
 		_, err := Run(t.Context(), c)
 		require.NoError(t, err)
-		assert.Equal(t, 4*(3+4), most)
+		assert.Equal(t, len(catalog.Names())*(3+4), most)
 		assert.Equal(t, most, last)
-		assert.Equal(t, 4, ran)
+		assert.Equal(t, len(catalog.Names()), ran)
 	})
 }
 
@@ -235,18 +237,18 @@ func TestRoundTrip(t *testing.T) {
 func TestValidate(t *testing.T) {
 	require.NoError(t, config().Validate())
 	for flag, change := range map[string]func(*Config){
-		`--strategy "fairer": unknown: there are fair, unfair, kafka, parentwatch`: func(c *Config) { c.Strategies[1] = "fairer" },
-		`--strategy fair: is given twice`:                                          func(c *Config) { c.Strategies[1] = "fair" },
-		`--strategy "": name some of`:                                              func(c *Config) { c.Strategies = nil },
-		`--n 1: must be from 2`:                                                    func(c *Config) { c.N = []int{1} },
-		`--n 100001: must be`:                                                      func(c *Config) { c.N = []int{100_001} },
-		`--n 3: is given twice`:                                                    func(c *Config) { c.N = []int{3, 3} },
-		`--n "": give numbers`:                                                     func(c *Config) { c.N = nil },
-		`--changes 0: must be from 1`:                                              func(c *Config) { c.Changes = 0 },
-		`--crashes 1.5: is the share`:                                              func(c *Config) { c.Crashes = 1.5 },
-		`--churn -1: must be from 0`:                                               func(c *Config) { c.Churn = -1 },
-		`--delay -1ns: must be from 0 to 10s`:                                      func(c *Config) { c.Delay = -1 },
-		`--ttl 1ms: the embedded service takes`:                                    func(c *Config) { c.TTL = time.Millisecond },
+		`--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", "): func(c *Config) { c.Strategies[1] = "fairer" },
+		`--strategy fair: is given twice`:                                                func(c *Config) { c.Strategies[1] = "fair" },
+		`--strategy "": name some of`:                                                    func(c *Config) { c.Strategies = nil },
+		`--n 1: must be from 2`:                                                          func(c *Config) { c.N = []int{1} },
+		`--n 100001: must be`:                                                            func(c *Config) { c.N = []int{100_001} },
+		`--n 3: is given twice`:                                                          func(c *Config) { c.N = []int{3, 3} },
+		`--n "": give numbers`:                                                           func(c *Config) { c.N = nil },
+		`--changes 0: must be from 1`:                                                    func(c *Config) { c.Changes = 0 },
+		`--crashes 1.5: is the share`:                                                    func(c *Config) { c.Crashes = 1.5 },
+		`--churn -1: must be from 0`:                                                     func(c *Config) { c.Churn = -1 },
+		`--delay -1ns: must be from 0 to 10s`:                                            func(c *Config) { c.Delay = -1 },
+		`--ttl 1ms: the embedded service takes`:                                          func(c *Config) { c.TTL = time.Millisecond },
 		`--ttl 1s: consul takes session timeouts from 10s`: func(c *Config) {
 			c.Backends, c.TTL = []string{"consul://127.0.0.1"}, time.Second
 		},

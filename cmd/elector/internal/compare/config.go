@@ -8,13 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/kafka"
-	"github.com/elector-go/elector/strategy/parentwatch"
-	"github.com/elector-go/elector/strategy/unfair"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // Embedded is the URL of the service that is made in this process for each run.
@@ -36,7 +32,7 @@ const (
 // Config says what to compare.
 type Config struct {
 	Backends   []string // URLs, as package dial takes them
-	Strategies []string // names; see Strategies
+	Strategies []string // names, as package catalog has them
 	N          []int    // numbers of candidates
 	Changes    int      // of leader, in each run
 	Crashes    float64  // the share of them that are crashes; the others are resignations
@@ -51,25 +47,6 @@ type Config struct {
 	Progress func(done, of int, doing string)
 	// Ran, if set, is given each run as soon as it has ended.
 	Ran func(report.Run)
-}
-
-var strategies = []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()}
-
-// Strategies are the names of those that can be compared.
-func Strategies() []string {
-	var names []string
-	for _, s := range strategies {
-		names = append(names, s.Name())
-	}
-	return names
-}
-
-// Strategy is the one of that name, or nil.
-func Strategy(name string) elector.Strategy {
-	if i := slices.Index(Strategies(), name); i >= 0 {
-		return strategies[i]
-	}
-	return nil
 }
 
 // Validate reports all that is wrong, each by the flag that says it, and what there is.
@@ -102,11 +79,11 @@ func (c Config) Validate() error {
 		}
 	}
 	if len(c.Strategies) == 0 {
-		bad("strategy", `""`, "name some of "+strings.Join(Strategies(), ", "))
+		bad("strategy", `""`, "name some of "+strings.Join(catalog.Names(), ", "))
 	}
 	for i, name := range c.Strategies {
-		if Strategy(name) == nil {
-			bad("strategy", fmt.Sprintf("%q", name), "unknown: there are "+strings.Join(Strategies(), ", "))
+		if _, ok := catalog.Named(name); !ok {
+			bad("strategy", fmt.Sprintf("%q", name), "unknown: there are "+strings.Join(catalog.Names(), ", "))
 		} else if slices.Contains(c.Strategies[:i], name) {
 			bad("strategy", name, "is given twice")
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // real runs a small comparison on a real service. Session timeouts are such that nobody
@@ -22,10 +23,10 @@ import (
 func real(t *testing.T, url string) report.Report {
 	t.Helper()
 	out, err := Run(t.Context(), Config{
-		Backends: []string{url}, Strategies: Strategies(), N: []int{4}, Changes: 6, Crashes: 0.17, Churn: 0.5, Seed: 1,
+		Backends: []string{url}, Strategies: catalog.Names(), N: []int{4}, Changes: 6, Crashes: 0.17, Churn: 0.5, Seed: 1,
 	})
 	require.NoError(t, err)
-	require.Len(t, out.Runs, 4)
+	require.Len(t, out.Runs, len(catalog.Names()))
 	for _, r := range out.Runs {
 		assert.Empty(t, r.Truncated, r.Strategy)
 		assert.Equal(t, url, r.Service)
@@ -35,10 +36,11 @@ func real(t *testing.T, url string) report.Report {
 		assert.Positive(t, r.Resigned.P50, r.Strategy)
 		assert.Positive(t, r.Unnoticed.P50, r.Strategy)
 		assert.NotNil(t, r.Sample, r.Strategy)
-		switch r.Strategy {
-		case "fair", "parentwatch":
+		item, _ := catalog.Named(r.Strategy)
+		if item.Ordered {
 			assert.Zero(t, r.Fairness.Inversions, r.Strategy)
-		case "unfair":
+		}
+		if item.Herd {
 			// One that is woken late may be counted with the next change, or not at all.
 			// TestExact has the exact number.
 			assert.Greater(t, r.PerChange.WakeUps, float64(r.N)/2, r.Strategy)

@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"gonum.org/v1/plot/vg"
+
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 func TestFormats(t *testing.T) {
@@ -61,6 +64,25 @@ func TestSpread(t *testing.T) {
 	for i, h := range heights {
 		if h < 5 || h > 100 || i > 0 && h-heights[i-1] < 14-1e-9 {
 			t.Errorf("%v: too near, or outside", heights)
+		}
+	}
+}
+
+// TestLooks holds that each strategy of the library is drawn in a way of its own.
+func TestLooks(t *testing.T) {
+	for _, name := range catalog.Names() {
+		l, ok := looks[name]
+		if !ok {
+			t.Errorf("palette.go: looks has no line style for the strategy %s: give it one", name)
+			continue
+		}
+		if rule := fmt.Sprintf(".%[1]s { color: var(--%[1]s) }", l.ink); !strings.Contains(chartStyle, rule) {
+			t.Errorf("chart.css has no colour for the strategy %s: add %q, and --%s for light and for dark", name, rule, l.ink)
+		}
+		for _, other := range catalog.Names() {
+			if o := looks[other]; other != name && (o.ink == l.ink || slices.Equal(o.dash, l.dash) || o.shape == l.shape) {
+				t.Errorf("palette.go: %s and %s have the colour, the dashes or the mark in common", name, other)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // A look is how a strategy is drawn, everywhere alike: by colour, by the shape of its
@@ -18,7 +19,7 @@ type look struct {
 }
 
 // looks are those of the strategies that come with the library. The colours, in
-// style.css, are Okabe and Ito's, darkened or lightened until text can be read in them.
+// chart.css, are Okabe and Ito's, darkened or lightened until text can be read in them.
 var looks = map[string]look{
 	"fair":        {"fair", nil, disc{}},
 	"unfair":      {"unfair", dash(6, 3), triangle{}},
@@ -64,7 +65,7 @@ func newPalette(r report.Report) palette {
 		}
 	}
 	// The known ones first and always in the same order.
-	known := []string{"fair", "unfair", "kafka", "parentwatch"}
+	known := catalog.Names()
 	rank := func(name string) int {
 		if i := slices.Index(known, name); i >= 0 {
 			return i

@@ -6,10 +6,12 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // sample is a made-up report as it comes back from JSON: its figures are of no machine and
@@ -27,7 +29,7 @@ func sample(t *testing.T) report.Report {
 	return r
 }
 
-var madeUp = []string{"fair", "unfair", "kafka", "parentwatch"}
+var madeUp = catalog.Names()
 
 // makeUp invents a report.
 func makeUp() report.Report {
@@ -36,7 +38,7 @@ func makeUp() report.Report {
 		Made:    time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC),
 		Machine: report.Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26.7"},
 		Method: report.Method{
-			Command: "elector compare -strategies fair,unfair,kafka,parentwatch -n 3,10,30,100,300,1000 -backend memory,zk://127.0.0.1:2181 -changes 120 -crashes 20 -html report.html",
+			Command: "elector compare -strategies " + strings.Join(madeUp, ",") + " -n 3,10,30,100,300,1000 -backend memory,zk://127.0.0.1:2181 -changes 120 -crashes 20 -html report.html",
 			Seed:    7, Changes: 120, Crashes: 20, Churn: 0.5, Delay: time.Millisecond, TTL: 4 * time.Second,
 		},
 	}
@@ -71,6 +73,12 @@ func makeUp() report.Report {
 		}
 	}
 	return r
+}
+
+// ordered tells whether candidates lead in turn.
+func ordered(strategy string) bool {
+	item, _ := catalog.Named(strategy)
+	return item.Ordered
 }
 
 // inventTime is a time without a leader, in nanoseconds.
@@ -132,7 +140,7 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 	for i := range changes {
 		winner := i % len(wins)
 		turns := float64(n)
-		if strategy == "unfair" || strategy == "kafka" {
+		if !ordered(strategy) {
 			// Whoever is told first has the best chance.
 			winner = min(int(dice.ExpFloat64()*float64(n)/6), len(wins)-1)
 			turns = 1 + dice.ExpFloat64()*float64(n)/2
@@ -141,7 +149,7 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 		waited = append(waited, around(turns*30e6))
 	}
 	run.Fairness = report.Fairness{Wins: wins, Jain: jain(wins), LongestWait: min(n, changes)}
-	if strategy == "unfair" || strategy == "kafka" {
+	if !ordered(strategy) {
 		run.Fairness.LongestWait, run.Fairness.Inversions = min(4*n, changes), 0.47
 	}
 	run.Waits = histogramOf(waited)

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 // A point is one measured figure.
@@ -49,7 +50,7 @@ func points(measured []report.Run) (all []point) {
 
 // Fit finds the model whose leaderless times after a resignation are nearest to the
 // measured ones: least squares of the relative errors of the medians, over all runs of
-// fair, unfair, kafka and parentwatch, by a closed form of the model. A run whose times are
+// strategies of which predict has a closed form. A run whose times are
 // scattered counts for less than one whose times agree. The calibration compares the two,
 // run by run. Runs of different services make one model of all: give
 // those of one.
@@ -60,7 +61,7 @@ func points(measured []report.Run) (all []point) {
 func Fit(measured []report.Run) (report.Model, []report.Calibration, error) {
 	all := points(measured)
 	if len(all) == 0 {
-		return report.Model{}, nil, errors.New("simulate: fit: no measured run of fair, unfair, kafka or parentwatch with a leader change by resignation: measure some")
+		return report.Model{}, nil, errors.New("simulate: fit: no measured run of " + strings.Join(catalog.Names(), ", ") + " with a leader change by resignation: measure some")
 	}
 	m := Default
 	params := free(all, &m)

@@ -12,14 +12,18 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/parentwatch"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-func strategies() []elector.Strategy {
-	return []elector.Strategy{fair.New(), unfair.New(), kafka.New(), parentwatch.New()}
+func strategies() (all []elector.Strategy) {
+	for _, item := range catalog.All() {
+		all = append(all, item.Strategy)
+	}
+	return all
 }
 
 func simulate(t *testing.T, cfg Config) report.Run {
