@@ -99,8 +99,8 @@ func mayImport(at, dep string, direct bool) string {
 		if !isOwn || within(to, "backend") && to != "backend" || within(to, "conformance") {
 			return "only the root and backend, for a strategy serves every service"
 		}
-		if within(to, "strategy") && to != at && !within(to, "strategy/internal") && at != "strategy/catalog" {
-			return "no other strategy: what they share is in strategy/internal"
+		if within(to, "strategy") && to != at && !within(to, "strategy/entries") && at != "strategy/catalog" {
+			return "no other strategy: what they share is in strategy/entries"
 		}
 	default:
 		for _, client := range clients {
@@ -160,7 +160,7 @@ func TestImportRule(t *testing.T) {
 		{"strategy/fair", module + "/backend/dial", false},
 		{"strategy/fair", etcd, false},
 		{"strategy/parentwatch", module + "/backend", true},
-		{"strategy/parentwatch", module + "/strategy/internal/entries", true},
+		{"strategy/parentwatch", module + "/strategy/entries", true},
 		{"strategy/parentwatch", module + "/strategy/fair", false},
 		{"strategy/parentwatch", module + "/backend/zookeeper", false},
 		{"strategy/catalog", module + "/strategy/fair", true},
@@ -174,8 +174,8 @@ func TestImportRule(t *testing.T) {
 		{"conformance", "testing", true},
 		{".", module + "/strategy/catalog", false},
 		{"backend", module + "/strategy/catalog", false},
-		{"strategy/internal/entries", module, true},
-		{"strategy/internal/entries", module + "/strategy/fair", false},
+		{"strategy/entries", module, true},
+		{"strategy/entries", module + "/strategy/fair", false},
 		{"conformance", module + "/strategy/fair", true},
 		{"conformance", module + "/backend/dial", false},
 		{"conformance", zk, false},

@@ -15,8 +15,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/layout"
-	"github.com/elector-go/elector/strategy/internal/entries"
+	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the fair strategy. Its zero value is ready.
@@ -50,7 +49,9 @@ func (Strategy) Name() string { return "fair" }
 // candidate behind me may have been elected already. A read before each win would tell; it
 // would make each handover longer by a round trip.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	return entries.Campaign(ctx, c, true, wait)
+	claim, err := entries.QueueUp(ctx, c, wait)
+	claim.MarkLeader = true
+	return claim, err
 }
 
 // wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
@@ -79,7 +80,7 @@ func ready(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) 
 	completed := c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
 	for {
-		led = led || layout.DecodeCandidate(before.Value).Leads
+		led = led || entries.Marked(before)
 		now, err := c.Session.Await(ctx, me, before)
 		if err != nil {
 			return false, err

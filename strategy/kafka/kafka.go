@@ -28,7 +28,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/strategy/internal/entries"
+	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the Kafka controller's strategy. Make it with New or ForBroker.
@@ -143,7 +143,7 @@ func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err e
 	defer func() { completed(err) }()
 	for now.controller.Exists() {
 		if now.controller.Session == "" {
-			return now, entries.ErrPersistent(now.controller)
+			return now, entries.PersistentError(now.controller)
 		}
 		if now, err = await(ctx, c.Session, now); err != nil {
 			return now, err

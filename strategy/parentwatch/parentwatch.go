@@ -18,7 +18,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/strategy/internal/entries"
+	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the parentwatch strategy. Its zero value is ready.
@@ -42,7 +42,7 @@ func (Strategy) Name() string { return "parentwatch" }
 // once for as long as it stands: one that no session holds would never go, and is passed
 // over.
 func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	return entries.Campaign(ctx, c, false, wait)
+	return entries.QueueUp(ctx, c, wait)
 }
 
 // wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.

@@ -13,16 +13,16 @@ package unfair
 import (
 	"context"
 	"errors"
-	"iter"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/strategy/internal/entries"
+	"github.com/elector-go/elector/strategy/entries"
 )
 
 // Strategy is the unfair strategy. Its zero value is ready and has no jitter.
 type Strategy struct {
+	entries.Seat
 	// Jitter is the longest time a candidate waits, at random, between seeing the
 	// seat vacant and racing for it. Zero: none. It bounds nothing but the herd.
 	Jitter time.Duration
@@ -36,8 +36,6 @@ var _ elector.Strategy = Strategy{}
 // Name is "unfair".
 func (Strategy) Name() string { return "unfair" }
 
-func seatKey(dir string) string { return dir + "/seat" }
-
 // Campaign races for the seat until it is won.
 //
 //  1. CreateEphemeral the seat. Done: I lead.
@@ -47,7 +45,7 @@ func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 	for {
 		seat, err := offer(ctx, c)
 		if err == nil {
-			return entries.Claim(c, seat, false), nil
+			return entries.Claim(c, seat), nil
 		}
 		if !errors.Is(err, backend.ErrExists) {
 			return elector.Claim{}, err
@@ -63,7 +61,7 @@ func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 
 func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 	completed := c.Begin(elector.StageOffer)
-	made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(seatKey(c.Dir), entries.Payload(c, true)))
+	made, err := c.Session.Commit(ctx, nil, backend.CreateEphemeral(entries.SeatKey(c.Dir), entries.Payload(c, true)))
 	completed(err)
 	if err != nil {
 		return backend.Entry{}, err
@@ -75,48 +73,14 @@ func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 func ready(ctx context.Context, c *elector.Candidacy) (err error) {
 	completed := c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
-	for taken := backend.Unknown(seatKey(c.Dir)); taken.Exists(); {
+	for taken := backend.Unknown(entries.SeatKey(c.Dir)); taken.Exists(); {
 		now, err := c.Session.Await(ctx, taken)
 		if err != nil {
 			return err
 		}
 		if taken = now[0]; taken.Exists() && taken.Session == "" {
-			return entries.ErrPersistent(taken)
+			return entries.PersistentError(taken)
 		}
 	}
 	return nil
-}
-
-// look reads the seat.
-func look(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
-	seat, err := s.Get(ctx, seatKey(dir))
-	if errors.Is(err, backend.ErrNoEntry) {
-		return backend.Entry{Key: seatKey(dir)}, nil
-	}
-	return seat, err
-}
-
-// Observe follows the seat.
-func (Strategy) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
-	return func(yield func(elector.Leader, error) bool) {
-		seat, err := look(ctx, s, dir)
-		for {
-			if !yield(entries.Leader(seat), err) || err != nil {
-				return
-			}
-			var now []backend.Entry
-			if now, err = s.Await(ctx, seat); err == nil {
-				seat = now[0]
-			}
-		}
-	}
-}
-
-// Candidates lists the leader only: the others leave no trace in the service.
-func (Strategy) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
-	seat, err := look(ctx, s, dir)
-	if err != nil || seat.Session == "" {
-		return nil, err
-	}
-	return []elector.Candidate{entries.Candidate(seat, true)}, nil
 }

@@ -14,14 +14,17 @@ import (
 // whose oldest entry leads. It is embedded in the strategy.
 type Queue struct{}
 
-// A Wait blocks until the candidate's entry, me, entitles it to lead. ErrNoEntry says that
-// me is gone.
+// A Wait blocks until the candidate's entry, me, is the oldest in its directory. That it is
+// the caller takes for granted: of two candidates that are told so both lead. Its error is
+// backend.ErrNoEntry if me is gone, and else whatever keeps it from waiting, such as the end
+// of ctx.
 type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) error
 
-// Campaign enqueues an entry and waits. It enters again, at the end, when somebody has
-// deleted the entry meanwhile, and withdraws it when it fails. announce asks for
-// Claim.MarkLeader.
-func Campaign(ctx context.Context, c *elector.Candidacy, announce bool, wait Wait) (elector.Claim, error) {
+// QueueUp is the campaign of a candidate in a queue: it enqueues an entry, blocks in wait, and
+// returns the claim to that entry (see Claim). It enters again, at the end, when somebody has
+// deleted the entry meanwhile. When wait fails otherwise, it withdraws the entry and returns the
+// error. It reports elector.StageOffer; wait reports the stages that follow.
+func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (elector.Claim, error) {
 	for {
 		me, err := offer(ctx, c)
 		if err != nil {
@@ -29,7 +32,7 @@ func Campaign(ctx context.Context, c *elector.Candidacy, announce bool, wait Wai
 		}
 		err = wait(ctx, c, me)
 		if err == nil {
-			return Claim(c, me, announce), nil
+			return Claim(c, me), nil
 		}
 		if !errors.Is(err, backend.ErrNoEntry) {
 			return elector.Claim{}, errors.Join(err, c.Withdraw(ctx, me))
@@ -48,7 +51,7 @@ func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
 	return made[0], nil
 }
 
-// Observe follows the oldest entry. It reads what that has become, and lists the directory
+// Observe follows the oldest entry: elector.Strategy has the contract. It reads what that has become, and lists the directory
 // when all those are gone that it remembers to be next.
 func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
 	return func(yield func(elector.Leader, error) bool) {
@@ -69,7 +72,7 @@ func (Queue) Observe(ctx context.Context, s *backend.Session, dir string) iter.S
 	}
 }
 
-// Candidates lists the entries, the oldest first.
+// Candidates lists the candidates, the oldest entry's first, which leads.
 func (Queue) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
 	q := line{session: s, dir: dir}
 	oldest, err := q.oldest(ctx)

@@ -10,7 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/layout"
-	"github.com/elector-go/elector/strategy/internal/entries"
+	"github.com/elector-go/elector/strategy/entries"
 )
 
 // An observer of a long queue follows each handover, those past what it remembers

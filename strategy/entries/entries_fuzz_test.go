@@ -22,7 +22,7 @@ func FuzzLeader(f *testing.F) {
 		rev = max(rev, 1)
 		c := &elector.Candidacy{ID: id, Value: value}
 		seat := backend.Entry{Key: "/e/seat", Rev: rev, Version: 1, Session: session, Value: Payload(c, true)}
-		claim := Claim(c, seat, true)
+		claim := Claim(c, seat)
 		if claim.Token != rev || !claim.Entry.Same(seat) || len(claim.Conditions) != 1 || claim.Conditions[0].Entry.Rev != rev {
 			t.Errorf("claim %+v", claim)
 		}
@@ -42,7 +42,13 @@ func FuzzLeader(f *testing.F) {
 				t.Errorf("candidate %+v, leader %+v", who, leader)
 			}
 		}
+		if !Marked(seat) && bytes.Equal(seat.Value, Payload(c, true)) {
+			t.Errorf("%q bears no mark", seat.Value)
+		}
 		seat.Value = Payload(c, false)
+		if Marked(seat) {
+			t.Errorf("%q bears the mark", seat.Value)
+		}
 		if who := Candidate(seat, false); who.ID != id || !bytes.Equal(who.Value, value) {
 			t.Errorf("%q, %q is read as %+v", id, value, who)
 		}

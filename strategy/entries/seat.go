@@ -1,0 +1,58 @@
+package entries
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// A Seat is what outsiders see of a strategy whose candidates have one entry in common, which
+// whoever has created it leads by. It is embedded in the strategy.
+type Seat struct{}
+
+// SeatKey is the key of the seat in an election's directory (elector.Candidacy.Dir).
+func SeatKey(dir string) string { return dir + "/seat" }
+
+// PersistentError is the error of a candidate that finds an entry taken which no session holds,
+// and which would therefore never go. It is elector.ErrStrategyMismatch, which ends the
+// campaign, and says what an operator can do.
+func PersistentError(e backend.Entry) error {
+	return fmt.Errorf("%w: %s is persistent, so no candidate made it and it would never go: delete it", elector.ErrStrategyMismatch, e.Key)
+}
+
+// Observe follows the seat: elector.Strategy has the contract.
+func (Seat) Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) {
+		seat, err := look(ctx, s, dir)
+		for yield(Leader(seat), err) && err == nil {
+			var now []backend.Entry
+			if now, err = s.Await(ctx, seat); err != nil {
+				seat = backend.Entry{}
+			} else {
+				seat = now[0]
+			}
+		}
+	}
+}
+
+// Candidates lists the leader only: Seat knows of no entry of the others.
+func (Seat) Candidates(ctx context.Context, s *backend.Session, dir string) ([]elector.Candidate, error) {
+	seat, err := look(ctx, s, dir)
+	if err != nil || seat.Session == "" {
+		return nil, err
+	}
+	return []elector.Candidate{Candidate(seat, true)}, nil
+}
+
+// look reads the seat; one that is not there has no Rev.
+func look(ctx context.Context, s *backend.Session, dir string) (backend.Entry, error) {
+	seat, err := s.Get(ctx, SeatKey(dir))
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: SeatKey(dir)}, nil
+	}
+	return seat, err
+}
