@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/conformance"
-	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/conformance/memtest"
 )
 
 const ttl = 10 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance"
-	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/strategy/catalog"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/memtest"
+	"github.com/elector-go/elector/conformance/memtest"
 )
 
 // writeMutants break rules about what a commit does.

@@ -232,7 +232,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 // concerns are the packages that a service concerns, beside the suites: its backend, what starts
 // it for the tests, and other packages with tests on it.
 var concerns = map[string][]string{
-	"memory":    {"backend/memory", "internal/memtest"},
+	"memory":    {"backend/memory", "conformance/memtest"},
 	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka"},
 	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial"},
 	"consul":    {"backend/consul", "internal/consultest", "backend/dial"},

@@ -1,0 +1,70 @@
+package deputy
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/conformance/memtest"
+)
+
+// TestElection tries each promise of an election.
+func TestElection(t *testing.T) {
+	conformance.TestElection(t, conformance.ElectionConfig{
+		Service:  memtest.Service(3 * time.Second),
+		Strategy: Strategy{},
+		Herd:     true, // the deputy is woken by the leader's end, the others by the deputy's
+	})
+}
+
+// TestExplore tries every order of steps of two candidates, with one fault anywhere.
+func TestExplore(t *testing.T) {
+	report := explore.Exhaustive(t, explore.Config{
+		Strategy: func() elector.Strategy { return Strategy{} },
+		Faults:   1,
+	})
+	if !report.Exhausted() {
+		t.Error(report)
+	}
+}
+
+// An operator deletes the deputy's entry. Its candidate becomes the deputy again, and leads.
+func TestDeputyDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		stand := func(id string) elector.Elector {
+			e, err := elector.New(elector.Config{
+				Backend: service, Strategy: Strategy{}, Election: "/e", ID: id,
+				Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) { t.Errorf("%s begins anew: %v", id, err) }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = e.Close(t.Context()) })
+			return e
+		}
+		term, err := stand("leader").Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		deputy, won := stand("deputy"), make(chan error)
+		go func() {
+			_, err := deputy.Campaign(t.Context())
+			won <- err
+		}()
+		synctest.Wait()
+		seat := term.Guard().Conditions[0].Entry
+		service.Delete(deputyKey(backend.Parent(seat.Key)))
+		if err := term.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-won; err != nil {
+			t.Error(err)
+		}
+	})
+}
