@@ -2,7 +2,6 @@ package page
 
 import (
 	"encoding/json"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -208,14 +207,14 @@ func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
 	add(3, report.Read, -100, 40)
 	add(0, report.Ended, 0, 0)
 	add(0, report.Wrote, 20, 620)
-	switch strategy {
-	case "fair":
+	switch item, _ := catalog.Named(strategy); {
+	case !item.Herd:
 		add(1, report.WokenUp, 820, 0)
 		add(1, report.Elected, 850, 0)
 		add(1, report.Wrote, 880, 540)
 		add(2, report.WokenUp, 1480, 0)
 		add(2, report.Read, 1500, 300)
-	case "unfair", "kafka":
+	case !item.Ordered:
 		winner := 1 + dice.IntN(n-1)
 		for i := 1; i < n; i++ {
 			at := 800 + float64((i*7)%n)*14
@@ -228,7 +227,7 @@ func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
 			add(i, kind, at+20, took)
 			add(i, report.Read, at+40+took, 300+float64(i)*8)
 		}
-	case "parentwatch":
+	default:
 		for i := 1; i < n; i++ {
 			at := 800 + float64(i)*13
 			add(i, report.WokenUp, at, 0)
@@ -238,8 +237,6 @@ func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
 				add(i, report.Elected, at+20+took, 0)
 			}
 		}
-	default:
-		panic(fmt.Sprintf("no sample for %q", strategy))
 	}
 	slices.SortStableFunc(events, func(a, b report.Event) int { return int(a.At - b.At) })
 	return &report.Timeline{Events: events}
