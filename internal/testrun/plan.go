@@ -150,7 +150,7 @@ const (
 // computing are the packages that only compute. They come first, as a session is lost that
 // nobody has a processor for in time. They run without the race detector: they look for
 // wrong orders, not for races, and what they try runs under it on memory.
-var computing = []string{"conformance/explore", "internal/mutants"}
+var computing = []string{"conformance/explore", "internal/mutants", "examples/deputy"}
 
 // tools are the packages that only those need who work on the library.
 var tools = []string{"internal/bench", "internal/chaos", "internal/load", "internal/servertest"}
