@@ -13,8 +13,6 @@ import (
 func granted(ttl, window time.Duration) *session {
 	s := new(session)
 	s.Init(driver.LifeOptions{State: backend.Live, End: func(context.Context, error) {}})
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
 	s.Grant("", time.Now(), ttl, ttl-window)
 	return s
 }

@@ -18,9 +18,7 @@ func TestRefusalsOfWhatWasLearned(t *testing.T) {
 		b, err := New(Config{Servers: []string{"127.0.0.1:1"}})
 		assert.NoError(t, err)
 		s := newSession(&b.cfg, &b.ballot, time.Minute)
-		s.Mu.Lock()
 		s.Grant("", time.Now(), 10*time.Second, -time.Hour) // the window is no matter here
-		s.Mu.Unlock()
 		c := &commit{s: s}
 		f := &flight{
 			m:       &multi{parts: []part{{&zk.CheckVersionRequest{Path: "/a", Version: 3}, ref{role: roleProof, op: -1, key: "/a/b"}}}},
