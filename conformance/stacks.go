@@ -11,7 +11,7 @@ import (
 )
 
 // goroutines returns the stack of each goroutine that was started for a rule, without the
-// test's own and those of the servers' proxies.
+// test's own and those of the servers and their proxies.
 func goroutines(rule string, s *Service) []string {
 	read := shared.read
 	if s.Virtual {
@@ -23,7 +23,8 @@ func goroutines(rule string, s *Service) []string {
 		if !strings.Contains(stack, label) {
 			continue
 		}
-		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest") ||
+		if strings.Contains(stack, "testing.tRunner") || strings.Contains(stack, "internal/servertest.") ||
+			strings.Contains(stack, "internal/process.") || strings.Contains(stack, "internal/proxytest.") ||
 			strings.Contains(stack, "internal/attempt.") || strings.Contains(stack, "conformance.readStacks") {
 			continue
 		}
