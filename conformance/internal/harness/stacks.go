@@ -17,10 +17,10 @@ const label = "conformance-rule"
 
 // notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
 // the test's own, the proxies of servers, the controls, and who reads the stacks.
-var notOfRules = []string{"testing.tRunner", "internal/servertest", "internal/proxytest", "internal/attempt.", "harness.readStacks"}
+var notOfRules = []string{"testing.tRunner", "internal/servertest.", "internal/process.", "internal/proxytest.", "internal/attempt.", "harness.readStacks"}
 
 // goroutines returns the stack of each goroutine that was started for a rule, without the
-// test's own and those of the servers' proxies.
+// test's own and those of the servers and their proxies.
 func goroutines(rule string, s *kit.Service) []string {
 	read := shared.read
 	if s.Virtual {
