@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // nbsp keeps a number and its unit on one line.
@@ -100,4 +102,10 @@ func plural(n int, one, many string) string {
 		return "1 " + one
 	}
 	return count(float64(n)) + " " + many
+}
+
+// upperFirst is s with a capital.
+func upperFirst(s string) string {
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
 }

@@ -1,0 +1,88 @@
+package page
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// fairness shows who won how often.
+func (v view) fairness() section {
+	s := section{ID: "fairness", Title: "Who is elected", Intro: []string{
+		"How often each candidate was elected. Jain’s index, over those who were there all the time, is 1 when all won equally often, and 1/N when one won all; with fewer leader changes than candidates it cannot come near 1.",
+	}}
+	for _, svc := range services(v.report) {
+		p := part{Heading: svc.name}
+		runs := v.close(svc.runs, func(r report.Run) bool {
+			return slices.ContainsFunc(r.Fairness.Wins, func(n int) bool { return n > 0 })
+		})
+		if len(runs) == 0 {
+			s.Parts = append(s.Parts, part{Heading: svc.name, Missing: []string{"Nobody was elected."}})
+			continue
+		}
+		most := 0
+		var jains []string
+		for _, run := range runs {
+			most = max(most, slices.Max(run.Fairness.Wins))
+			jains = append(jains, run.Strategy+" "+index(run.Fairness.Jain))
+		}
+		pic := picture{name: "wins-" + svc.slug, title: "Wins per candidate, by strategy", columns: 4, Class: "narrow",
+			Caption: fmt.Sprintf("Wins per candidate in the order of their first arrival, with %s. Jain’s index: %s.",
+				plural(runs[0].N, "candidate", "candidates"), list(jains))}
+		for _, run := range runs {
+			wins, winners := run.Fairness.Wins, 0
+			for _, n := range wins {
+				if n > 0 {
+					winners++
+				}
+			}
+			pic.panels = append(pic.panels, panel{title: run.Strategy,
+				note: fmt.Sprintf("times elected; Jain’s index %s", index(run.Fairness.Jain)),
+				desc: fmt.Sprintf("Bars of wins per candidate: %s of %s won at least once, one of them %s.",
+					count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time", "times")),
+				width: 264, tall: 210, draw: winsBars{v.looks[run.Strategy], wins, most}.draw})
+		}
+		p.Pictures = append(p.Pictures, pic)
+		if lacking := v.lacking(svc, runs); lacking != "" {
+			p.Missing = append(p.Missing, "There is no count of wins for "+lacking+".")
+		}
+		p.Tables = append(p.Tables,
+			v.pivot(v.jainCaption(), svc.runs, v.jain),
+			v.pivot("Longest wait, in leader changes; below it the share of inversions: 0\u00a0% is order of arrival, about 50\u00a0% is chance.", svc.runs, func(r report.Run) cell {
+				if len(r.Fairness.Wins) == 0 {
+					return cell{Main: none}
+				}
+				return cell{count(float64(r.Fairness.LongestWait)), percent(r.Fairness.Inversions)}
+			}))
+		s.Parts = append(s.Parts, p)
+	}
+	return s
+}
+
+// jain is Jain's index, and below it what it would be had the wins been shared as evenly
+// as can be: with fewer changes than candidates nobody comes near 1. The report can tell
+// only where nobody came or went, for else the index is not over all whose wins it has.
+func (v view) jain(run report.Run) cell {
+	n, total := len(run.Fairness.Wins), 0
+	for _, wins := range run.Fairness.Wins {
+		total += wins
+	}
+	if total <= 0 {
+		return cell{Main: none}
+	}
+	c := cell{Main: index(run.Fairness.Jain)}
+	if v.report.Method.Churn == 0 {
+		each, more := total/n, total%n
+		squares := (n-more)*each*each + more*(each+1)*(each+1)
+		c.Sub = "best " + index(float64(total)*float64(total)/(float64(n)*float64(squares)))
+	}
+	return c
+}
+
+func (v view) jainCaption() string {
+	if v.report.Method.Churn == 0 {
+		return "Jain’s index; below it the best possible with so many changes and candidates."
+	}
+	return "Jain’s index, over those who were there all the time."
+}
