@@ -21,14 +21,14 @@ type world interface {
 	close() error
 }
 
-// A process is a seat at the service.
+// A process is a client of the service.
 type process struct {
-	services.Seat
+	services.Client
 	doomed *atomic.Bool // its session ends because the line is cut
 }
 
-// seated makes a process of a seat.
-func seated(at services.Seat, err error) (process, error) {
+// asProcess makes a process of a client.
+func asProcess(at services.Client, err error) (process, error) {
 	return process{at, new(atomic.Bool)}, err
 }
 
@@ -38,7 +38,7 @@ func startMemory(cfg config) (world, error) {
 	return memoryWorld{services.Embedded{Service: memory.New(memory.Options{DefaultTTL: cfg.ttl})}}, nil
 }
 
-func (m memoryWorld) open() (process, error) { return seated(m.Seat()) }
+func (m memoryWorld) open() (process, error) { return asProcess(m.Client()) }
 
 func (m memoryWorld) sessions() (int, error) { return m.Stats().Sessions, nil }
 

@@ -1,5 +1,5 @@
 // Package services is what tools that hold elections know of the coordination services that
-// they hold them on: servers, to be started and broken, and seats at them, of which the line
+// they hold them on: servers, to be started and broken, and clients of them, of which the line
 // can be cut.
 package services
 

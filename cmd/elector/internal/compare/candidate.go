@@ -20,7 +20,7 @@ import (
 type candidate struct {
 	number  int // by first arrival; one that comes back after a crash keeps its number
 	elector elector.Elector
-	seat    services.Seat
+	client  services.Client
 	meter   *meter.Backend
 
 	activity activity
@@ -46,11 +46,11 @@ type win struct {
 
 // candidate makes one. It does not connect.
 func (r *run) candidate(number int) (*candidate, error) {
-	at, err := r.service.Seat()
+	at, err := r.service.Client()
 	if err != nil {
 		return nil, err
 	}
-	c := &candidate{number: number, seat: at, arrived: make(chan time.Time, 1)}
+	c := &candidate{number: number, client: at, arrived: make(chan time.Time, 1)}
 	c.meter = meter.New(
 		&tap{Backend: at.Backend, activity: &c.activity, half: r.half},
 		func(call meter.Call) { r.recorder.call(number, call) })
@@ -106,9 +106,9 @@ func (c *candidate) connect(ctx context.Context) error {
 // close withdraws or resigns, and gives the connections up.
 func (c *candidate) close(ctx context.Context) error {
 	c.gone.Store(true)
-	c.seat.Mend()
+	c.client.Mend()
 	err := c.elector.Close(ctx)
-	_ = c.seat.Close() // nothing depends on it any more
+	_ = c.client.Close() // nothing depends on it any more
 	return err
 }
 

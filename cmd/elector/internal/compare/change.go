@@ -44,7 +44,7 @@ func (r *run) crash() error {
 
 	c.gone.Store(true)
 	began := time.Now()
-	c.seat.Cut()
+	c.client.Cut()
 	if err := errors.Join(r.next(within), <-observed); err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 
 // A service is where one run takes place.
 type service interface {
-	// Seat makes what one candidate sits on.
-	Seat() (services.Seat, error)
+	// Client makes what one candidate stands on.
+	Client() (services.Client, error)
 	// outside is a backend that is part of no measurement. It lives as long as the
 	// service.
 	outside() backend.Backend
@@ -33,7 +33,7 @@ func open(url string) (service, error) {
 	}
 	r := &remote{Remote: services.Remote{URL: url}}
 	var err error
-	if r.own, err = r.Seat(); err != nil {
+	if r.own, err = r.Client(); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -62,7 +62,7 @@ func (e embedded) figures(context.Context) (map[string]float64, error) {
 // remote is a real service.
 type remote struct {
 	services.Remote
-	own services.Seat // outside
+	own services.Client // outside
 }
 
 func (r *remote) outside() backend.Backend { return r.own.Backend }

@@ -10,8 +10,8 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-// A Seat is one client's way to a service.
-type Seat struct {
+// A Client is one client's way to a service.
+type Client struct {
 	Backend backend.Backend
 	Cut     func()       // silences the client, without a goodbye
 	Mend    func()       // ends Cut
@@ -21,16 +21,16 @@ type Seat struct {
 // Embedded is a service in this process.
 type Embedded struct{ *memory.Service }
 
-// Seat makes a seat.
-func (e Embedded) Seat() (Seat, error) {
-	client := e.Client("process")
-	return Seat{client, client.Suspend, client.Resume, func() error { return nil }}, nil
+// Client makes a client.
+func (e Embedded) Client() (Client, error) {
+	client := e.Service.Client("process")
+	return Client{client, client.Suspend, client.Resume, func() error { return nil }}, nil
 }
 
 // Remote is a service that a URL names, as package dial takes it.
 type Remote struct {
 	URL     string
-	Traffic Traffic // of all seats, on ZooKeeper alone
+	Traffic Traffic // of all clients, on ZooKeeper alone
 }
 
 // Scheme is the URL's: "zk", "etcd" or "consul".
@@ -39,17 +39,17 @@ func (r *Remote) Scheme() string {
 	return scheme
 }
 
-// Seat makes a seat. It does not connect.
-func (r *Remote) Seat() (Seat, error) {
+// Client makes a client. It does not connect.
+func (r *Remote) Client() (Client, error) {
 	line := new(Line)
 	if r.Scheme() == "zk" {
 		line.Traffic = &r.Traffic
 	}
 	b, err := dial.Open(context.Background(), r.URL, dial.WithDialContext(line.Dial))
 	if err != nil {
-		return Seat{}, err
+		return Client{}, err
 	}
-	return Seat{b, line.Cut, line.Mend, func() error {
+	return Client{b, line.Cut, line.Mend, func() error {
 		if err := b.Close(); err != nil && !errors.Is(err, context.Canceled) { // etcd's client reports its own context's end
 			return err
 		}
