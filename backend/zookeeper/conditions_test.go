@@ -106,7 +106,9 @@ func TestChecksAtTheRoot(t *testing.T) {
 	require.NoError(t, err)
 	_, err = user.Multi(checks...)
 	require.NoError(t, err)
-	f.commit(f.open(), backend.Delete(seat), backend.CreateEphemeral(key, nil))
+	other := f.open()
+	f.commit(other, backend.Delete(seat))
+	f.commit(other, backend.CreateEphemeral(key, nil))
 	_, err = user.Multi(checks...)
 	require.ErrorIs(t, err, zk.ErrBadVersion)
 }
