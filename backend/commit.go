@@ -128,7 +128,7 @@ func Enqueue(dir string, value []byte) Op {
 // be there, or 0 for a key that must not exist; ErrConflict otherwise. Missing
 // ancestors of key are made, and stand for the ops after it. Where a lost reply must
 // be told from another's write, the value has to be unique, for example by a random
-// part.
+// part. An ephemeral entry under key is written like any other, and stays its session's.
 func CompareAndSet(key string, value []byte, version uint64) Op {
 	return Op{Kind: OpCompareAndSet, Key: key, Value: value, Version: version}
 }

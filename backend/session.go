@@ -113,7 +113,8 @@ func (s *Session) Await(ctx context.Context, known ...Entry) ([]Entry, error) {
 }
 
 // Commit applies ops if all conditions hold: all of them at one instant, or none. No two ops
-// may be about the same key, and no two may enqueue in one directory.
+// may be about the same key, and no two may enqueue in one directory. Conditions are about what
+// stands before all ops, and an op finds what those before it have left. The root, "/", always exists.
 // It returns an entry per op, in their order (for Delete: what is left, the
 // key alone). ErrCondition says that a condition did not hold, ErrConflict that a CompareAndSet
 // found another version, ErrExists that CreateEphemeral found the key taken, ErrNoParent

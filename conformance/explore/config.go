@@ -43,8 +43,8 @@ type Config struct {
 	// a strategy that is Foreign.
 	Found bool
 
-	// Ordered says that candidates lead in the order in which they have enrolled, so
-	// that histories are checked for it.
+	// Ordered says that candidates lead in the order in which they have enrolled: nobody is
+	// elected beside an older entry, and histories are checked for it, too.
 	Ordered bool
 
 	// Invariant, if set, is asked after every step about the service. Its error says

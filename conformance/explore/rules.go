@@ -61,7 +61,7 @@ func (w *world) elected(c *candidate, token uint64) {
 		}
 	}
 	for _, e := range w.entries() {
-		if e.Session != "" && e.Rev < c.claim.Rev && backend.Parent(e.Key) == backend.Parent(c.claim.Key) {
+		if w.cfg.Ordered && e.Session != "" && e.Rev < c.claim.Rev && backend.Parent(e.Key) == backend.Parent(c.claim.Key) {
 			w.brokenLocked("order", "%s is elected with %s while %s stands", c, w.name(c.claim), w.name(e))
 		}
 	}

@@ -68,7 +68,7 @@ func TestVoidAttempts(t *testing.T) {
 	for _, want := range []string{
 		"shaky: 2 rules passed, 0 failed, 0 not applicable, 2 void attempts\n",
 		"  x/once                     passed\n",
-		"  x/twice                    passed (2 void attempts: a server stood still: it answered the bare client ",
+		"  x/twice                    passed (2 void attempts: ", // of a server, or of this process on a busy machine
 	} {
 		if !strings.Contains(text, want) && !strings.HasSuffix(text, strings.TrimSuffix(want, "\n")) {
 			t.Errorf("no %q in\n%s", want, text)
