@@ -7,9 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
 )
 
 func newCandidate(t *testing.T, c *memory.Client) elector.Elector {
@@ -81,6 +84,23 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		}
 		if left := service.Entries("/e"); service.Entry("/e").Exists() || len(left) > 0 {
 			t.Errorf("left: %v", service.Dump())
+		}
+	})
+}
+
+// An election of Kafka's at the root has no key of its own to ask about.
+func TestObserveAtTheRootAfterALoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		client := service.Client("a")
+		e, err := elector.New(elector.Config{Backend: client, Strategy: kafka.ForBroker(1), Election: "/", ID: "a"})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close(context.Background())) }()
+		for range 2 {
+			_, err = e.Leader(t.Context())
+			require.ErrorIs(t, err, elector.ErrNoLeader)
+			client.Expire()
+			synctest.Wait()
 		}
 	})
 }
