@@ -125,9 +125,11 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 // withdraw removes a candidate's entry, and waits for the confirmation a short time even if
 // ctx has ended.
 func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	ctx, cancel := cleanup(ctx)
-	defer cancel()
-	return e.hooks.stop(func() error { return e.discard(ctx, s, entry) })
+	return e.hooks.stop(func() error {
+		ctx, cancel := cleanup(ctx) // once the hook has returned, which may take longer
+		defer cancel()
+		return e.discard(ctx, s, entry)
+	})
 }
 
 // discard removes an entry of a session. While that cannot be confirmed the session goes on with

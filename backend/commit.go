@@ -99,12 +99,12 @@ func checkOps(ops []Op) error {
 		if err := op.Check(); err != nil {
 			return err
 		}
-		of := op.Key
+		of, what := op.Key, "are about "+op.Key
 		if op.Kind == OpEnqueue {
-			of += "/" // in the directory, not of it
+			of, what = of+"/", "enqueue in "+op.Key // which is not about the directory
 		}
 		if about[of] {
-			return fmt.Errorf("two operations are about %s: one commit can do one", of)
+			return fmt.Errorf("two operations %s: one commit can do one", what)
 		}
 		about[of] = true
 	}

@@ -22,7 +22,7 @@ func TestCommitOfTwoOpsOnOneKey(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 
 	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil), backend.Enqueue("/a", nil))
-	require.ErrorContains(t, err, "two operations are about /a/:")
+	require.ErrorContains(t, err, "two operations enqueue in /a:")
 	_, err = s.Commit(t.Context(), nil, backend.CompareAndSet("/a", nil, 0), backend.Enqueue("/a", nil))
 	require.NoError(t, err)
 }

@@ -2,37 +2,49 @@ package driver
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 )
 
-// errGoexit is the outcome of a call that has none: a zero result without an error would be
-// taken for an answer.
-var errGoexit = errors.New("the call has ended its goroutine (runtime.Goexit, or FailNow of a test in a trace)")
-
-// Apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The
+// apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The
 // caller may be a campaign, which goes on to wait for days: Go would leave it the stack that one
 // deep call has taken, up to 16 KB for a request to etcd or Consul, of which waiting needs 4.
-func Apart[T any](do func() (T, error)) (T, error) {
-	var done T
-	err := errGoexit
+//
+// A panic, or the end of the goroutine (runtime.Goexit, as by FailNow of a test in a trace), is the
+// caller's, as it would be without.
+func apart[T any](do func() (T, error)) (done T, err error) {
+	panicked, returned := "", false
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
+		defer func() {
+			if p := recover(); p != nil {
+				panicked = fmt.Sprintf("%v\n\nin a request, on a goroutine of its own:\n%s", p, debug.Stack())
+			}
+		}()
 		done, err = do()
+		returned = true
 	}()
 	<-ended
+	switch {
+	case panicked != "":
+		panic(panicked)
+	case !returned:
+		runtime.Goexit()
+	}
 	return done, err
 }
 
 // OpenApart is Open for a backend all of whose requests need a deep stack: the opening and each request
-// of the session run Apart. What waits (Await, AwaitList), discards or closes does not: the backend keeps
+// of the session run on goroutines of their own. What waits (Await, AwaitList), discards or closes does not: the backend keeps
 // its depth from the caller.
 func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
 	s, err := Open(ctx, b, o, func(ctx context.Context, ttl time.Duration) (D, error) {
-		return Apart(func() (D, error) { return open(ctx, ttl) })
+		return apart(func() (D, error) { return open(ctx, ttl) })
 	})
 	if err != nil {
 		return nil, err
@@ -42,7 +54,7 @@ func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backe
 		case backend.CallAwait, backend.CallAwaitList, backend.CallDiscard, backend.CallClose:
 			return next(ctx)
 		}
-		_, err := Apart(func() (struct{}, error) { return struct{}{}, next(ctx) })
+		_, err := apart(func() (struct{}, error) { return struct{}{}, next(ctx) })
 		return err
 	}}), nil
 }

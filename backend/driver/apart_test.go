@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,91 +16,117 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 )
 
-func TestApart(t *testing.T) {
-	n, err := driver.Apart(func() (int, error) { return 1, nil })
-	assert.Equal(t, 1, n)
-	require.NoError(t, err)
-	why := errors.New("why")
-	_, err = driver.Apart(func() (int, error) { return 0, why })
-	require.ErrorIs(t, err, why)
-	_, err = driver.Apart(func() (int, error) { runtime.Goexit(); return 0, nil })
-	require.ErrorContains(t, err, "ended its goroutine")
+// whereabouts is a driver that tells which goroutine does its calls.
+type whereabouts struct {
+	backend.Driver
+	at func() // of each call
 }
 
-// exits is a driver whose calls end their goroutine.
-type exits struct{ backend.Driver }
+func (w whereabouts) Get(context.Context, string) (backend.Entry, error) {
+	w.at()
+	return backend.Entry{}, nil
+}
 
-func (exits) Get(context.Context, string) (e backend.Entry, err error) {
-	runtime.Goexit()
-	return e, nil
+func (w whereabouts) Survey(context.Context, string, func(backend.Entry) string) (backend.Entry, []string, error) {
+	w.at()
+	return backend.Entry{}, nil, nil
 }
-func (exits) Survey(context.Context, string, func(backend.Entry) string) (e backend.Entry, s []string, err error) {
-	runtime.Goexit()
-	return e, s, nil
-}
-func (exits) List(context.Context, string) (l backend.Listing, err error) {
-	runtime.Goexit()
-	return l, nil
-}
-func (exits) AwaitList(context.Context, backend.Listing) (l backend.Listing, err error) {
-	runtime.Goexit()
-	return l, nil
-}
-func (exits) Predecessor(context.Context, backend.Entry) (e backend.Entry, err error) {
-	runtime.Goexit()
-	return e, nil
-}
-func (exits) Await(context.Context, ...backend.Entry) (e []backend.Entry, err error) {
-	runtime.Goexit()
-	return e, nil
-}
-func (exits) Commit(context.Context, []backend.Condition, ...backend.Op) (e []backend.Entry, err error) {
-	runtime.Goexit()
-	return e, nil
-}
-func (exits) Discard(context.Context, backend.Entry) error { runtime.Goexit(); return nil }
-func (exits) Close(context.Context) error                  { runtime.Goexit(); return nil }
 
-// The opening and a request run on goroutines of their own, and what waits, discards or closes on the
-// caller's, which ends here with it.
-func TestOpenApart(t *testing.T) {
+func (w whereabouts) List(context.Context, string) (backend.Listing, error) {
+	w.at()
+	return backend.Listing{}, nil
+}
+
+func (w whereabouts) AwaitList(context.Context, backend.Listing) (backend.Listing, error) {
+	w.at()
+	return backend.Listing{}, nil
+}
+
+func (w whereabouts) Predecessor(context.Context, backend.Entry) (backend.Entry, error) {
+	w.at()
+	return backend.Entry{}, nil
+}
+
+func (w whereabouts) Await(context.Context, ...backend.Entry) ([]backend.Entry, error) {
+	w.at()
+	return make([]backend.Entry, 1), nil
+}
+
+func (w whereabouts) Commit(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error) {
+	w.at()
+	return make([]backend.Entry, 1), nil
+}
+
+func (w whereabouts) Discard(context.Context, backend.Entry) error { w.at(); return nil }
+func (w whereabouts) Close(context.Context) error                  { w.at(); return nil }
+
+// goroutine names the one that calls it.
+func goroutine() string {
+	b := make([]byte, 64)
+	name, _, _ := strings.Cut(string(b[:runtime.Stack(b, false)]), " [")
+	return name
+}
+
+// openApart opens a session of memory's whose calls, and whose opening, call at.
+func openApart(t *testing.T, at func()) *backend.Session {
+	t.Helper()
 	b := memory.New(memory.Options{}).Client("c")
-	_, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (exits, error) {
-		runtime.Goexit()
-		return exits{}, nil
-	})
-	require.ErrorContains(t, err, "ended its goroutine")
-
 	s, err := b.Open(t.Context(), backend.OpenOptions{})
 	require.NoError(t, err)
-	apart, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (exits, error) {
-		return exits{s.Driver()}, nil
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	apart, err := driver.OpenApart(t.Context(), b, backend.OpenOptions{}, func(context.Context, time.Duration) (whereabouts, error) {
+		at()
+		return whereabouts{s.Driver(), at}, nil
 	})
 	require.NoError(t, err)
+	return apart
+}
+
+// The opening and a request run on goroutines of their own, and what waits, discards or closes on the
+// caller's.
+func TestOpenApart(t *testing.T) {
+	var at string
+	s := openApart(t, func() { at = goroutine() })
+	assert.NotEqual(t, goroutine(), at, "open")
 	e := backend.Entry{Key: "/a/b"}
 	for name, call := range map[string]func() error{
-		"get":         func() error { _, err := apart.Get(t.Context(), e.Key); return err },
-		"survey":      func() error { _, _, err := apart.Survey(t.Context(), e.Key, nil); return err },
-		"list":        func() error { _, err := apart.List(t.Context(), e.Key); return err },
-		"predecessor": func() error { _, err := apart.Predecessor(t.Context(), e); return err },
-		"commit":      func() error { _, err := apart.Commit(t.Context(), nil, backend.Delete(e)); return err },
+		"get":         func() error { _, err := s.Get(t.Context(), e.Key); return err },
+		"survey":      func() error { _, _, err := s.Survey(t.Context(), e.Key, nil); return err },
+		"list":        func() error { _, err := s.List(t.Context(), e.Key); return err },
+		"predecessor": func() error { _, err := s.Predecessor(t.Context(), e); return err },
+		"commit":      func() error { _, err := s.Commit(t.Context(), nil, backend.Delete(e)); return err },
 	} {
-		assert.ErrorContains(t, call(), "ended its goroutine", name)
+		require.NoError(t, call(), name)
+		assert.NotEqual(t, goroutine(), at, name)
 	}
 	for name, call := range map[string]func() error{
-		"await":      func() error { _, err := apart.Await(t.Context(), e); return err },
-		"await list": func() error { _, err := apart.AwaitList(t.Context(), backend.Listing{Dir: "/a"}); return err },
-		"discard":    func() error { return apart.Discard(t.Context(), e) },
-		"close":      func() error { return apart.Close(t.Context()) },
+		"await":      func() error { _, err := s.Await(t.Context(), e); return err },
+		"await list": func() error { _, err := s.AwaitList(t.Context(), backend.Listing{Dir: "/a"}); return err },
+		"discard":    func() error { return s.Discard(t.Context(), e) },
+		"close":      func() error { return s.Close(t.Context()) },
 	} {
-		ended, returned := make(chan struct{}), false
-		go func() {
-			defer close(ended)
-			_ = call()
-			returned = true
-		}()
-		<-ended
-		assert.False(t, returned, name)
+		require.NoError(t, call(), name)
+		assert.Equal(t, goroutine(), at, name)
 	}
-	require.NoError(t, s.Close(t.Context()))
+}
+
+// A panic below a request, of a client's interceptor for example, is the caller's to recover, and so is
+// the end of the goroutine.
+func TestApartPanics(t *testing.T) {
+	end := func() {}
+	s := openApart(t, func() { end() })
+	end = func() { panic(errors.New("an interceptor's")) }
+	func() {
+		defer func() { assert.Contains(t, recover(), "an interceptor's\n\nin a request") }()
+		_, _ = s.Get(t.Context(), "/a")
+		t.Error("the call returned")
+	}()
+	end = runtime.Goexit
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = s.Get(t.Context(), "/a")
+		t.Error("the call returned")
+	}()
+	<-ended
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
 
 const (
@@ -34,7 +33,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if !isEnqueued(e.Key) {
 		return backend.Entry{}, fmt.Errorf("%w that was enqueued", backend.ErrNoEntry)
 	}
-	p, err := driver.Apart(func() (backend.Entry, error) { return s.predecessor(ctx, e) })
+	p, err := s.predecessor(ctx, e)
 	if errors.Is(err, backend.ErrNoEntry) {
 		s.learned.forget(e.Key)
 	}

@@ -75,7 +75,7 @@ func Path(s *backend.Session, key string) string {
 // Open implements backend.Backend. When ctx ends first, the half-open connection
 // is closed in the background, within a few seconds.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	return driver.Open(ctx, b, o, b.open)
+	return driver.OpenApart(ctx, b, o, b.open)
 }
 
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
