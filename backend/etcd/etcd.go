@@ -44,6 +44,7 @@ type Backend struct {
 //     with a password needs more when authentication is switched on while it is there.)
 //   - Behind a proxy, a stream interceptor that makes Unavailable of Internal: else a watch that
 //     has failed with Internal is made again without a pause.
+//   - With a password, DialTimeout: else clientv3.New blocks for as long as no server answers.
 //
 // A client with several endpoints dials one of them once more, for the heartbeats of all
 // sessions of this Backend. That connection is closed with the last session, or the client.

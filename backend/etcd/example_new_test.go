@@ -27,7 +27,10 @@ func ExampleNew() {
 		Endpoints: []string{"https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"},
 		Username:  "elector", // docs/operations.md has the rights that it needs
 		Password:  os.Getenv("ETCD_PASSWORD"),
-		TLS:       &tls.Config{MinVersion: tls.VersionTLS12}, // RootCAs and Certificates, where they are your own
+		// With a password New asks a server for a token, and without this it blocks for as long as
+		// none answers.
+		DialTimeout: timeout,
+		TLS:         &tls.Config{MinVersion: tls.VersionTLS12}, // RootCAs and Certificates, where they are your own
 
 		// After so long without a word the client asks whether the server is there. gRPC makes
 		// 10 s of anything shorter.
