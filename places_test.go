@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -71,13 +72,22 @@ func TestBackendPlaces(t *testing.T) {
 }
 
 // TestHookPlaces holds that each hook is called by runHook, without which a hook that calls back
-// would wait for itself.
+// would wait for itself, and that somebody calls what calls it.
 func TestHookPlaces(t *testing.T) {
 	code := sources(t, ".", false)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		all := strings.Count(code, "h."+hook.Name+"(")
 		if wrapped := strings.Count(code, "runHook(h, func() { h."+hook.Name+"("); all == 0 || wrapped != all {
 			t.Errorf("hook %s is called %d times, %d of them by runHook", hook.Name, all, wrapped)
+		}
+	}
+	methods := regexp.MustCompile(`(?m)^func \(h \*hooks\) (\w+)\(`).FindAllStringSubmatch(code, -1)
+	if len(methods) == 0 {
+		t.Error("hooks has no methods")
+	}
+	for _, m := range methods {
+		if !regexp.MustCompile(`\b(hooks|h)\.` + m[1] + `\(`).MatchString(code) {
+			t.Errorf("nothing calls the method %s of hooks", m[1])
 		}
 	}
 }

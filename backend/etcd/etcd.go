@@ -31,14 +31,20 @@ type Backend struct {
 // namespace. The caller closes the client, after the sessions. New does not
 // connect.
 //
-// Three settings of the client matter to sessions. It notices by itself that a link is dead
-// only with DialKeepAliveTime and DialKeepAliveTimeout: set them to a fraction of the
-// session timeout. And it waits longer and longer between attempts to connect, up to two
-// minutes: grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the
-// session timeout, has a session that was cut off come back in time. And it sends a
-// transaction again by itself that was answered with Canceled or DeadlineExceeded, as proxies
-// do, and may have been done: MaxUnaryRetries: 1 has it send each once. (One with a password
-// needs more when authentication is switched on while it is there.)
+// Settings of the client matter to sessions; the example has all of them, with credentials:
+//
+//   - DialKeepAliveTime and DialKeepAliveTimeout: without them the client does not notice by itself
+//     that a link is dead. gRPC takes no time below 10 s. The timeout is a fraction of the
+//     session timeout.
+//   - grpc.WithConnectParams in DialOptions, with a MaxDelay of a fraction of the session timeout:
+//     a session that was cut off comes back in time. Else the pauses between attempts to connect
+//     grow to two minutes.
+//   - MaxUnaryRetries: 1 has the client send each transaction once. Else it sends one again that
+//     was answered with Canceled or DeadlineExceeded, as proxies do, and may have been done. (One
+//     with a password needs more when authentication is switched on while it is there.)
+//   - Behind a proxy, a stream interceptor that makes Unavailable of Internal: else a watch that
+//     has failed with Internal is made again without a pause.
+//   - With a password, DialTimeout: else clientv3.New blocks for as long as no server answers.
 //
 // A client with several endpoints dials one of them once more, for the heartbeats of all
 // sessions of this Backend. That connection is closed with the last session, or the client.

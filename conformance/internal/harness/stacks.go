@@ -17,7 +17,12 @@ const label = "conformance-rule"
 
 // notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
 // the test's own, the proxies of servers, the controls, and who reads the stacks.
-var notOfRules = []string{"testing.tRunner", "internal/servertest.", "internal/process.", "internal/proxytest.", "internal/attempt.", "harness.readStacks"}
+var notOfRules = []string{
+	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.", own + "attempt.",
+}
+
+// own is where this module has what its own tests run.
+const own = "github.com/elector-go/elector/internal/"
 
 // goroutines returns the stack of each goroutine that was started for a rule, without the
 // test's own and those of the servers and their proxies.

@@ -7,7 +7,9 @@ package harness
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/pprof"
 	"slices"
@@ -122,8 +124,8 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 			}
 		}
 	})
-	if len(report.Results) == 0 {
-		t.Error("no rule was tried: none has the name that -run asks for, or -skip leaves none")
+	if len(report.Results) == 0 && mistyped(flag.Lookup("test.run").Value.String()) {
+		t.Error("no rule was tried: none has the name that -run asks for")
 	}
 	slices.SortFunc(report.Results, func(x, y kit.Result) int { return strings.Compare(x.Rule, y.Rule) })
 	t.Log(report)
@@ -154,7 +156,10 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void fu
 	join(t)
 	count := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
 		defer enter(r.Apart)()
-		void(attempts(t, y.env, takesAway(r.Need), func(t testing.TB) { reason, states = y.Attempt(t, r) })...)
+		void(attempts(t, y.env, takesAway(r.Need), func(t testing.TB) {
+			defer watch(r.Name, r.Text, 2*y.Limit(y.probe))() // the making of the service, too
+			reason, states = y.Attempt(t, r)
+		})...)
 		return reason, states
 	}
 	reason, states := count(t, r)
@@ -232,6 +237,36 @@ func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func
 		}
 	})
 	return reason, states
+}
+
+// names are those of the rules of all suites.
+var names []string
+
+// Name notes the names of a suite's rules, for whoever mistypes one.
+func Name[P Place](rules []Rule[P]) {
+	for _, r := range rules {
+		names = append(names, r.Name)
+	}
+}
+
+// mistyped tells whether a pattern of -run asks for rules, and no suite has one of that name. Of other
+// tests that it names this one knows nothing.
+func mistyped(run string) bool {
+	_, rule, asks := strings.Cut(run, "/rules/")
+	if !asks {
+		return false
+	}
+	parts := strings.Split(rule, "/")
+	return !slices.ContainsFunc(names, func(name string) bool {
+		for i, part := range strings.Split(name, "/") {
+			if i < len(parts) {
+				if ok, err := regexp.MatchString(parts[i], part); err != nil || !ok {
+					return false
+				}
+			}
+		}
+		return true
+	})
 }
 
 // observe observes the environment of a real service until t ends.

@@ -1,0 +1,89 @@
+package etcd_test
+
+import (
+	"context"
+	"crypto/tls"
+	"log"
+	"log/slog"
+	"os"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A client and a backend for production: a cluster of three, with a user and password, TLS, and all
+// settings that sessions want of the client.
+func ExampleNew() {
+	const timeout = 10 * time.Second
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"https://etcd1:2379", "https://etcd2:2379", "https://etcd3:2379"},
+		Username:  "elector", // docs/operations.md has the rights that it needs
+		Password:  os.Getenv("ETCD_PASSWORD"),
+		// With a password New asks a server for a token, and without this it blocks for as long as
+		// none answers.
+		DialTimeout: timeout,
+		TLS:         &tls.Config{MinVersion: tls.VersionTLS12}, // RootCAs and Certificates, where they are your own
+
+		// After so long without a word the client asks whether the server is there. gRPC makes
+		// 10 s of anything shorter.
+		DialKeepAliveTime: 10 * time.Second,
+		// And how long it waits for the answer; on Linux also for the acknowledgement of what it
+		// has sent, which finds a dead link much sooner.
+		DialKeepAliveTimeout: timeout / 3,
+		DialOptions: []grpc.DialOption{
+			// Else the pauses between attempts to connect grow to two minutes.
+			grpc.WithConnectParams(grpc.ConnectParams{
+				Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
+				MinConnectTimeout: timeout / 3,
+			}),
+			// Behind a proxy.
+			grpc.WithChainStreamInterceptor(calm),
+		},
+		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close() // after the elector; it may block: see docs/backends.md
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: timeout, Logger: slog.Default()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	e, err := elector.New(elector.Config{
+		Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: "host-1", Logger: slog.Default(),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_ = e // elector.Run, and Close at the end
+}
+
+// calm makes Unavailable of Internal, with which a proxy may answer. The client makes a watch that
+// has failed with Internal again at once, some 10,000 times per second (client/v3 3.7.3); with
+// Unavailable it takes pauses.
+func calm(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	s, err := next(ctx, desc, cc, method, opts...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return calmed{s}, nil
+}
+
+type calmed struct{ grpc.ClientStream }
+
+func (s calmed) RecvMsg(m any) error { return unavailable(s.ClientStream.RecvMsg(m)) }
+
+func unavailable(err error) error {
+	if said := status.Convert(err); said.Code() == codes.Internal {
+		return status.Error(codes.Unavailable, said.Message())
+	}
+	return err
+}
