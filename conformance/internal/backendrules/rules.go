@@ -19,10 +19,16 @@ func Run(t *testing.T, newService func(t testing.TB) *kit.Service, parallel func
 
 func suite(newService func(t testing.TB) *kit.Service, parallel func()) harness.Suite[*run] {
 	return harness.Suite[*run]{
-		Rules: slices.Concat(
-			sessionRules, suspendRules, refusedRules, writeRules, commitRules, valueRules, guardRules,
-			lostRules(), doubtRules(), lateRules, readRules, awaitRules, listRules, serviceRules, soakRules,
-		),
+		Rules:   all(),
 		Service: newService, Place: newRun, Limit: harness.Limit, Parallel: parallel,
 	}
 }
+
+func all() []rule {
+	return slices.Concat(
+		sessionRules, suspendRules, refusedRules, writeRules, commitRules, valueRules, guardRules,
+		lostRules(), doubtRules(), lateRules, readRules, awaitRules, listRules, serviceRules, soakRules,
+	)
+}
+
+func init() { harness.Name(all()) }

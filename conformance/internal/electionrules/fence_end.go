@@ -258,6 +258,32 @@ func fenceQueued(a *arena) {
 			a.leads(next.e, next)
 		})
 	}
+	// Those above that have to read first get no further before the link is back. Here each has read.
+	for _, w := range writes {
+		a.in("the link goes when it has read: "+w.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			_, b := a.queue()
+			c.atEnd(c.tap.freeze()) // else it would hear of its own entry first
+			seat := seatOf(a, t)
+			p, g := a.stall(c, t, w.kind, w.ops(s)...)
+			a.suspend(c)
+			g.release()
+			a.Settle()
+			p.blocked("there is no link")
+			a.delete(seat.Key)
+			led := b.wins()
+			a.resume(c)
+			_, err := p.result()
+			if !errors.Is(err, elector.ErrIndeterminate) {
+				a.Refused(w.name, err, elector.ErrDeposed)
+				a.isNot(w.name, err, elector.ErrConflict, backend.ErrNoEntry)
+			}
+			a.Settle()
+			a.untouched(s...)
+			a.holds(led)
+		})
+	}
 }
 
 // stall has a commit stop on its way to the service.

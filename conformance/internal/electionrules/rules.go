@@ -63,9 +63,7 @@ func Run(t *testing.T, cfg kit.ElectionConfig) kit.Report {
 
 func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 	return harness.Suite[*arena]{
-		Rules: slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-			viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
-			fenceRules, epochRules, removeRules, soakRules),
+		Rules:    all(),
 		Strategy: cfg.Strategy.Name(), Service: cfg.Service,
 		Place:  func(t *harness.Try) *arena { return newArena(t, &cfg) },
 		Limit:  limit,
@@ -74,6 +72,14 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 		States: func(a *arena) []func(*arena) { return a.states },
 	}
 }
+
+func all() []rule {
+	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
+		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
+		fenceRules, epochRules, removeRules, soakRules)
+}
+
+func init() { harness.Name(all()) }
 
 // checkWhy finds reasons for what does not exist: a typing error there would
 // leave a rule out in silence.

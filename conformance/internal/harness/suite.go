@@ -252,11 +252,12 @@ func Name[P Place](rules []Rule[P]) {
 // mistyped tells whether a pattern of -run asks for rules, and no suite has one of that name. Of other
 // tests that it names this one knows nothing.
 func mistyped(run string) bool {
-	_, rule, asks := strings.Cut(run, "/rules/")
-	if !asks {
+	parts := strings.Split(run, "/")
+	at := slices.IndexFunc(parts, func(part string) bool { return strings.Trim(part, "^$") == "rules" })
+	if at < 0 {
 		return false
 	}
-	parts := strings.Split(rule, "/")
+	parts = parts[at+1:]
 	return !slices.ContainsFunc(names, func(name string) bool {
 		for i, part := range strings.Split(name, "/") {
 			if i < len(parts) {

@@ -35,7 +35,9 @@ func TestMistypedRule(t *testing.T) {
 		newService := func(testing.TB) *kit.Service {
 			return &kit.Service{Name: "x", TTL: time.Second, Virtual: true, Client: func(testing.TB) *kit.Client { return &kit.Client{} }}
 		}
-		suite(newService, Rule[place]{Name: "x/holds", Run: func(place) {}}).Run(t)
+		s := suite(newService, Rule[place]{Name: "x/holds", Run: func(place) {}})
+		Name(s.Rules)
+		s.Run(t)
 		return
 	}
 	self, err := os.Executable()
