@@ -133,7 +133,8 @@ func CompareAndSet(key string, value []byte, version uint64) Op {
 	return Op{Kind: OpCompareAndSet, Key: key, Value: value, Version: version}
 }
 
-// Update writes a new value to this incarnation of e, whatever its version.
+// Update writes a new value to this incarnation of e, whatever its version. An ephemeral entry
+// stays its session's, whichever session writes.
 func Update(e Entry, value []byte) Op {
 	return Op{Kind: OpUpdate, Key: e.Key, Rev: e.Rev, Value: value}
 }

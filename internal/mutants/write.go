@@ -122,6 +122,26 @@ func writeMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "update takes the entry over",
+			Breaks: "Update of another session's ephemeral entry makes it the writer's.",
+			Rules:  map[string][]string{Backend: {"write/update-of-anothers"}},
+			session: calls(func(s *backend.Session, o *over) {
+				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					if len(ops) != 1 || ops[0].Kind != backend.OpUpdate {
+						return s.Commit(ctx, guards, ops...)
+					}
+					e, err := s.Get(ctx, ops[0].Key)
+					if err != nil || e.Session == "" || e.Session == s.ID() {
+						return s.Commit(ctx, guards, ops...)
+					}
+					if _, err := s.Commit(ctx, guards, backend.Delete(e)); err != nil {
+						return nil, err
+					}
+					return s.Commit(ctx, nil, backend.CreateEphemeral(e.Key, ops[0].Value))
+				}
+			}),
+		},
+		{
 			Name:   "delete of what is gone succeeds",
 			Breaks: "Delete of an entry that is gone returns no error.",
 			Rules:  map[string][]string{Backend: {"write/delete", "lost-reply/refused"}, "fair": {"fence/stalled"}},

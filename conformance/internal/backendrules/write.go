@@ -38,6 +38,10 @@ var writeRules = []rule{
 		Text: "Update writes a new value to this incarnation, whatever its version, which changes; revision and owner stay. ErrNoEntry if it is gone.",
 		Run:  writeSet,
 	}, {
+		Name: "write/update-of-anothers",
+		Text: "Update of another session's ephemeral entry leaves it to its owner, in its place: it goes with the owner and not with the writer. IfUnchanged makes it compare-and-set.",
+		Run:  writeUpdateOfAnothers,
+	}, {
 		Name: "write/delete",
 		Text: "Delete removes this incarnation and returns the key alone. ErrNoEntry if it is gone.",
 		Run:  writeDelete,
@@ -277,6 +281,55 @@ func writeSet(r *run) {
 		_, err = s.Get(r.ctx, e.Key)
 		r.Refused("get after the refused set", err, backend.ErrNoEntry)
 	}
+}
+
+func writeUpdateOfAnothers(r *run) {
+	owner, writer, last := r.session(), r.session(), r.session()
+	dir := owner.dir("d")
+	for _, e := range []backend.Entry{owner.enqueue(dir, "0"), owner.create(dir+"/seat", "0")} {
+		next := last.enqueue(dir, "next")
+		writer.sees(e)
+		writer.sees(next)
+		check := func(what string, now backend.Entry, value string) {
+			r.T.Helper()
+			if now.Key != e.Key || now.Rev != e.Rev || now.Session != owner.ID() || now.Version == e.Version || string(now.Value) != value {
+				r.Failf("%s on %+v of session %s returned %+v", what, e, owner.ID(), now)
+			}
+			owner.sees(now)
+		}
+		asked := writer.set(e, "asked")
+		check("update by another session", asked, "asked")
+
+		// The owner goes on to have it: for its own writes, as a condition, and in its place.
+		_, err := owner.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(e)}, backend.Update(e, []byte("no")))
+		r.Refused("update by the owner of the version before", err, backend.ErrCondition)
+		made, err := owner.Commit(r.ctx, []backend.Condition{backend.IfExists(e), backend.IfUnchanged(asked)}, backend.Update(e, []byte("answered")))
+		r.Must("update by the owner of what another session has written", err)
+		check("update by the owner", made[0], "answered")
+		_, err = writer.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(asked)}, backend.Update(e, []byte("late")))
+		r.Refused("update by another session over what the owner has written since", err, backend.ErrCondition)
+		if dir == backend.Parent(e.Key) && e.Key != dir+"/seat" {
+			if before := last.predecessor(next); before.Key != e.Key || before.Rev != e.Rev {
+				r.Failf("predecessor of %+v is %+v after another session has written to %+v", next, before, e)
+			}
+		}
+		last.delete(next)
+	}
+
+	// The writer's end is not the entry's, and the owner's is.
+	e, gone := owner.get(dir+"/seat"), owner.create(dir+"/gone", "0")
+	writer.sees(e)
+	e = writer.set(e, "asked again")
+	writer.sees(gone)
+	writer.set(gone, "asked")
+	r.Must("discard of an entry that another session has written to", owner.Discard(r.ctx, gone))
+	r.Must("close the writer", writer.Close(r.ctx))
+	last.sees(e)
+	_, err := last.Commit(r.ctx, []backend.Condition{backend.IfUnchanged(e)})
+	r.Must("look for the entry after the writer's end", err)
+	r.Must("close the owner", owner.Close(r.ctx))
+	last.misses(e.Key)
+	last.misses(gone.Key)
 }
 
 func writeDelete(r *run) {
