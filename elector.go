@@ -66,6 +66,8 @@ type Leader struct {
 	Value []byte
 	// Token is the term's fencing token. It rises from term to term.
 	Token uint64
+	// Seat is the entry in the service that it leads by, as it was read.
+	Seat backend.Entry
 	// Since is when the leader was elected, by its own clock; zero where the
 	// strategy does not record it. It is for people: nothing may depend on it.
 	Since time.Time

@@ -12,6 +12,11 @@ var (
 	// ErrResigned: the leader resigned. Its entry is gone, or going.
 	ErrResigned = errors.New("resigned")
 
+	// ErrAsked: the leader was asked to go, and Run has told its lead function to stop. It is the
+	// cause of that function's ctx; the term lives until the function has returned, and then ends
+	// with ErrResigned and ErrAsked.
+	ErrAsked = errors.New("asked to go")
+
 	// ErrDeposed: the leader's entry was deleted by somebody else, such as an
 	// operator who wants to move leadership. The session lives on. As the error of a
 	// write it says that nothing was written, because the term is over.

@@ -53,8 +53,11 @@ func (e *elector) find(ctx context.Context, s *backend.Session) (dir string, ent
 	return dir, entry, nil
 }
 
-// read is find without a look for strangers: they do not keep anybody from removing the election.
+// read is find without a look for strangers: they keep nobody from reading.
 func (e *elector) read(ctx context.Context, s *backend.Session) (dir string, entry backend.Entry, err error) {
+	if e.foreign {
+		return e.cfg.Election, backend.Entry{}, nil
+	}
 	entry, err = s.Get(ctx, e.cfg.Election)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return "", backend.Entry{Key: e.cfg.Election}, nil

@@ -36,6 +36,10 @@ type Hooks struct {
 	// cancelled with cause.
 	Ended func(token uint64, cause error)
 
+	// Asked is called once in a term whose leader is asked to go, after Elected and before
+	// Ended: see Ask and Term.Asked.
+	Asked func(token uint64, r Request)
+
 	// Session is called with each change of the session's state, beginning with
 	// Live for a new session. Lost is the last one of each, also of one that Close ends.
 	Session func(state backend.State)
@@ -118,6 +122,12 @@ func (h *hooks) elected(token uint64) {
 func (h *hooks) ended(token uint64, cause error) {
 	if h.Ended != nil {
 		runHook(h, func() { h.Ended(token, cause) })
+	}
+}
+
+func (h *hooks) asked(token uint64, r Request) {
+	if h.Asked != nil {
+		runHook(h, func() { h.Asked(token, r) })
 	}
 }
 

@@ -14,17 +14,26 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	ctx, cancel := e.bind(ctx)
 	defer cancel()
 	s, dir, _, err := e.look(ctx)
-	if err != nil || dir == "" {
-		return Leader{}, e.fail(caller, "leader of", errOr(err, ErrNoLeader))
+	var leader Leader
+	if err == nil {
+		leader, err = e.leader(ctx, s, dir)
 	}
-	leader, err := Leader{}, ErrNoLeader
+	return leader, e.fail(caller, "leader of", err)
+}
+
+// leader reads who leads in a directory, which is "" if there is none.
+func (e *elector) leader(ctx context.Context, s *backend.Session, dir string) (leader Leader, err error) {
+	if dir == "" {
+		return Leader{}, ErrNoLeader
+	}
+	err = ErrNoLeader
 	for leader, err = range e.cfg.Strategy.Observe(ctx, s, dir) {
 		break // the first is the one now
 	}
 	if err == nil && leader.Vacant() {
 		err = ErrNoLeader
 	}
-	return leader, e.fail(caller, "leader of", err)
+	return leader, err
 }
 
 func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
@@ -129,15 +138,8 @@ func (e *elector) look(ctx context.Context) (s *backend.Session, dir string, rec
 	if s, err = e.session(ctx); err == nil {
 		err = e.notBefore(ctx, s)
 	}
-	if err != nil || e.foreign {
-		return s, e.cfg.Election, record, err
-	}
-	record, err = s.Get(ctx, e.cfg.Election)
-	if errors.Is(err, backend.ErrNoEntry) {
-		record, err = backend.Entry{Key: e.cfg.Election}, nil
-	}
 	if err == nil {
-		dir, err = e.recorded(record)
+		dir, record, err = e.read(ctx, s)
 	}
 	return s, dir, record, err
 }
@@ -160,11 +162,4 @@ func (e *elector) notBefore(ctx context.Context, s *backend.Session) error {
 		e.behind = ""
 	}
 	return nil
-}
-
-func errOr(err, other error) error {
-	if err != nil {
-		return err
-	}
-	return other
 }

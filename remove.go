@@ -31,8 +31,8 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 	if _, foreign := strategy.(CustomLayout); foreign && !isNil(strategy) {
 		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin anew: %w", strategy.Name(), ErrConfig))
 	}
-	e := &elector{cfg: Config{Backend: b, Strategy: strategy, Election: election, ID: "remove"}}
-	if err := e.cfg.validate(""); err != nil {
+	e, err := visitor(b, strategy, election)
+	if err != nil {
 		return fail(err)
 	}
 	s, err := b.Open(ctx, backend.OpenOptions{})
@@ -62,6 +62,16 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 			return nil
 		}
 	}
+}
+
+// visitor is an elector that is no candidate: it opens no session, and has nothing to close.
+func visitor(b backend.Backend, strategy Strategy, election string) (*elector, error) {
+	cfg := Config{Backend: b, Strategy: strategy, Election: election, ID: "0"} // which every layout takes
+	if err := cfg.validate(""); err != nil {
+		return nil, err
+	}
+	id, foreign, _ := cfg.identify() // validate has looked at the error
+	return &elector{cfg: cfg, id: id, foreign: foreign}, nil
 }
 
 // remove removes the directory and then the record. ErrCondition says that the record has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -16,13 +17,14 @@ import (
 //   - ctx's error, with its cause, when ctx has ended, after lead has returned and
 //     the seat has been released.
 //
-// Otherwise, after an error of lead or a lost term, it resigns what there is to
+// Otherwise, after an error of lead, a lost term or a request to go (Ask), it resigns what there is to
 // resign, so that another candidate gets its chance, and campaigns again after a
 // jittered pause that grows while terms are short. An error of lead is part of the
 // cause with which the term ends, as Hooks.Ended and the log have it, and so is a
 // panic. The log has an error at Warn, too, with the pause, and a panic at Error.
 //
-// lead's ctx ends when the term does or ctx does. Run releases the seat only after
+// lead's ctx ends when the term does or ctx does, or when the leader is asked to go (ErrAsked is its
+// cause then). Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
 // the caller of Run), and begins no new campaign while it runs. So a lead function
 // that ignores its ctx keeps the seat, as long as the session lives, and Run does
@@ -65,8 +67,18 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 // that it had to.
 func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) error) (held bool, why, err error) {
 	leading, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
+	var heeding sync.WaitGroup
+	defer heeding.Wait() // when leading has been cancelled
+	defer cancel(nil)
+	heeding.Go(func() {
+		select {
+		case <-t.Asked():
+			r, _ := t.Request()
+			cancel(fmt.Errorf("%w %v", ErrAsked, r))
+		case <-leading.Done():
+		}
+	})
 	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {
@@ -83,16 +95,22 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 				defer s.e.log.Error("lead failed", "token", t.Token(), "err", err)
 			}
 		}
-		held, why = t.Valid(), news(leading, err)
+		asked := errors.Is(context.Cause(leading), ErrAsked)
+		held, why = t.Valid() && !asked, news(leading, err)
 		done, cancel := cleanup(ctx)
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it, or reports it.
-		if why != nil && t.c.seat != nil {
+		switch {
+		case t.c.seat == nil:
+			_ = t.Resign(done)
+		case why != nil:
 			// Only the text: it may be an error of another session, or of another term.
 			_ = t.c.seat.resign(done, fmt.Errorf("%w: %v", ErrResigned, why))
-		} else {
-			_ = t.Resign(done)
+		case asked:
+			_ = t.c.seat.resign(done, fmt.Errorf("%w: %w", ErrResigned, context.Cause(leading)))
+		default:
+			_ = t.c.seat.resign(done, ErrResigned)
 		}
 	}()
 	err = lead(leading, t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // seat is the Term's side in the elector: it holds the claim.
@@ -27,8 +28,12 @@ type seat struct {
 
 	published bool // guarded by writing
 
-	mu    sync.Mutex
-	timer *time.Timer
+	mu      sync.Mutex
+	timer   *time.Timer
+	entry   backend.Entry  // as it was seen last
+	request *Request       // to go
+	asked   chan struct{}  // closed when request is set
+	heard   sync.WaitGroup // hooks that tell of it
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile.
@@ -36,6 +41,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 	t := &seat{
 		e: e, session: s, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
@@ -43,7 +49,8 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
-		seat:   t,
+		Asked:  t.asked, Request: t.requested,
+		seat: t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
 	e.mu.Lock()
@@ -150,6 +157,7 @@ func (t *seat) hold() {
 			t.cancel(ErrDeposed)
 		default:
 			known = now[0]
+			t.saw(known)
 		}
 	}
 	t.mu.Lock()
@@ -170,10 +178,48 @@ func (t *seat) hold() {
 		})
 	}
 	<-t.told
+	t.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
 	t.e.hooks.ended(t.claim.Token, cause)
 	writes.Wait()
 	close(t.done)
+}
+
+// saw notes the leader's entry as it is, and hears a request in it.
+func (t *seat) saw(now backend.Entry) {
+	r, asked := layout.Asked(now.Value)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Version > t.entry.Version { // else it was read before another
+		t.entry = now
+	}
+	if !asked || t.request != nil || t.ctx.Err() != nil {
+		return
+	}
+	t.request = &Request{By: r.By, Why: r.Why}
+	close(t.asked)
+	t.heard.Go(func() { // a hook must not keep the leader from watching
+		<-t.told
+		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why)
+		t.e.hooks.asked(t.claim.Token, *t.request)
+	})
+}
+
+// seen is the entry as it was seen last.
+func (t *seat) seen() backend.Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.entry
+}
+
+// requested is the request to go, if there is one.
+func (t *seat) requested() (Request, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.request == nil {
+		return Request{}, false
+	}
+	return *t.request, true
 }
 
 // lost ends the term because its entry cannot be watched any more. That the session is lost is

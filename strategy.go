@@ -33,7 +33,8 @@ type Strategy interface {
 
 	// Observe yields who leads in the election's directory now (the zero Leader:
 	// nobody), then again after each change, until it yields an error. It may
-	// yield the same leader twice. It sets no watch before it has yielded first.
+	// yield the same leader twice. Leader.Seat is what Ask writes to: a JSON object, and what
+	// Claim.Entry is to the leader. It sets no watch before it has yielded first.
 	Observe(ctx context.Context, s *backend.Session, dir string) iter.Seq2[Leader, error]
 
 	// Candidates lists the candidates, in order of succession where there is one.
@@ -104,7 +105,8 @@ type Claim struct {
 	// Conditions hold from the claim on, and no longer than Entry exists. Every write of
 	// the term carries them.
 	Conditions []backend.Condition
-	// Encode makes the payload of Entry that publishes value.
+	// Encode makes the payload of Entry that publishes value: a JSON object, so that Ask can add
+	// a request to it.
 	Encode func(value []byte) []byte
 	// StillLeads, if set, tells from Entry as it has become whether it still says that
 	// this candidate leads: a false answer ends the term, and the entry is removed.

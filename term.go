@@ -22,13 +22,16 @@ type TermConfig struct {
 	Commit   func(ctx context.Context, ops ...Op) ([]backend.Entry, error)
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
+	// Asked may be nil, if nobody ever asks. Else Request has to be set.
+	Asked   <-chan struct{}
+	Request func() (Request, bool)
 
 	// seat is what Run reports to; nil in a Term that NewTerm makes.
 	seat *seat
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters that put another
-// implementation behind it. All fields must be set.
+// implementation behind it. All fields must be set, but for Asked and Request.
 func NewTerm(c TermConfig) *Term { return &Term{c} }
 
 // Token is the fencing token: it strictly rises from term to term of an election,
@@ -95,6 +98,19 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // releasing it in the background, and Resign may be called again. It is harmless on a
 // term that has ended.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
+
+// Asked is closed when the leader is asked to go: see Ask. Stop the work, and call Resign, as Run
+// does. Whether to heed it is the leader's choice: the term goes on until then. Nobody is asked twice
+// in a term. It stays open if the term ends without.
+func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
+
+// Request is what Asked is about; false if nobody has asked. It does not block.
+func (t *Term) Request() (Request, bool) {
+	if t.c.Request == nil {
+		return Request{}, false
+	}
+	return t.c.Request()
+}
 
 // A Guard is the condition that a term holds, for a transaction of your own with the
 // service's native client, on any connection. zookeeper.Checks, etcd.Cmps and

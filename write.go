@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -161,9 +162,34 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Update(t.claim.Entry, t.claim.Encode(value)))
+	err := t.overwrite(ctx, t.claim.Encode(value))
 	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
 	return err
+}
+
+// overwrite writes the leader's entry as it was seen last, lest a request in it is lost that nobody
+// has heard yet.
+func (t *seat) overwrite(ctx context.Context, payload []byte) error {
+	for {
+		known := t.seen()
+		conditions := append(slices.Clone(t.claim.Conditions), backend.IfUnchanged(known))
+		made, err := t.session.Commit(ctx, conditions, backend.Update(t.claim.Entry, payload))
+		if err == nil {
+			t.saw(made[0])
+			return nil
+		}
+		if !errors.Is(err, backend.ErrCondition) {
+			return err
+		}
+		now, lookup := t.session.Get(ctx, known.Key)
+		switch {
+		case errors.Is(lookup, backend.ErrNoEntry), lookup == nil && (now.Rev != known.Rev || now.Same(known)):
+			return err // the claim is gone
+		case lookup != nil:
+			return lookup
+		}
+		t.saw(now)
+	}
 }
 
 // announce publishes the elector's own value, with the leader's mark.

@@ -67,6 +67,7 @@ const (
 	AbilityConfig  = kit.AbilityConfig
 	AbilitySuspend = kit.AbilitySuspend
 	AbilityCommit  = kit.AbilityCommit
+	AbilityAsk     = kit.AbilityAsk
 
 	Passed        = kit.Passed
 	Failed        = kit.Failed

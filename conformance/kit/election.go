@@ -76,4 +76,6 @@ const (
 	// AbilityCommit: Term.Commit and Term.Guard do what they say, and Proclaim is
 	// fenced as Commit is.
 	AbilityCommit Ability = "Term.Commit"
+	// AbilityAsk: the leader's entry is one that elector.Ask can write to, and Term.Asked tells of it.
+	AbilityAsk Ability = "Term.Asked"
 )

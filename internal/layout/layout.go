@@ -8,11 +8,13 @@
 package layout
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -81,6 +83,46 @@ func DecodeCandidate(b []byte) Candidate {
 		return Candidate{}
 	}
 	return c
+}
+
+// A Request asks the leader to go. It stands in the payload of the leader's entry, whatever layout
+// that has, as one more field of its JSON object.
+type Request struct {
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+// Ask returns a payload with a request in it. All else stays as it is, to the byte.
+func Ask(payload []byte, r Request) ([]byte, error) {
+	var object map[string]json.RawMessage
+	body := bytes.TrimRight(payload, " \t\r\n")
+	if err := json.Unmarshal(payload, &object); err != nil || object == nil {
+		return nil, errors.New("no request can be written there: it holds no JSON object")
+	}
+	if _, is := object[asked]; is {
+		return nil, fmt.Errorf("no request can be written there: it has a field %q", asked)
+	}
+	asking := slices.Clone(body[:len(body)-1])
+	if len(object) > 0 {
+		asking = append(asking, ',')
+	}
+	asking = append(asking, `"`+asked+`":`...)
+	return append(append(asking, encode(r)...), '}'), nil
+}
+
+const asked = "asked"
+
+// Asked reads a request from a payload, if there is one.
+func Asked(payload []byte) (Request, bool) {
+	if !bytes.Contains(payload, []byte(asked)) {
+		return Request{}, false // which is faster
+	}
+	var object map[string]json.RawMessage
+	var r *Request
+	if json.Unmarshal(payload, &object) != nil || json.Unmarshal(object[asked], &r) != nil || r == nil {
+		return Request{}, false
+	}
+	return *r, true
 }
 
 func encode(v any) []byte {

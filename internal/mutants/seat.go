@@ -207,6 +207,7 @@ func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 		c := elector.TermConfig{
 			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
 			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign,
+			Asked: t.Asked(), Request: t.Request,
 		}
 		worsen(t, &c)
 		return elector.NewTerm(c), nil

@@ -52,7 +52,7 @@ func Leader(e backend.Entry) elector.Leader {
 		return elector.Leader{}
 	}
 	c := layout.DecodeCandidate(e.Value)
-	return elector.Leader{ID: c.ID, Value: c.Value, Token: e.Rev}
+	return elector.Leader{ID: c.ID, Value: c.Value, Token: e.Rev, Seat: e}
 }
 
 // Candidate reads a candidate from its entry, which a session holds. leads is whether it is

@@ -239,7 +239,7 @@ func leaderOf(now state) (elector.Leader, error) {
 	if err != nil || now.controller.Session == "" || epoch == 0 {
 		return elector.Leader{}, err
 	}
-	leader := elector.Leader{Token: epoch}
+	leader := elector.Leader{Token: epoch, Seat: now.controller}
 	if c, ok := decodeController(now.controller.Value); ok {
 		leader.ID, leader.Value, leader.Since = strconv.Itoa(int(c.broker)), c.value, c.elected
 	}

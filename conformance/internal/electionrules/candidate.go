@@ -154,6 +154,12 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 				own.Retry(err, attempt, wait)
 			}
 		},
+		Asked: func(token uint64, r elector.Request) {
+			c.a.hist.note("%s: token %d is asked to go %v", c.id, token, r)
+			if own.Asked != nil {
+				own.Asked(token, r)
+			}
+		},
 		Occupied: func(err error) {
 			c.record(report{what: isOccupied, err: err}, "%v", err)
 			if own.Occupied != nil {

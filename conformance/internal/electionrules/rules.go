@@ -25,6 +25,7 @@ const (
 	needConfig  = string(kit.AbilityConfig)
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
+	needAsk     = string(kit.AbilityAsk)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
@@ -38,7 +39,7 @@ const (
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk}
 	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
 )
 
@@ -75,7 +76,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 

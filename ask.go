@@ -1,0 +1,96 @@
+package elector
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+// A Request asks a leader to go. It is about the term that it was written in, and no later one.
+type Request struct {
+	// By is who asks, and Why the reason: for people, in the leader's log and hooks.
+	By, Why string
+}
+
+// String returns for example "by anna: deploy".
+func (r Request) String() string {
+	s := "by " + cmp.Or(r.By, "somebody")
+	if r.Why != "" {
+		s += ": " + r.Why
+	}
+	return s
+}
+
+// MaxRequest is the size of a Request's By and Why together, in bytes.
+const MaxRequest = 1 << 10
+
+// Ask asks the leader of an election to go, and returns who was asked: ErrNoLeader if nobody leads.
+// strategy is the one that the election was founded with (ErrStrategyMismatch).
+//
+// The request is written into the leader's own entry, which the leader watches anyway. Nobody takes
+// the seat away: the leader stops its work, and then resigns (see Run and Term.Asked), so that at no
+// instant two act. A leader that does not heed it leads on. One that has been asked already is not
+// asked again. Ask does not wait for the leader to go: observe the election for that.
+//
+// It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
+// ErrIndeterminate says that the leader may have been asked. ErrConfig says that an argument is wrong.
+func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (Leader, error) {
+	leader, err := ask(ctx, b, strategy, election, r)
+	if err != nil {
+		return Leader{}, fmt.Errorf("elector: ask the leader of %s: %w", election, err)
+	}
+	return leader, nil
+}
+
+func ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (Leader, error) {
+	e, err := visitor(b, strategy, election)
+	if err != nil {
+		return Leader{}, err
+	}
+	if n := len(r.By) + len(r.Why); n > MaxRequest {
+		return Leader{}, fmt.Errorf("Request: By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
+	}
+	s, err := b.Open(ctx, backend.OpenOptions{})
+	if err != nil {
+		return Leader{}, err
+	}
+	defer func() {
+		done, cancel := cleanup(ctx)
+		defer cancel()
+		_ = s.Close(done) // it has no entries that somebody would wait for
+	}()
+	if err := e.catchUp(ctx, s); err != nil { // its server may be behind
+		return Leader{}, err
+	}
+	var leader Leader
+	var retry backoff
+	for {
+		dir, _, err := e.read(ctx, s)
+		if err == nil {
+			leader, err = e.leader(ctx, s, dir)
+		}
+		if err != nil {
+			return Leader{}, err
+		}
+		if _, asked := layout.Asked(leader.Seat.Value); asked {
+			return leader, nil
+		}
+		payload, err := layout.Ask(leader.Seat.Value, layout.Request{By: r.By, Why: r.Why})
+		if err != nil {
+			return Leader{}, fmt.Errorf("%s: %w", leader.Seat.Key, err)
+		}
+		_, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(leader.Seat)}, backend.Update(leader.Seat, payload))
+		if !errors.Is(err, backend.ErrCondition) && !errors.Is(err, backend.ErrNoEntry) {
+			return leader, err
+		}
+		// The leader has written meanwhile, or there is another.
+		if err := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); err != nil {
+			return Leader{}, err
+		}
+	}
+}

@@ -1,0 +1,271 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+var askRules = []rule{
+	{
+		Name: "ask/run",
+		Text: "A leader that is asked to go ends its lead function's ctx with ErrAsked, and resigns when that has returned, and not before; then the next one leads.",
+		Need: []string{needAsk},
+		Run:  askRun,
+	}, {
+		Name: "ask/by-hand",
+		Text: "A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked.",
+		Need: []string{needAsk},
+		Run:  askByHand,
+	}, {
+		Name: "ask/proclaim",
+		Text: "A request is heard although the leader publishes a value at the same time, and the value is published.",
+		Need: []string{needAsk, needBackend},
+		Run:  askProclaim,
+	}, {
+		Name: "ask/lost",
+		Text: "A request to a leader whose session is lost ends with it: its next term is not asked.",
+		Need: []string{needAsk, "Expire"},
+		Run:  askLost,
+	}, {
+		Name: "ask/suspended",
+		Text: "A leader that is out of touch hears of a request when it is back in touch.",
+		Need: []string{needAsk, "Suspend"},
+		Run:  askSuspended,
+	}, {
+		Name: "ask/nobody",
+		Text: "Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing.",
+		Need: []string{needAsk},
+		Run:  askNobody,
+	},
+}
+
+var request = elector.Request{By: "operator", Why: "deploy"}
+
+// asking returns an Ask of the leader, in a process of its own.
+func (a *arena) asking() func(elector.Request) (elector.Leader, error) {
+	a.T.Helper()
+	b := a.Service.Client(a.T).Backend
+	return func(r elector.Request) (elector.Leader, error) {
+		ctx, cancel := a.within()
+		defer cancel()
+		a.hist.note("the leader is asked to go %v", r)
+		return elector.Ask(ctx, b, a.cfg.Strategy, a.path, r)
+	}
+}
+
+// ask asks the leader, who has to be t's.
+func (a *arena) ask(asking func(elector.Request) (elector.Leader, error), t *elector.Term) {
+	a.T.Helper()
+	leader, err := asking(request)
+	a.Must("Ask", err)
+	if leader.Token != t.Token() {
+		a.Failf("Ask says that it has asked %+v, and token %d leads", leader, t.Token())
+	}
+}
+
+// hears waits until the term tells that it is asked to go.
+func (a *arena) hears(t *elector.Term) {
+	a.T.Helper()
+	arrives(a, fmt.Sprintf("term %d is asked to go", t.Token()), t.Asked())
+	if r, asked := t.Request(); !asked || r != request {
+		a.Failf("the request to term %d is %+v, %v", t.Token(), r, asked)
+	}
+}
+
+// unasked checks that nobody has asked the term to go.
+func (a *arena) unasked(t *elector.Term) {
+	a.T.Helper()
+	a.Settle()
+	select {
+	case <-t.Asked():
+		a.Failf("term %d is asked to go, and nobody has asked it", t.Token())
+	default:
+	}
+	if r, asked := t.Request(); asked {
+		a.Failf("term %d has the request %+v, and nobody has asked it", t.Token(), r)
+	}
+}
+
+func askRun(a *arena) {
+	ask := a.asking()
+	c := a.stand()
+	finish := a.order()
+	causes := make(chan error, 1)
+	j := c.work(func(ctx context.Context, _ *elector.Term) error {
+		select {
+		case <-ctx.Done():
+		case <-a.gone:
+			return elector.ErrStop
+		}
+		causes <- context.Cause(ctx)
+		return finish.wait()
+	})
+	t := j.term()
+	_, b := a.queue()
+	a.ask(ask, t)
+	if cause := arrives(a, "the ctx of the lead function ends", causes); !errors.Is(cause, elector.ErrAsked) {
+		a.Failf("the ctx of the lead function has ended with %v", cause)
+	}
+	a.Settle()
+	a.holds(t)
+	b.blocked()
+	finish.give(nil) // which is not "the work is done": it was told to stop
+	a.ends(t, elector.ErrResigned)
+	next := b.wins()
+	a.unasked(next)
+	a.resign(next)
+	again := j.term()
+	a.unasked(again)
+	a.holds(again)
+	j.cancel()
+	arrives(a, "the ctx of the lead function ends", causes)
+	finish.give(nil)
+	a.Refused("Run", j.result(), context.Canceled)
+}
+
+func askByHand(a *arena) {
+	ask := a.asking()
+	var mu sync.Mutex
+	var heard []elector.Request // by the hook
+	_, t := a.lead(func(cfg *elector.Config) {
+		cfg.Hooks.Asked = func(token uint64, r elector.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, r)
+		}
+	})
+	a.unasked(t)
+	_, b := a.queue()
+	for range 2 {
+		a.ask(ask, t)
+	}
+	a.hears(t)
+	a.Settle()
+	a.holds(t)
+	b.blocked()
+	a.speak(t)
+	a.resign(t)
+	mu.Lock()
+	if len(heard) != 1 || heard[0] != request {
+		a.Failf("the hook has heard %+v", heard)
+	}
+	mu.Unlock()
+	next := b.wins()
+	a.unasked(next)
+	a.ask(ask, next)
+	a.hears(next)
+}
+
+func askProclaim(a *arena) {
+	ask := a.asking()
+	a.in("the leader has not heard of it when it publishes", func(a *arena) {
+		ask := a.asking()
+		c, t := a.lead()
+		a.speak(t)
+		thaw := c.tap.freeze()
+		c.atEnd(thaw)
+		a.ask(ask, t)
+		a.speak(t)
+		thaw()
+		a.hears(t)
+		if l := a.leads(c.e, c); string(l.Value) != string(newValue) {
+			a.Failf("the leader's value is %q, want %q", l.Value, newValue)
+		}
+		a.holds(t)
+	})
+	for round := range 5 {
+		c, t := a.lead()
+		stop, said := make(chan struct{}), make(chan error, 1)
+		c.atEnd(func() {
+			select {
+			case <-stop:
+			default:
+				close(stop)
+			}
+		})
+		var last string
+		go func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					said <- nil
+					return
+				default:
+				}
+				ctx, cancel := a.within()
+				value := fmt.Sprintf("value %d of round %d", n, round)
+				err := t.Proclaim(ctx, []byte(value))
+				cancel()
+				if err != nil {
+					said <- err
+					return
+				}
+				last = value
+				time.Sleep(a.Pause) // a fake clock stands still otherwise, and with it whoever asks
+			}
+		}()
+		a.ask(ask, t)
+		a.hears(t)
+		close(stop)
+		a.Must("Proclaim", arrives(a, "Proclaim returns", said))
+		a.Until("the last value is published", func() bool {
+			l, err := a.leader(c.e)
+			return err == nil && (last == "" || string(l.Value) == last)
+		})
+		a.holds(t)
+		a.resign(t)
+		a.close(c)
+	}
+}
+
+func askLost(a *arena) {
+	ask := a.asking()
+	c, t := a.lead()
+	a.ask(ask, t)
+	a.hears(t)
+	a.expire(c)
+	a.ends(t, elector.ErrSessionLost)
+	next := c.campaign().wins()
+	a.unasked(next)
+	a.holds(next)
+}
+
+func askSuspended(a *arena) {
+	ask := a.asking()
+	c, t := a.lead()
+	a.speak(t)
+	a.operator.look() // to have its session by then: the trust window will be running
+	a.suspend(c)
+	asked := make(chan error, 1)
+	go func() {
+		_, err := ask(request)
+		asked <- err
+	}()
+	a.Must("Ask", arrives(a, "Ask returns", asked))
+	if _, heard := t.Request(); heard {
+		a.Failf("a leader that is out of touch has heard of a request")
+	}
+	a.resume(c)
+	a.hears(t)
+	a.holds(t)
+}
+
+func askNobody(a *arena) {
+	ask := a.asking()
+	_, err := ask(request)
+	a.Refused("Ask where there is no election", err, elector.ErrNoLeader)
+	c, t := a.lead()
+	_, err = ask(elector.Request{Why: string(make([]byte, elector.MaxRequest+1))})
+	a.Refused("Ask with a reason that is too long", err, elector.ErrConfig)
+	a.unasked(t)
+	a.resign(t)
+	a.close(c)
+	a.Until("nobody stands", func() bool { return len(a.entries()) == 0 })
+	_, err = ask(request)
+	a.Refused("Ask where nobody leads", err, elector.ErrNoLeader)
+}
