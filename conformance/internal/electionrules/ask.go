@@ -19,7 +19,7 @@ var askRules = []rule{
 	}, {
 		Name: "ask/by-hand",
 		Text: "A term tells once that it is asked to go, by whom and why, and goes on until it resigns; the next term is not asked.",
-		Need: []string{needAsk},
+		Need: []string{needAsk, needHooks},
 		Run:  askByHand,
 	}, {
 		Name: "ask/proclaim",
