@@ -77,6 +77,9 @@ func ask(ctx context.Context, b backend.Backend, strategy Strategy, election str
 		if err != nil {
 			return Leader{}, err
 		}
+		if !leader.Seat.Exists() {
+			return Leader{}, fmt.Errorf("strategy %q does not tell the leader's entry: Leader.Seat of what Observe yields is empty", strategy.Name())
+		}
 		if _, asked := layout.Asked(leader.Seat.Value); asked {
 			return leader, nil
 		}

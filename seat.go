@@ -33,7 +33,8 @@ type seat struct {
 	entry   backend.Entry  // as it was seen last
 	request *Request       // to go
 	asked   chan struct{}  // closed when request is set
-	heard   sync.WaitGroup // hooks that tell of it
+	over    bool           // Ended is being reported: no request is told any more
+	heard   sync.WaitGroup // hooks that tell of a request
 }
 
 // seated begins a term. It fails if the elector has been closed meanwhile.
@@ -164,6 +165,7 @@ func (t *seat) hold() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
+	t.over = true
 	t.mu.Unlock()
 
 	cause := context.Cause(t.ctx)
@@ -193,7 +195,7 @@ func (t *seat) saw(now backend.Entry) {
 	if now.Version > t.entry.Version { // else it was read before another
 		t.entry = now
 	}
-	if !asked || t.request != nil || t.ctx.Err() != nil {
+	if !asked || t.request != nil || t.over {
 		return
 	}
 	t.request = &Request{By: r.By, Why: r.Why}
