@@ -1,7 +1,6 @@
 package elector
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,11 +16,14 @@ type Request struct {
 	By, Why string
 }
 
-// String returns for example "by anna: deploy".
+// String returns for example `by "anna": "deploy"`, in quotes, as somebody else has written it.
 func (r Request) String() string {
-	s := "by " + cmp.Or(r.By, "somebody")
+	s := "by somebody"
+	if r.By != "" {
+		s = fmt.Sprintf("by %q", r.By)
+	}
 	if r.Why != "" {
-		s += ": " + r.Why
+		s += fmt.Sprintf(": %q", r.Why)
 	}
 	return s
 }
@@ -36,6 +38,9 @@ const MaxRequest = 1 << 10
 // the seat away: the leader stops its work, and then resigns (see Run and Term.Asked), so that at no
 // instant two act. A leader that does not heed it leads on. One that has been asked already is not
 // asked again. Ask does not wait for the leader to go: observe the election for that.
+//
+// A leader that publishes values faster than one can read and write may not be reached: then it is
+// ctx's error that ends Ask, which names this.
 //
 // It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
 // ErrIndeterminate says that the leader may have been asked. ErrConfig says that an argument is wrong.
@@ -92,8 +97,8 @@ func ask(ctx context.Context, b backend.Backend, strategy Strategy, election str
 			return leader, err
 		}
 		// The leader has written meanwhile, or there is another.
-		if err := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); err != nil {
-			return Leader{}, err
+		if cause := sleep(ctx, retry.next(time.Millisecond, 100*time.Millisecond)); cause != nil {
+			return Leader{}, fmt.Errorf("%w: the leader's entry has changed before each of %d tries: %w", cause, retry.attempt, err)
 		}
 	}
 }

@@ -104,6 +104,8 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		switch {
 		case t.c.seat == nil:
 			_ = t.Resign(done)
+		case why != nil && asked:
+			_ = t.c.seat.resign(done, fmt.Errorf("%w: %w; %v", ErrResigned, context.Cause(leading), why))
 		case why != nil:
 			// Only the text: it may be an error of another session, or of another term.
 			_ = t.c.seat.resign(done, fmt.Errorf("%w: %v", ErrResigned, why))
@@ -153,7 +155,7 @@ func news(leading context.Context, err error) error {
 	switch {
 	case leading.Err() == nil:
 		return err
-	case errors.Is(err, context.Cause(leading)):
+	case errors.Is(err, context.Cause(leading)), errors.Is(err, ErrAsked):
 		return nil
 	}
 	return unlessCancelled(err)

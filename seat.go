@@ -61,6 +61,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 		return nil, ErrClosed
 	}
 	e.seat = t
+	t.saw(c.Entry) // somebody may have asked before the candidate knew that it leads
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.follow)
 	}

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -178,15 +179,21 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 			t.saw(made[0])
 			return nil
 		}
-		if !errors.Is(err, backend.ErrCondition) {
+		unknown := errors.Is(err, backend.ErrIndeterminate)
+		if !unknown && !errors.Is(err, backend.ErrCondition) || ctx.Err() != nil {
 			return err
 		}
 		now, lookup := t.session.Get(ctx, known.Key)
 		switch {
-		case errors.Is(lookup, backend.ErrNoEntry), lookup == nil && (now.Rev != known.Rev || now.Same(known)):
-			return err // the claim is gone
+		case lookup == nil && now.Rev == known.Rev && now.Version != known.Version && bytes.Equal(now.Value, payload):
+			t.saw(now)
+			return nil // it is done: somebody in between has sent it twice, or its reply was lost
+		case unknown || errors.Is(lookup, backend.ErrNoEntry):
+			return err
 		case lookup != nil:
 			return lookup
+		case now.Rev != known.Rev || now.Same(known) || t.claim.StillLeads != nil && !t.claim.StillLeads(now):
+			return err // the claim is gone
 		}
 		t.saw(now)
 	}

@@ -112,17 +112,17 @@ func Ask(payload []byte, r Request) ([]byte, error) {
 
 const asked = "asked"
 
-// Asked reads a request from a payload, if there is one.
+// Asked reads a request from a payload, if there is one. One that it cannot read is one, too.
 func Asked(payload []byte) (Request, bool) {
-	if !bytes.Contains(payload, []byte(asked)) {
-		return Request{}, false // which is faster
-	}
 	var object map[string]json.RawMessage
-	var r *Request
-	if json.Unmarshal(payload, &object) != nil || json.Unmarshal(object[asked], &r) != nil || r == nil {
+	if json.Unmarshal(payload, &object) != nil || object[asked] == nil {
 		return Request{}, false
 	}
-	return *r, true
+	var r Request
+	if json.Unmarshal(object[asked], &r) != nil {
+		return Request{}, true // of a later version, or by hand
+	}
+	return r, true
 }
 
 func encode(v any) []byte {

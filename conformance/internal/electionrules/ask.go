@@ -37,6 +37,11 @@ var askRules = []rule{
 		Need: []string{needAsk, "Suspend"},
 		Run:  askSuspended,
 	}, {
+		Name: "ask/lost-reply",
+		Text: "A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
+		Need: []string{needAsk, "CutReply"},
+		Run:  askLostReply,
+	}, {
 		Name: "ask/nobody",
 		Text: "Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing.",
 		Need: []string{needAsk},
@@ -251,6 +256,31 @@ func askSuspended(a *arena) {
 		a.Failf("a leader that is out of touch has heard of a request")
 	}
 	a.resume(c)
+	a.hears(t)
+	a.holds(t)
+}
+
+func askLostReply(a *arena) {
+	ask := a.asking()
+	a.works() // the election is there, and nobody stands
+	c := a.stand()
+	c.cut = true
+	loseEnrolment(c.client.CutReply)
+	b := c.campaign()
+	var leader elector.Leader
+	a.Until("there is a leader to ask", func() bool {
+		l, err := ask(request)
+		if err != nil && !errors.Is(err, elector.ErrNoLeader) {
+			a.Failf("Ask: %v", err)
+		}
+		leader = l
+		return err == nil
+	})
+	a.resume(c)
+	t := b.wins()
+	if t.Token() != leader.Token {
+		return // its session was lost meanwhile, and the request with it
+	}
 	a.hears(t)
 	a.holds(t)
 }
