@@ -19,6 +19,7 @@ func TestElection(t *testing.T) {
 		Service:  memtest.Service(3 * time.Second),
 		Strategy: Strategy{},
 		Herd:     true, // the deputy is woken by the leader's end, the others by the deputy's
+		Why:      map[string]string{"ask/lost-reply": "the first offer makes the deputy, and no leader yet"},
 	})
 }
 

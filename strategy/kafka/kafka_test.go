@@ -82,7 +82,7 @@ func TestPathsAndPayloadsAreKafkas(t *testing.T) {
 
 		leader, err := e.Leader(t.Context())
 		require.NoError(t, err)
-		assert.Equal(t, elector.Leader{ID: "7", Token: 1, Since: time.Now().Truncate(time.Millisecond)}, leader)
+		assert.Equal(t, elector.Leader{ID: "7", Token: 1, Seat: controller, Since: time.Now().Truncate(time.Millisecond)}, leader)
 	})
 }
 
@@ -163,6 +163,8 @@ func TestReadsWhatKafkaWrites(t *testing.T) {
 			e, _ := c.broker(1)
 			leader, err := e.Leader(t.Context())
 			require.NoError(t, err)
+			assert.Equal(t, value, string(leader.Seat.Value))
+			leader.Seat = backend.Entry{}
 			assert.Equal(t, want, leader, value)
 			// When it goes, the epoch goes on.
 			time.AfterFunc(time.Second, func() { assert.NoError(t, s.Close(context.Background())) })

@@ -49,7 +49,7 @@ func TestOnZooKeeper(t *testing.T) {
 	require.NoError(t, err)
 	leader, err := one.Leader(ctx)
 	require.NoError(t, err)
-	assert.Equal(t, elector.Leader{ID: "9", Token: 2, Since: time.UnixMilli(1700000000123)}, leader)
+	assert.Equal(t, elector.Leader{ID: "9", Token: 2, Seat: leader.Seat, Since: time.UnixMilli(1700000000123)}, leader)
 	won := make(chan *elector.Term, 1)
 	go func() {
 		term, err := two.Campaign(ctx)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 )
 
 var askRules = []rule{
@@ -39,7 +40,7 @@ var askRules = []rule{
 	}, {
 		Name: "ask/lost-reply",
 		Text: "A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
-		Need: []string{needAsk, "CutReply"},
+		Need: []string{needAsk, needHooks, "CutReply"},
 		Run:  askLostReply,
 	}, {
 		Name: "ask/nobody",
@@ -263,26 +264,26 @@ func askSuspended(a *arena) {
 func askLostReply(a *arena) {
 	ask := a.asking()
 	a.works() // the election is there, and nobody stands
-	c := a.stand()
-	c.cut = true
-	loseEnrolment(c.client.CutReply)
-	b := c.campaign()
-	var leader elector.Leader
-	a.Until("there is a leader to ask", func() bool {
-		l, err := ask(request)
-		if err != nil && !errors.Is(err, elector.ErrNoLeader) {
-			a.Failf("Ask: %v", err)
+	for range 10 {
+		c := a.stand()
+		c.cut = true
+		loseEnrolment(c.client.CutReply)
+		b := c.campaign()
+		c.sawState(backend.Suspended) // the offer is made, and its reply lost
+		leader, err := ask(request)
+		a.resume(c)
+		t := b.wins()
+		if err == nil && t.Token() == leader.Token {
+			a.hears(t)
+			a.holds(t)
+			return
 		}
-		leader = l
-		return err == nil
-	})
-	a.resume(c)
-	t := b.wins()
-	if t.Token() != leader.Token {
-		return // its session was lost meanwhile, and the request with it
+		// Its session was lost meanwhile.
+		a.isNot("Ask", err, elector.ErrConfig, elector.ErrStrategyMismatch)
+		c.unfault()
+		a.leaves(c, t)
 	}
-	a.hears(t)
-	a.holds(t)
+	a.Failf("the leader was never asked before it knew that it leads")
 }
 
 func askNobody(a *arena) {
