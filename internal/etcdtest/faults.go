@@ -152,14 +152,14 @@ func MatchKind(kind backend.OpKind) Match {
 	}
 }
 
-// kindOf tells what a put is. One over an entry, whose version it expects, leaves the
-// lease alone as a Set does.
+// kindOf tells what a put is. A CompareAndSet over an entry leaves the lease alone as an Update
+// does. It asks for the version alone, and the latter for the incarnation, at least.
 func kindOf(txn *etcdserverpb.TxnRequest, put *etcdserverpb.PutRequest) backend.OpKind {
-	overVersion := slices.ContainsFunc(txn.Compare, func(c *etcdserverpb.Compare) bool {
-		return c.Target == etcdserverpb.Compare_VERSION && bytes.Equal(c.Key, put.Key)
+	incarnation := slices.ContainsFunc(txn.Compare, func(c *etcdserverpb.Compare) bool {
+		return c.Target != etcdserverpb.Compare_VERSION && bytes.Equal(c.Key, put.Key)
 	})
 	switch {
-	case put.IgnoreLease && !overVersion:
+	case put.IgnoreLease && incarnation:
 		return backend.OpUpdate
 	case put.Lease == 0:
 		return backend.OpCompareAndSet
