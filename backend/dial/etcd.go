@@ -11,8 +11,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdclient"
@@ -36,7 +34,7 @@ func openEtcd(t *target, o options) (*Backend, error) {
 	timeout := cmp.Or(t.timeout, etcd.DefaultSessionTimeout)
 	// gRPC's own pauses between attempts to connect grow to two minutes, and a session
 	// that was cut off would be lost meanwhile.
-	dialing := []grpc.DialOption{grpc.WithChainStreamInterceptor(calm), grpc.WithConnectParams(grpc.ConnectParams{
+	dialing := []grpc.DialOption{grpc.WithChainStreamInterceptor(etcd.Calm), grpc.WithConnectParams(grpc.ConnectParams{
 		Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
 		MinConnectTimeout: max(timeout/3, time.Second),
 	})}
@@ -65,26 +63,4 @@ func openEtcd(t *target, o options) (*Backend, error) {
 		return nil, err
 	}
 	return opened(b, func() error { return etcdclient.Close(client, 5*time.Second) }), nil
-}
-
-// calm has the client take Internal, with which a proxy may answer, for Unavailable. To a
-// stream that fails with the one it makes another at once, some 10,000 per second (client/v3
-// 3.7.3); with the other it takes pauses.
-func calm(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := streamer(ctx, desc, cc, method, opts...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return calmed{s}, nil
-}
-
-type calmed struct{ grpc.ClientStream }
-
-func (s calmed) RecvMsg(m any) error { return unavailable(s.ClientStream.RecvMsg(m)) }
-
-func unavailable(err error) error {
-	if said := status.Convert(err); said.Code() == codes.Internal {
-		return status.Error(codes.Unavailable, said.Message())
-	}
-	return err
 }

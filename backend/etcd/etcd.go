@@ -42,7 +42,7 @@ type Backend struct {
 //   - MaxUnaryRetries: 1 has the client send each transaction once. Else it sends one again that
 //     was answered with Canceled or DeadlineExceeded, as proxies do, and may have been done. (One
 //     with a password needs more when authentication is switched on while it is there.)
-//   - Behind a proxy, a stream interceptor that makes Unavailable of Internal: else a watch that
+//   - Behind a proxy, the stream interceptor Calm, which makes Unavailable of Internal: else a watch that
 //     has failed with Internal is made again without a pause.
 //   - With a password, DialTimeout: else clientv3.New blocks for as long as no server answers.
 //

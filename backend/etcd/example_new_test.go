@@ -1,7 +1,6 @@
 package etcd_test
 
 import (
-	"context"
 	"crypto/tls"
 	"log"
 	"log/slog"
@@ -11,8 +10,6 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/etcd"
@@ -45,7 +42,7 @@ func ExampleNew() {
 				MinConnectTimeout: timeout / 3,
 			}),
 			// Behind a proxy.
-			grpc.WithChainStreamInterceptor(calm),
+			grpc.WithChainStreamInterceptor(etcd.Calm),
 		},
 		MaxUnaryRetries: 1, // that is one try: sessions know what may be sent again
 	})
@@ -64,26 +61,4 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	_ = e // elector.Run, and Close at the end
-}
-
-// calm makes Unavailable of Internal, with which a proxy may answer. The client makes a watch that
-// has failed with Internal again at once, some 10,000 times per second (client/v3 3.7.3); with
-// Unavailable it takes pauses.
-func calm(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	s, err := next(ctx, desc, cc, method, opts...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	return calmed{s}, nil
-}
-
-type calmed struct{ grpc.ClientStream }
-
-func (s calmed) RecvMsg(m any) error { return unavailable(s.ClientStream.RecvMsg(m)) }
-
-func unavailable(err error) error {
-	if said := status.Convert(err); said.Code() == codes.Internal {
-		return status.Error(codes.Unavailable, said.Message())
-	}
-	return err
 }
