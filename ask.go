@@ -44,35 +44,26 @@ const MaxRequest = 1 << 10
 //
 // It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
 // ErrIndeterminate says that the leader may have been asked. ErrConfig says that an argument is wrong.
-func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (Leader, error) {
-	leader, err := ask(ctx, b, strategy, election, r)
+func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (leader Leader, err error) {
+	if n := len(r.By) + len(r.Why); n > MaxRequest {
+		err = fmt.Errorf("Request: By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
+	} else {
+		err = visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) (err error) {
+			leader, err = e.ask(ctx, s, r)
+			return err
+		})
+	}
 	if err != nil {
 		return Leader{}, fmt.Errorf("elector: ask the leader of %s: %w", election, err)
 	}
 	return leader, nil
 }
 
-func ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (Leader, error) {
-	e, err := visitor(b, strategy, election)
-	if err != nil {
-		return Leader{}, err
-	}
-	if n := len(r.By) + len(r.Why); n > MaxRequest {
-		return Leader{}, fmt.Errorf("Request: By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
-	}
-	s, err := b.Open(ctx, backend.OpenOptions{})
-	if err != nil {
-		return Leader{}, err
-	}
-	defer func() {
-		done, cancel := cleanup(ctx)
-		defer cancel()
-		_ = s.Close(done) // it has no entries that somebody would wait for
-	}()
+// ask asks whoever leads when it can be written, and returns who that is.
+func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leader Leader, err error) {
 	if err := e.catchUp(ctx, s); err != nil { // its server may be behind
 		return Leader{}, err
 	}
-	var leader Leader
 	var retry backoff
 	for {
 		dir, _, err := e.read(ctx, s)
@@ -83,12 +74,12 @@ func ask(ctx context.Context, b backend.Backend, strategy Strategy, election str
 			return Leader{}, err
 		}
 		if !leader.Seat.Exists() {
-			return Leader{}, fmt.Errorf("strategy %q does not tell the leader's entry: Leader.Seat of what Observe yields is empty", strategy.Name())
+			return Leader{}, fmt.Errorf("strategy %q does not tell the leader's entry: Leader.Seat of what Observe yields is empty", e.cfg.Strategy.Name())
 		}
 		if _, asked := layout.Asked(leader.Seat.Value); asked {
 			return leader, nil
 		}
-		payload, err := layout.Ask(leader.Seat.Value, layout.Request{By: r.By, Why: r.Why})
+		payload, err := layout.Ask(leader.Seat.Value, layout.Request(r))
 		if err != nil {
 			return Leader{}, fmt.Errorf("%s: %w", leader.Seat.Key, err)
 		}

@@ -31,47 +31,45 @@ func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election 
 	if _, foreign := strategy.(CustomLayout); foreign && !isNil(strategy) {
 		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin anew: %w", strategy.Name(), ErrConfig))
 	}
-	e, err := visitor(b, strategy, election)
+	err := visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) error {
+		for first := true; ; first = false {
+			dir, record, err := e.read(ctx, s)
+			if err == nil && dir == "" && first { // or only its server does not know of it yet
+				if err = e.catchUp(ctx, s); err == nil {
+					continue
+				}
+			}
+			if err == nil && dir != "" {
+				err = e.remove(ctx, s, dir, record)
+			}
+			if !errors.Is(err, backend.ErrCondition) { // else somebody has founded the election anew, or removed it
+				return err
+			}
+		}
+	})
 	if err != nil {
 		return fail(err)
 	}
+	return nil
+}
+
+// visit does something to an election in a session of its own, without a candidate.
+func visit(ctx context.Context, b backend.Backend, strategy Strategy, election string, do func(*elector, *backend.Session) error) error {
+	cfg := Config{Backend: b, Strategy: strategy, Election: election, ID: "0"} // which every layout takes
+	if err := cfg.validate(""); err != nil {
+		return err
+	}
+	id, foreign, _ := cfg.identify() // validate has looked at the error
 	s, err := b.Open(ctx, backend.OpenOptions{})
 	if err != nil {
-		return fail(err)
+		return err
 	}
 	defer func() {
 		done, cancel := cleanup(ctx)
 		defer cancel()
 		_ = s.Close(done) // it has no entries that somebody would wait for
 	}()
-	for first := true; ; first = false {
-		dir, record, err := e.read(ctx, s)
-		if err == nil && dir == "" && first { // or only its server does not know of it yet
-			if err = e.catchUp(ctx, s); err == nil {
-				continue
-			}
-		}
-		if err == nil && dir != "" {
-			err = e.remove(ctx, s, dir, record)
-		}
-		switch {
-		case errors.Is(err, backend.ErrCondition): // somebody has founded the election anew, or removed it
-		case err != nil:
-			return fail(err)
-		default:
-			return nil
-		}
-	}
-}
-
-// visitor is an elector that is no candidate: it opens no session, and has nothing to close.
-func visitor(b backend.Backend, strategy Strategy, election string) (*elector, error) {
-	cfg := Config{Backend: b, Strategy: strategy, Election: election, ID: "0"} // which every layout takes
-	if err := cfg.validate(""); err != nil {
-		return nil, err
-	}
-	id, foreign, _ := cfg.identify() // validate has looked at the error
-	return &elector{cfg: cfg, id: id, foreign: foreign}, nil
+	return do(&elector{cfg: cfg, id: id, foreign: foreign}, s)
 }
 
 // remove removes the directory and then the record. ErrCondition says that the record has

@@ -101,19 +101,18 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		defer cancel()
 		// An error says that the release is not confirmed yet; it goes on in the
 		// background, and Close waits for it, or reports it.
-		switch {
-		case t.c.seat == nil:
+		if t.c.seat == nil {
 			_ = t.Resign(done)
-		case why != nil && asked:
-			_ = t.c.seat.resign(done, fmt.Errorf("%w: %w; %v", ErrResigned, context.Cause(leading), why))
-		case why != nil:
-			// Only the text: it may be an error of another session, or of another term.
-			_ = t.c.seat.resign(done, fmt.Errorf("%w: %v", ErrResigned, why))
-		case asked:
-			_ = t.c.seat.resign(done, fmt.Errorf("%w: %w", ErrResigned, context.Cause(leading)))
-		default:
-			_ = t.c.seat.resign(done, ErrResigned)
+			return
 		}
+		cause := ErrResigned
+		if asked {
+			cause = fmt.Errorf("%w: %w", cause, context.Cause(leading))
+		}
+		if why != nil {
+			cause = fmt.Errorf("%w: %v", cause, why) // only the text: it may be of another session, or of another term
+		}
+		_ = t.c.seat.resign(done, cause)
 	}()
 	err = lead(leading, t)
 	return false, nil, err

@@ -199,7 +199,7 @@ func (t *seat) saw(now backend.Entry) {
 	if !asked || t.request != nil || t.over {
 		return
 	}
-	t.request = &Request{By: r.By, Why: r.Why}
+	t.request = (*Request)(&r)
 	close(t.asked)
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told

@@ -94,17 +94,21 @@ func (o Op) Check() error {
 
 // checkOps reports the first op that no service can do, and a key that two of them are about.
 func checkOps(ops []Op) error {
-	about := make(map[string]bool)
+	type subject struct {
+		key     string
+		enqueue bool // in it, which is not about it
+	}
+	about := make(map[subject]bool)
 	for _, op := range ops {
 		if err := op.Check(); err != nil {
 			return err
 		}
-		of, what := op.Key, "are about "+op.Key
-		if op.Kind == OpEnqueue {
-			of, what = of+"/", "enqueue in "+op.Key // which is not about the directory
-		}
-		if about[of] {
-			return fmt.Errorf("two operations %s: one commit can do one", what)
+		of := subject{op.Key, op.Kind == OpEnqueue}
+		switch {
+		case about[of] && of.enqueue:
+			return fmt.Errorf("two operations enqueue in %s: one commit can do one", op.Key)
+		case about[of]:
+			return fmt.Errorf("two operations are about %s: one commit can do one", op.Key)
 		}
 		about[of] = true
 	}

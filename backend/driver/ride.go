@@ -60,13 +60,9 @@ func (b *Bout) First() bool { return b.tries == 1 }
 
 // Pause waits for the next try of a request. The error is that of Over.
 func (l *Life) Pause(ctx context.Context, p *Pause) error {
-	timer := time.NewTimer(p.Next())
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	case <-l.Ctx.Done():
-	}
+	bound, cancel := l.Bind(ctx)
+	defer cancel()
+	p.Wait(bound)
 	return l.Over(ctx)
 }
 

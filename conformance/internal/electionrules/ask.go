@@ -187,13 +187,8 @@ func askProclaim(a *arena) {
 	for round := range 5 {
 		c, t := a.lead()
 		stop, said := make(chan struct{}), make(chan error, 1)
-		c.atEnd(func() {
-			select {
-			case <-stop:
-			default:
-				close(stop)
-			}
-		})
+		halt := sync.OnceFunc(func() { close(stop) })
+		c.atEnd(halt)
 		var last string
 		go func() {
 			for n := 0; ; n++ {
@@ -217,7 +212,7 @@ func askProclaim(a *arena) {
 		}()
 		a.ask(ask, t)
 		a.hears(t)
-		close(stop)
+		halt()
 		a.Must("Proclaim", arrives(a, "Proclaim returns", said))
 		a.Until("the last value is published", func() bool {
 			l, err := a.leader(c.e)
