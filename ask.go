@@ -14,6 +14,9 @@ import (
 type Request struct {
 	// By is who asks, and Why the reason: for people, in the leader's log and hooks.
 	By, Why string
+	// To is the ID of the candidate that is to lead next, or "" for whoever is next: see
+	// Term.Transfer.
+	To string
 }
 
 // String returns for example `by "anna": "deploy"`, in quotes, as somebody else has written it.

@@ -79,6 +79,9 @@ type Config struct {
 	// enters looks in any case.
 	SurveyEvery time.Duration
 
+	// Fit, if its Check is set, asks the application whether it can lead.
+	Fit Fit
+
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
 	// and end, and sessions that are suspended and live again. Warn: what is tried again,
 	// and a lead function that Run waits for. Error: what takes a person.

@@ -86,6 +86,13 @@ type Candidate struct {
 	Value []byte
 	// Leads is set for the candidate that is entitled to lead.
 	Leads bool
+	// Entry is the entry in the service that it stands by, as it was read: Key and Rev tell it
+	// from another candidate with the same ID.
+	Entry backend.Entry
+	// Rank is what a strategy compares that ranks its candidates, else nil.
+	Rank []int64
+	// Designated is set for the candidate that an operator has designated: see Designate.
+	Designated bool
 }
 
 // cleanupTimeout bounds how long a call that has failed, or whose ctx has ended,

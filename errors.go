@@ -53,6 +53,21 @@ var (
 	// in its directory. It goes on.
 	ErrInUse = errors.New("election is in use")
 
+	// ErrNoCandidate: the candidate that is to lead next does not stand in the election.
+	ErrNoCandidate = errors.New("no such candidate")
+
+	// ErrNoTransfer: the strategy cannot make a candidate of one's choice the next leader.
+	ErrNoTransfer = errors.New("strategy cannot transfer leadership to a candidate of one's choice")
+
+	// ErrNoDesignation: the strategy does not heed whom an operator designates.
+	ErrNoDesignation = errors.New("strategy heeds no designation")
+
+	// ErrTransfer: a candidate stands aside for another that the leader has named to lead next.
+	ErrTransfer = errors.New("leadership is transferred to another candidate")
+
+	// ErrUnfit: the application's own check says that it cannot lead: see Config.Fit.
+	ErrUnfit = errors.New("not fit to lead")
+
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.
 	ErrBusy = errors.New("elector already campaigns or leads")

@@ -56,6 +56,11 @@ type Hooks struct {
 	// leader goes on.
 	Occupied func(err error)
 
+	// Aside is called when a candidate that waits stands aside, so that others may lead before it.
+	// why is ErrTransfer (the leader has named another candidate to lead next: see Term.Transfer) or
+	// ErrUnfit (see Config.Fit).
+	Aside func(why error)
+
 	// Stage is called as the recipe's own states begin and complete.
 	Stage func(StageEvent)
 }
@@ -146,6 +151,12 @@ func (h *hooks) retry(err error, attempt int, wait time.Duration) {
 func (h *hooks) occupied(err error) {
 	if h.Occupied != nil {
 		runHook(h, func() { h.Occupied(err) })
+	}
+}
+
+func (h *hooks) aside(why error) {
+	if h.Aside != nil {
+		runHook(h, func() { h.Aside(why) })
 	}
 }
 

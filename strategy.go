@@ -55,6 +55,49 @@ type CustomLayout interface {
 	Identify(cfg Config) (id string, err error)
 }
 
+// A Transferrer is a strategy that can make a candidate the next leader: see Term.Transfer. Others
+// refuse with ErrNoTransfer.
+type Transferrer interface {
+	Strategy
+	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx
+	// ends. The leader leads on meanwhile. It is ErrNoCandidate if the heir has gone. What it has
+	// told others is of no consequence once the leader has gone for another reason.
+	Transfer(ctx context.Context, h *Handover) error
+}
+
+// A Handover is what a Transferrer needs to know.
+type Handover struct {
+	// Session is the leader's, and Dir the election's directory, as in Candidacy.
+	Session *backend.Session
+	Dir     string
+	// Seat is Claim.Entry as it was seen last.
+	Seat backend.Entry
+	// Heir is the candidate that is to lead next, as Candidates has listed it.
+	Heir Candidate
+
+	name func(ctx context.Context) error
+}
+
+// Name writes into the leader's entry who the heir is, where those who watch it find it: see
+// package entries, Heir.
+func (h *Handover) Name(ctx context.Context) error { return h.name(ctx) }
+
+// A Designator is a strategy that heeds whom an operator has designated: see Designate. Others
+// refuse with ErrNoDesignation.
+type Designator interface {
+	Strategy
+	// HeedsDesignation says so, and does nothing.
+	HeedsDesignation()
+}
+
+// An UnfitStands strategy lets a candidate that is not fit stand on, where all can see it, and has
+// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies.
+type UnfitStands interface {
+	Strategy
+	// UnfitStands says so, and does nothing.
+	UnfitStands()
+}
+
 // A Candidacy is what a strategy needs to know of the candidate it campaigns for.
 type Candidacy struct {
 	// Session is where its entries go.
@@ -67,7 +110,8 @@ type Candidacy struct {
 	ID    string
 	Value []byte
 
-	hooks    *hooks // nil in a Candidacy that no elector has made
+	hooks    *hooks   // nil in a Candidacy that no elector has made
+	fitness  *fitness // nil if nothing is checked
 	withdraw func(ctx context.Context, e backend.Entry) error
 }
 
@@ -85,6 +129,23 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 // session goes on in the background.
 func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
 	return c.withdraw(ctx, e)
+}
+
+// Fit tells whether the application says that it can lead (Config.Fit), and why not: nil if it
+// can, or if nobody asks. changed is closed when another answer is due.
+func (c *Candidacy) Fit() (unfit error, changed <-chan struct{}) {
+	if c.fitness == nil {
+		return nil, nil
+	}
+	return c.fitness.now()
+}
+
+// Aside reports that the candidate stands aside, for the reason why: it waits on, and others may
+// lead before it (Hooks.Aside).
+func (c *Candidacy) Aside(why error) {
+	if c.hooks != nil {
+		c.hooks.aside(why)
+	}
 }
 
 // Pause blocks for a random time up to most, for strategies that spread a herd.
@@ -114,6 +175,10 @@ type Claim struct {
 	// MarkLeader asks to have the payload written as soon as the term has begun,
 	// because others learn from it.
 	MarkLeader bool
+	// Renew, if set, blocks until Encode makes another payload of the same value than it did when
+	// Campaign returned, or when Renew last returned. The elector then writes it. It returns an
+	// error when ctx ends, and only then.
+	Renew func(ctx context.Context) error
 }
 
 // sleep waits for d or until ctx ends.

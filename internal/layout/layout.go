@@ -27,6 +27,25 @@ type Record struct {
 	Strategy string `json:"strategy"`
 	// Dir is the random name of the directory that holds the entries.
 	Dir string `json:"dir"`
+	// Designated is whom an operator wants to lead, with strategies that heed it.
+	Designated *Designation `json:"designated,omitempty"`
+	// Heir is whom the leader wants to lead after it, with strategies that look here for it.
+	Heir *Heir `json:"heir,omitempty"`
+}
+
+// A Designation says which candidate outranks all others, and whose wish that is.
+type Designation struct {
+	ID  string `json:"id"`
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
+}
+
+// An Heir is the entry that a leader has named to lead next.
+type Heir struct {
+	Key string `json:"key"`
+	Rev uint64 `json:"rev"`
+	// Seat is the creation revision of the leader's entry: the wish is of no account in later terms.
+	Seat uint64 `json:"seat,omitempty"`
 }
 
 // NewRecord founds an election.
@@ -66,6 +85,10 @@ type Candidate struct {
 	// Leads is set once the candidate has been elected. To its successor it says
 	// that nobody else stands before the two of them.
 	Leads bool `json:"leads,omitempty"`
+	// Rank is what strategies that rank their candidates compare.
+	Rank []int64 `json:"rank,omitempty"`
+	// Since is the creation revision of the candidate's first entry, where this one has replaced it.
+	Since uint64 `json:"since,omitempty"`
 }
 
 // Encode returns the candidate's payload.
@@ -90,6 +113,7 @@ func DecodeCandidate(b []byte) Candidate {
 type Request struct {
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"`
+	To  string `json:"to,omitempty"`
 }
 
 // Ask returns a payload with a request in it. All else stays as it is, to the byte.

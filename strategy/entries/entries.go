@@ -59,5 +59,5 @@ func Leader(e backend.Entry) elector.Leader {
 // entitled to lead, as the caller knows: the mark does not tell it.
 func Candidate(e backend.Entry, leads bool) elector.Candidate {
 	c := layout.DecodeCandidate(e.Value)
-	return elector.Candidate{ID: c.ID, Value: c.Value, Leads: leads}
+	return elector.Candidate{ID: c.ID, Value: c.Value, Leads: leads, Entry: e}
 }

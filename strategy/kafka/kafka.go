@@ -256,5 +256,5 @@ func (Strategy) Candidates(ctx context.Context, s *backend.Session, root string)
 	if err != nil || leader.Vacant() {
 		return nil, err
 	}
-	return []elector.Candidate{{ID: leader.ID, Value: leader.Value, Leads: true}}, nil
+	return []elector.Candidate{{ID: leader.ID, Value: leader.Value, Leads: true, Entry: leader.Seat}}, nil
 }

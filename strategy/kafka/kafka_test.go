@@ -139,6 +139,9 @@ func TestObserversSeeBrokerUnderItsID(t *testing.T) {
 		c.campaign(e)
 		all, err := e.Candidates(t.Context())
 		require.NoError(t, err)
+		require.Len(t, all, 1)
+		assert.Equal(t, "/controller", all[0].Entry.Key)
+		all[0].Entry = backend.Entry{}
 		assert.Equal(t, []elector.Candidate{{ID: "3", Leads: true}}, all)
 	})
 }
