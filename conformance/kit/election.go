@@ -78,4 +78,6 @@ const (
 	AbilityCommit Ability = "Term.Commit"
 	// AbilityAsk: the leader's entry is one that elector.Ask can write to, and Term.Asked tells of it.
 	AbilityAsk Ability = "Term.Asked"
+	// AbilityFit: Config.Fit is heeded.
+	AbilityFit Ability = "Config.Fit"
 )

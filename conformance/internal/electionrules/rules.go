@@ -26,6 +26,7 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
+	needFit     = string(kit.AbilityFit)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
@@ -39,7 +40,7 @@ const (
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needFit}
 	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
 )
 
@@ -76,7 +77,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, fitRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
