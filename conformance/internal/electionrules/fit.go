@@ -163,6 +163,7 @@ func fitWaits(a *arena) {
 	h := a.health(errIll)
 	c := a.stand(h.is)
 	b := c.campaign()
+	time.Sleep(5 * h.every)
 	c.aside(1)
 	b.blocked()
 	if n := len(a.entries()); n > 0 && !a.unfitStand() {
