@@ -53,7 +53,9 @@ func fitMutants() []Mutant {
 				tell := c.Hooks.Stage
 				c.Hooks.Stage = func(e elector.StageEvent) {
 					offered.Store(e.Stage >= elector.StageOffer && e.Stage < elector.StageElected)
-					tell(e)
+					if tell != nil {
+						tell(e)
+					}
 				}
 				return func(ctx context.Context) error {
 					if offered.Load() {
