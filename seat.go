@@ -26,7 +26,8 @@ type seat struct {
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
 
-	published bool // guarded by writing
+	published bool   // guarded by writing
+	value     []byte // as published last, or to be; guarded by writing
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -127,6 +128,9 @@ func (t *seat) hold() {
 	var writes sync.WaitGroup // and looks
 	if t.claim.MarkLeader {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
+	}
+	if t.claim.Renew != nil {
+		writes.Go(t.renew)
 	}
 	lookout := t.e.newLookout(t.session)
 	look := func(ctx context.Context) error {

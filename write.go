@@ -160,6 +160,7 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.published && !force {
 		return nil
 	}
+	t.value = value
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
@@ -197,6 +198,36 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		}
 		t.saw(now)
 	}
+}
+
+// renew publishes the value again whenever the strategy has more to say.
+func (t *seat) renew() {
+	var retry backoff
+	for t.claim.Renew(t.ctx) == nil {
+		for {
+			err := t.republish(t.ctx)
+			if err == nil || t.ctx.Err() != nil {
+				retry.attempt = 0
+				break
+			}
+			wait := retry.next(t.e.cfg.retry())
+			t.e.log.Warn("leader's entry not renewed; trying again", "token", t.claim.Token, "attempt", retry.attempt, "wait", wait, "err", err)
+			if sleep(t.ctx, wait) != nil {
+				break
+			}
+		}
+	}
+}
+
+// republish writes the leader's entry with the value that it has.
+func (t *seat) republish(ctx context.Context) error {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return t.write(ctx, func(ctx context.Context) error { return t.overwrite(ctx, t.claim.Encode(t.value)) })
 }
 
 // announce publishes the elector's own value, with the leader's mark.
