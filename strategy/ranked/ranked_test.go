@@ -48,6 +48,14 @@ func inCluster(t *testing.T, set ranked.Strategy, test func(c *cluster)) {
 // join has a candidate run, which leads until it is asked to go.
 func (c *cluster) join(id string, numbers ...int64) *member {
 	c.t.Helper()
+	m := c.enter(id, numbers...)
+	synctest.Wait()
+	return m
+}
+
+// enter is join, and does not wait.
+func (c *cluster) enter(id string, numbers ...int64) *member {
+	c.t.Helper()
 	m := &member{rank: ranked.NewRank(numbers...), meter: meter.New(c.service, nil), done: make(chan struct{})}
 	set := c.set
 	set.Rank = m.rank
@@ -64,19 +72,24 @@ func (c *cluster) join(id string, numbers ...int64) *member {
 		})
 	}()
 	c.members[id] = m
-	synctest.Wait()
 	return m
 }
 
 // leave has a candidate go at once.
 func (c *cluster) leave(id string) {
 	c.t.Helper()
+	c.leaves(id)
+	synctest.Wait()
+}
+
+// leaves is leave, and does not wait for what comes of it.
+func (c *cluster) leaves(id string) {
+	c.t.Helper()
 	m := c.members[id]
 	delete(c.members, id)
 	m.stop()
 	<-m.done
 	require.NoError(c.t, m.Close(context.WithoutCancel(c.t.Context())))
-	synctest.Wait()
 }
 
 // leads says who has to lead, "" for nobody.
