@@ -160,12 +160,13 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.published && !force {
 		return nil
 	}
-	t.value = value
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
 	err := t.overwrite(ctx, t.claim.Encode(value))
-	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
+	if err == nil || errors.Is(err, backend.ErrIndeterminate) {
+		t.published, t.value = true, value
+	}
 	return err
 }
 

@@ -3,8 +3,10 @@ package ranked_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -27,6 +29,7 @@ type cluster struct {
 type member struct {
 	elector.Elector
 	rank  *ranked.Rank
+	term  atomic.Pointer[elector.Term] // the last one
 	meter *meter.Backend
 	stop  context.CancelFunc
 	done  chan struct{}
@@ -59,14 +62,15 @@ func (c *cluster) enter(id string, numbers ...int64) *member {
 	m := &member{rank: ranked.NewRank(numbers...), meter: meter.New(c.service, nil), done: make(chan struct{})}
 	set := c.set
 	set.Rank = m.rank
-	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id})
+	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)})
 	require.NoError(c.t, err)
 	m.Elector = e
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.stop = cancel
 	go func() {
 		defer close(m.done)
-		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
+		_ = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+			m.term.Store(t)
 			<-ctx.Done()
 			return ctx.Err()
 		})
@@ -148,14 +152,40 @@ func TestBestLeads(t *testing.T) {
 	})
 }
 
+// A leader's rank changes: others see the new one, and the value as it was.
+func TestLeaderChangesItsRank(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		a := c.join("a", 1)
+		c.join("b", 2)
+		sees := func(rank int64, value string) {
+			c.t.Helper()
+			synctest.Wait()
+			leader := c.candidates()[0]
+			assert.Equal(c.t, []int64{rank}, leader.Rank)
+			assert.Equal(c.t, value, string(leader.Value))
+		}
+		sees(1, "value of a")
+		a.rank.Set(3)
+		sees(3, "value of a")
+		require.NoError(c.t, a.term.Load().Proclaim(c.t.Context(), []byte("new")))
+		sees(3, "new")
+		a.rank.Set(0)
+		sees(0, "new")
+		a.rank.Set(-1) // it may not lead any more
+		c.leads("b")
+		time.Sleep(time.Minute)
+		c.inLine("b", "a")
+	})
+}
+
 func TestDesignated(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		require.ErrorIs(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
+		require.ErrorIs(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
 		c.join("a", 9)
 		for i := range 6 {
 			c.join(fmt.Sprint("b", i), int64(i))
 		}
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b2", By: "anna", Why: "deploy"}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b2", By: "anna", Why: "deploy"}))
 		c.inLine("a", "b2", "b5", "b4", "b3", "b1", "b0")
 		c.leave("a")
 		c.leads("b2")
@@ -164,9 +194,9 @@ func TestDesignated(t *testing.T) {
 		c.join("b2", 0) // it is designated still
 		c.leave("b5")
 		c.leads("b2")
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b0"}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b0"}))
 		synctest.Wait()
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{}))
 		c.leave("b2")
 		c.leads("b4")
 	})
@@ -191,7 +221,7 @@ func TestWakesFew(t *testing.T) {
 			case "c1", "c2":
 				t.Logf("%s: %+v", id, now)
 			default:
-				assert.Zero(t, now.WakeUps, id)
+				assert.Zero(c.t, now.WakeUps, id)
 			}
 		}
 	})
