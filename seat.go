@@ -26,7 +26,8 @@ type seat struct {
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
 
-	published bool // guarded by writing
+	published bool   // guarded by writing
+	value     []byte // as published last; guarded by writing
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -43,7 +44,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim, fit *
 	t := &seat{
 		e: e, session: s, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}), value: e.cfg.Value,
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
@@ -133,6 +134,9 @@ func (t *seat) hold() {
 	var writes sync.WaitGroup // and looks
 	if t.claim.MarkLeader {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
+	}
+	if t.claim.Renew != nil {
+		writes.Go(t.renew)
 	}
 	lookout := t.e.newLookout(t.session)
 	look := func(ctx context.Context) error {

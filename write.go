@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -164,7 +165,9 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 		return context.Cause(t.ctx)
 	}
 	err := t.overwrite(ctx, t.claim.Encode(value))
-	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
+	if err == nil || errors.Is(err, backend.ErrIndeterminate) {
+		t.published, t.value = true, value
+	}
 	return err
 }
 
@@ -197,6 +200,31 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		}
 		t.saw(now)
 	}
+}
+
+// renew publishes the value again whenever the strategy has more to say.
+func (t *seat) renew() {
+	for t.claim.Renew(t.ctx) == nil {
+		var retry backoff
+		for t.ctx.Err() == nil {
+			err := t.republish(t.ctx)
+			if err == nil {
+				break
+			}
+			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
+		}
+	}
+}
+
+// republish writes the leader's entry with the value that it has.
+func (t *seat) republish(ctx context.Context) error {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return t.write(ctx, func(ctx context.Context) error { return t.overwrite(ctx, t.claim.Encode(t.value)) })
 }
 
 // announce publishes the elector's own value, with the leader's mark.
