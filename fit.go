@@ -198,16 +198,17 @@ func (f *fitness) answer(why error) {
 		return
 	}
 	f.why = why
-	close(f.changed)
+	changed := f.changed
 	f.changed = make(chan struct{})
 	f.mu.Unlock()
+	if why != nil && seat != nil { // before its strategy hears, which may ask it to go, too, and without the reason
+		seat.hear(Request{By: f.e.id, Why: unfit(why).Error()})
+	}
+	close(changed)
 	switch {
 	case why == nil && before != errUnasked:
 		f.e.log.Info("fit to lead again")
-	case why == nil:
-	case seat != nil:
-		seat.hear(Request{By: f.e.id, Why: unfit(why).Error()})
-	default:
+	case why != nil && seat == nil:
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The answers after this one wait for the hook, and a win waits for an answer that is good.
 		f.e.hooks.aside(fmt.Errorf("%w: %w", ErrUnfit, why))

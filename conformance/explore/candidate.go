@@ -188,6 +188,9 @@ func watched(s elector.Strategy, c *candidate) elector.Strategy {
 	if f, ok := s.(elector.CustomLayout); ok {
 		return foreign{observed{f, c}, f}
 	}
+	if u, ok := s.(elector.UnfitStands); ok {
+		return unfitStands{observed{s, c}, u}
+	}
 	return observed{s, c}
 }
 
@@ -199,6 +202,15 @@ type observed struct {
 type foreign struct {
 	observed
 	elector.CustomLayout
+}
+
+type unfitStands struct {
+	observed
+	elector.UnfitStands
+}
+
+func (u unfitStands) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	return u.observed.Campaign(ctx, c)
 }
 
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {

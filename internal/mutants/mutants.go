@@ -103,6 +103,9 @@ func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	if f, ok := s.(elector.CustomLayout); ok {
 		return foreign{r, f}
 	}
+	if _, ok := s.(elector.UnfitStands); ok {
+		return unfitStands{r}
+	}
 	return r
 }
 
@@ -123,6 +126,10 @@ type foreign struct {
 	recipe
 	f elector.CustomLayout
 }
+
+type unfitStands struct{ recipe }
+
+func (unfitStands) UnfitStands() {}
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
 
