@@ -25,7 +25,8 @@ type Elector interface {
 	// It waits, and says so by Hooks.Retry and in the log, while no server can be
 	// reached, or somebody stands in the election's directory that takes no more entries
 	// (backend.ErrUsedUp) or is gone (backend.ErrNoParent: see Remove), and begins anew
-	// after a lost session. It returns an error when ctx
+	// after a lost session. While the application is not fit (Config.Fit, Hooks.Aside) it waits,
+	// too. It returns an error when ctx
 	// ends, when trying again is of no use (backend.ErrDenied, backend.ErrBadKey,
 	// backend.ErrTooLarge, ErrStrategyMismatch, ErrOccupied, what is no error of package
 	// backend's), with ErrBusy when this elector campaigns or leads already, with
