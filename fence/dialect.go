@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"io"
 	"strings"
 )
 
@@ -44,6 +46,16 @@ type statements struct {
 
 	lock  string // keeps claims out, where check does not
 	check string // reads the token, and keeps claims out
+
+	gate int64 // of PostgreSQL's advisory lock, with the number of the table
+}
+
+// gate is what the number of the advisory lock before a row is made of, beside the table. If two rows
+// have the same, their claims and checks wait for each other.
+func gate(name string) int64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, "elector fence\x00"+name) // never fails
+	return int64(h.Sum64())
 }
 
 func (f Fence) statements() (statements, error) {
@@ -56,12 +68,18 @@ func (f Fence) statements() (statements, error) {
 	}
 	switch f.Dialect {
 	case PostgreSQL:
+		// Row locks alone would keep the promise. But who asks for a shared one passes those who
+		// wait for an exclusive one, and a leader that goes on for ever would keep the claim
+		// waiting. Before an advisory lock all stand in line.
 		return statements{
-			claim: `INSERT INTO ` + t + ` AS f (name, token) VALUES ($1, $2)
+			gate: gate(f.Name),
+			claim: `INSERT INTO ` + t + ` AS f (name, token)
+				SELECT $1::text, $2::bigint FROM (SELECT pg_advisory_xact_lock($3::bigint # '` + t + `'::regclass::oid::bigint)) AS gate
 				ON CONFLICT (name) DO UPDATE SET token = GREATEST(f.token, EXCLUDED.token)
 				RETURNING f.token, current_setting('transaction_isolation')`,
 			// KEY SHARE would not do: it lets updates pass of what is no key.
-			check: `SELECT token FROM ` + t + ` WHERE name = $1 FOR SHARE`,
+			check: `SELECT token FROM ` + t + ` AS f, (SELECT pg_advisory_xact_lock_shared($2::bigint # '` + t + `'::regclass::oid::bigint)) AS gate
+				WHERE name = $1 FOR SHARE OF f`,
 		}, nil
 	case MySQL:
 		schema, table, found := strings.Cut(f.table(), ".")
@@ -103,6 +121,7 @@ func (d Dialect) claimOptions() *sql.TxOptions {
 func (d Dialect) claim(ctx context.Context, tx *sql.Tx, s statements, name string, token int64) (stored int64, err error) {
 	args := []any{name, token}
 	if d == PostgreSQL {
+		args = append(args, s.gate)
 		level := ""
 		if err := tx.QueryRowContext(ctx, s.claim, args...).Scan(&stored, &level); err != nil {
 			return 0, err

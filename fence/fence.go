@@ -71,7 +71,11 @@
 //	SQLite      nothing but the end of that process; the busy timeout; SQLITE_BUSY
 //
 // Set the first to about the session timeout of the election. Where one of these codes ends a claim,
-// claim again; ctx bounds the wait as well. A claim whose outcome is unknown can be made again, too.
+// claim again. So does a claim whose outcome is unknown. ctx bounds the wait as well, except on SQLite,
+// whose drivers look at it only between the tries.
+//
+// An old leader that begins one transaction after the other keeps no claim waiting: those that come
+// later wait behind the claim, on PostgreSQL by an advisory lock. SQLite has no such line.
 //
 // Check may fail with a serialization failure (40001 on PostgreSQL; 1020 on MariaDB) where it would
 // otherwise have to return [ErrDeposed]: at REPEATABLE READ and SERIALIZABLE, where a claim came after
@@ -181,8 +185,12 @@ func (f Fence) Check(ctx context.Context, tx *sql.Tx, token uint64) error {
 				return err
 			}
 		}
+		args := []any{f.Name}
+		if s.gate != 0 {
+			args = append(args, s.gate)
+		}
 		var stored int64
-		err := tx.QueryRowContext(ctx, s.check, f.Name).Scan(&stored)
+		err := tx.QueryRowContext(ctx, s.check, args...).Scan(&stored)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return fmt.Errorf("%w: token %d, and nobody has", ErrNotClaimed, token)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -22,13 +23,17 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
+var toDisk = flag.Bool("sync", false, "have the databases wait for the disk at each commit")
+
 var (
 	postgres = servertest.Share(func() (*servertest.Postgres, error) {
-		return servertest.StartPostgres(servertest.SQLConfig{})
+		return servertest.StartPostgres(servertest.SQLConfig{Sync: *toDisk})
 	})
 	// With a binary log a commit has two phases, as on most servers in production.
 	mariadb = servertest.Share(func() (*servertest.MariaDB, error) {
-		return servertest.StartMariaDB(servertest.SQLConfig{Args: []string{"--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"}})
+		return servertest.StartMariaDB(servertest.SQLConfig{
+			Sync: *toDisk, Args: []string{"--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"},
+		})
 	})
 )
 
@@ -126,7 +131,11 @@ func onSQLite(name, journal string) kind {
 }
 
 func sqliteFile(file, journal string, busy time.Duration) string {
-	return fmt.Sprintf("%s?_pragma=busy_timeout(%d)&_pragma=synchronous(off)&_pragma=journal_mode(%s)", file, busy.Milliseconds(), journal)
+	sync := "off"
+	if *toDisk {
+		sync = "full"
+	}
+	return fmt.Sprintf("%s?_pragma=busy_timeout(%d)&_pragma=synchronous(%s)&_pragma=journal_mode(%s)", file, busy.Milliseconds(), sync, journal)
 }
 
 func open(t testing.TB, driver, name string) *sql.DB {

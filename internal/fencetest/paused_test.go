@@ -3,9 +3,12 @@ package fencetest
 import (
 	"context"
 	"database/sql"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/fence"
@@ -87,5 +90,53 @@ func TestContextEnds(t *testing.T) {
 		cancel()
 		require.NoError(t, claimed())
 		require.Error(t, old.Commit())
+	})
+}
+
+// An old leader goes on and on, with several transactions at a time, so that one of them has the lock
+// at each moment. Those that come after the claim do not get past it.
+func TestClaimStandsInLine(t *testing.T) {
+	const atOnce = 8
+	each(t, func(t *testing.T, d *database) {
+		if d.dialect == fence.SQLite {
+			return // nobody stands in line there
+		}
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		var checked atomic.Int64
+		transaction := func() error {
+			tx, err := d.BeginTx(t.Context(), nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if err := d.fence.Check(t.Context(), tx, 1); err != nil {
+				return err
+			}
+			checked.Add(1)
+			time.Sleep(5 * time.Millisecond)
+			return tx.Commit()
+		}
+		var old sync.WaitGroup
+		for range atOnce {
+			old.Go(func() {
+				var err error
+				for err == nil {
+					err = transaction()
+				}
+				assert.ErrorIs(t, err, fence.ErrDeposed)
+			})
+		}
+		for checked.Load() < 3*atOnce {
+			time.Sleep(time.Millisecond)
+		}
+		var through int64
+		claimed := d.aside(t, func(db *sql.DB) error { return d.fence.Claim(t.Context(), db, 2) }, func() error {
+			through = checked.Load()
+			return nil
+		})
+		waiting := checked.Load()
+		require.NoError(t, claimed())
+		old.Wait()
+		require.LessOrEqual(t, through-waiting, int64(atOnce), "transactions that passed the claim")
 	})
 }

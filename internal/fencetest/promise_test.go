@@ -189,6 +189,41 @@ func TestClaimTx(t *testing.T) {
 	})
 }
 
+// A check that comes while a claim is under way waits for it, and goes by what becomes of it.
+func TestCheckWaitsForAClaim(t *testing.T) {
+	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		for _, end := range []func(*sql.Tx) error{(*sql.Tx).Rollback, (*sql.Tx).Commit} {
+			next := d.begin(t, d.claimLevel())
+			require.NoError(t, d.fence.ClaimTx(t.Context(), next, 2))
+			checked := d.aside(t, func(db *sql.DB) error {
+				tx, err := db.BeginTx(t.Context(), &sql.TxOptions{Isolation: level})
+				if err != nil {
+					return err
+				}
+				defer tx.Rollback()
+				return d.fence.Check(t.Context(), tx, 1)
+			}, nothing)
+			require.NoError(t, end(next))
+			err := checked()
+			if d.stored(t) == 1 {
+				require.NoError(t, err)
+			} else {
+				require.True(t, d.deposes(err), err)
+			}
+		}
+		require.EqualValues(t, 2, d.stored(t))
+	})
+}
+
+// claimLevel is a level at which ClaimTx does not refuse.
+func (d *database) claimLevel() sql.IsolationLevel {
+	if d.dialect == fence.PostgreSQL {
+		return sql.LevelReadCommitted
+	}
+	return sql.LevelDefault
+}
+
 // Of two claims at once the higher one stays, in whichever order they come.
 func TestClaimsAtOnce(t *testing.T) {
 	each(t, func(t *testing.T, d *database) {
@@ -211,11 +246,7 @@ func TestClaimsAtOnce(t *testing.T) {
 // claimsAtOnce claims with the second token while a claim with the first is not committed yet.
 func claimsAtOnce(t *testing.T, d *database, first, second uint64, claim func(context.Context, *sql.DB, uint64) error) error {
 	t.Helper()
-	tx := d.begin(t, sql.LevelDefault)
-	if d.dialect == fence.PostgreSQL {
-		_ = tx.Rollback()
-		tx = d.begin(t, sql.LevelReadCommitted)
-	}
+	tx := d.begin(t, d.claimLevel())
 	require.NoError(t, d.fence.ClaimTx(t.Context(), tx, first))
 	claimed := d.aside(t, func(db *sql.DB) error { return claim(t.Context(), db, second) }, nothing)
 	require.NoError(t, tx.Commit())
