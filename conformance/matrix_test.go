@@ -97,9 +97,9 @@ const (
 	consulCheck = 3 * time.Second
 )
 
-// noEnd is the rule about the end of a directory's numbers: those of etcd and Consul have
-// none, and on ZooKeeper it is tried on one server.
-var noEnd = []string{"data/used-up"}
+// noEnd are the rules about the end of a directory's numbers: those of etcd and Consul have
+// none, and on ZooKeeper they are tried on one server.
+var noEnd = []string{"data/used-up", "transfer/used-up"}
 
 // notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes
 // on, and the one about a limit that it does not have.

@@ -75,7 +75,7 @@ var transferRules = []rule{
 		Run:  transferCrash,
 	}, {
 		Name: "transfer/used-up",
-		Text: "A candidate that finds no room at the end of the line stays in its place.",
+		Text: "A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then.",
 		Need: []string{needTransfer, needOrdered, needLayout, "UseUp"},
 		Run:  transferUsedUp,
 	},
@@ -125,7 +125,10 @@ func (a *arena) stoodAside(b *bid, times int) {
 	if _, lacks := a.cfg.Why[needHooks]; lacks {
 		return
 	}
-	all := b.c.reports(func(r report) bool { return r.what == isAside })
+	asides := func() []report { return b.c.reports(func(r report) bool { return r.what == isAside }) }
+	// The heir may lead before it has heard that its own commit is done.
+	a.Until(b.c.id+" stands aside", func() bool { return len(asides()) >= times })
+	all := asides()
 	for _, r := range all {
 		a.Refused("why "+b.c.id+" stands aside", r.err, elector.ErrTransfer)
 	}
@@ -144,6 +147,20 @@ func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
 		}
 		a.resign(t)
 		t = b.wins()
+	}
+}
+
+// allLead waits until each has led, in any order.
+func (a *arena) allLead(bids []*bid) {
+	a.T.Helper()
+	for len(bids) > 0 {
+		i := -1
+		a.Until("one of those who wait is elected", func() bool {
+			i = slices.IndexFunc(bids, (*bid).returned)
+			return i >= 0
+		})
+		a.resign(bids[i].wins())
+		bids = slices.Delete(bids, i, i+1)
 	}
 }
 
@@ -266,17 +283,7 @@ func transferStuck(a *arena) {
 	_, last := a.queue()
 	a.resign(t)
 	a.close(c)
-	rest := append(before, heir, last)
-	for len(rest) > 0 {
-		i := -1
-		a.Until("one of those who wait is elected", func() bool {
-			i = slices.IndexFunc(rest, (*bid).returned)
-			return i >= 0
-		})
-		t = rest[i].wins()
-		a.resign(t)
-		rest = slices.Delete(rest, i, i+1)
-	}
+	a.allLead(append(before, heir, last))
 	a.stoodAside(before[1], 0)
 }
 
@@ -461,10 +468,11 @@ func transferUsedUp(a *arena) {
 	bids := a.queues(2)
 	done, giveUp := a.transfer(t.Transfer, bids[1].c.id)
 	a.Settle()
-	a.Settle()
-	giveUp()
-	a.Refused("Transfer in a directory that is used up", arrives(a, "Transfer returns", done), context.Canceled)
-	a.holds(t)
-	a.inOrder(t, bids...)
-	a.stoodAside(bids[0], 0)
+	giveUp() // unless the one in between has gone out
+	if err := arrives(a, "Transfer returns", done); err != nil {
+		a.Refused("Transfer in a directory that is used up", err, context.Canceled)
+		a.holds(t)
+		a.resign(t)
+	}
+	a.allLead(bids)
 }
