@@ -28,6 +28,7 @@ const (
 type candidate struct {
 	world   *world
 	letter  byte
+	id      string
 	client  *memory.Client
 	elector elector.Elector
 
@@ -61,6 +62,8 @@ type term struct {
 	outcome  error
 	returned bool
 	resign   chan struct{} // closed to have it resign early
+	asked    bool          // by the explorer
+	heir     *candidate    // whom it was asked to go for, or nil
 	over     chan struct{}
 	read     history.Event // the last reading of key
 }
@@ -69,7 +72,7 @@ func (c *candidate) String() string { return string([]byte{c.letter}) }
 
 func newCandidate(w *world, i int) (*candidate, error) {
 	id := strconv.Itoa(i)
-	c := &candidate{world: w, letter: byte('a' + i), client: w.svc.Client(id), phase: campaigning}
+	c := &candidate{world: w, letter: byte('a' + i), id: id, client: w.svc.Client(id), phase: campaigning}
 	var b backend.Backend = &process{c.client, c}
 	if w.cfg.Backend != nil {
 		b = w.cfg.Backend(b)
@@ -117,10 +120,15 @@ func (c *candidate) lead(of *elector.Term) {
 	var early sync.WaitGroup
 	early.Go(func() {
 		select {
-		case <-t.resign:
-			_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 		case <-t.over:
+			return
+		case <-t.Asked():
+			if r, _ := t.Request(); r.To != "" {
+				_ = t.Prepare(w.ctx, r.To) // if that fails it goes all the same
+			}
+		case <-t.resign:
 		}
+		_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 	})
 	_, err := t.Commit(w.ctx, elector.Create(t.key, nil))
 	w.set(func() {
@@ -133,6 +141,7 @@ func (c *candidate) lead(of *elector.Term) {
 	})
 	select {
 	case <-t.resign:
+	case <-t.Asked(): // it goes when the heir is next
 	default:
 		_ = t.Resign(w.ctx)
 	}
@@ -178,10 +187,14 @@ func (c *candidate) onRetry(error, int, time.Duration) {
 // watched parks each win of a strategy, before the elector has heard of it, and
 // looks whether it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
-	if f, ok := s.(elector.CustomLayout); ok {
-		return foreign{observed{f, c}, f}
+	o := observed{s, c}
+	switch s := s.(type) {
+	case elector.CustomLayout:
+		return foreign{o, s}
+	case transferrer:
+		return transferring{o, s}
 	}
-	return observed{s, c}
+	return o
 }
 
 type observed struct {
@@ -196,6 +209,16 @@ type foreign struct {
 
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return f.observed.Campaign(ctx, c)
+}
+
+type transferring struct {
+	observed
+	transferrer
+}
+
+// transferrer is what an elector.Transferrer has beside what every strategy has.
+type transferrer interface {
+	Transfer(context.Context, *elector.Handover) error
 }
 
 func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {

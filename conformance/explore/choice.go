@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
@@ -106,8 +107,11 @@ func (w *world) choices() []choice {
 					continue
 				}
 				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true}
-				if kind == Expire || kind == Revoke || kind == Delete {
+				switch kind {
+				case Expire, Revoke, Delete:
 					f.footprint = at.footprint
+				case Ask, AskTo:
+					f.footprint = w.asking(entries)
 				}
 				faults = append(faults, f)
 			}
@@ -191,10 +195,40 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 		return c.phase == campaigning && !c.cancelled
 	case Resign:
 		return c.phase == leading && t.Context().Err() == nil
+	case Ask, AskTo:
+		return c.phase == leading && t.Context().Err() == nil && !t.asked && w.svc.Entry(t.claim.Key).Rev == t.claim.Rev &&
+			(kind == Ask || w.transfers() && w.lastBut(c, entries) != nil)
 	case Delete:
 		return w.entry(c, entries).Exists()
 	}
 	return false
+}
+
+func (w *world) transfers() bool {
+	_, ok := w.cfg.Strategy().(transferrer)
+	return ok
+}
+
+// lastBut is the candidate whose entry is the youngest, beside that of the leader, or nil.
+func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candidate) {
+	var rev uint64
+	for _, e := range entries {
+		if by := w.owners[e.Session].by; by != nil && by != leader && e.Rev > rev {
+			last, rev = by, e.Rev
+		}
+	}
+	return last
+}
+
+// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry.
+func (w *world) asking(entries []backend.Entry) (f footprint) {
+	f.writes = []string{created, elections}
+	for _, e := range entries {
+		if e.Session != "" {
+			f.writes = append(f.writes, e.Key)
+		}
+	}
+	return f
 }
 
 // entry is the candidate's oldest one.
@@ -384,9 +418,28 @@ func (w *world) happen(c *candidate, kind Fault) {
 		w.deleted[e.Rev] = true
 		w.mu.Unlock()
 		w.svc.Delete(e.Key)
+	case Ask, AskTo:
+		w.ask(c, kind)
 	case back:
 		c.cut = false
 		c.client.Resume()
+	}
+}
+
+// ask asks the leader to go, as an operator.
+func (w *world) ask(leader *candidate, kind Fault) {
+	r := elector.Request{By: "operator"}
+	t := leader.term()
+	w.set(func() {
+		t.asked = true
+		if kind == AskTo {
+			t.heir = w.lastBut(leader, w.entries())
+			r.To = t.heir.id
+		}
+	})
+	b := w.svc.Client("operator")
+	if _, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r); err != nil {
+		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
 	}
 }
 
