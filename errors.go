@@ -53,6 +53,10 @@ var (
 	// in its directory. It goes on.
 	ErrInUse = errors.New("election is in use")
 
+	// ErrNoElection: nobody has founded the election yet, as nobody has ever stood in it, or somebody
+	// has removed it.
+	ErrNoElection = errors.New("no such election")
+
 	// ErrNoCandidate: the candidate that is to lead next does not stand in the election.
 	ErrNoCandidate = errors.New("no such candidate")
 

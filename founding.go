@@ -101,6 +101,9 @@ func (e *elector) dir(r layout.Record) string { return e.cfg.Election + "/" + r.
 // one step; see overtaken.
 func (e *elector) found(ctx context.Context, s *backend.Session, entry backend.Entry) (dir string, err error) {
 	record := layout.NewRecord(e.cfg.Strategy.Name())
+	if old, err := layout.DecodeRecord(entry.Value); err == nil {
+		record.Designated = old.Designated // the directory is another one, and the election the same
+	}
 	var guards []backend.Condition
 	if entry.Exists() {
 		// Versions begin anew with each incarnation: without the guard, the record

@@ -131,6 +131,9 @@ func (t *seat) hold() {
 	if t.claim.MarkLeader {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
+	if t.claim.Renew != nil {
+		writes.Go(t.renew)
+	}
 	lookout := t.e.newLookout(t.session)
 	look := func(ctx context.Context) error {
 		if !lookout.under.CompareAndSwap(false, true) {

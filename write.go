@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
@@ -221,6 +222,25 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 		}
 		t.saw(now)
 	}
+}
+
+// renew publishes the value again whenever the strategy has more to say.
+func (t *seat) renew() {
+	for t.claim.Renew(t.ctx) == nil {
+		var retry backoff
+		for t.ctx.Err() == nil {
+			err := t.republish(t.ctx)
+			if err == nil {
+				break
+			}
+			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
+		}
+	}
+}
+
+// republish writes the leader's entry with the value that it has.
+func (t *seat) republish(ctx context.Context) error {
+	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
 // announce publishes the elector's own value, with the leader's mark.

@@ -47,8 +47,6 @@ type Heir struct {
 	Rev uint64 `json:"rev"`
 	// ID is the candidate's, for people.
 	ID string `json:"id,omitempty"`
-	// Seat is the creation revision of the leader's entry: the wish is of no account in later terms.
-	Seat uint64 `json:"seat,omitempty"`
 }
 
 // NewRecord founds an election.
@@ -92,6 +90,9 @@ type Candidate struct {
 	Rank []int64 `json:"rank,omitempty"`
 	// Since is the creation revision of the candidate's first entry, where this one has replaced it.
 	Since uint64 `json:"since,omitempty"`
+	// Told is the version of the election's record that somebody has told the candidate of, which
+	// names it.
+	Told uint64 `json:"told,omitempty"`
 }
 
 // Encode returns the candidate's payload.

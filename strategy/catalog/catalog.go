@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/parentwatch"
+	"github.com/elector-go/elector/strategy/ranked"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -36,6 +37,8 @@ type Traits struct {
 	Dense bool
 	// Lists: Candidates lists those who wait, too, and not only the leader.
 	Lists bool
+	// Ranked: candidates of a higher rank lead before others. Those of equal rank are Ordered.
+	Ranked bool
 	// Numeric: an ID is a decimal number from 0 to 2147483647. Any other is refused.
 	Numeric bool
 }
@@ -47,6 +50,7 @@ func All() []Item {
 		{unfair.New(), Traits{Herd: true}},
 		{kafka.New(), Traits{Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
 		{parentwatch.New(), Traits{Ordered: true, Herd: true, Lists: true}},
+		{ranked.New(nil), Traits{Ordered: true, Lists: true, Ranked: true}},
 	}
 }
 

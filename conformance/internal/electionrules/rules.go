@@ -151,7 +151,7 @@ func entriesOf(ctx context.Context, s *backend.Session, election string) ([]back
 		return nil, err
 	}
 	var entries []backend.Entry
-	for _, key := range append(listing.Keys, dir+"/seat") {
+	for _, key := range append([]string{dir + "/seat"}, listing.Keys...) {
 		switch e, err := s.Get(ctx, key); {
 		case errors.Is(err, backend.ErrNoEntry), err == nil && e.Session == "":
 		case err != nil:

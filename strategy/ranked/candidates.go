@@ -1,0 +1,216 @@
+package ranked
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/entries"
+)
+
+// A rival is a candidate as its entry has it.
+type rival struct {
+	entry backend.Entry
+	layout.Candidate
+	rank  []int64
+	since uint64 // when it came: the creation revision of its first entry
+	told  uint64 // of this version of the record
+}
+
+func rivalOf(e backend.Entry) rival {
+	c := layout.DecodeCandidate(e.Value)
+	r := rival{entry: e, Candidate: c, rank: c.Rank, since: c.Since, told: c.Told}
+	if r.since == 0 {
+		r.since = e.Rev
+	}
+	return r
+}
+
+func (r rival) exists() bool { return r.entry.Exists() }
+
+// stands tells whether it is a candidate that may lead. An entry that nobody can read is none: nobody
+// waits for it.
+func (r rival) stands() bool { return r.entry.Session != "" && r.V > 0 && eligible(r.rank) }
+
+// tell is its entry's payload when it has been told of a version of the record.
+func (r rival) tell(version uint64) []byte {
+	c := r.Candidate
+	c.Told = version
+	return c.Encode()
+}
+
+// before tells whether a comes before b in the order of succession.
+func (s Strategy) before(c choice, a, b rival) bool {
+	if c.prefers(a, b) || c.prefers(b, a) {
+		return c.prefers(a, b)
+	}
+	if n := strings.Compare(a.ID, b.ID); s.ByID && n != 0 {
+		return n < 0
+	}
+	return a.since < b.since
+}
+
+// A choice is what people want, as the election's record says it.
+type choice struct {
+	layout.Record
+	designated string // the ID, or ""
+	heir       *layout.Heir
+}
+
+// names returns how a choice names a candidate: 2 as the leader's heir, 1 as designated, 0 not at all.
+func (c choice) names(r rival) int {
+	switch {
+	case c.heir != nil && c.heir.Rev == r.since:
+		return 2
+	case c.designated != "" && c.designated == r.ID:
+		return 1
+	}
+	return 0
+}
+
+// prefers tells whether a is better than b, and did not only come first, or has the lesser ID.
+func (c choice) prefers(a, b rival) bool {
+	if x, y := c.names(a), c.names(b); x != y {
+		return x > y
+	}
+	return compare(a.rank, b.rank) > 0
+}
+
+// without is the record when the heir has had its turn.
+func (c choice) without() []byte {
+	c.Record.Heir = nil
+	return c.Record.Encode()
+}
+
+// readChoice reads the record of the election that dir is the directory of. ErrNoParent says that the
+// election has gone, or has another directory.
+func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.Entry, choice, error) {
+	entry, err := get(ctx, s, backend.Parent(dir))
+	if err != nil {
+		return entry, choice{}, err
+	}
+	record, err := layout.DecodeRecord(entry.Value)
+	if err != nil || record.Dir != path.Base(dir) {
+		return entry, choice{}, fmt.Errorf("%w: the record at %s does not name it any more", backend.ErrNoParent, entry.Key)
+	}
+	c := choice{Record: record, heir: record.Heir}
+	if record.Designated != nil {
+		c.designated = record.Designated.ID
+	}
+	return entry, c, nil
+}
+
+// get reads an entry; one that is not there has no Rev.
+func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+	e, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		return backend.Entry{Key: key}, nil
+	}
+	return e, err
+}
+
+// Candidates lists the leader, and then those that wait: the best first, and last those that never
+// lead. It reads each one's entry.
+func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]elector.Candidate, error) {
+	seat, err := get(ctx, session, entries.SeatKey(dir))
+	if err != nil {
+		return nil, err
+	}
+	waiting, c, err := s.waiting(ctx, session, dir)
+	if err != nil {
+		return nil, err
+	}
+	var all []elector.Candidate
+	if seat.Session != "" {
+		all = append(all, c.candidate(rivalOf(seat), true))
+	}
+	for _, r := range waiting {
+		all = append(all, c.candidate(r, false))
+	}
+	return all, nil
+}
+
+// waiting reads all who wait, in the order of succession.
+func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir string) ([]rival, choice, error) {
+	listing, err := session.List(ctx, dir)
+	if err != nil {
+		return nil, choice{}, err
+	}
+	var all []rival
+	for _, key := range listing.Keys {
+		e, err := get(ctx, session, key)
+		if err != nil {
+			return nil, choice{}, err
+		}
+		if e.Session != "" {
+			all = append(all, rivalOf(e))
+		}
+	}
+	_, c, err := readChoice(ctx, session, dir)
+	if errors.Is(err, backend.ErrNoParent) {
+		err = nil // nobody's choice counts any more
+	}
+	slices.SortFunc(all, func(a, b rival) int {
+		if a.stands() != b.stands() {
+			if a.stands() {
+				return -1
+			}
+			return 1
+		}
+		if s.before(c, a, b) {
+			return -1
+		}
+		return 1
+	})
+	return all, c, err
+}
+
+func (c choice) candidate(r rival, leads bool) elector.Candidate {
+	all := entries.Candidate(r.entry, leads)
+	all.Rank = r.rank
+	all.Designated = c.names(r) == 1
+	return all
+}
+
+// Transfer names the heir in the election's record, and tells it, in one step. Nobody takes the seat
+// who does not know that. It makes no difference to the candidates between them.
+func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
+	heir := rivalOf(h.Heir.Entry)
+	for {
+		waiting, _, err := s.waiting(ctx, h.Session, h.Dir)
+		if err != nil {
+			return err
+		}
+		// Its entry is another one when its rank has changed.
+		i := slices.IndexFunc(waiting, func(r rival) bool { return r.since == heir.since })
+		if i < 0 {
+			return fmt.Errorf("%w: %q has gone", elector.ErrNoCandidate, h.Heir.ID)
+		}
+		if heir = waiting[i]; !heir.stands() {
+			return fmt.Errorf("%w: %q has rank %v, and never leads", elector.ErrNoCandidate, h.Heir.ID, heir.rank)
+		}
+		record, c, err := readChoice(ctx, h.Session, h.Dir)
+		if err != nil {
+			return err
+		}
+		c.Record.Heir = &layout.Heir{Key: heir.entry.Key, Rev: heir.since}
+		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(heir.entry), backend.IfExists(h.Seat)},
+			backend.CompareAndSet(record.Key, c.Record.Encode(), record.Version),
+			backend.Update(heir.entry, heir.tell(record.Version)))
+		switch {
+		case errors.Is(err, backend.ErrConflict), errors.Is(err, backend.ErrNoEntry), errors.Is(err, backend.ErrCondition):
+			// The record or the heir is another one by now, or the seat is gone.
+			if _, gone := h.Session.Get(ctx, h.Seat.Key); gone != nil {
+				return gone
+			}
+		default:
+			return err
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package ranked
+
+import (
+	"slices"
+	"sync"
+)
+
+// A Rank is what a candidate is compared by: a few numbers, compared from the left. The higher one
+// is better, and a number that is missing counts as 0. A candidate whose first number is below 0
+// never leads. It is safe for concurrent use.
+type Rank struct {
+	mu        sync.Mutex
+	numbers   []int64
+	listeners map[*func()]func()
+}
+
+// NewRank returns a rank of these numbers.
+func NewRank(numbers ...int64) *Rank { return &Rank{numbers: slices.Clone(numbers)} }
+
+// Set changes the rank. A candidate that waits is ranked by it at once, and one that leads tells
+// others. Each change is a write, and wakes the few who wait for this candidate: set what others
+// have to know, such as the position of a log once a second.
+func (r *Rank) Set(numbers ...int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Equal(r.numbers, numbers) {
+		return
+	}
+	r.numbers = slices.Clone(numbers)
+	for _, tell := range r.listeners {
+		tell()
+	}
+}
+
+// Numbers returns the numbers as they are now.
+func (r *Rank) Numbers() []int64 {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.numbers)
+}
+
+// listen has tell be called at each change, until stop is. tell must not block.
+func (r *Rank) listen(tell func()) (stop func()) {
+	if r == nil {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.listeners == nil {
+		r.listeners = make(map[*func()]func())
+	}
+	r.listeners[&tell] = tell
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.listeners, &tell)
+	}
+}
+
+// eligible tells whether one of this rank may lead.
+func eligible(rank []int64) bool { return len(rank) == 0 || rank[0] >= 0 }
+
+// compare returns whether a is better than b (above 0), as good, or worse (below 0).
+func compare(a, b []int64) int {
+	for i := range max(len(a), len(b)) {
+		var x, y int64
+		if i < len(a) {
+			x = a[i]
+		}
+		if i < len(b) {
+			y = b[i]
+		}
+		if x != y {
+			if x > y {
+				return 1
+			}
+			return -1
+		}
+	}
+	return 0
+}

@@ -1,0 +1,449 @@
+// Package ranked is the strategy in which the best candidate leads: each has a rank, a few numbers
+// that the application gives it, such as the position of its log.
+//
+// The rank decides who tries, and never who may write: whoever creates the one entry that is the
+// seat leads, as in strategy/unfair. A leader change wakes the best of those who wait to lead, and
+// tells those who waited for it: with equal ranks one, as in strategy/fair, with random ranks some
+// ln N of N.
+//
+// Source: the rule is that of ZooKeeper's FastLeaderElection (epoch, zxid, server id; a quorum), of
+// Elasticsearch's Zen discovery, Kubernetes' coordinated leader election and Patroni. They count
+// votes, or read what all have published. Here each candidate looks for one that is better, and the
+// service's order of writes stands in for the votes.
+package ranked
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/entries"
+)
+
+// Strategy is the ranked strategy. Its zero value is ready: all ranks are equal, and the first to
+// come leads first. Give the candidates of an election the same settings, but for Rank.
+type Strategy struct {
+	entries.Seat
+	// Rank is this candidate's. Nil is the rank of no numbers, which is that of zeros.
+	Rank *Rank
+	// ByID has candidates of equal rank compared by their IDs, the lesser one first, and those of
+	// one ID by arrival. Else it is arrival alone.
+	ByID bool
+	// Quorum is how many candidates that may lead have to stand before one of them does, a majority
+	// of all as a rule: so the best of many leads, and not the best of those that came first. A
+	// leader does not have to have it any more: two never lead without it, either.
+	Quorum int
+	// Preempt has the best candidate ask a leader to go whose rank is less than its own (elector.Ask
+	// tells how). Else it waits until the leader goes.
+	Preempt bool
+	// HoldOff is how long the best candidate has to have been better than the leader before it asks,
+	// so that leadership does not swing with ranks that do.
+	HoldOff time.Duration
+}
+
+// New returns the ranked strategy with this rank, which may be nil.
+func New(rank *Rank) Strategy { return Strategy{Rank: rank} }
+
+var (
+	_ elector.Transferrer = Strategy{}
+	_ elector.Designator  = Strategy{}
+	_ elector.UnfitStands = Strategy{}
+)
+
+// Name is "ranked", and "ranked-by-id" with ByID: candidates that compare in different ways would
+// wait for each other.
+func (s Strategy) Name() string {
+	if s.ByID {
+		return "ranked-by-id"
+	}
+	return "ranked"
+}
+
+// HeedsDesignation says that elector.Designate may name a candidate, which is then better than all
+// others, but for one that the leader transfers leadership to.
+func (Strategy) HeedsDesignation() {}
+
+// UnfitStands says that a candidate that is not fit stands on, with a rank below zero.
+func (Strategy) UnfitStands() {}
+
+// Campaign stands with the candidate's rank until it is the best, and the seat is vacant.
+//
+//  1. Enqueue an entry with my rank, me.
+//  2. Look whether the seat is taken. List the candidates, and read those that I do not know, until
+//     one is better than I am. An entry's rank never changes, so that each is read once.
+//  3. One is better: wait until its entry or mine goes. Back to 2.
+//  4. None is, and the seat is taken: wait until it is vacant. Back to 2.
+//  5. None is, the seat was vacant when I listed, and a quorum stands: in one step, create the seat and
+//     delete me, if the election's record is as I know it. Done: I lead. Refused: back to 2.
+//
+// If my entry is gone, back to 1. When my rank changes, I replace my entry, in one step; back to 2.
+//
+// Whoever waits for a better one need not know who is the best, nor who comes: among those who wait
+// for the best is the next best, as only the best is better. They are woken when the best takes the
+// seat, and find out which of them is next while it leads. The best knows of everybody at the moment
+// of a listing that was made after the vacancy.
+//
+// The record says whom an operator has designated, and whom a leader has named as its heir. Nobody
+// takes the seat who knows another record than there is. Whoever waits for a candidate that is better
+// by the record alone waits for the record, too, and tells that candidate, whose entry's next version
+// has it look.
+func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	r := &race{Strategy: s, c: c}
+	for {
+		seat, err := r.run(ctx)
+		if err == nil {
+			return r.claim(seat), nil
+		}
+		if errors.Is(err, backend.ErrNoEntry) { // somebody has deleted my entry
+			r.me = rival{}
+			continue
+		}
+		if r.me.exists() {
+			err = errors.Join(err, c.Withdraw(ctx, r.me.entry))
+		}
+		return elector.Claim{}, err
+	}
+}
+
+// A race is one candidate's campaign.
+type race struct {
+	Strategy
+	c     *elector.Candidacy
+	me    rival
+	known map[string]rival // by key
+	ahead                  // of the leader
+}
+
+// run goes through steps 2 to 5, and replaces me when the rank changes. ErrNoEntry says that me is gone.
+func (r *race) run(ctx context.Context) (backend.Entry, error) {
+	for {
+		if err := r.stand(ctx); err != nil {
+			return backend.Entry{}, err
+		}
+		now, err := r.look(ctx)
+		if err != nil {
+			return backend.Entry{}, err
+		}
+		if !r.mayTake(now) {
+			if err := r.wait(ctx, now); err != nil {
+				return backend.Entry{}, err
+			}
+			continue
+		}
+		seat, err := r.take(ctx, now)
+		if err == nil || !overtaken(err) {
+			return seat, err
+		}
+	}
+}
+
+// rank is the candidate's as it counts now.
+func (r *race) rank() []int64 {
+	if unfit, _ := r.c.Fit(); unfit != nil {
+		return []int64{-1}
+	}
+	return r.Rank.Numbers()
+}
+
+// stand enqueues an entry with the candidate's rank, in place of the one that it has with another rank.
+func (r *race) stand(ctx context.Context) (err error) {
+	rank := r.rank()
+	if r.me.exists() && slices.Equal(r.me.rank, rank) {
+		return nil
+	}
+	completed := r.c.Begin(elector.StageOffer)
+	defer func() { completed(err) }()
+	ops := []backend.Op{backend.Enqueue(r.c.Dir, layout.Candidate{ID: r.c.ID, Value: r.c.Value, Rank: rank, Since: r.me.since}.Encode())}
+	if r.me.exists() {
+		ops = append(ops, backend.Delete(r.me.entry))
+	}
+	made, err := r.c.Session.Commit(ctx, nil, ops...)
+	if err != nil {
+		return err
+	}
+	r.me = rivalOf(made[0])
+	return nil
+}
+
+// A view is what a candidate knows when it has looked.
+type view struct {
+	seat, record backend.Entry
+	listing      backend.Listing
+	choice       choice
+	// better is a rival that is better than me, if there is one, and byChoice says that it is so by
+	// the choice alone.
+	better   rival
+	byChoice bool
+	// standing is how many may lead. It is right where none is better.
+	standing int
+}
+
+// look does step 2.
+func (r *race) look(ctx context.Context) (v *view, err error) {
+	completed := r.c.Begin(elector.StageDetermine)
+	defer func() { completed(err) }()
+	v = new(view)
+	if v.seat, err = get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
+		return nil, err
+	}
+	if v.seat.Exists() && v.seat.Session == "" {
+		return nil, entries.PersistentError(v.seat)
+	}
+	if v.record, v.choice, err = readChoice(ctx, r.c.Session, r.c.Dir); err != nil {
+		return nil, err
+	}
+	if v.listing, err = r.c.Session.List(ctx, r.c.Dir); err != nil {
+		return nil, err
+	}
+	own := slices.Index(v.listing.Keys, r.me.entry.Key)
+	if own < 0 {
+		return nil, fmt.Errorf("%w: %s is not listed", backend.ErrNoEntry, r.me.entry.Key)
+	}
+	r.forget(v.listing)
+	if eligible(r.me.rank) { // else it waits for nobody
+		err = r.compare(ctx, v, own)
+	}
+	return v, err
+}
+
+// forget drops those that are gone: a key never comes back.
+func (r *race) forget(listing backend.Listing) {
+	known := make(map[string]rival, len(r.known))
+	for _, key := range listing.Keys {
+		if other, is := r.known[key]; is {
+			known[key] = other
+		}
+	}
+	r.known = known
+}
+
+// compare looks for one that is better: first among those that are known, and then from me to the older
+// ones, and from the youngest back to me.
+func (r *race) compare(ctx context.Context, v *view, own int) error {
+	for _, other := range r.known {
+		r.consider(v, other)
+	}
+	keys := v.listing.Keys
+	for n := 1; n < len(keys) && (!v.better.exists() || v.byChoice); n++ {
+		key := keys[(own-n+len(keys))%len(keys)]
+		if _, is := r.known[key]; is {
+			continue
+		}
+		e, err := get(ctx, r.c.Session, key)
+		if err != nil {
+			return err
+		}
+		if e.Exists() {
+			r.known[key] = rivalOf(e)
+			r.consider(v, r.known[key])
+		}
+	}
+	v.standing = 1
+	for _, other := range r.known {
+		if other.stands() {
+			v.standing++
+		}
+	}
+	return nil
+}
+
+// consider keeps a rival if it is better than me: of several the closest, and one that is better by its
+// rank rather than one that is so by the choice alone.
+func (r *race) consider(v *view, other rival) {
+	if !other.stands() || !r.before(v.choice, other, r.me) {
+		return
+	}
+	byChoice := !r.before(choice{}, other, r.me)
+	closer := byChoice == v.byChoice && r.before(choice{}, v.better, other)
+	if !v.better.exists() || v.byChoice && !byChoice || closer {
+		v.better, v.byChoice = other, byChoice
+	}
+}
+
+// mayTake tells whether the candidate may do step 5.
+func (r *race) mayTake(v *view) bool {
+	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum
+}
+
+// take creates the seat in place of me. The heir has had its turn then.
+func (r *race) take(ctx context.Context, v *view) (backend.Entry, error) {
+	var unchanged []backend.Condition
+	ops := []backend.Op{backend.CreateEphemeral(v.seat.Key, r.encode(r.c.Value)), backend.Delete(r.me.entry)}
+	if v.choice.heir == nil {
+		unchanged = append(unchanged, backend.IfUnchanged(v.record))
+	} else {
+		ops = append(ops, backend.CompareAndSet(v.record.Key, v.choice.without(), v.record.Version))
+	}
+	made, err := r.c.Session.Commit(ctx, unchanged, ops...)
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	return made[0], nil
+}
+
+// overtaken tells whether step 5 was refused since the seat is taken, or the record is another.
+func overtaken(err error) bool {
+	return errors.Is(err, backend.ErrExists) || errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict)
+}
+
+// wait blocks until it is time to look again.
+func (r *race) wait(ctx context.Context, v *view) (err error) {
+	completed := r.c.Begin(elector.StageReady)
+	defer func() { completed(err) }()
+	first := eligible(r.me.rank) && !v.better.exists()
+	if !first || !v.seat.Exists() {
+		r.ahead = ahead{}
+	}
+	until, cancel := r.untilNot(ctx, r.me.rank)
+	defer cancel()
+	switch {
+	case !eligible(r.me.rank):
+		err = r.await(until)
+	case v.byChoice:
+		if err = r.tell(ctx, v); err == nil {
+			err = r.await(until, v.better.entry, v.record)
+		}
+	case v.better.exists():
+		err = r.await(until, v.better.entry)
+	case v.seat.Exists():
+		err = r.challenge(ctx, until, v)
+	default: // a quorum is missing
+		_, err = r.c.Session.AwaitList(until, v.listing)
+	}
+	if err != nil && ctx.Err() == nil && until.Err() != nil {
+		return nil // the rank has changed
+	}
+	return err
+}
+
+// untilNot returns a context that ends when the candidate's rank is not rank any more.
+func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancel(ctx)
+	stop := r.Rank.listen(cancel)
+	if _, changed := r.c.Fit(); changed != nil {
+		go func() {
+			select {
+			case <-changed:
+				cancel()
+			case <-until.Done():
+			}
+		}()
+	}
+	if !slices.Equal(r.rank(), rank) {
+		cancel() // meanwhile
+	}
+	return until, func() { stop(); cancel() }
+}
+
+// await blocks until me or one of the others is not as it is known, and notes what has become of me,
+// and of a rival.
+func (r *race) await(ctx context.Context, others ...backend.Entry) error {
+	now, err := r.c.Session.Await(ctx, append([]backend.Entry{r.me.entry}, others...)...)
+	if err != nil {
+		return err
+	}
+	if !now[0].Exists() {
+		return fmt.Errorf("%w: %s is gone", backend.ErrNoEntry, r.me.entry.Key)
+	}
+	r.me.entry = now[0]
+	for _, e := range now[1:] {
+		if _, is := r.known[e.Key]; is && e.Exists() {
+			r.known[e.Key] = rivalOf(e)
+		}
+	}
+	return nil
+}
+
+// tell has the one that is better by the choice look again, unless somebody has told it of this record.
+func (r *race) tell(ctx context.Context, v *view) error {
+	if v.better.told == v.record.Version {
+		return nil
+	}
+	_, err := r.c.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(v.better.entry)},
+		backend.Update(v.better.entry, v.better.tell(v.record.Version)))
+	if errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry) {
+		return nil // it has changed: the wait finds out
+	}
+	return err
+}
+
+// ahead is since when a candidate is better than the leader of a term.
+type ahead struct {
+	seat  uint64 // the creation revision of the leader's entry
+	since time.Time
+}
+
+// challenge waits for the seat, and asks the leader to go when it is time to.
+func (r *race) challenge(ctx, until context.Context, v *view) error {
+	leader := rivalOf(v.seat)
+	_, asked := layout.Asked(v.seat.Value)
+	if asked || !r.Preempt || !v.choice.prefers(r.me, leader) {
+		r.ahead = ahead{}
+		return r.await(until, v.seat, v.record)
+	}
+	if r.ahead.seat != v.seat.Rev {
+		r.ahead = ahead{v.seat.Rev, time.Now()}
+	}
+	ask := r.ahead.since.Add(r.HoldOff)
+	quorate := v.standing+1 >= r.Quorum // the leader will stand again
+	if !quorate {
+		ask = time.Now().Add(lookAgain)
+	}
+	due, cancel := context.WithDeadline(until, ask)
+	defer cancel()
+	err := r.await(due, v.seat, v.record)
+	switch {
+	case err == nil || until.Err() != nil || due.Err() == nil:
+		return err
+	case !quorate:
+		return nil
+	}
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: fmt.Sprintf("it ranks higher: %v, and the leader %v", r.me.rank, leader.rank)})
+	if err != nil {
+		return r.await(until, v.seat, v.record) // it is no entry of this library
+	}
+	_, err = r.c.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(v.seat)}, backend.Update(v.seat, payload))
+	if errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry) {
+		return r.c.Pause(until, 100*time.Millisecond) // the leader has written, perhaps again and again
+	}
+	return err
+}
+
+// lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few
+// stand: nothing that it waits for tells.
+const lookAgain = 10 * time.Second
+
+// claim is that of the candidate to the seat.
+func (r *race) claim(seat backend.Entry) elector.Claim {
+	claim := entries.Claim(r.c, seat)
+	claim.Encode = r.encode
+	known := rivalOf(seat).rank
+	claim.Renew = func(ctx context.Context) error {
+		for slices.Equal(r.rank(), known) {
+			until, cancel := r.untilNot(ctx, known)
+			<-until.Done()
+			cancel()
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+		known = r.rank()
+		return nil
+	}
+	return claim
+}
+
+// encode is what the leader's entry holds. One that may not lead any more asks itself to go.
+func (r *race) encode(value []byte) []byte {
+	rank := r.rank()
+	payload := layout.Candidate{ID: r.c.ID, Value: value, Leads: true, Rank: rank}.Encode()
+	if !eligible(rank) {
+		payload, _ = layout.Ask(payload, layout.Request{By: r.c.ID, Why: fmt.Sprintf("its rank is %v", rank)})
+	}
+	return payload
+}
