@@ -37,7 +37,7 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	_, transfers := cfg.Strategy.(elector.Transferrer)
 	leaveOut(transfers, "transfer/refused")
 	leaveOut(!transfers, "transfer/heir", "transfer/twice", "transfer/unknown", "transfer/same-id")
-	leaveOut(!transfers || !cfg.Ordered, hops...)
+	leaveOut(!cfg.StepsAside, hops...)
 	return rules
 }
 

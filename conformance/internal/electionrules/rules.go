@@ -35,6 +35,7 @@ const (
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
+	needAside     = "StepsAside"
 	// needNoTransfer: the strategy is no elector.Transferrer.
 	needNoTransfer = "not a Transferrer"
 	// needKnown: where entries stand is known, by needLayout or because the
@@ -44,7 +45,7 @@ const (
 
 var (
 	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer}
-	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown, needNoTransfer}
+	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -117,6 +118,8 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
 			return "whoever comes or goes wakes every candidate"
+		case need == needAside && !cfg.StepsAside:
+			return "nobody steps aside for the one that leadership is transferred to"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
 		case need == needTransfer && !transferrer(cfg.Strategy):
