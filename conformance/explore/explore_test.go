@@ -57,12 +57,12 @@ func TestThreeCandidates(t *testing.T) {
 
 // A leader is asked to go, for the last of those who wait to lead next.
 func TestTransfer(t *testing.T) {
-	for _, s := range strategies {
-		if _, ok := s.cfg.Strategy().(elector.Transferrer); !ok {
+	for _, item := range catalog.All() {
+		if !item.StepsAside {
 			continue
 		}
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
 			cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []explore.Fault{explore.AskTo}
 			exhaust(t, cfg)
 		})

@@ -34,6 +34,8 @@ var orderMutants = []struct {
 	{"listed once", "parentwatch", "order one-holder", 12},
 	{"win as the second", "parentwatch", "order one-holder", 8},
 	{"win without being listed", "parentwatch", "own-entry", 12},
+	{"heir does not wait for the leader", "fair", "order one-holder", 25},
+	{"stands by the old entry", "fair", "progress own-entry ghost", 40},
 }
 
 func TestMutants(t *testing.T) {

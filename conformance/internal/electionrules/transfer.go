@@ -30,7 +30,7 @@ var transferRules = []rule{
 		Run:  transferPrepare,
 	}, {
 		Name: "transfer/gone",
-		Text: "When the heir goes before it is next the leader leads on and hears of it, nobody steps aside for it any more, and the line goes on.",
+		Text: "When the heir goes before it leads the leader leads on, and hears of it if a transfer is under way; nobody steps aside for it any more, and the line goes on.",
 		Need: []string{needTransfer, needAside, needBackend},
 		Run:  transferGone,
 	}, {
@@ -249,6 +249,22 @@ func transferPrepare(a *arena) {
 }
 
 func transferGone(a *arena) {
+	a.in("it is next, and the leader has not gone yet", func(a *arena) {
+		_, t := a.lead()
+		before := a.queues(2)
+		_, heir := a.queue()
+		done, _ := a.transfer(t.Prepare, heir.c.id)
+		a.Must("Prepare", arrives(a, "Prepare returns", done))
+		for _, b := range before {
+			a.stoodAside(b, 1)
+		}
+		heir.cancel()
+		heir.fails(context.Canceled)
+		a.inOrder(t, before...)
+		for _, b := range before {
+			a.stoodAside(b, 1)
+		}
+	})
 	_, t := a.lead()
 	before := a.queues(2)
 	_, heir := a.queue()
