@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,25 +44,7 @@ func TestCosts(t *testing.T) {
 	if tables[0] != tables[1] {
 		t.Fatalf("costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
 	}
-	text, err := os.ReadFile(costDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), costHead)
-	if !ok {
-		t.Fatalf("%s has no table that begins with %q", costDoc, costHead)
-	}
-	_, after, _ := strings.Cut(rest, "\n\n")
-	want := before + tables[0] + "\n" + after
-	switch {
-	case want == string(text):
-	case *update:
-		if err := os.WriteFile(costDoc, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s does not say what it costs; go test ./conformance -run TestCosts -args -update mends it:\n%s", costDoc, tables[0])
-	}
+	writeTable(t, costDoc, costHead, strings.TrimPrefix(tables[0], costHead), "TestCosts")
 }
 
 // A costlyChange is one that those who wait may have to pay for. It returns who is gone.
@@ -96,6 +77,15 @@ type costCandidate struct {
 	meter    *meter.Backend
 	withdraw context.CancelFunc
 	won      bool
+}
+
+// newCostElection has n who wait.
+func newCostElection(t *testing.T, strategy elector.Strategy, n int) *costElection {
+	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n+1)}
+	for range n + 1 {
+		e.join()
+	}
+	return e
 }
 
 func (e *costElection) join() {
@@ -142,10 +132,7 @@ const theWinner = "the winner"
 
 // costs makes the rows of one change with n candidates who wait.
 func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
-	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n)}
-	for range n + 1 {
-		e.join()
-	}
+	e := newCostElection(t, strategy, n)
 	var before []meter.Counts
 	for _, c := range e.all {
 		before = append(before, c.meter.Counts())

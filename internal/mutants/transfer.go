@@ -110,6 +110,15 @@ func transferMutants() []Mutant {
 			campaign: inSession(unconditionally),
 		},
 		{
+			Name:   "aside told twice",
+			Breaks: "A candidate that steps aside reports it twice.",
+			Rules:  map[string][]string{"fair": {"transfer/heir"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Aside
+				c.Hooks.Aside = func(why error) { tell(why); tell(why) }
+			},
+		},
+		{
 			Name:   "heir does not wait for the leader",
 			Breaks: "A candidate that the leader has named leads as soon as nobody stands between them.",
 			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
