@@ -93,7 +93,8 @@ type Designator interface {
 }
 
 // An UnfitStands strategy lets a candidate that is not fit stand on, where all can see it, and has
-// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies.
+// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies. It
+// calls Hooks.Aside for all, refuses a win that comes all the same, and asks a leader to go.
 type UnfitStands interface {
 	Strategy
 	// UnfitStands says so, and does nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -30,6 +31,7 @@ type candidate struct {
 	letter  byte
 	id      string
 	client  *memory.Client
+	app     *application
 	elector elector.Elector
 
 	// Written by the candidate's goroutines under world.mu, and read by the explorer
@@ -72,7 +74,7 @@ func (c *candidate) String() string { return string([]byte{c.letter}) }
 
 func newCandidate(w *world, i int) (*candidate, error) {
 	id := strconv.Itoa(i)
-	c := &candidate{world: w, letter: byte('a' + i), id: id, client: w.svc.Client(id), phase: campaigning}
+	c := &candidate{world: w, letter: byte('a' + i), id: id, client: w.svc.Client(id), app: &application{}, phase: campaigning}
 	var b backend.Backend = &process{c.client, c}
 	if w.cfg.Backend != nil {
 		b = w.cfg.Backend(b)
@@ -81,12 +83,16 @@ func newCandidate(w *world, i int) (*candidate, error) {
 	if w.rec != nil {
 		hooks = w.rec.Hooks(c.String(), hooks)
 	}
+	var fit elector.Fit
+	if w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Unfit) {
+		fit = elector.Fit{Check: c.app.check, Every: checkEvery, Timeout: 1000 * ttl}
+	}
 	var err error
 	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
 		// Any other wait would only let the explorer's time pass.
 		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond, SurveyEvery: -1,
-		Hooks: hooks,
+		Hooks: hooks, Fit: fit,
 	})
 	if w.rec != nil && err == nil {
 		c.elector = history.Record(c.elector, w.rec, c.String())
@@ -100,6 +106,7 @@ func (c *candidate) run() {
 	for c.led < w.cfg.Terms && !c.cancelled && w.ctx.Err() == nil {
 		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()
+		c.app.campaigns()
 		w.set(func() { c.phase, c.cancel = campaigning, cancel })
 		t, err := c.elector.Campaign(ctx)
 		if err != nil {
@@ -192,7 +199,13 @@ func watched(s elector.Strategy, c *candidate) elector.Strategy {
 	case elector.CustomLayout:
 		return foreign{o, s}
 	case transferrer:
+		if _, ok := s.(elector.UnfitStands); ok {
+			return ranking{transferring{o, s}}
+		}
 		return transferring{o, s}
+	}
+	if u, ok := s.(elector.UnfitStands); ok {
+		return unfitStands{o, u}
 	}
 	return o
 }
@@ -207,9 +220,23 @@ type foreign struct {
 	elector.CustomLayout
 }
 
+type unfitStands struct {
+	observed
+	elector.UnfitStands
+}
+
+func (u unfitStands) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	return u.observed.Campaign(ctx, c)
+}
+
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return f.observed.Campaign(ctx, c)
 }
+
+// ranking is a strategy that transfers, and lets those stand that are not fit.
+type ranking struct{ transferring }
+
+func (ranking) UnfitStands() {}
 
 type transferring struct {
 	observed

@@ -20,6 +20,7 @@ type choice struct {
 	by    int // -1: nobody
 	fault bool
 	time  bool // time passes
+	some  bool // some time passes, too, so that it commutes with nothing
 	footprint
 	call *call
 }
@@ -66,7 +67,7 @@ func independent(a, b choice, left int) bool {
 	switch {
 	case a.by == b.by, a.by < 0, b.by < 0:
 		return false // what is nobody's makes a difference to everything
-	case a.fault && b.fault && left < 2:
+	case a.fault && b.fault && left < 2, a.some, b.some:
 		return false
 	case a.cuts() && len(b.writes) > 0, b.cuts() && len(a.writes) > 0:
 		return false // what is written before is noticed at once, and after it when the link is back
@@ -101,12 +102,15 @@ func (w *world) choices() []choice {
 			}
 			ends = append(ends, end)
 		}
+		if w.mayRecover(c) {
+			ends = append(ends, choice{label: c.String() + string(rune(fitAgain)), by: i, some: true})
+		}
 		if w.faults < w.cfg.Faults {
 			for _, kind := range w.cfg.Kinds {
 				if !w.mayFail(c, kind, entries) {
 					continue
 				}
-				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true}
+				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true, some: kind == Unfit}
 				switch kind {
 				case Expire, Revoke, Delete:
 					f.footprint = at.footprint
@@ -200,6 +204,8 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 			(kind == Ask || w.transfers() && w.lastBut(c, entries) != nil)
 	case Delete:
 		return w.entry(c, entries).Exists()
+	case Unfit:
+		return !c.app.unfit && (c.phase == campaigning && !c.cancelled || c.phase == leading)
 	}
 	return false
 }
@@ -229,6 +235,11 @@ func (w *world) asking(entries []backend.Entry) (f footprint) {
 		}
 	}
 	return f
+}
+
+// mayRecover tells whether a candidate can become fit again.
+func (w *world) mayRecover(c *candidate) bool {
+	return c.app.unfit && !c.crashed && c.phase != finished
 }
 
 // entry is the candidate's oldest one.
@@ -296,10 +307,12 @@ func (w *world) find(label string) (choice, bool) {
 		return choice{}, false
 	}
 	c, kind := w.candidates[i], Fault(label[1])
-	f := choice{label: label, by: i, fault: kind != back}
+	f := choice{label: label, by: i, fault: kind != back && kind != fitAgain, some: kind == Unfit || kind == fitAgain}
 	switch {
 	case kind == back:
 		return f, c.cut && !c.crashed
+	case kind == fitAgain:
+		return f, w.mayRecover(c)
 	case kind < 'a':
 		return f, w.mayFail(c, kind, w.entries())
 	}
@@ -383,6 +396,7 @@ func (w *world) do(ch choice) {
 // Choices that are no faults.
 const (
 	back     Fault = 'R' // the end of Suspend and LoseReply
+	fitAgain Fault = 'F' // the end of Unfit
 	passing        = "-t"
 	lagging        = "-L" // a fault, and nobody's
 	caughtUp       = "-U"
@@ -423,6 +437,8 @@ func (w *world) happen(c *candidate, kind Fault) {
 	case back:
 		c.cut = false
 		c.client.Resume()
+	case Unfit, fitAgain:
+		c.app.becomes(kind == Unfit)
 	}
 }
 
@@ -487,6 +503,8 @@ func (w *world) describe(ch choice) string {
 		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
 	case Fault(ch.label[1]) == back:
 		return fmt.Sprintf("%s: link is back", w.candidates[ch.by])
+	case Fault(ch.label[1]) == fitAgain:
+		return fmt.Sprintf("%s: application is fit again", w.candidates[ch.by])
 	}
 	return fmt.Sprintf("%s: %v", w.candidates[ch.by], Fault(ch.label[1]))
 }

@@ -128,17 +128,21 @@ const (
 	Lag Fault = 'L'
 	// Crash: the candidate's process is gone. The service notices when time passes.
 	Crash Fault = 'K'
+	// Unfit: the candidate's application is not fit any more (elector.Config.Fit), while it campaigns
+	// or leads. It is fit again at any later moment.
+	Unfit Fault = 'U'
 )
 
 // Faults are all kinds. That a wake-up is late is no fault, nor a request for which its caller
 // waits: each one waits until the explorer lets it go, in any case.
-var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Ask, AskTo, Delete, Lag, Crash}
+var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Ask, AskTo, Delete, Lag, Crash, Unfit}
 
 var faultNames = map[Fault]string{
 	Expire: "session expires", Revoke: "operator ends its session", Suspend: "link is cut",
 	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
 	Lag: "server is behind", Resign: "leader resigns meanwhile", Ask: "operator asks the leader to go",
 	AskTo: "operator asks the leader to go, for the last to lead", Delete: "operator deletes its entry", Crash: "process crashes",
+	Unfit: "application is not fit",
 }
 
 // String says what goes wrong.

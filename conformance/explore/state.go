@@ -116,7 +116,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
 	}
-	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v flight %v", c.phase, c.led, c.cut, c.cancelled, names(c.flight))
+	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v unfit %v flight %v", c.phase, c.led, c.cut, c.cancelled, c.app.unfit, names(c.flight))
 	if t := c.term(); t != nil && c.phase != campaigning && c.phase != finished {
 		b = fmt.Appendf(b, " %v %v %s asked %v", t.Context().Err() == nil, t.returned, class(t.outcome), t.asked)
 	}

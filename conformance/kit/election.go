@@ -86,4 +86,6 @@ const (
 	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
 	// elector.Transferrer.
 	AbilityTransfer Ability = "Term.Transfer"
+	// AbilityFit: Config.Fit is heeded.
+	AbilityFit Ability = "Config.Fit"
 )

@@ -28,6 +28,7 @@ const (
 	needAsk     = string(kit.AbilityAsk)
 	// needTransfer also asks for a strategy that is an elector.Transferrer.
 	needTransfer = string(kit.AbilityTransfer)
+	needFit      = string(kit.AbilityFit)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
@@ -44,7 +45,7 @@ const (
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
 	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
@@ -81,7 +82,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, transferRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
