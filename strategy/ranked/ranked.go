@@ -181,6 +181,8 @@ type view struct {
 	byChoice bool
 	// standing is how many may lead. It is right where none is better.
 	standing int
+	// outdated says that one that was listed has gone since: it may stand with another rank.
+	outdated bool
 }
 
 // look does step 2.
@@ -238,10 +240,12 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 		if err != nil {
 			return err
 		}
-		if e.Exists() {
-			r.known[key] = rivalOf(e)
-			r.consider(v, r.known[key])
+		if !e.Exists() {
+			v.outdated = true
+			continue
 		}
+		r.known[key] = rivalOf(e)
+		r.consider(v, r.known[key])
 	}
 	v.standing = 1
 	for _, other := range r.known {
@@ -252,22 +256,27 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 	return nil
 }
 
-// consider keeps a rival if it is better than me: of several the closest, and one that is better by its
-// rank rather than one that is so by the choice alone.
+// consider keeps a rival if it is better than me, and one that is so by its rank rather than one that is
+// so by the choice alone. Of the first it keeps the closest. Of the others it keeps the best: told of
+// the choice that one waits for nobody, while another might wait for it, and it for me.
 func (r *race) consider(v *view, other rival) {
 	if !other.stands() || !r.before(v.choice, other, r.me) {
 		return
 	}
 	byChoice := !r.before(choice{}, other, r.me)
-	closer := byChoice == v.byChoice && r.before(choice{}, v.better, other)
-	if !v.better.exists() || v.byChoice && !byChoice || closer {
-		v.better, v.byChoice = other, byChoice
+	switch {
+	case !v.better.exists(), v.byChoice && !byChoice:
+	case byChoice && !v.byChoice:
+		return
+	case byChoice && r.before(v.choice, v.better, other), !byChoice && r.before(choice{}, other, v.better):
+		return
 	}
+	v.better, v.byChoice = other, byChoice
 }
 
 // mayTake tells whether the candidate may do step 5.
 func (r *race) mayTake(v *view) bool {
-	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum
+	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum && !v.outdated
 }
 
 // take creates the seat in place of me. The heir has had its turn then.
@@ -312,7 +321,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 		err = r.await(until, v.better.entry)
 	case v.seat.Exists():
 		err = r.challenge(ctx, until, v)
-	default: // a quorum is missing
+	default: // a quorum is missing, or the listing is outdated already
 		_, err = r.c.Session.AwaitList(until, v.listing)
 	}
 	if err != nil && ctx.Err() == nil && until.Err() != nil {
