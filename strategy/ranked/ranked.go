@@ -382,19 +382,26 @@ type ahead struct {
 func (r *race) challenge(ctx, until context.Context, v *view) error {
 	leader := rivalOf(v.seat)
 	_, asked := layout.Asked(v.seat.Value)
-	if !r.Preempt || compare(r.me.rank, leader.rank) <= 0 && v.choice.names(r.me) == 0 {
+	if asked || !r.Preempt || !v.choice.prefers(r.me, leader) {
 		r.ahead = ahead{}
-	} else if r.ahead.seat != v.seat.Rev {
-		r.ahead = ahead{v.seat.Rev, time.Now()}
-	}
-	if asked || r.ahead == (ahead{}) {
 		return r.await(until, v.seat, v.record)
 	}
-	due, cancel := context.WithDeadline(until, r.ahead.since.Add(r.HoldOff))
+	if r.ahead.seat != v.seat.Rev {
+		r.ahead = ahead{v.seat.Rev, time.Now()}
+	}
+	ask := r.ahead.since.Add(r.HoldOff)
+	quorate := v.standing+1 >= r.Quorum // the leader will stand again
+	if !quorate {
+		ask = time.Now().Add(lookAgain)
+	}
+	due, cancel := context.WithDeadline(until, ask)
 	defer cancel()
 	err := r.await(due, v.seat, v.record)
-	if err == nil || until.Err() != nil || due.Err() == nil {
+	switch {
+	case err == nil || until.Err() != nil || due.Err() == nil:
 		return err
+	case !quorate:
+		return nil
 	}
 	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: fmt.Sprintf("it ranks higher: %v, and the leader %v", r.me.rank, leader.rank)})
 	if err != nil {
@@ -406,6 +413,10 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	}
 	return err
 }
+
+// lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few
+// stand: nothing that it waits for tells.
+const lookAgain = 10 * time.Second
 
 // claim is that of the candidate to the seat.
 func (r *race) claim(seat backend.Entry) elector.Claim {
