@@ -21,7 +21,8 @@ import (
 //   - ranked, with equal ranks: two notices, as fair. Then the next one reads the seat and the
 //     record, lists, reads the one that has come since it looked last (the last leader, where there
 //     are others), and writes. That it reads all others is over by then: it did so when it became
-//     the next.
+//     the next. (On a real service the last leader may be back while the next one still looks:
+//     that is one read less.)
 func predict(m report.Model, strategy string, n int) (leaderless time.Duration, ok bool) {
 	trip, notice, many := float64(m.RoundTrip), float64(m.Notice), float64(n)
 	told := many * notice
