@@ -252,15 +252,26 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 	return nil
 }
 
-// consider keeps a rival if it is better than me: of several the closest, and one that is better by its
-// rank rather than one that is so by the choice alone.
+// consider keeps a rival if it is better than me. One that is better by its rank comes before one that is
+// so by the choice alone. Of several by rank it is the closest to me, so that few wait for the best. Of
+// several by the choice it is the best: nobody else may tell that one of the record.
 func (r *race) consider(v *view, other rival) {
 	if !other.stands() || !r.before(v.choice, other, r.me) {
 		return
 	}
 	byChoice := !r.before(choice{}, other, r.me)
-	closer := byChoice == v.byChoice && r.before(choice{}, v.better, other)
-	if !v.better.exists() || v.byChoice && !byChoice || closer {
+	var preferred bool
+	switch {
+	case !v.better.exists():
+		preferred = true
+	case byChoice != v.byChoice:
+		preferred = v.byChoice
+	case byChoice:
+		preferred = r.before(v.choice, other, v.better)
+	default:
+		preferred = r.before(choice{}, v.better, other)
+	}
+	if preferred {
 		v.better, v.byChoice = other, byChoice
 	}
 }
