@@ -47,11 +47,8 @@ func (r rival) tell(version uint64) []byte {
 
 // before tells whether a comes before b in the order of succession.
 func (s Strategy) before(c choice, a, b rival) bool {
-	if x, y := c.names(a), c.names(b); x != y {
-		return x > y
-	}
-	if n := compare(a.rank, b.rank); n != 0 {
-		return n > 0
+	if x, y := c.outranks(a, b), c.outranks(b, a); x != y {
+		return x
 	}
 	if n := strings.Compare(a.ID, b.ID); s.ByID && n != 0 {
 		return n < 0
@@ -75,6 +72,14 @@ func (c choice) names(r rival) int {
 		return 1
 	}
 	return 0
+}
+
+// outranks tells whether a is better than b by what is chosen, or else by its rank.
+func (c choice) outranks(a, b rival) bool {
+	if x, y := c.names(a), c.names(b); x != y {
+		return x > y
+	}
+	return compare(a.rank, b.rank) > 0
 }
 
 // without is the record when the heir has had its turn.

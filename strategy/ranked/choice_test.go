@@ -29,6 +29,25 @@ func TestTwoOfTheDesignatedID(t *testing.T) {
 	})
 }
 
+// One who is designated need not be the best to stay: neither one of a higher rank nor a second one
+// of its ID asks it to go.
+func TestDesignatedStays(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
+		c.joinAs("x1", "x", 1)
+		c.designate("x")
+		c.join("best", 5)
+		c.joinAs("x2", "x", 1)
+		c.pass(time.Hour)
+		c.led("x1")
+		c.members["x2"].rank.Set(2) // now it is better, and designated as well
+		c.pass(time.Hour)
+		c.led("x1", "x2")
+		c.designate("")
+		c.pass(time.Hour)
+		c.led("x1", "x2", "best")
+	})
+}
+
 // One who is designated before it comes leads when it does: at the next vacancy, or by asking.
 func TestDesignatedComesLater(t *testing.T) {
 	for _, preempt := range []bool{false, true} {

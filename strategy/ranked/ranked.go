@@ -38,8 +38,8 @@ type Strategy struct {
 	// of all as a rule: so the best of many leads, and not the best of those that came first. A
 	// leader does not have to have it any more: two never lead without it, either.
 	Quorum int
-	// Preempt has the best candidate ask a leader to go whose rank is less than its own (elector.Ask
-	// tells how). Else it waits until the leader goes.
+	// Preempt has the best candidate ask a leader to go whose rank is less than its own, unless the
+	// leader is the one who is designated (elector.Ask tells how). Else it waits until the leader goes.
 	Preempt bool
 	// HoldOff is how long the best candidate has to have been better than the leader before it asks,
 	// so that leadership does not swing with ranks that do.
@@ -393,7 +393,7 @@ type ahead struct {
 func (r *race) challenge(ctx, until context.Context, v *view) error {
 	leader := rivalOf(v.seat)
 	_, asked := layout.Asked(v.seat.Value)
-	if !r.Preempt || compare(r.me.rank, leader.rank) <= 0 && v.choice.names(r.me) == 0 {
+	if !r.Preempt || !v.choice.outranks(r.me, leader) {
 		r.ahead = ahead{}
 	} else if r.ahead.seat != v.seat.Rev {
 		r.ahead = ahead{v.seat.Rev, time.Now()}
@@ -407,7 +407,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	if err == nil || until.Err() != nil || due.Err() == nil {
 		return err
 	}
-	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: fmt.Sprintf("it ranks higher: %v, and the leader %v", r.me.rank, leader.rank)})
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
 	if err != nil {
 		return r.await(until, v.seat, v.record) // it is no entry of this library
 	}
@@ -416,6 +416,14 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 		return r.c.Pause(until, 100*time.Millisecond) // the leader has written, perhaps again and again
 	}
 	return err
+}
+
+// why says for people what a is better by than the leader.
+func why(c choice, a, leader rival) string {
+	if c.names(a) > c.names(leader) {
+		return "it is designated"
+	}
+	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
 
 // claim is that of the candidate to the seat.
