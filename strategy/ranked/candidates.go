@@ -116,41 +116,40 @@ func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, er
 }
 
 // Candidates lists the leader, and then those that wait: the best first, and last those that never
-// lead. It reads each one's entry.
+// lead. It reads each one's entry, and begins anew when the leader changes meanwhile.
 func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]elector.Candidate, error) {
-	seat, err := get(ctx, session, entries.SeatKey(dir))
-	if err != nil {
-		return nil, err
+	for {
+		seat, err := get(ctx, session, entries.SeatKey(dir))
+		if err != nil {
+			return nil, err
+		}
+		waiting, c, err := s.waiting(ctx, session, dir)
+		if err != nil {
+			return nil, err
+		}
+		now, err := get(ctx, session, seat.Key)
+		if err != nil {
+			return nil, err
+		}
+		if now.Rev != seat.Rev {
+			continue // one who waits in the list may lead by now, and a leader may wait
+		}
+		var all []elector.Candidate
+		if seat.Session != "" {
+			all = append(all, c.candidate(rivalOf(seat), true))
+		}
+		for _, r := range waiting {
+			all = append(all, c.candidate(r, false))
+		}
+		return all, nil
 	}
-	waiting, c, err := s.waiting(ctx, session, dir)
-	if err != nil {
-		return nil, err
-	}
-	var all []elector.Candidate
-	if seat.Session != "" {
-		all = append(all, c.candidate(rivalOf(seat), true))
-	}
-	for _, r := range waiting {
-		all = append(all, c.candidate(r, false))
-	}
-	return all, nil
 }
 
 // waiting reads all who wait, in the order of succession.
 func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir string) ([]rival, choice, error) {
-	listing, err := session.List(ctx, dir)
+	all, err := readAll(ctx, session, dir)
 	if err != nil {
 		return nil, choice{}, err
-	}
-	var all []rival
-	for _, key := range listing.Keys {
-		e, err := get(ctx, session, key)
-		if err != nil {
-			return nil, choice{}, err
-		}
-		if e.Session != "" {
-			all = append(all, rivalOf(e))
-		}
 	}
 	_, c, err := readChoice(ctx, session, dir)
 	if errors.Is(err, backend.ErrNoParent) {
@@ -169,6 +168,36 @@ func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir str
 		return 1
 	})
 	return all, c, err
+}
+
+// readAll reads the entries that candidates have in a directory. One whose rank changes meanwhile has
+// another entry, so that it lists again when one has gone, until all are there.
+func readAll(ctx context.Context, session *backend.Session, dir string) ([]rival, error) {
+	var known map[string]backend.Entry
+	for {
+		listing, err := session.List(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		var all []rival
+		read, gone := make(map[string]backend.Entry, len(listing.Keys)), false
+		for _, key := range listing.Keys {
+			e, is := known[key]
+			if !is {
+				if e, err = get(ctx, session, key); err != nil {
+					return nil, err
+				}
+			}
+			if read[key] = e; e.Session != "" {
+				all = append(all, rivalOf(e))
+			}
+			gone = gone || !e.Exists()
+		}
+		if !gone {
+			return all, nil
+		}
+		known = read
+	}
 }
 
 func (c choice) candidate(r rival, leads bool) elector.Candidate {

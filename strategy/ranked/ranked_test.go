@@ -108,6 +108,12 @@ func (c *cluster) acts(name string, n int) {
 	assert.LessOrEqual(c.t, len(c.acting), 1, "leaders that act at once: %v", c.acting)
 }
 
+// ranks gives a member another rank.
+func (c *cluster) ranks(name string, numbers ...int64) {
+	c.members[name].rank.Set(numbers...)
+	synctest.Wait()
+}
+
 // leave has a candidate go at once.
 func (c *cluster) leave(name string) {
 	c.t.Helper()
@@ -222,7 +228,7 @@ func TestBestLeads(t *testing.T) {
 		c.inLine("a", "c", "d", "b", "never")
 		c.leave("a")
 		c.leads("c")
-		c.members["b"].rank.Set(4)
+		c.ranks("b", 4)
 		c.inLine("c", "b", "d", "never")
 		c.leave("c")
 		c.leads("b")
@@ -230,7 +236,7 @@ func TestBestLeads(t *testing.T) {
 		c.leads("d")
 		c.leave("d")
 		c.leads("")
-		c.members["never"].rank.Set(0)
+		c.ranks("never", 0)
 		c.leads("never")
 	})
 }
