@@ -3,6 +3,7 @@ package ranked_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -50,8 +51,9 @@ func inCluster(t *testing.T, set ranked.Strategy, test func(c *cluster)) {
 		c.viewer, err = elector.New(elector.Config{Backend: c.service, Strategy: set, Election: "/e", ID: "viewer"})
 		require.NoError(t, err)
 		t.Cleanup(func() {
-			for id := range c.members {
-				c.leave(id)
+			for name, m := range c.members {
+				m.process.Resume()
+				c.leave(name)
 			}
 			for _, m := range c.dead {
 				m.process.Resume()
@@ -182,6 +184,13 @@ func (c *cluster) led(names ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	require.Equal(c.t, names, c.terms, "the terms so far")
+}
+
+// whoActs returns whose lead functions run.
+func (c *cluster) whoActs() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.acting)
 }
 
 // woken returns who is woken meanwhile, in the order of their names.
