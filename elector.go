@@ -89,6 +89,9 @@ type Candidate struct {
 	// Entry is the entry in the service that it stands by, as it was read: Key and Rev tell it
 	// from another candidate with the same ID.
 	Entry backend.Entry
+	// Own is set for the candidate of the elector that lists it: its place in the list is its place
+	// in line.
+	Own bool
 	// Rank is what a strategy compares that ranks its candidates, else nil.
 	Rank []int64
 	// Designated is set for the candidate that an operator has designated: see Designate.

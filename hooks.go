@@ -44,8 +44,8 @@ type Hooks struct {
 	// Live for a new session. Lost is the last one of each, also of one that Close ends.
 	Session func(state backend.State)
 
-	// Retry is called when a campaign or an Observe cannot go on for now, for
-	// example because no server can be reached, and will try again after wait. With
+	// Retry is called when a campaign or an Observe cannot go on for now, or what a leader has to
+	// tell cannot be written, for example because no server can be reached. It is tried again after wait. With
 	// attempt and wait 0 it waits for others: see backend.ErrUsedUp and
 	// backend.ErrNoParent, one of which err is then: the directory is used up, or gone.
 	Retry func(err error, attempt int, wait time.Duration)

@@ -45,6 +45,10 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 		return nil, e.fail(caller, "candidates of", err)
 	}
 	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
+	for i, c := range list {
+		// No other elector of this process has the ID, and none of another process the session.
+		list[i].Own = c.ID == e.id && c.Entry.Session == s.ID()
+	}
 	return list, e.fail(caller, "candidates of", err)
 }
 

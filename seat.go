@@ -27,7 +27,7 @@ type seat struct {
 	gone    atomic.Bool   // the entry is known to be gone
 
 	published bool   // guarded by writing
-	value     []byte // as published last, or to be; guarded by writing
+	value     []byte // as published last; guarded by writing
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -43,7 +43,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 	t := &seat{
 		e: e, session: s, claim: c,
 		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}), value: e.cfg.Value,
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{

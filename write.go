@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -160,12 +161,13 @@ func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
 	if t.published && !force {
 		return nil
 	}
-	t.value = value
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
 	err := t.overwrite(ctx, t.claim.Encode(value))
-	t.published = t.published || err == nil || errors.Is(err, backend.ErrIndeterminate)
+	if err == nil || errors.Is(err, backend.ErrIndeterminate) {
+		t.published, t.value = true, value
+	}
 	return err
 }
 
@@ -202,19 +204,14 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 
 // renew publishes the value again whenever the strategy has more to say.
 func (t *seat) renew() {
-	var retry backoff
 	for t.claim.Renew(t.ctx) == nil {
-		for {
+		var retry backoff
+		for t.ctx.Err() == nil {
 			err := t.republish(t.ctx)
-			if err == nil || t.ctx.Err() != nil {
-				retry.attempt = 0
+			if err == nil {
 				break
 			}
-			wait := retry.next(t.e.cfg.retry())
-			t.e.log.Warn("leader's entry not renewed; trying again", "token", t.claim.Token, "attempt", retry.attempt, "wait", wait, "err", err)
-			if sleep(t.ctx, wait) != nil {
-				break
-			}
+			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
 		}
 	}
 }

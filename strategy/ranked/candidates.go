@@ -47,8 +47,8 @@ func (r rival) tell(version uint64) []byte {
 
 // before tells whether a comes before b in the order of succession.
 func (s Strategy) before(c choice, a, b rival) bool {
-	if x, y := c.outranks(a, b), c.outranks(b, a); x != y {
-		return x
+	if c.prefers(a, b) || c.prefers(b, a) {
+		return c.prefers(a, b)
 	}
 	if n := strings.Compare(a.ID, b.ID); s.ByID && n != 0 {
 		return n < 0
@@ -74,8 +74,8 @@ func (c choice) names(r rival) int {
 	return 0
 }
 
-// outranks tells whether a is better than b by what is chosen, or else by its rank.
-func (c choice) outranks(a, b rival) bool {
+// prefers tells whether a is better than b, and did not only come first, or has the lesser ID.
+func (c choice) prefers(a, b rival) bool {
 	if x, y := c.names(a), c.names(b); x != y {
 		return x > y
 	}

@@ -393,19 +393,26 @@ type ahead struct {
 func (r *race) challenge(ctx, until context.Context, v *view) error {
 	leader := rivalOf(v.seat)
 	_, asked := layout.Asked(v.seat.Value)
-	if !r.Preempt || !v.choice.outranks(r.me, leader) {
+	if asked || !r.Preempt || !v.choice.prefers(r.me, leader) {
 		r.ahead = ahead{}
-	} else if r.ahead.seat != v.seat.Rev {
-		r.ahead = ahead{v.seat.Rev, time.Now()}
-	}
-	if asked || r.ahead == (ahead{}) {
 		return r.await(until, v.seat, v.record)
 	}
-	due, cancel := context.WithDeadline(until, r.ahead.since.Add(r.HoldOff))
+	if r.ahead.seat != v.seat.Rev {
+		r.ahead = ahead{v.seat.Rev, time.Now()}
+	}
+	ask := r.ahead.since.Add(r.HoldOff)
+	quorate := v.standing+1 >= r.Quorum // the leader will stand again
+	if !quorate {
+		ask = time.Now().Add(lookAgain)
+	}
+	due, cancel := context.WithDeadline(until, ask)
 	defer cancel()
 	err := r.await(due, v.seat, v.record)
-	if err == nil || until.Err() != nil || due.Err() == nil {
+	switch {
+	case err == nil || until.Err() != nil || due.Err() == nil:
 		return err
+	case !quorate:
+		return nil
 	}
 	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
 	if err != nil {
@@ -421,10 +428,14 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 // why says for people what a is better by than the leader.
 func why(c choice, a, leader rival) string {
 	if c.names(a) > c.names(leader) {
-		return "it is designated"
+		return "it is designated, or the leader's heir"
 	}
 	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
+
+// lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few
+// stand: nothing that it waits for tells.
+const lookAgain = 10 * time.Second
 
 // claim is that of the candidate to the seat.
 func (r *race) claim(seat backend.Entry) elector.Claim {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,6 +38,7 @@ type cluster struct {
 type member struct {
 	elector.Elector
 	rank    *ranked.Rank
+	term    atomic.Pointer[elector.Term] // the last one
 	process *memory.Client
 	meter   *meter.Backend
 	stop    context.CancelFunc
@@ -74,18 +76,32 @@ func (c *cluster) join(id string, numbers ...int64) *member {
 // joinAs is join for a member that has the ID of another.
 func (c *cluster) joinAs(name, id string, numbers ...int64) *member {
 	c.t.Helper()
+	m := c.enterAs(name, id, numbers...)
+	synctest.Wait()
+	return m
+}
+
+// enter is join, and does not wait.
+func (c *cluster) enter(id string, numbers ...int64) *member {
+	c.t.Helper()
+	return c.enterAs(id, id, numbers...)
+}
+
+func (c *cluster) enterAs(name, id string, numbers ...int64) *member {
+	c.t.Helper()
 	m := &member{rank: ranked.NewRank(numbers...), process: c.service.Client(name), done: make(chan struct{})}
 	m.meter = meter.New(m.process, nil)
 	set := c.set
 	set.Rank = m.rank
-	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id})
+	e, err := elector.New(elector.Config{Backend: m.meter, Strategy: set, Election: "/e", ID: id, Value: []byte("value of " + id)})
 	require.NoError(c.t, err)
 	m.Elector = e
 	ctx, cancel := context.WithCancel(c.t.Context())
 	m.stop = cancel
 	go func() {
 		defer close(m.done)
-		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error {
+		_ = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
+			m.term.Store(t)
 			c.acts(name, 1)
 			defer c.acts(name, -1)
 			<-ctx.Done()
@@ -93,7 +109,6 @@ func (c *cluster) joinAs(name, id string, numbers ...int64) *member {
 		})
 	}()
 	c.members[name] = m
-	synctest.Wait()
 	return m
 }
 
@@ -119,10 +134,16 @@ func (c *cluster) ranks(name string, numbers ...int64) {
 // leave has a candidate go at once.
 func (c *cluster) leave(name string) {
 	c.t.Helper()
+	c.leaves(name)
+	synctest.Wait()
+}
+
+// leaves is leave, and does not wait for what comes of it.
+func (c *cluster) leaves(name string) {
+	c.t.Helper()
 	m := c.members[name]
 	delete(c.members, name)
 	m.end(c.t)
-	synctest.Wait()
 }
 
 // kill ends a candidate without a goodbye: nobody hears from it any more.
@@ -250,14 +271,40 @@ func TestBestLeads(t *testing.T) {
 	})
 }
 
+// A leader's rank changes: others see the new one, and the value as it was.
+func TestLeaderChangesItsRank(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		a := c.join("a", 1)
+		c.join("b", 2)
+		sees := func(rank int64, value string) {
+			c.t.Helper()
+			synctest.Wait()
+			leader := c.candidates()[0]
+			assert.Equal(c.t, []int64{rank}, leader.Rank)
+			assert.Equal(c.t, value, string(leader.Value))
+		}
+		sees(1, "value of a")
+		a.rank.Set(3)
+		sees(3, "value of a")
+		require.NoError(c.t, a.term.Load().Proclaim(c.t.Context(), []byte("new")))
+		sees(3, "new")
+		a.rank.Set(0)
+		sees(0, "new")
+		a.rank.Set(-1) // it may not lead any more
+		c.leads("b")
+		time.Sleep(time.Minute)
+		c.inLine("b", "a")
+	})
+}
+
 func TestDesignated(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {
-		require.ErrorIs(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
+		require.ErrorIs(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}), elector.ErrNoElection)
 		c.join("a", 9)
 		for i := range 6 {
 			c.join(fmt.Sprint("b", i), int64(i))
 		}
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b2", By: "anna", Why: "deploy"}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b2", By: "anna", Why: "deploy"}))
 		c.inLine("a", "b2", "b5", "b4", "b3", "b1", "b0")
 		c.leave("a")
 		c.leads("b2")
@@ -266,9 +313,9 @@ func TestDesignated(t *testing.T) {
 		c.join("b2", 0) // it is designated still
 		c.leave("b5")
 		c.leads("b2")
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b0"}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b0"}))
 		synctest.Wait()
-		require.NoError(t, elector.Designate(t.Context(), c.service, c.set, "/e", elector.Designation{}))
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{}))
 		c.leave("b2")
 		c.leads("b4")
 	})

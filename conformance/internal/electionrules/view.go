@@ -77,6 +77,27 @@ func viewLeader(a *arena) {
 	none("after the leader was closed")
 }
 
+// listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
+func (a *arena) listsItself(c *candidate) {
+	a.T.Helper()
+	a.Until(c.id+" finds itself among the candidates", func() bool {
+		ctx, cancel := a.within()
+		defer cancel()
+		all, err := c.e.Candidates(ctx)
+		a.Must("Candidates", err)
+		n := 0
+		for _, one := range all {
+			if one.Own != (one.ID == c.id) {
+				a.Failf("%s lists %+v", c.id, one)
+			}
+			if one.Own {
+				n++
+			}
+		}
+		return n == 1 || !a.cfg.Ordered && c != a.bids[0].c
+	})
+}
+
 func viewCandidates(a *arena) {
 	c, t := a.lead()
 	viewer := a.view()
@@ -105,13 +126,16 @@ func viewCandidates(a *arena) {
 			got, err = viewer.Candidates(ctx)
 			a.Must("Candidates", err)
 			same := slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
-				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads
+				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads && !x.Own
 			})
 			a.hist.note("candidates: %+v", got)
 			return same
 		})
 	}
 	check("all are listed")
+	for _, b := range a.bids {
+		a.listsItself(b.c)
+	}
 	ctx, cancel := a.within()
 	defer cancel()
 	a.Must("Proclaim", t.Proclaim(ctx, []byte("new")))
