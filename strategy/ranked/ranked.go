@@ -323,8 +323,8 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 		err = r.await(until, v.better.entry)
 	case v.seat.Exists():
 		err = r.challenge(ctx, until, v)
-	default: // a quorum is missing
-		_, err = r.c.Session.AwaitList(until, v.listing)
+	default:
+		err = r.awaitQuorum(until, v)
 	}
 	if err != nil && ctx.Err() == nil && until.Err() != nil {
 		return nil // the rank has changed
@@ -368,6 +368,16 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) error {
 		}
 	}
 	return nil
+}
+
+// awaitQuorum blocks until others stand than when I listed, or the seat is taken: whoever had taken it
+// before that listing, and after my look at the seat, is not listed any more.
+func (r *race) awaitQuorum(ctx context.Context, v *view) error {
+	seat, err := get(ctx, r.c.Session, v.seat.Key)
+	if err == nil && !seat.Exists() {
+		_, err = r.c.Session.AwaitList(ctx, v.listing)
+	}
+	return err
 }
 
 // tell has the one that is better by the choice look again, unless somebody has told it of this record.
