@@ -95,6 +95,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks:    e.hooks,
+		log:      e.log,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -114,7 +115,7 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 		return nil, errors.Join(err, ErrSessionLost)
 	}
 	elected := e.hooks.begin(StageElected)
-	seat, err := e.seated(ctx, s, claim)
+	seat, err := e.seated(ctx, s, dir, claim)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
 	}

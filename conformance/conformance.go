@@ -69,6 +69,8 @@ const (
 	AbilityCommit  = kit.AbilityCommit
 	AbilityAsk     = kit.AbilityAsk
 
+	AbilityTransfer = kit.AbilityTransfer
+
 	Passed        = kit.Passed
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable

@@ -78,4 +78,7 @@ const (
 	AbilityCommit Ability = "Term.Commit"
 	// AbilityAsk: the leader's entry is one that elector.Ask can write to, and Term.Asked tells of it.
 	AbilityAsk Ability = "Term.Asked"
+	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
+	// elector.Transferrer.
+	AbilityTransfer Ability = "Term.Transfer"
 )

@@ -58,7 +58,7 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
-		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 
@@ -100,8 +100,11 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 // Strategy returns s as the mutant has it.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	r := recipe{s, m.campaign}
-	if f, ok := s.(elector.CustomLayout); ok {
-		return foreign{r, f}
+	switch s := s.(type) {
+	case elector.CustomLayout:
+		return foreign{r, s}
+	case elector.Transferrer:
+		return transferring{r, s}
 	}
 	return r
 }
@@ -125,6 +128,15 @@ type foreign struct {
 }
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
+
+type transferring struct {
+	recipe
+	t elector.Transferrer
+}
+
+func (t transferring) Transfer(ctx context.Context, h *elector.Handover) error {
+	return t.t.Transfer(ctx, h)
+}
 
 // New makes a candidate as the mutant has it. Backend and Strategy are not applied to
 // cfg.

@@ -26,6 +26,8 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
+	// needTransfer also asks for a strategy that is an elector.Transferrer.
+	needTransfer = string(kit.AbilityTransfer)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
@@ -33,14 +35,16 @@ const (
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
+	// needNoTransfer: the strategy is no elector.Transferrer.
+	needNoTransfer = "not a Transferrer"
 	// needKnown: where entries stand is known, by needLayout or because the
 	// strategy is an elector.CustomLayout.
 	needKnown = "known layout"
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk}
-	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer}
+	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -76,7 +80,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, transferRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
@@ -115,6 +119,10 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "whoever comes or goes wakes every candidate"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
+		case need == needTransfer && !transferrer(cfg.Strategy):
+			return "the strategy cannot transfer leadership to a candidate of one's choice"
+		case need == needNoTransfer && transferrer(cfg.Strategy):
+			return "the strategy can transfer leadership to a candidate of one's choice"
 		case need == needKnown:
 			need = needLayout
 		case need == needLayout && customLayout(cfg.Strategy):
