@@ -288,3 +288,63 @@ func TestProgressWakesFew(t *testing.T) {
 		require.Equal(t, []string{"r0", "r1"}, c.woken(func() { c.ranks("r0", 1, 300) }), "the leader and the next in line watch its entry")
 	})
 }
+
+// A switchover to a name is one request: the leader makes the candidate the next one, and goes.
+func TestPatroniSwitchover(t *testing.T) {
+	inCluster(t, ranked.Strategy{Quorum: 2}, func(c *cluster) {
+		c.join("pg0", 1000)
+		c.join("pg1", 990)
+		c.join("pg2", 980)
+		c.join("pg3", 970)
+		c.join("nofailover", -1)
+		c.ask(elector.Request{By: "anna", Why: "switchover", To: "pg3"})
+		c.leads("pg3")
+		c.pass(time.Minute)
+		c.led("pg0", "pg3") // it stays so
+		c.inLine("pg3", "pg0", "pg1", "pg2", "nofailover")
+
+		// One that does not stand is refused, and the leader stays.
+		_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{To: "pg9"})
+		require.ErrorIs(t, err, elector.ErrNoCandidate)
+		c.leads("pg3")
+
+		// The heir's rank may change meanwhile, and it may be the worst.
+		c.ranks("pg2", 1)
+		c.ask(elector.Request{By: "anna", To: "pg2"})
+		c.leads("pg2")
+		c.kill("pg2")
+		c.pass(sessionTime)
+		c.leads("pg0") // the wish is fulfilled: pg2's name means nothing any more
+	})
+}
+
+// Who is to lead next goes before who is designated, once.
+func TestHeirBeforeDesignated(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		for i := range 5 {
+			c.join(fmt.Sprint("m", i), int64(5-i))
+		}
+		c.designate("m3")
+		require.NoError(t, c.members["m0"].term.Load().Prepare(c.t.Context(), "m4"))
+		c.leads("m0")
+		c.leave("m0")
+		c.leads("m4")
+		c.leave("m4")
+		c.leads("m3")
+	})
+}
+
+// A leader that has prepared an heir may go on, and the heir may go.
+func TestHeirGoes(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		for i := range 4 {
+			c.join(fmt.Sprint("m", i), int64(5-i))
+		}
+		term := c.members["m0"].term.Load()
+		require.NoError(t, term.Prepare(c.t.Context(), "m3"))
+		c.leads("m0")
+		c.leave("m3")
+		c.leave("m0")
+		c.leads("m1")
+	})
+}
