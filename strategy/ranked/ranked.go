@@ -38,8 +38,8 @@ type Strategy struct {
 	// of all as a rule: so the best of many leads, and not the best of those that came first. A
 	// leader does not have to have it any more: two never lead without it, either.
 	Quorum int
-	// Preempt has the best candidate ask a leader to go whose rank is less than its own (elector.Ask
-	// tells how). Else it waits until the leader goes.
+	// Preempt has the best candidate ask a leader to go whose rank is less than its own, unless the
+	// leader is the one who is designated (elector.Ask tells how). Else it waits until the leader goes.
 	Preempt bool
 	// HoldOff is how long the best candidate has to have been better than the leader before it asks,
 	// so that leadership does not swing with ranks that do.
@@ -321,8 +321,8 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 		err = r.await(until, v.better.entry)
 	case v.seat.Exists():
 		err = r.challenge(ctx, until, v)
-	default: // a quorum is missing, or the listing is outdated already
-		_, err = r.c.Session.AwaitList(until, v.listing)
+	default:
+		err = r.awaitQuorum(until, v)
 	}
 	if err != nil && ctx.Err() == nil && until.Err() != nil {
 		return nil // the rank has changed
@@ -366,6 +366,16 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) error {
 		}
 	}
 	return nil
+}
+
+// awaitQuorum blocks until others stand than when I listed, or the seat is taken: whoever had taken it
+// before that listing, and after my look at the seat, is not listed any more.
+func (r *race) awaitQuorum(ctx context.Context, v *view) error {
+	seat, err := get(ctx, r.c.Session, v.seat.Key)
+	if err == nil && !seat.Exists() {
+		_, err = r.c.Session.AwaitList(ctx, v.listing)
+	}
+	return err
 }
 
 // tell has the one that is better by the choice look again, unless somebody has told it of this record.
@@ -412,7 +422,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	case !quorate:
 		return nil
 	}
-	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: fmt.Sprintf("it ranks higher: %v, and the leader %v", r.me.rank, leader.rank)})
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
 	if err != nil {
 		return r.await(until, v.seat, v.record) // it is no entry of this library
 	}
@@ -421,6 +431,14 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 		return r.c.Pause(until, 100*time.Millisecond) // the leader has written, perhaps again and again
 	}
 	return err
+}
+
+// why says for people what a is better by than the leader.
+func why(c choice, a, leader rival) string {
+	if c.names(a) > c.names(leader) {
+		return "it is designated, or the leader's heir"
+	}
+	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
 
 // lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few
