@@ -137,7 +137,7 @@ func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
 
 // Fit tells whether the application says that it can lead (Config.Fit), and why not: nil if it
 // can, or if nobody asks. changed is closed when another answer is due.
-func (c *Candidacy) Fit() (unfit error, changed <-chan struct{}) {
+func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 	if c.fitness == nil {
 		return nil, nil
 	}

@@ -33,6 +33,11 @@ type ElectionConfig struct {
 	// Candidates lists those who wait.
 	Ordered bool
 
+	// Ranked says that candidates wait in a directory, and that the best of them creates an entry
+	// that all have in common, the seat, and leads by that. Between two terms the seat is vacant. The
+	// best of those that wait may watch one entry more than the others.
+	Ranked bool
+
 	// Herd says that a change of leader wakes every candidate. Otherwise it must
 	// wake one, and tell at most one other that it is next. One that is Ordered, too,
 	// has them watch the directory: whoever comes or goes wakes every candidate.

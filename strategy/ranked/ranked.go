@@ -144,7 +144,7 @@ func (r *race) run(ctx context.Context) (backend.Entry, error) {
 
 // rank is the candidate's as it counts now.
 func (r *race) rank() []int64 {
-	if unfit, _ := r.c.Fit(); unfit != nil {
+	if _, unfit := r.c.Fit(); unfit != nil {
 		return []int64{-1}
 	}
 	return r.Rank.Numbers()
@@ -334,7 +334,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancel(ctx)
 	stop := r.Rank.listen(cancel)
-	if _, changed := r.c.Fit(); changed != nil {
+	if changed, _ := r.c.Fit(); changed != nil {
 		go func() {
 			select {
 			case <-changed:

@@ -32,6 +32,7 @@ const (
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
+	needInLine    = "not Ranked" // it leads by the entry that it has waited with
 	needCalm      = "not Herd"
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
@@ -46,7 +47,7 @@ const (
 
 var (
 	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
-	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
+	words     = []string{needOrdered, needUnordered, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -113,6 +114,8 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "candidates have no order of succession"
 		case need == needUnordered && cfg.Ordered:
 			return "candidates have an order of succession, and no common seat"
+		case need == needInLine && cfg.Ranked:
+			return "a leader has a seat, and not the entry that it has waited with"
 		case need == needCalm && cfg.Herd:
 			return "a change of leader wakes every candidate"
 		case need == needHerd && !cfg.Herd:
