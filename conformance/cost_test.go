@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,25 +45,7 @@ func TestCosts(t *testing.T) {
 	if !ok {
 		t.Fatalf("costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
 	}
-	text, err := os.ReadFile(costDoc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), costHead)
-	if !ok {
-		t.Fatalf("%s has no table that begins with %q", costDoc, costHead)
-	}
-	_, after, _ := strings.Cut(rest, "\n\n")
-	want := before + table + "\n" + after
-	switch {
-	case want == string(text):
-	case *update:
-		if err := os.WriteFile(costDoc, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	default:
-		t.Errorf("%s does not say what it costs; go test ./conformance -run TestCosts -args -update mends it:\n%s", costDoc, table)
-	}
+	writeTable(t, costDoc, costHead, strings.TrimPrefix(table, costHead), "TestCosts")
 }
 
 // atEachN makes one table of two that differ by one read for each candidate, "N + 2" for 6 reads
@@ -129,6 +110,15 @@ type costCandidate struct {
 	won      bool
 }
 
+// newCostElection has n who wait.
+func newCostElection(t *testing.T, strategy elector.Strategy, n int) *costElection {
+	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n+1)}
+	for range n + 1 {
+		e.join()
+	}
+	return e
+}
+
 func (e *costElection) join() {
 	ctx, withdraw := context.WithCancel(e.t.Context())
 	c := &costCandidate{meter: meter.New(e.service, nil), withdraw: withdraw}
@@ -173,10 +163,7 @@ const theWinner = "the winner"
 
 // costs makes the rows of one change with n candidates who wait.
 func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
-	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n)}
-	for range n + 1 {
-		e.join()
-	}
+	e := newCostElection(t, strategy, n)
 	var before []meter.Counts
 	for _, c := range e.all {
 		before = append(before, c.meter.Counts())

@@ -55,6 +55,20 @@ func TestThreeCandidates(t *testing.T) {
 	}
 }
 
+// A leader is asked to go, for the last of those who wait to lead next.
+func TestTransfer(t *testing.T) {
+	for _, item := range catalog.All() {
+		if !item.StepsAside {
+			continue
+		}
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+			cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []explore.Fault{explore.AskTo}
+			exhaust(t, cfg)
+		})
+	}
+}
+
 // A session is lost, and the next one is opened at a server that is behind.
 func TestBehind(t *testing.T) {
 	for _, s := range strategies {

@@ -47,6 +47,11 @@ type ElectionConfig struct {
 	// together with the election.
 	Dense bool
 
+	// StepsAside says that those who stand between the leader and the candidate that it transfers
+	// leadership to go to the end of the line, each once, before the leader goes (Hooks.Aside).
+	// Otherwise they keep their places, and are passed over.
+	StepsAside bool
+
 	// Entries reads what the candidates of an election have in the service, in
 	// order of succession, the leader's first. Nil means this library's layout.
 	Entries func(ctx context.Context, s *backend.Session, election string) ([]backend.Entry, error)
@@ -78,4 +83,9 @@ const (
 	AbilityCommit Ability = "Term.Commit"
 	// AbilityAsk: the leader's entry is one that elector.Ask can write to, and Term.Asked tells of it.
 	AbilityAsk Ability = "Term.Asked"
+	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
+	// elector.Transferrer.
+	AbilityTransfer Ability = "Term.Transfer"
+	// AbilityFit: Config.Fit is heeded.
+	AbilityFit Ability = "Config.Fit"
 )

@@ -26,6 +26,9 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
+	// needTransfer also asks for a strategy that is an elector.Transferrer.
+	needTransfer = string(kit.AbilityTransfer)
+	needFit      = string(kit.AbilityFit)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
@@ -33,14 +36,17 @@ const (
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
+	needAside     = "StepsAside"
+	// needNoTransfer: the strategy is no elector.Transferrer.
+	needNoTransfer = "not a Transferrer"
 	// needKnown: where entries stand is known, by needLayout or because the
 	// strategy is an elector.CustomLayout.
 	needKnown = "known layout"
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk}
-	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
+	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -76,7 +82,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
@@ -113,8 +119,14 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
 			return "whoever comes or goes wakes every candidate"
+		case need == needAside && !cfg.StepsAside:
+			return "nobody steps aside for the one that leadership is transferred to"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
+		case need == needTransfer && !transferrer(cfg.Strategy):
+			return "the strategy cannot transfer leadership to a candidate of one's choice"
+		case need == needNoTransfer && transferrer(cfg.Strategy):
+			return "the strategy can transfer leadership to a candidate of one's choice"
 		case need == needKnown:
 			need = needLayout
 		case need == needLayout && customLayout(cfg.Strategy):
