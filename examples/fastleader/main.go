@@ -1,0 +1,4 @@
+// Fastleader is to come.
+package main
+
+func main() {}
