@@ -93,7 +93,7 @@ func (p *peer) receive(v vote) effects {
 	case p.state != looking:
 		e, ok := p.hear(v)
 		if !ok {
-			return p.look("the leader says that it leads no more")
+			return p.look("the leader is in a later round, and leads no more")
 		}
 		return e
 	case v.settled():

@@ -55,14 +55,15 @@ func (c choice) String() string {
 // sent is a set of messages, by the number that the search has given them.
 type sent [8]uint64
 
-type node struct {
+// spot is a world that a search has come to.
+type spot struct {
 	world
 	sent               sent
 	timeouts, restarts int
 	last               *link
 }
 
-// link is how a node was reached; the nodes on the way are not kept.
+// link is how a spot was reached; the spots on the way are not kept.
 type link struct {
 	choice
 	before *link
@@ -85,8 +86,8 @@ func (s search) all() (found, error) {
 		list   []message
 	)
 	// do makes a choice in a world, and tells what comes of it.
-	do := func(n *node, c choice) (*node, bool, error) {
-		next := &node{n.world, n.sent, n.timeouts, n.restarts, &link{c, n.last}}
+	do := func(n *spot, c choice) (*spot, bool, error) {
+		next := &spot{n.world, n.sent, n.timeouts, n.restarts, &link{c, n.last}}
 		next.peers = slices.Clone(n.peers)
 		e := next.make(c)
 		switch c.kind {
@@ -114,15 +115,15 @@ func (s search) all() (found, error) {
 		return next, fresh, nil
 	}
 
-	first := &node{world: world{layout: s.layout, peers: make([]machine, len(s.ids()))}, timeouts: s.timeouts, restarts: s.restarts}
+	first := &spot{world: world{layout: s.layout, peers: make([]machine, len(s.ids()))}, timeouts: s.timeouts, restarts: s.restarts}
 	for _, id := range s.ids() {
 		var err error
 		if first, _, err = do(first, choice{kind: 's', id: id}); err != nil {
 			return found{}, err
 		}
 	}
-	for level := []*node{first}; len(level) > 0; {
-		var nextLevel []*node
+	for level := []*spot{first}; len(level) > 0; {
+		var nextLevel []*spot
 		for at, n := range level {
 			level[at] = nil // its world is needed no more
 			for _, c := range n.choices(list) {
@@ -150,14 +151,14 @@ func (s search) all() (found, error) {
 // random makes choices at random, for what is too deep for all, and then leaves out of the
 // schedule what it breaks the rule without.
 func (s search) random(seed uint64) found {
-	const walk = 60
+	const most = 60
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for steps := 0; steps < s.most; steps += walk {
+	for steps := 0; steps < s.most; steps += most {
 		r := s.anew()
 		for _, id := range s.ids() {
 			r.take(choice{kind: 's', id: id})
 		}
-		for timeouts, restarts := s.timeouts, s.restarts; len(r.schedule) < walk && r.broken == ""; {
+		for timeouts, restarts := s.timeouts, s.restarts; len(r.schedule) < most && r.broken == ""; {
 			c := choice{id: 1 + rng.IntN(len(r.peers))}
 			switch n := rng.IntN(20); {
 			case n == 0 && restarts > 0:
@@ -190,8 +191,8 @@ func (s search) random(seed uint64) found {
 	return found{States: s.most}
 }
 
-// run is one schedule on its way.
-type run struct {
+// walk is one schedule on its way.
+type walk struct {
 	world
 	rule     rule
 	sent     map[message]bool
@@ -200,12 +201,12 @@ type run struct {
 	broken   string
 }
 
-func (s search) anew() *run {
-	return &run{world: world{layout: s.layout, peers: make([]machine, len(s.ids()))}, rule: s.rule, sent: make(map[message]bool)}
+func (s search) anew() *walk {
+	return &walk{world: world{layout: s.layout, peers: make([]machine, len(s.ids()))}, rule: s.rule, sent: make(map[message]bool)}
 }
 
 // take makes a choice, unless there is no such choice, or the rule is broken already.
-func (r *run) take(c choice) {
+func (r *walk) take(c choice) {
 	if r.broken != "" || c.kind != 's' && r.peers[c.id-1] == nil || c.kind == 'm' && !r.sent[message{c.id, c.vote}] {
 		return
 	}
@@ -230,7 +231,7 @@ func (w *world) says(c choice, e effects) []message {
 }
 
 // choices are all that can happen next.
-func (n *node) choices(list []message) (all []choice) {
+func (n *spot) choices(list []message) (all []choice) {
 	for at, m := range list {
 		if n.sent[at/64]&(1<<(at%64)) != 0 {
 			all = append(all, choice{'m', m.To, m.Vote})
@@ -266,7 +267,7 @@ func (w *world) make(c choice) effects {
 }
 
 // key is a hash of all that makes a difference to what comes next.
-func (n *node) key(seed maphash.Seed) uint64 {
+func (n *spot) key(seed maphash.Seed) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, p := range n.peers {
