@@ -40,8 +40,9 @@ type seat struct {
 	heard   sync.WaitGroup // hooks that tell of a request
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile.
-func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim) (*seat, error) {
+// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not
+// fit.
+func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
@@ -62,6 +63,11 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		e.mu.Unlock()
 		t.cancel(ErrClosed)
 		return nil, ErrClosed
+	}
+	if err := fit.take(t); err != nil {
+		e.mu.Unlock()
+		t.cancel(err)
+		return nil, err
 	}
 	e.seat = t
 	t.saw(c.Entry) // somebody may have asked before the candidate knew that it leads
@@ -202,15 +208,29 @@ func (t *seat) saw(now backend.Entry) {
 	if now.Version > t.entry.Version { // else it was read before another
 		t.entry = now
 	}
-	if !asked || t.request != nil || t.over {
+	if asked {
+		t.heardOf(Request(r))
+	}
+}
+
+// hear has the term tell that its leader is asked to go.
+func (t *seat) hear(r Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heardOf(r)
+}
+
+// heardOf is hear with t.mu locked. The first request counts.
+func (t *seat) heardOf(r Request) {
+	if t.request != nil || t.over {
 		return
 	}
-	t.request = (*Request)(&r)
+	t.request = &r
 	close(t.asked)
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
-		t.e.hooks.asked(t.claim.Token, *t.request)
+		t.e.hooks.asked(t.claim.Token, r)
 	})
 }
 

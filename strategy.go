@@ -93,7 +93,8 @@ type Designator interface {
 }
 
 // An UnfitStands strategy lets a candidate that is not fit stand on, where all can see it, and has
-// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies.
+// it not lead: see Config.Fit and Candidacy.Fit. The elector withdraws those of other strategies. It
+// calls Hooks.Aside for all, refuses a win that comes all the same, and asks a leader to go.
 type UnfitStands interface {
 	Strategy
 	// UnfitStands says so, and does nothing.
@@ -136,7 +137,7 @@ func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
 
 // Fit tells whether the application says that it can lead (Config.Fit), and why not: nil if it
 // can, or if nobody asks. changed is closed when another answer is due.
-func (c *Candidacy) Fit() (unfit error, changed <-chan struct{}) {
+func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 	if c.fitness == nil {
 		return nil, nil
 	}

@@ -68,6 +68,7 @@ const (
 	AbilitySuspend = kit.AbilitySuspend
 	AbilityCommit  = kit.AbilityCommit
 	AbilityAsk     = kit.AbilityAsk
+	AbilityFit     = kit.AbilityFit
 
 	AbilityTransfer = kit.AbilityTransfer
 

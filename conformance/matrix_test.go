@@ -31,13 +31,14 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	leaveOut(!cfg.Dense, noEpoch...)
 	leaveOut(!cfg.Ordered, noOrder...)
 	leaveOut(cfg.Ordered, "data/foreign-seat")
+	leaveOut(cfg.Ranked, "recipe/one-wake-up", "view/no-vacancy")
 	leaveOut(cfg.Herd, calm...)
 	leaveOut(!cfg.Herd, "recipe/herd")
 	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")
 	_, transfers := cfg.Strategy.(elector.Transferrer)
 	leaveOut(transfers, "transfer/refused")
 	leaveOut(!transfers, "transfer/heir", "transfer/twice", "transfer/unknown", "transfer/same-id")
-	leaveOut(!transfers || !cfg.Ordered, hops...)
+	leaveOut(!cfg.StepsAside, hops...)
 	return rules
 }
 

@@ -57,7 +57,7 @@ func TestElectionOfAnotherMake(t *testing.T) {
 				cfg.Why = map[string]string{}
 				lacks := []conformance.Ability{
 					conformance.AbilityHooks, conformance.AbilityStages, conformance.AbilityBackend,
-					conformance.AbilityLayout, conformance.AbilityConfig, conformance.AbilitySuspend,
+					conformance.AbilityLayout, conformance.AbilityConfig, conformance.AbilitySuspend, conformance.AbilityFit,
 				}
 				least := 40
 				if !commits {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // A call is one operation, or a wake-up, that waits for the explorer to let it go.
@@ -134,7 +135,10 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	// may not be asked any more. It makes no difference.
 	over := err != nil && c.session != nil && c.session.State() == backend.Lost
 	for _, e := range entries {
-		n.text += fmt.Sprintf(",%d", e.Version)
+		n.text += fmt.Sprintf(",%d%s", e.Version, says(e))
+		if h, named := layout.Named(e.Value); named {
+			n.revs = append(n.revs, h.Rev)
+		}
 		if e.Session != "" { // others are told apart by their versions
 			n.revs = append(n.revs, e.Rev)
 		}
@@ -184,6 +188,17 @@ func (w *world) was(key string) (e backend.Entry) {
 		e = w.past[at]
 	}
 	return e
+}
+
+// says tells what others than its owner look for in an entry.
+func says(e backend.Entry) (text string) {
+	if _, asked := layout.Asked(e.Value); asked {
+		text += "asked"
+	}
+	if _, named := layout.Named(e.Value); named {
+		text += "heir"
+	}
+	return text
 }
 
 func (n noted) word() string {

@@ -125,6 +125,9 @@ func (w *world) intercept(s memory.Step) {
 	w.mu.Lock()
 	by := w.owners[s.Session].by
 	w.mu.Unlock()
+	if by == nil {
+		return // an operator's
+	}
 	c := by.call(callClose, "close the session")
 	c.writes = []string{own}
 	w.park(context.Background(), c)

@@ -47,8 +47,6 @@ type Heir struct {
 	Rev uint64 `json:"rev"`
 	// ID is the candidate's, for people.
 	ID string `json:"id,omitempty"`
-	// Seat is the creation revision of the leader's entry: the wish is of no account in later terms.
-	Seat uint64 `json:"seat,omitempty"`
 }
 
 // NewRecord founds an election.

@@ -58,7 +58,7 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
-		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 
@@ -104,7 +104,13 @@ func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	case elector.CustomLayout:
 		return foreign{r, s}
 	case elector.Transferrer:
+		if _, ok := s.(elector.UnfitStands); ok {
+			return rankedRecipe{transferring{r, s}}
+		}
 		return transferring{r, s}
+	}
+	if _, ok := s.(elector.UnfitStands); ok {
+		return unfitStands{r}
 	}
 	return r
 }
@@ -122,10 +128,19 @@ func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 	return r.worse(ctx, c, r.Strategy.Campaign)
 }
 
+// rankedRecipe is of a strategy that transfers, and lets those stand that are not fit.
+type rankedRecipe struct{ transferring }
+
+func (rankedRecipe) UnfitStands() {}
+
 type foreign struct {
 	recipe
 	f elector.CustomLayout
 }
+
+type unfitStands struct{ recipe }
+
+func (unfitStands) UnfitStands() {}
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
 

@@ -110,6 +110,67 @@ func transferMutants() []Mutant {
 			campaign: inSession(unconditionally),
 		},
 		{
+			Name:   "aside told twice",
+			Breaks: "A candidate that steps aside reports it twice.",
+			Rules:  map[string][]string{"fair": {"transfer/heir"}},
+			config: func(c *elector.Config) {
+				tell := c.Hooks.Aside
+				c.Hooks.Aside = func(why error) { tell(why); tell(why) }
+			},
+		},
+		{
+			Name:   "heir does not wait for the leader",
+			Breaks: "A candidate that the leader has named leads as soon as nobody stands between them.",
+			Rules:  map[string][]string{"fair": {"transfer/prepare"}},
+			campaign: inSession(func(s *backend.Session, o *over) {
+				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+					before, err := s.Predecessor(ctx, e)
+					if h, named := layout.Named(before.Value); named && h.Key == e.Key && h.Rev == e.Rev {
+						return backend.Entry{}, nil
+					}
+					return before, err
+				}
+			}),
+		},
+		{
+			Name:   "mark taken along",
+			Breaks: "A candidate that has stepped aside takes its new predecessor for the leader, as the one before was.",
+			Rules:  map[string][]string{"fair": {"transfer/gone"}},
+			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
+				aside := false
+				return inSession(func(s *backend.Session, o *over) {
+					o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+						made, err := s.Commit(ctx, conditions, ops...)
+						aside = aside || stepsAside(ops) && err == nil
+						return made, err
+					}
+					o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
+						before, err := s.Predecessor(ctx, e)
+						if aside && before.Exists() {
+							c := layout.DecodeCandidate(before.Value)
+							c.Leads = true
+							before.Value = c.Encode()
+						}
+						return before, err
+					}
+				})(ctx, c, inner)
+			},
+		},
+		{
+			Name:   "stands by the old entry",
+			Breaks: "A candidate that has stepped aside goes on with the entry that it had before.",
+			Rules:  map[string][]string{"fair": {"transfer/heir", "transfer/prepare"}},
+			campaign: inSession(func(s *backend.Session, o *over) {
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, conditions, ops...)
+					if stepsAside(ops) && err == nil {
+						made[0] = backend.Entry{Key: ops[1].Key, Rev: ops[1].Rev, Version: 1, Session: s.ID()}
+					}
+					return made, err
+				}
+			}),
+		},
+		{
 			Name:   "no room at the end is final",
 			Breaks: "A candidate that finds no room at the end of the line gives up.",
 			Rules:  map[string][]string{"fair": {"transfer/used-up"}},

@@ -144,7 +144,7 @@ func (r *race) run(ctx context.Context) (backend.Entry, error) {
 
 // rank is the candidate's as it counts now.
 func (r *race) rank() []int64 {
-	if unfit, _ := r.c.Fit(); unfit != nil {
+	if _, unfit := r.c.Fit(); unfit != nil {
 		return []int64{-1}
 	}
 	return r.Rank.Numbers()
@@ -181,6 +181,8 @@ type view struct {
 	byChoice bool
 	// standing is how many may lead. It is right where none is better.
 	standing int
+	// outdated says that one that was listed has gone since: it may stand with another rank.
+	outdated bool
 }
 
 // look does step 2.
@@ -238,10 +240,12 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 		if err != nil {
 			return err
 		}
-		if e.Exists() {
-			r.known[key] = rivalOf(e)
-			r.consider(v, r.known[key])
+		if !e.Exists() {
+			v.outdated = true
+			continue
 		}
+		r.known[key] = rivalOf(e)
+		r.consider(v, r.known[key])
 	}
 	v.standing = 1
 	for _, other := range r.known {
@@ -252,33 +256,27 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 	return nil
 }
 
-// consider keeps a rival if it is better than me. One that is better by its rank comes before one that is
-// so by the choice alone. Of several by rank it is the closest to me, so that few wait for the best. Of
-// several by the choice it is the best: nobody else may tell that one of the record.
+// consider keeps a rival if it is better than me, and one that is so by its rank rather than one that is
+// so by the choice alone. Of the first it keeps the closest. Of the others it keeps the best: told of
+// the choice that one waits for nobody, while another might wait for it, and it for me.
 func (r *race) consider(v *view, other rival) {
 	if !other.stands() || !r.before(v.choice, other, r.me) {
 		return
 	}
 	byChoice := !r.before(choice{}, other, r.me)
-	var preferred bool
 	switch {
-	case !v.better.exists():
-		preferred = true
-	case byChoice != v.byChoice:
-		preferred = v.byChoice
-	case byChoice:
-		preferred = r.before(v.choice, other, v.better)
-	default:
-		preferred = r.before(choice{}, v.better, other)
+	case !v.better.exists(), v.byChoice && !byChoice:
+	case byChoice && !v.byChoice:
+		return
+	case byChoice && r.before(v.choice, v.better, other), !byChoice && r.before(choice{}, other, v.better):
+		return
 	}
-	if preferred {
-		v.better, v.byChoice = other, byChoice
-	}
+	v.better, v.byChoice = other, byChoice
 }
 
 // mayTake tells whether the candidate may do step 5.
 func (r *race) mayTake(v *view) bool {
-	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum
+	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum && !v.outdated
 }
 
 // take creates the seat in place of me. The heir has had its turn then.
@@ -336,7 +334,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancel(ctx)
 	stop := r.Rank.listen(cancel)
-	if _, changed := r.c.Fit(); changed != nil {
+	if changed, _ := r.c.Fit(); changed != nil {
 		go func() {
 			select {
 			case <-changed:

@@ -321,6 +321,26 @@ func TestDesignated(t *testing.T) {
 	})
 }
 
+// Of several with the ID that is designated the best leads. One that is told of it must not wait for
+// another that is not, and that waits for whoever tells.
+func TestDesignatedTwice(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("a", 0)
+		c.join("b", 9)
+		worse := c.join("x", 1)
+		c.members["worse"] = worse
+		c.join("x", 2)
+		require.NoError(c.t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "x"}))
+		c.inLine("a", "x", "x", "b")
+		c.leave("a")
+		c.leads("x")
+		require.Equal(c.t, []int64{2}, c.candidates()[0].Rank)
+		c.leave("x")
+		c.leads("x")
+		require.Equal(c.t, []int64{1}, c.candidates()[0].Rank)
+	})
+}
+
 // A leader change wakes the best, and those who wait for it.
 func TestWakesFew(t *testing.T) {
 	inCluster(t, ranked.Strategy{}, func(c *cluster) {

@@ -15,28 +15,28 @@ import (
 var transferRules = []rule{
 	{
 		Name: "transfer/heir",
-		Text: "Leadership that is transferred goes to the candidate that was named. Those before it in line step aside once each, and keep their order behind it.",
+		Text: "Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none.",
 		Need: []string{needTransfer},
 		Run:  transferHeir,
 	}, {
 		Name: "transfer/next",
 		Text: "Leadership is transferred to the candidate that is next without a word to anybody.",
-		Need: []string{needTransfer, needOrdered, needBackend},
+		Need: []string{needTransfer, needAside, needBackend},
 		Run:  transferNext,
 	}, {
 		Name: "transfer/prepare",
 		Text: "A leader that prepares a transfer leads on until the heir is next, and after that until it resigns.",
-		Need: []string{needTransfer, needOrdered, needBackend},
+		Need: []string{needTransfer, needAside, needBackend},
 		Run:  transferPrepare,
 	}, {
 		Name: "transfer/gone",
-		Text: "When the heir goes before it is next the leader leads on and hears of it, nobody steps aside for it any more, and the line goes on.",
-		Need: []string{needTransfer, needOrdered, needBackend},
+		Text: "When the heir goes before it leads the leader leads on, and hears of it if a transfer is under way; nobody steps aside for it any more, and the line goes on.",
+		Need: []string{needTransfer, needAside, needBackend},
 		Run:  transferGone,
 	}, {
 		Name: "transfer/stuck",
 		Text: "A candidate in between that does not step aside is named when the transfer is given up; the leader leads on, and the line goes on.",
-		Need: []string{needTransfer, needOrdered, needBackend},
+		Need: []string{needTransfer, needAside, needBackend},
 		Run:  transferStuck,
 	}, {
 		Name: "transfer/twice",
@@ -56,7 +56,7 @@ var transferRules = []rule{
 	}, {
 		Name: "transfer/request",
 		Text: "A leader that is asked to go for a candidate to lead works on until that is next, and then goes; if the candidate goes, the leader goes all the same.",
-		Need: []string{needTransfer, needAsk, needOrdered, needBackend},
+		Need: []string{needTransfer, needAsk, needAside, needBackend},
 		Run:  transferRequest,
 	}, {
 		Name: "transfer/same-id",
@@ -66,17 +66,17 @@ var transferRules = []rule{
 	}, {
 		Name: "transfer/proclaim",
 		Text: "A value that the leader publishes meanwhile is published, and the transfer goes on; a request that comes meanwhile is heard.",
-		Need: []string{needTransfer, needAsk, needOrdered, needBackend},
+		Need: []string{needTransfer, needAsk, needAside, needBackend},
 		Run:  transferProclaim,
 	}, {
 		Name: "transfer/crash",
 		Text: "When the leader's session is lost before the heir is next, the transfer ends with it, and the line goes on.",
-		Need: []string{needTransfer, needOrdered, needBackend, "Expire"},
+		Need: []string{needTransfer, needAside, needBackend, "Expire"},
 		Run:  transferCrash,
 	}, {
 		Name: "transfer/used-up",
 		Text: "A candidate that finds no room at the end of the line is not lost: it stays in its place, or waits outside as those who come then.",
-		Need: []string{needTransfer, needOrdered, needLayout, "UseUp"},
+		Need: []string{needTransfer, needAside, needLayout, "UseUp"},
 		Run:  transferUsedUp,
 	},
 }
@@ -101,6 +101,9 @@ func (a *arena) transfer(to func(context.Context, string) error, id string) (ret
 	ctx, cancel := a.within()
 	a.T.Cleanup(cancel)
 	a.hist.note("a transfer to %s begins", id)
+	if !a.cfg.StepsAside { // others are passed over
+		a.hist.promised.Ordered = false
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := to(ctx, id)
@@ -180,16 +183,19 @@ func transferHeir(a *arena) {
 			behind := a.queues(2)
 			t = a.transfers(t, heir)
 			a.holds(t)
-			if !a.cfg.Ordered {
-				return
+			times, line := 0, slices.Concat(before, behind)
+			if a.cfg.StepsAside {
+				times, line = 1, slices.Concat(behind, before)
 			}
 			for _, b := range before {
-				a.stoodAside(b, 1)
+				a.stoodAside(b, times)
 			}
 			for _, b := range append(behind, heir) {
 				a.stoodAside(b, 0)
 			}
-			line := slices.Concat(behind, before)
+			if !a.cfg.Ordered {
+				return
+			}
 			ids := []string{heir.c.id}
 			for _, b := range line {
 				ids = append(ids, b.c.id)
@@ -243,6 +249,22 @@ func transferPrepare(a *arena) {
 }
 
 func transferGone(a *arena) {
+	a.in("it is next, and the leader has not gone yet", func(a *arena) {
+		_, t := a.lead()
+		before := a.queues(2)
+		_, heir := a.queue()
+		done, _ := a.transfer(t.Prepare, heir.c.id)
+		a.Must("Prepare", arrives(a, "Prepare returns", done))
+		for _, b := range before {
+			a.stoodAside(b, 1)
+		}
+		heir.cancel()
+		heir.fails(context.Canceled)
+		a.inOrder(t, before...)
+		for _, b := range before {
+			a.stoodAside(b, 1)
+		}
+	})
 	_, t := a.lead()
 	before := a.queues(2)
 	_, heir := a.queue()
