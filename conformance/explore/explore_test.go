@@ -18,7 +18,7 @@ type explored struct {
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
 		if item.Dense {
 			cfg.Invariant = explore.Dense
 		}
