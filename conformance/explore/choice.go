@@ -114,7 +114,7 @@ func (w *world) choices() []choice {
 				switch kind {
 				case Expire, Revoke, Delete:
 					f.footprint = at.footprint
-				case Ask, AskTo:
+				case Ask, AskTo, Designate:
 					f.footprint = w.asking(entries)
 				}
 				faults = append(faults, f)
@@ -202,12 +202,19 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 	case Ask, AskTo:
 		return c.phase == leading && t.Context().Err() == nil && !t.asked && w.svc.Entry(t.claim.Key).Rev == t.claim.Rev &&
 			(kind == Ask || w.transfers() && w.lastBut(c, entries) != nil)
+	case Designate:
+		return w.designates() && w.designated != c
 	case Delete:
 		return w.entry(c, entries).Exists()
 	case Unfit:
 		return !c.app.unfit && (c.phase == campaigning && !c.cancelled || c.phase == leading)
 	}
 	return false
+}
+
+func (w *world) designates() bool {
+	_, ok := w.cfg.Strategy().(elector.Designator)
+	return ok
 }
 
 func (w *world) transfers() bool {
@@ -226,9 +233,10 @@ func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candi
 	return last
 }
 
-// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry.
+// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry or
+// to the record.
 func (w *world) asking(entries []backend.Entry) (f footprint) {
-	f.writes = []string{created, elections}
+	f.writes = []string{created, elections, Election}
 	for _, e := range entries {
 		if e.Session != "" {
 			f.writes = append(f.writes, e.Key)
@@ -434,11 +442,22 @@ func (w *world) happen(c *candidate, kind Fault) {
 		w.svc.Delete(e.Key)
 	case Ask, AskTo:
 		w.ask(c, kind)
+	case Designate:
+		w.designate(c)
 	case back:
 		c.cut = false
 		c.client.Resume()
 	case Unfit, fitAgain:
 		c.app.becomes(kind == Unfit)
+	}
+}
+
+// designate has the candidate lead next, as an operator.
+func (w *world) designate(c *candidate) {
+	w.set(func() { w.designated = c })
+	b := w.svc.Client("operator")
+	if err := elector.Designate(w.ctx, b, w.cfg.Strategy(), Election, elector.Designation{ID: c.id}); err != nil {
+		w.broken("campaign", "to designate %s failed: %v", c, err)
 	}
 }
 

@@ -136,9 +136,7 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	over := err != nil && c.session != nil && c.session.State() == backend.Lost
 	for _, e := range entries {
 		n.text += fmt.Sprintf(",%d%s", e.Version, says(e))
-		if h, named := layout.Named(e.Value); named {
-			n.revs = append(n.revs, h.Rev)
-		}
+		n.revs = append(n.revs, mentions(e)...)
 		if e.Session != "" { // others are told apart by their versions
 			n.revs = append(n.revs, e.Rev)
 		}
@@ -198,7 +196,27 @@ func says(e backend.Entry) (text string) {
 	if _, named := layout.Named(e.Value); named {
 		text += "heir"
 	}
+	if c := layout.DecodeCandidate(e.Value); c.Rank != nil || c.Told != 0 {
+		text += fmt.Sprintf("rank %v told %d", c.Rank, c.Told)
+	}
+	if r, err := layout.DecodeRecord(e.Value); err == nil && r.Designated != nil {
+		text += "designated " + r.Designated.ID
+	}
 	return text
+}
+
+// mentions are the revisions in an entry that others than its owner compare.
+func mentions(e backend.Entry) (revs []uint64) {
+	if h, named := layout.Named(e.Value); named {
+		revs = append(revs, h.Rev)
+	}
+	if c := layout.DecodeCandidate(e.Value); c.Since != 0 {
+		revs = append(revs, c.Since)
+	}
+	if r, err := layout.DecodeRecord(e.Value); err == nil && r.Heir != nil {
+		revs = append(revs, r.Heir.Rev)
+	}
+	return revs
 }
 
 func (n noted) word() string {

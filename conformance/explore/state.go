@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/layout"
 )
 
 // A stateKey tells states apart: two worlds with the same key go on in the same way.
@@ -78,8 +77,8 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	for _, e := range entries {
 		if o := w.owners[e.Session]; o.by == c {
 			b = fmt.Appendf(b, "%s %d v%d%s -%d %v;", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version, says(e), c.opened-o.nr, w.deleted[e.Rev])
-			if h, named := layout.Named(e.Value); named {
-				b = fmt.Appendf(b, "heir %d;", rank(h.Rev))
+			for _, rev := range mentions(e) {
+				b = fmt.Appendf(b, "%d;", rank(rev))
 			}
 		}
 	}
@@ -112,6 +111,12 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		if t := leader.term(); t != nil && t.heir == c && t.Context().Err() == nil {
 			b = fmt.Appendf(b, "heir of %d;", rank(t.claim.Rev))
 		}
+	}
+	if w.cfg.Distinct {
+		b = append(append(b, c.id...), ' ')
+	}
+	if w.designated == c {
+		b = append(b, "designated "...)
 	}
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
@@ -200,9 +205,7 @@ func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 		if e.Session != "" {
 			revs = append(revs, e.Rev)
 		}
-		if h, named := layout.Named(e.Value); named {
-			revs = append(revs, h.Rev)
-		}
+		revs = append(revs, mentions(e)...)
 	}
 	for _, c := range w.candidates {
 		if t := c.term(); t != nil && t.heir != nil && t.Context().Err() == nil {
