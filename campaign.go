@@ -32,15 +32,27 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		}
 	}()
 
+	won := false
+	fit := e.checks(ctx)
+	if fit != nil {
+		defer func() {
+			if !won { // else they go on until the term ends
+				fit.end()
+			}
+		}()
+	}
 	var retry backoff
 	for stood := false; ; {
 		var entered time.Time
-		seat, err := e.attempt(ctx, &entered)
+		seat, err := e.attempt(ctx, fit, &entered)
 		if err == nil {
-			panicked = false
+			panicked, won = false, true
 			return seat.term, nil
 		}
 		e.hooks.begin(StageFailed)(err)
+		if ctx.Err() == nil && fit != nil && !fit.stands && errors.Is(err, ErrUnfit) {
+			continue // the next attempt waits until it is fit
+		}
 		stood = stood || !entered.IsZero()
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
 		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, err) == nil {
@@ -84,17 +96,17 @@ func (e *elector) enlist(ctx context.Context) error {
 }
 
 // attempt campaigns once, in one session. entered is set when it gets that far.
-func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error) {
+func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time) (*seat, error) {
 	started := e.hooks.begin(StageStart)
-	s, dir, err := e.enter(ctx)
+	s, dir, err := e.enter(ctx, fit)
 	started(err)
 	if err != nil {
 		return nil, err
 	}
 	*entered = time.Now()
-	claim, err := e.cfg.Strategy.Campaign(ctx, &Candidacy{
+	claim, err := e.stand(ctx, &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks:    e.hooks,
+		hooks: e.hooks, log: e.log, fitness: fit,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -114,12 +126,23 @@ func (e *elector) attempt(ctx context.Context, entered *time.Time) (*seat, error
 		return nil, errors.Join(err, ErrSessionLost)
 	}
 	elected := e.hooks.begin(StageElected)
-	seat, err := e.seated(ctx, s, claim)
+	seat, err := e.seated(ctx, s, dir, claim, fit)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
 	}
 	elected(err)
 	return seat, err
+}
+
+// stand has the strategy campaign for as long as the application is fit.
+func (e *elector) stand(ctx context.Context, c *Candidacy) (Claim, error) {
+	ctx, stop := c.fitness.whileFit(ctx)
+	defer stop()
+	claim, err := e.cfg.Strategy.Campaign(ctx, c)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
+		err = errors.Join(cause, unlessCancelled(err))
+	}
+	return claim, err
 }
 
 // withdraw removes a candidate's entry, and waits for the confirmation a short time even if
@@ -160,6 +183,7 @@ func temporary(err error) bool {
 	for _, passing := range []error{
 		backend.ErrUnavailable, backend.ErrSessionLost, backend.ErrNoParent, backend.ErrNoEntry, backend.ErrUsedUp,
 		backend.ErrExists, backend.ErrCondition, backend.ErrConflict, backend.ErrIndeterminate, backend.ErrStanding,
+		ErrUnfit,
 	} {
 		if errors.Is(err, passing) {
 			return true

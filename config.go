@@ -79,12 +79,14 @@ type Config struct {
 	// enters looks in any case.
 	SurveyEvery time.Duration
 
-	// Fit, if its Check is set, asks the application whether it can lead.
+	// Fit, if its Check is set, asks the application whether it can lead. One that is not fit stands
+	// aside, and a leader that is not asks itself to go.
 	Fit Fit
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
 	// and end, and sessions that are suspended and live again. Warn: what is tried again,
-	// and a lead function that Run waits for. Error: what takes a person.
+	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
+	// person.
 	Logger *slog.Logger
 
 	// Hooks report every transition.
@@ -160,6 +162,7 @@ func (c Config) validate(prefix string) error {
 	if c.SurveyEvery > 0 && c.SurveyEvery < minSurveyEvery {
 		bad("SurveyEvery %v is too short: at least %v, or negative for never", c.SurveyEvery, minSurveyEvery)
 	}
+	c.Fit.validate(bad)
 	return errors.Join(errs...)
 }
 

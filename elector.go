@@ -119,7 +119,7 @@ func New(cfg Config) (Elector, error) {
 	id, foreign, _ := cfg.identify() // Validate has looked at the error
 	e := &elector{
 		cfg: cfg, id: id, foreign: foreign, log: cfg.Logger, hooks: &hooks{Hooks: cfg.Hooks},
-		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1),
+		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
 	}
 	if err := electors.add(e); err != nil {
 		return nil, err
@@ -144,7 +144,9 @@ type elector struct {
 
 	slot    chan struct{}  // held while a campaign runs
 	opening chan struct{}  // held while a session is looked up or opened
-	wg      sync.WaitGroup // monitors and terms
+	wg      sync.WaitGroup // monitors, terms and checks, but for one that hangs
+
+	checking chan struct{} // held while Fit.Check runs
 
 	mu   sync.Mutex
 	sess *backend.Session // the current one, or nil

@@ -70,7 +70,7 @@ var (
 	ErrTransfer = errors.New("leadership is transferred to another candidate")
 
 	// ErrUnfit: the application's own check says that it cannot lead: see Config.Fit.
-	ErrUnfit = errors.New("not fit to lead")
+	ErrUnfit = errors.New("not fit")
 
 	// ErrBusy: this elector campaigns already, or leads. One elector is one
 	// candidate: make another one for a second candidacy.

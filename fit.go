@@ -2,39 +2,293 @@ package elector
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
 
-// A Fit asks the application whether it can lead. It is asked while the elector campaigns or leads:
-// before a candidate enters, and from then on every so often.
+// A Fit asks the application whether it can lead, while the elector campaigns or leads, and at no
+// other time. A campaign begins with a call of Check, and the candidate enters when one has
+// succeeded. The calls of a term end with it.
 //
-// One that is not fit stands aside: it withdraws, or with strategy/ranked it stands on, where all can
-// see it, and does not lead. A leader that is not fit any more is asked to go (Term.Asked, Run). One
-// that is fit again stands again.
+// One that waits and is not fit stands aside (Hooks.Aside): it withdraws, so that it keeps nobody
+// waiting, and Campaign waits until it is fit again. With a strategy that is UnfitStands it stands on,
+// where all can see it. In neither case does it win. A leader that is not fit any more is asked to
+// go, by itself (Term.Asked): Run heeds it, and campaigns again. Whoever does without Run has to
+// heed it himself, as any other request. Nothing is written into the service for it, and to be fit
+// again takes no request back.
+//
+// A leader that goes on although it is not fit leads on: the check is about the application, and no
+// promise about terms depends on it.
 type Fit struct {
-	// Check returns why the application cannot lead, or nil. It may block until ctx ends, which is
-	// Timeout after the call. One that goes on after that counts as failed, and is not called again
-	// before it has returned.
+	// Check returns why the application cannot lead, or nil. It is called on a goroutine of its own,
+	// and delays nothing. It may block until ctx ends, which is Timeout after the call, or when the
+	// campaign or the term ends. One that goes on after Timeout counts as failed, and is not called
+	// again before it has returned. One that panics has failed, too; the log has the panic at Error.
+	//
+	// It may call Leader, Candidates and Observe of the elector, and use its Term. It should not call
+	// Campaign, which is ErrBusy, nor Close, which waits for it until Timeout has passed. Electors
+	// that share a Check call it at the same time.
 	Check func(ctx context.Context) error
-	// Every is the time between two calls; zero means 5 s.
+	// Every is the time from an answer to the next call, 10 ms at least; zero means 5 s.
 	Every time.Duration
-	// Timeout is how long a call may take; zero means Every, and 5 s at most.
+	// Timeout is how long a call may take; zero means Every, and 5 s at most. It may be longer than
+	// Every: no two calls run at once.
 	Timeout time.Duration
-	// Failures is how many calls in a row have to fail before the application counts as not fit;
-	// zero means 1. One that succeeds makes it fit again.
+	// Failures is how many calls in a row have to fail before an application that was fit counts as
+	// not fit; zero means 1. One that succeeds makes it fit again. A campaign whose first call fails
+	// waits for one that succeeds, whatever this is.
 	Failures int
 }
 
-// fitness is what the checks have said so far.
-type fitness struct {
-	mu      sync.Mutex
-	unfit   error
-	changed chan struct{}
+// minFitEvery keeps a slip of the unit from making the checks a busy loop.
+const minFitEvery = 10 * time.Millisecond
+
+// validate reports violations by bad, as Config.validate does.
+func (f Fit) validate(bad func(format string, args ...any)) {
+	switch {
+	case f.Every < 0:
+		bad("Fit.Every %v is negative", f.Every)
+	case f.Every > 0 && f.Every < minFitEvery:
+		bad("Fit.Every %v is too short: at least %v", f.Every, minFitEvery)
+	}
+	if f.Timeout < 0 {
+		bad("Fit.Timeout %v is negative", f.Timeout)
+	}
+	if f.Failures < 0 {
+		bad("Fit.Failures %d is negative", f.Failures)
+	}
+	if f.Check == nil && (f.Every != 0 || f.Timeout != 0 || f.Failures != 0) {
+		bad("Fit.Check is nil, and other fields of Fit are set: give a check, or leave them zero")
+	}
 }
 
-func (f *fitness) now() (unfit error, changed <-chan struct{}) {
+func (f Fit) withDefaults() Fit {
+	if f.Every == 0 {
+		f.Every = 5 * time.Second
+	}
+	if f.Timeout == 0 {
+		f.Timeout = min(f.Every, 5*time.Second)
+	}
+	f.Failures = max(f.Failures, 1)
+	return f
+}
+
+// fitness is what the checks of one campaign, and of the term that it wins, have said so far. A nil
+// fitness is that of an application that nobody asks.
+type fitness struct {
+	e      *elector
+	stands bool // the strategy is UnfitStands
+	end    func()
+
+	mu      sync.Mutex
+	why     error         // the application cannot lead: nil if it can
+	changed chan struct{} // closed when why becomes nil, or is nil no more
+	seat    *seat         // what the campaign has won
+}
+
+// errUnasked is why an application that has not answered yet cannot lead.
+var errUnasked = errors.New("the first check is under way")
+
+// checks begins the checks of a campaign. The caller ends them.
+func (e *elector) checks(ctx context.Context) *fitness {
+	if e.cfg.Fit.Check == nil {
+		return nil
+	}
+	_, stands := e.cfg.Strategy.(UnfitStands)
+	f := &fitness{e: e, stands: stands, why: errUnasked, changed: make(chan struct{})}
+	ctx, f.end = e.bind(context.WithoutCancel(ctx)) // a term outlives the ctx of its campaign
+	// Under the lock, so that Close waits for it, or this finds the elector closed.
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx.Err() == nil {
+		e.wg.Go(func() { f.follow(ctx) })
+	}
+	return f
+}
+
+// follow asks the application from time to time until ctx ends.
+func (f *fitness) follow(ctx context.Context) {
+	fit := f.e.cfg.Fit.withDefaults()
+	failed, panicked := 0, false
+	for first := true; ; first = false {
+		err := f.e.check(ctx, fit)
+		if ctx.Err() != nil {
+			return // what it says may come of that
+		}
+		var p *checkPanic
+		if again := panicked; errors.As(err, &p) {
+			if panicked = true; !again {
+				f.e.log.Error("the check of the application's health panicked", "panic", p.value, "stack", p.stack)
+			}
+		} else {
+			panicked = false
+		}
+		switch failed++; {
+		case err == nil:
+			failed = 0
+			f.answer(nil)
+		case first || failed >= fit.Failures:
+			f.answer(err)
+		}
+		if sleep(ctx, fit.Every) != nil {
+			return
+		}
+	}
+}
+
+// A checkPanic is the error of a check that has panicked.
+type checkPanic struct {
+	value any
+	stack string
+}
+
+func (p *checkPanic) Error() string { return fmt.Sprintf("the check panicked: %v", p.value) }
+
+// check calls the check once, when the call before has returned, and returns what it says within its
+// timeout. When ctx ends it waits for the check for as long, and no longer: one that does not heed
+// its ctx must not keep Close from returning.
+func (e *elector) check(ctx context.Context, fit Fit) error {
+	late := fmt.Errorf("the check has not returned within %v", fit.Timeout)
+	timeout := time.NewTimer(fit.Timeout)
+	defer timeout.Stop()
+	select {
+	case e.checking <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timeout.C:
+		return late
+	}
+	if ctx.Err() != nil { // both were ready
+		<-e.checking
+		return ctx.Err()
+	}
+	timeout.Reset(fit.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, fit.Timeout)
+	said := make(chan error, 1)
+	go func() {
+		defer cancel()
+		err := errors.New("the check has ended its goroutine (runtime.Goexit, or FailNow of a test)")
+		defer func() {
+			if p := recover(); p != nil {
+				err = &checkPanic{p, string(debug.Stack())}
+			}
+			<-e.checking
+			said <- err
+		}()
+		err = fit.Check(ctx)
+	}()
+	select {
+	case err := <-said:
+		return err
+	case <-timeout.C:
+		return late
+	}
+}
+
+// answer notes whether the application can lead. At a change it tells whom it concerns: the leader, who
+// is asked to go, or a candidate's hooks.
+func (f *fitness) answer(why error) {
+	f.mu.Lock()
+	before, seat := f.why, f.seat
+	if before != errUnasked && (before == nil) == (why == nil) {
+		f.mu.Unlock()
+		return
+	}
+	f.why = why
+	changed := f.changed
+	f.changed = make(chan struct{})
+	f.mu.Unlock()
+	if why != nil && seat != nil { // before its strategy hears, which may ask it to go, too, and without the reason
+		seat.hear(Request{By: f.e.id, Why: unfit(why).Error()})
+	}
+	close(changed)
+	switch {
+	case why == nil && before != errUnasked:
+		f.e.log.Info("fit to lead again")
+	case why != nil && seat == nil:
+		f.e.log.Warn("not fit to lead; standing aside", "err", why)
+		// The answers after this one wait for the hook, and a win waits for an answer that is good.
+		f.e.hooks.aside(fmt.Errorf("%w: %w", ErrUnfit, why))
+	}
+}
+
+// unfit is an error of the elector's. It has only the text of the check's, which may be of another
+// session, or of another election.
+func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
+
+func (f *fitness) look() (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.unfit, f.changed
+	return f.changed, f.why
+}
+
+// await blocks until the candidate may enter, and tells whether that took time: the application has to
+// be fit, or only to have answered where those stand, too, that are not.
+func (f *fitness) await(ctx context.Context) (waited bool, err error) {
+	if f == nil {
+		return false, nil
+	}
+	for {
+		changed, why := f.look()
+		if why == nil || f.stands && why != errUnasked {
+			return waited, nil
+		}
+		waited = true
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+}
+
+// whileFit returns ctx, which also ends when the candidate has to withdraw, and then with ErrUnfit for
+// its cause.
+func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
+	if f == nil || f.stands {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for ctx.Err() == nil {
+			changed, why := f.look()
+			if why != nil {
+				cancel(unfit(why))
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return ctx, func() { cancel(nil); watching.Wait() }
+}
+
+// take gives the application the seat, unless it is not fit. From then on the seat's term hears of it.
+func (f *fitness) take(t *seat) error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.why != nil {
+		return unfit(f.why)
+	}
+	f.seat = t
+	context.AfterFunc(t.ctx, f.end)
+	return nil
+}
+
+// now is Candidacy.Fit.
+func (f *fitness) now() (changed <-chan struct{}, unfit error) {
+	changed, why := f.look()
+	if why != nil {
+		unfit = fmt.Errorf("%w: %w", ErrUnfit, why)
+	}
+	return changed, unfit
 }

@@ -9,15 +9,20 @@ import (
 	"github.com/elector-go/elector/internal/layout"
 )
 
-// enter returns a session and the election's directory. It founds the election if
-// there is none.
-func (e *elector) enter(ctx context.Context) (*backend.Session, string, error) {
-	s, err := e.session(ctx)
-	if err == nil {
-		err = e.clear(ctx)
-	}
+// enter returns a session and the election's directory, when the candidate may stand. It founds the
+// election if there is none.
+func (e *elector) enter(ctx context.Context, fit *fitness) (*backend.Session, string, error) {
+	// Before the wait: what could not be removed of an earlier attempt would keep others waiting.
+	s, err := e.cleared(ctx)
 	if err != nil {
 		return nil, "", err
+	}
+	if waited, err := fit.await(ctx); err != nil {
+		return nil, "", err
+	} else if waited { // the session may be lost by now
+		if s, err = e.cleared(ctx); err != nil {
+			return nil, "", err
+		}
 	}
 	// Whoever is overtaken finds the record of another at the next look. Where that does not
 	// help, something else is at the path, and the campaign backs off.
@@ -31,6 +36,15 @@ func (e *elector) enter(ctx context.Context) (*backend.Session, string, error) {
 		}
 		return s, dir, err
 	}
+}
+
+// cleared returns a session, with nothing left of those before it.
+func (e *elector) cleared(ctx context.Context) (*backend.Session, error) {
+	s, err := e.session(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s, e.clear(ctx)
 }
 
 // find returns the election's directory, "" if it has not been founded, and the

@@ -81,9 +81,16 @@ func TestHooksThatCallBack(t *testing.T) {
 		service := memory.New(memory.Options{})
 		client := service.Client("a")
 		c := &callsBack{t: t, seen: make(map[string]bool)}
+		answers := []error{errors.New("not yet"), nil}
 		e, err := elector.New(elector.Config{
 			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
+			Fit: elector.Fit{Check: func(context.Context) error {
+				answer := answers[0]
+				answers = append(answers[1:], nil)
+				return answer
+			}},
 			Hooks: elector.Hooks{
+				Aside:   func(error) { c.from("aside") },
 				Elected: func(uint64) { c.from("elected") },
 				Ended:   func(uint64, error) { c.from("ended") },
 				Session: func(s backend.State) { c.from("session " + s.String()) },
@@ -121,7 +128,7 @@ func TestHooksThatCallBack(t *testing.T) {
 			t.Error(err)
 		}
 		for _, hook := range []string{
-			"elected", "ended", "retry", "session live", "session suspended", "session lost",
+			"aside", "elected", "ended", "retry", "session live", "session suspended", "session lost",
 			"stage start", "stage offer", "stage determine", "stage elected", "stage failed", "stage stop",
 		} {
 			if !c.seen[hook] {

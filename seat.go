@@ -21,13 +21,15 @@ type seat struct {
 	term    *Term
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	writing chan struct{} // held while a value is published
+	dir     string        // the election's directory
+	writing chan struct{} // held while the entry is written
+	handing chan struct{} // held while a transfer is prepared
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
 
-	published bool   // guarded by writing
-	value     []byte // as published last; guarded by writing
+	published bool // the entry has been written in this term; guarded by writing, as post is
+	post      post // what was written last, or is to be written first
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -38,12 +40,13 @@ type seat struct {
 	heard   sync.WaitGroup // hooks that tell of a request
 }
 
-// seated begins a term. It fails if the elector has been closed meanwhile.
-func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*seat, error) {
+// seated begins a term. It fails if the elector has been closed meanwhile, or the application is not
+// fit.
+func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
 	t := &seat{
-		e: e, session: s, claim: c,
-		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}), value: e.cfg.Value,
+		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
+		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
@@ -51,7 +54,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
-		Asked:  t.asked, Request: t.requested,
+		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
@@ -60,6 +63,11 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim) (*sea
 		e.mu.Unlock()
 		t.cancel(ErrClosed)
 		return nil, ErrClosed
+	}
+	if err := fit.take(t); err != nil {
+		e.mu.Unlock()
+		t.cancel(err)
+		return nil, err
 	}
 	e.seat = t
 	t.saw(c.Entry) // somebody may have asked before the candidate knew that it leads
@@ -200,15 +208,29 @@ func (t *seat) saw(now backend.Entry) {
 	if now.Version > t.entry.Version { // else it was read before another
 		t.entry = now
 	}
-	if !asked || t.request != nil || t.over {
+	if asked {
+		t.heardOf(Request(r))
+	}
+}
+
+// hear has the term tell that its leader is asked to go.
+func (t *seat) hear(r Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heardOf(r)
+}
+
+// heardOf is hear with t.mu locked. The first request counts.
+func (t *seat) heardOf(r Request) {
+	if t.request != nil || t.over {
 		return
 	}
-	t.request = (*Request)(&r)
+	t.request = &r
 	close(t.asked)
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
-		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why)
-		t.e.hooks.asked(t.claim.Token, *t.request)
+		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
+		t.e.hooks.asked(t.claim.Token, r)
 	})
 }
 

@@ -68,6 +68,9 @@ const (
 	AbilitySuspend = kit.AbilitySuspend
 	AbilityCommit  = kit.AbilityCommit
 	AbilityAsk     = kit.AbilityAsk
+	AbilityFit     = kit.AbilityFit
+
+	AbilityTransfer = kit.AbilityTransfer
 
 	Passed        = kit.Passed
 	Failed        = kit.Failed

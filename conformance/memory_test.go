@@ -57,11 +57,11 @@ func TestElectionOfAnotherMake(t *testing.T) {
 				cfg.Why = map[string]string{}
 				lacks := []conformance.Ability{
 					conformance.AbilityHooks, conformance.AbilityStages, conformance.AbilityBackend,
-					conformance.AbilityLayout, conformance.AbilityConfig, conformance.AbilitySuspend,
+					conformance.AbilityLayout, conformance.AbilityConfig, conformance.AbilitySuspend, conformance.AbilityFit,
 				}
 				least := 40
 				if !commits {
-					lacks, least = append(lacks, conformance.AbilityCommit, conformance.AbilityAsk), 30
+					lacks, least = append(lacks, conformance.AbilityCommit, conformance.AbilityAsk, conformance.AbilityTransfer), 30
 				}
 				for _, l := range lacks {
 					cfg.Why[string(l)] = why

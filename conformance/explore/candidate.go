@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -28,7 +29,9 @@ const (
 type candidate struct {
 	world   *world
 	letter  byte
+	id      string
 	client  *memory.Client
+	app     *application
 	elector elector.Elector
 
 	// Written by the candidate's goroutines under world.mu, and read by the explorer
@@ -61,6 +64,8 @@ type term struct {
 	outcome  error
 	returned bool
 	resign   chan struct{} // closed to have it resign early
+	asked    bool          // by the explorer
+	heir     *candidate    // whom it was asked to go for, or nil
 	over     chan struct{}
 	read     history.Event // the last reading of key
 }
@@ -69,7 +74,7 @@ func (c *candidate) String() string { return string([]byte{c.letter}) }
 
 func newCandidate(w *world, i int) (*candidate, error) {
 	id := strconv.Itoa(i)
-	c := &candidate{world: w, letter: byte('a' + i), client: w.svc.Client(id), phase: campaigning}
+	c := &candidate{world: w, letter: byte('a' + i), id: id, client: w.svc.Client(id), app: &application{}, phase: campaigning}
 	var b backend.Backend = &process{c.client, c}
 	if w.cfg.Backend != nil {
 		b = w.cfg.Backend(b)
@@ -78,12 +83,16 @@ func newCandidate(w *world, i int) (*candidate, error) {
 	if w.rec != nil {
 		hooks = w.rec.Hooks(c.String(), hooks)
 	}
+	var fit elector.Fit
+	if w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Unfit) {
+		fit = elector.Fit{Check: c.app.check, Every: checkEvery, Timeout: 1000 * ttl}
+	}
 	var err error
 	c.elector, err = w.cfg.New(elector.Config{
 		Backend: b, Strategy: watched(w.cfg.Strategy(), c), Election: Election, ID: id, TTL: ttl,
 		// Any other wait would only let the explorer's time pass.
 		RetryMin: time.Nanosecond, RetryMax: time.Nanosecond, SurveyEvery: -1,
-		Hooks: hooks,
+		Hooks: hooks, Fit: fit,
 	})
 	if w.rec != nil && err == nil {
 		c.elector = history.Record(c.elector, w.rec, c.String())
@@ -97,6 +106,7 @@ func (c *candidate) run() {
 	for c.led < w.cfg.Terms && !c.cancelled && w.ctx.Err() == nil {
 		ctx, cancel := context.WithCancel(w.ctx)
 		defer cancel()
+		c.app.campaigns()
 		w.set(func() { c.phase, c.cancel = campaigning, cancel })
 		t, err := c.elector.Campaign(ctx)
 		if err != nil {
@@ -117,10 +127,15 @@ func (c *candidate) lead(of *elector.Term) {
 	var early sync.WaitGroup
 	early.Go(func() {
 		select {
-		case <-t.resign:
-			_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 		case <-t.over:
+			return
+		case <-t.Asked():
+			if r, _ := t.Request(); r.To != "" {
+				_ = t.Prepare(w.ctx, r.To) // if that fails it goes all the same
+			}
+		case <-t.resign:
 		}
+		_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 	})
 	_, err := t.Commit(w.ctx, elector.Create(t.key, nil))
 	w.set(func() {
@@ -133,6 +148,7 @@ func (c *candidate) lead(of *elector.Term) {
 	})
 	select {
 	case <-t.resign:
+	case <-t.Asked(): // it goes when the heir is next
 	default:
 		_ = t.Resign(w.ctx)
 	}
@@ -178,10 +194,20 @@ func (c *candidate) onRetry(error, int, time.Duration) {
 // watched parks each win of a strategy, before the elector has heard of it, and
 // looks whether it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
-	if f, ok := s.(elector.CustomLayout); ok {
-		return foreign{observed{f, c}, f}
+	o := observed{s, c}
+	switch s := s.(type) {
+	case elector.CustomLayout:
+		return foreign{o, s}
+	case transferrer:
+		if _, ok := s.(elector.UnfitStands); ok {
+			return ranking{transferring{o, s}}
+		}
+		return transferring{o, s}
 	}
-	return observed{s, c}
+	if u, ok := s.(elector.UnfitStands); ok {
+		return unfitStands{o, u}
+	}
+	return o
 }
 
 type observed struct {
@@ -194,8 +220,32 @@ type foreign struct {
 	elector.CustomLayout
 }
 
+type unfitStands struct {
+	observed
+	elector.UnfitStands
+}
+
+func (u unfitStands) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	return u.observed.Campaign(ctx, c)
+}
+
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return f.observed.Campaign(ctx, c)
+}
+
+// ranking is a strategy that transfers, and lets those stand that are not fit.
+type ranking struct{ transferring }
+
+func (ranking) UnfitStands() {}
+
+type transferring struct {
+	observed
+	transferrer
+}
+
+// transferrer is what an elector.Transferrer has beside what every strategy has.
+type transferrer interface {
+	Transfer(context.Context, *elector.Handover) error
 }
 
 func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
@@ -19,6 +20,7 @@ type choice struct {
 	by    int // -1: nobody
 	fault bool
 	time  bool // time passes
+	some  bool // some time passes, too, so that it commutes with nothing
 	footprint
 	call *call
 }
@@ -65,7 +67,7 @@ func independent(a, b choice, left int) bool {
 	switch {
 	case a.by == b.by, a.by < 0, b.by < 0:
 		return false // what is nobody's makes a difference to everything
-	case a.fault && b.fault && left < 2:
+	case a.fault && b.fault && left < 2, a.some, b.some:
 		return false
 	case a.cuts() && len(b.writes) > 0, b.cuts() && len(a.writes) > 0:
 		return false // what is written before is noticed at once, and after it when the link is back
@@ -100,14 +102,20 @@ func (w *world) choices() []choice {
 			}
 			ends = append(ends, end)
 		}
+		if w.mayRecover(c) {
+			ends = append(ends, choice{label: c.String() + string(rune(fitAgain)), by: i, some: true})
+		}
 		if w.faults < w.cfg.Faults {
 			for _, kind := range w.cfg.Kinds {
 				if !w.mayFail(c, kind, entries) {
 					continue
 				}
-				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true}
-				if kind == Expire || kind == Revoke || kind == Delete {
+				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true, some: kind == Unfit}
+				switch kind {
+				case Expire, Revoke, Delete:
 					f.footprint = at.footprint
+				case Ask, AskTo, Designate:
+					f.footprint = w.asking(entries)
 				}
 				faults = append(faults, f)
 			}
@@ -191,10 +199,55 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 		return c.phase == campaigning && !c.cancelled
 	case Resign:
 		return c.phase == leading && t.Context().Err() == nil
+	case Ask, AskTo:
+		return c.phase == leading && t.Context().Err() == nil && !t.asked && w.svc.Entry(t.claim.Key).Rev == t.claim.Rev &&
+			(kind == Ask || w.transfers() && w.lastBut(c, entries) != nil)
+	case Designate:
+		return w.designates() && w.designated != c
 	case Delete:
 		return w.entry(c, entries).Exists()
+	case Unfit:
+		return !c.app.unfit && (c.phase == campaigning && !c.cancelled || c.phase == leading)
 	}
 	return false
+}
+
+func (w *world) designates() bool {
+	_, ok := w.cfg.Strategy().(elector.Designator)
+	return ok
+}
+
+func (w *world) transfers() bool {
+	_, ok := w.cfg.Strategy().(transferrer)
+	return ok
+}
+
+// lastBut is the candidate whose entry is the youngest, beside that of the leader, or nil.
+func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candidate) {
+	var rev uint64
+	for _, e := range entries {
+		if by := w.owners[e.Session].by; by != nil && by != leader && e.Rev > rev {
+			last, rev = by, e.Rev
+		}
+	}
+	return last
+}
+
+// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry or
+// to the record.
+func (w *world) asking(entries []backend.Entry) (f footprint) {
+	f.writes = []string{created, elections, Election}
+	for _, e := range entries {
+		if e.Session != "" {
+			f.writes = append(f.writes, e.Key)
+		}
+	}
+	return f
+}
+
+// mayRecover tells whether a candidate can become fit again.
+func (w *world) mayRecover(c *candidate) bool {
+	return c.app.unfit && !c.crashed && c.phase != finished
 }
 
 // entry is the candidate's oldest one.
@@ -262,10 +315,12 @@ func (w *world) find(label string) (choice, bool) {
 		return choice{}, false
 	}
 	c, kind := w.candidates[i], Fault(label[1])
-	f := choice{label: label, by: i, fault: kind != back}
+	f := choice{label: label, by: i, fault: kind != back && kind != fitAgain, some: kind == Unfit || kind == fitAgain}
 	switch {
 	case kind == back:
 		return f, c.cut && !c.crashed
+	case kind == fitAgain:
+		return f, w.mayRecover(c)
 	case kind < 'a':
 		return f, w.mayFail(c, kind, w.entries())
 	}
@@ -349,6 +404,7 @@ func (w *world) do(ch choice) {
 // Choices that are no faults.
 const (
 	back     Fault = 'R' // the end of Suspend and LoseReply
+	fitAgain Fault = 'F' // the end of Unfit
 	passing        = "-t"
 	lagging        = "-L" // a fault, and nobody's
 	caughtUp       = "-U"
@@ -384,9 +440,41 @@ func (w *world) happen(c *candidate, kind Fault) {
 		w.deleted[e.Rev] = true
 		w.mu.Unlock()
 		w.svc.Delete(e.Key)
+	case Ask, AskTo:
+		w.ask(c, kind)
+	case Designate:
+		w.designate(c)
 	case back:
 		c.cut = false
 		c.client.Resume()
+	case Unfit, fitAgain:
+		c.app.becomes(kind == Unfit)
+	}
+}
+
+// designate has the candidate lead next, as an operator.
+func (w *world) designate(c *candidate) {
+	w.set(func() { w.designated = c })
+	b := w.svc.Client("operator")
+	if err := elector.Designate(w.ctx, b, w.cfg.Strategy(), Election, elector.Designation{ID: c.id}); err != nil {
+		w.broken("campaign", "to designate %s failed: %v", c, err)
+	}
+}
+
+// ask asks the leader to go, as an operator.
+func (w *world) ask(leader *candidate, kind Fault) {
+	r := elector.Request{By: "operator"}
+	t := leader.term()
+	w.set(func() {
+		t.asked = true
+		if kind == AskTo {
+			t.heir = w.lastBut(leader, w.entries())
+			r.To = t.heir.id
+		}
+	})
+	b := w.svc.Client("operator")
+	if _, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r); err != nil {
+		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
 	}
 }
 
@@ -434,6 +522,8 @@ func (w *world) describe(ch choice) string {
 		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
 	case Fault(ch.label[1]) == back:
 		return fmt.Sprintf("%s: link is back", w.candidates[ch.by])
+	case Fault(ch.label[1]) == fitAgain:
+		return fmt.Sprintf("%s: application is fit again", w.candidates[ch.by])
 	}
 	return fmt.Sprintf("%s: %v", w.candidates[ch.by], Fault(ch.label[1]))
 }

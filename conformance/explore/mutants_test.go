@@ -33,7 +33,11 @@ var orderMutants = []struct {
 	{"taken seat is taken for the own", "unfair", "own-entry", 4},
 	{"listed once", "parentwatch", "order one-holder", 12},
 	{"win as the second", "parentwatch", "order one-holder", 8},
+	{"unfit candidate waits on", "fair parentwatch", "fit", 6},
+	{"fit once, fit until it leads", "fair", "fit", 6},
 	{"win without being listed", "parentwatch", "own-entry", 12},
+	{"heir does not wait for the leader", "fair", "order one-holder", 25},
+	{"stands by the old entry", "fair", "progress own-entry ghost", 40},
 }
 
 func TestMutants(t *testing.T) {

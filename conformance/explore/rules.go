@@ -3,6 +3,7 @@ package explore
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -18,6 +19,7 @@ var rules = map[string]string{
 	"own-entry":    "When a strategy says that it has won, its own entry stands, and is of the current session; when a term begins, the session lives.",
 	"fenced":       "A commit is applied only while its term's claim stands.",
 	"exactly-once": "A commit that succeeded was applied once; one that was refused was not.",
+	"fit":          "No term begins while its application is not fit, and a candidate that is not has no entry in anybody's way.",
 	"edges":        "Each term that was reported as elected is reported as ended once.",
 	"progress":     "When all faults are over, each candidate that stands gets to lead.",
 	"ghost":        "When all have gone, no ephemeral entry is left.",
@@ -52,6 +54,9 @@ func (w *world) elected(c *candidate, token uint64) {
 		w.brokenLocked("tokens-rise", "%s is elected with token %d, after token %d", c, token, w.token)
 	}
 	w.token = max(w.token, token)
+	if c.app.unfit {
+		w.brokenLocked("fit", "%s is elected though it is not fit", c)
+	}
 	if c.session.State() == backend.Lost {
 		w.brokenLocked("own-entry", "%s is elected though its session is lost", c)
 	}
@@ -111,12 +116,32 @@ func (w *world) check(held map[*term]bool) {
 			}
 		}
 	}
+	w.checkUnfit()
 	if len(holds) > 1 {
 		w.brokenLocked("one-holder", "%s hold", strings.Join(holds, " and "))
 	}
 	if w.cfg.Invariant != nil {
 		if err := w.cfg.Invariant(w.svc); err != nil {
 			w.brokenLocked("invariant", "%v", err)
+		}
+	}
+}
+
+// checkUnfit looks for entries of those that are not fit, and do nothing about it.
+func (w *world) checkUnfit() {
+	if _, stand := w.cfg.Strategy().(elector.UnfitStands); stand {
+		return
+	}
+	for _, c := range w.candidates {
+		acts := slices.ContainsFunc(w.parked, func(k *call) bool { return k.by == c }) ||
+			slices.ContainsFunc(w.late, func(r lateRequest) bool { return r.by == c })
+		if !c.app.unfit || c.phase != campaigning || c.cut || c.crashed || acts || c.session.State() != backend.Live {
+			continue
+		}
+		for _, e := range w.entries() {
+			if e.Session == c.session.ID() {
+				w.brokenLocked("fit", "%s is not fit, and %s stands", c, w.name(e))
+			}
 		}
 	}
 }

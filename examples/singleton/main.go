@@ -9,6 +9,9 @@
 // under way, release the seat and exit with 0, so that the next machine takes over
 // at once instead of after the session timeout. A machine that dies, hangs or is
 // cut off loses the seat when its session times out, and stops in time.
+//
+// A machine whose file -unfit exists does not lead. With -ask it asks the leader to
+// go, and exits. README.md shows both.
 package main
 
 import (
@@ -19,10 +22,12 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -43,6 +48,8 @@ func run(log *slog.Logger) (err error) {
 	url := flag.String("backend", "mem://", dial.Usage)
 	election := flag.String("election", "/jobs/report", "path of the election: one per job")
 	id := flag.String("id", fmt.Sprintf("%s-%d", host, os.Getpid()), "name of this candidate")
+	unfit := flag.String("unfit", "", "a file: while it exists, this machine does not lead")
+	why := flag.String("ask", "", "ask the leader to go, for this reason, and do nothing else")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -52,8 +59,21 @@ func run(log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }() // after the elector
+	if *why != "" {
+		leader, err := elector.Ask(ctx, b, fair.New(), *election, elector.Request{By: *id, Why: *why})
+		if err == nil {
+			log.Info("asked to go", "leader", leader.ID)
+		}
+		return err
+	}
+	return stand(ctx, b, log, *election, *id, func(context.Context) error { return healthy(*unfit) })
+}
+
+// stand is this machine's part in the election, until ctx ends.
+func stand(ctx context.Context, b backend.Backend, log *slog.Logger, election, id string, check func(context.Context) error) error {
 	e, err := elector.New(elector.Config{
-		Backend: b, Strategy: fair.New(), Election: *election, ID: *id, Logger: log,
+		Backend: b, Strategy: fair.New(), Election: election, ID: id, Logger: log,
+		Fit: elector.Fit{Check: check, Every: time.Second},
 	})
 	if err != nil {
 		return err
@@ -67,6 +87,22 @@ func run(log *slog.Logger) (err error) {
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	return errors.Join(err, e.Close(closing))
+}
+
+// healthy tells why this machine cannot do the job: somebody has made the file, and may have written the
+// reason into it. Yours would look at what the job needs: room on the disk, a database that answers.
+func healthy(unfit string) error {
+	if unfit == "" {
+		return nil
+	}
+	reason, err := os.ReadFile(unfit)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%s exists: %s", unfit, strings.TrimSpace(string(reason)))
 }
 
 // work is the job. It looks at its term before each step, so that a process which

@@ -47,6 +47,7 @@ const (
 	isSession
 	isRetry
 	isOccupied
+	isAside
 	isStage
 )
 
@@ -164,6 +165,12 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isOccupied, err: err}, "%v", err)
 			if own.Occupied != nil {
 				own.Occupied(err)
+			}
+		},
+		Aside: func(why error) {
+			c.record(report{what: isAside, err: why}, "stands aside: %v", why)
+			if own.Aside != nil {
+				own.Aside(why)
 			}
 		},
 		Stage: func(e elector.StageEvent) {

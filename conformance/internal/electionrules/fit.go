@@ -1,0 +1,388 @@
+package electionrules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+)
+
+var fitRules = []rule{
+	{
+		Name: "fit/waits",
+		Text: "A candidate that is not fit from the start has no entry in anybody's way, says so once, and stands when it is fit.",
+		Need: []string{needFit, needHooks},
+		Run:  fitWaits,
+	}, {
+		Name: "fit/withdraws",
+		Text: "A candidate that is not fit any more while it waits lets the others go first, and stands again when it is fit.",
+		Need: []string{needFit, needHooks},
+		Run:  fitWithdraws,
+	}, {
+		Name: "fit/win",
+		Text: "A win that comes when the candidate is not fit any more is not taken; the next one leads.",
+		Need: []string{needFit, needHooks, needStages},
+		Run:  fitWin,
+	}, {
+		Name: "fit/leading",
+		Text: "A leader that is not fit any more is asked to go, once, by itself; Run heeds it, the next one leads, and it stands again when it is fit.",
+		Need: []string{needFit, needHooks},
+		Run:  fitLeading,
+	}, {
+		Name: "fit/hangs",
+		Text: "A check that hangs has failed when its timeout is over, and no other is begun before it has returned.",
+		Need: []string{needFit, needHooks},
+		Run:  fitHangs,
+	}, {
+		Name: "fit/close",
+		Text: "A check runs while a campaign or a term does, and at no other time; one that hangs keeps no Close from returning.",
+		Need: []string{needFit, needHooks},
+		Run:  fitClose,
+	},
+}
+
+var errIll = errors.New("the disk is full")
+
+// A health is that of an application, as the rule has it.
+type health struct {
+	a     *arena
+	every time.Duration
+
+	mu       sync.Mutex
+	why      error
+	hang     <-chan struct{} // until it is closed, if it is not nil
+	begun    int
+	answered int
+	running  int
+	most     int // of those that have run at once
+}
+
+func (a *arena) health(why error) *health {
+	return &health{a: a, why: why, every: max(a.Service.TTL/100, 10*time.Millisecond)}
+}
+
+// is has a candidate ask it.
+func (h *health) is(cfg *elector.Config) {
+	// A check that does not hang must not be taken for one on a busy machine.
+	cfg.Fit = elector.Fit{Check: h.check, Every: h.every, Timeout: max(h.a.Service.TTL/5, 2*time.Second)}
+}
+
+func (h *health) check(context.Context) error {
+	h.mu.Lock()
+	h.begun++
+	h.running++
+	h.most = max(h.most, h.running)
+	why, hang := h.why, h.hang
+	h.mu.Unlock()
+	if hang != nil {
+		<-hang // it heeds no ctx
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running--
+	h.answered++
+	return why
+}
+
+// becomes changes what the application says, nil for fit. While a check runs from time to time it waits
+// until one has said so, which may not have been heard yet.
+func (h *health) becomes(why error) {
+	h.a.T.Helper()
+	h.a.hist.note("the application becomes fit: %v", why == nil)
+	h.mu.Lock()
+	h.why = why
+	begun := h.begun
+	h.mu.Unlock()
+	h.a.Until("the application is asked", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.answered > begun
+	})
+	h.a.Settle()
+}
+
+// hangs has checks hang from now on, until release.
+func (h *health) hangs(c *candidate) (release func()) {
+	hang := make(chan struct{})
+	release = sync.OnceFunc(func() {
+		h.mu.Lock()
+		h.hang = nil
+		h.mu.Unlock()
+		close(hang)
+	})
+	c.atEnd(release)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.hang = hang
+	return release
+}
+
+func (h *health) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.begun
+}
+
+// rests checks that nobody asks it any more.
+func (h *health) rests(after string) {
+	h.a.T.Helper()
+	before := h.count()
+	time.Sleep(10 * h.every)
+	h.a.Settle()
+	if n := h.count() - before; n > 0 {
+		h.a.Failf("%d checks have begun after %s", n, after)
+	}
+}
+
+// aside waits until the candidate has reported n times that it stands aside because it is not fit.
+func (c *candidate) aside(n int) {
+	c.a.T.Helper()
+	var all []report
+	c.a.Until(fmt.Sprintf("%s has reported %d times that it stands aside", c.id, n), func() bool {
+		all = c.reports(func(r report) bool { return r.what == isAside })
+		return len(all) >= n
+	})
+	c.a.Settle()
+	if all = c.reports(func(r report) bool { return r.what == isAside }); len(all) > n {
+		c.a.Failf("%s has reported %d times that it stands aside, and has become unfit %d times", c.id, len(all), n)
+	}
+	c.a.Refused("what Hooks.Aside tells", all[n-1].err, elector.ErrUnfit)
+}
+
+// unfitStand tells whether those that are not fit stand on.
+func (a *arena) unfitStand() bool {
+	_, stand := a.cfg.Strategy.(elector.UnfitStands)
+	return stand
+}
+
+func fitWaits(a *arena) {
+	h := a.health(errIll)
+	c := a.stand(h.is)
+	b := c.campaign()
+	time.Sleep(5 * h.every)
+	c.aside(1)
+	b.blocked()
+	if n := len(a.entries()); n > 0 && !a.unfitStand() {
+		a.Failf("one that is not fit has %d entries", n)
+	}
+	_, t := a.lead() // nobody is in its way
+	_, behind := a.queue()
+	a.resign(t)
+	t = behind.wins()
+	b.blocked()
+	h.becomes(nil)
+	b.waits()
+	a.resign(t)
+	a.holds(b.wins())
+	c.aside(1)
+}
+
+func fitWithdraws(a *arena) {
+	a.in("others wait behind it", func(a *arena) {
+		_, t := a.lead()
+		before := len(a.entries())
+		h := a.health(nil)
+		c, b := a.queue(h.is)
+		others := before + 1 // with the one behind it
+		if own := len(a.entries()) - before; own == 0 {
+			others = before // no one that waits has an entry
+		}
+		_, behind := a.queue()
+		h.becomes(errIll)
+		c.aside(1)
+		if !a.unfitStand() {
+			a.Until("the entry of one that is not fit is gone", func() bool { return len(a.entries()) == others })
+		}
+		a.holds(t)
+		a.resign(t)
+		t = behind.wins()
+		b.blocked()
+		h.becomes(nil)
+		b.waits()
+		a.resign(t)
+		a.holds(b.wins())
+		c.aside(1)
+	})
+	a.in("nobody else waits", func(a *arena) {
+		_, t := a.lead()
+		h := a.health(nil)
+		c, b := a.queue(h.is)
+		for n := range 3 {
+			h.becomes(errIll)
+			c.aside(n + 1)
+			h.becomes(nil)
+			b.waits()
+		}
+		h.becomes(errIll)
+		c.aside(4)
+		a.resign(t)
+		a.vacant(a.view())
+		b.blocked()
+		h.becomes(nil)
+		a.holds(b.wins())
+	})
+	a.in("and its campaign is cancelled", func(a *arena) {
+		_, t := a.lead()
+		h := a.health(nil)
+		c, b := a.queue(h.is)
+		h.becomes(errIll)
+		c.aside(1)
+		b.cancel()
+		b.fails(context.Canceled)
+		a.resign(t)
+		a.works()
+	})
+}
+
+func fitWin(a *arena) {
+	h := a.health(nil)
+	c := a.stand(h.is)
+	offered := c.holdAt(completed(elector.StageOffer))
+	b := c.campaign()
+	arrives(a, c.id+" has made an offer", offered.reached)
+	h.becomes(errIll)
+	c.aside(1)
+	offered.release()
+	_, t := a.lead()
+	b.blocked()
+	a.holds(t)
+	h.becomes(nil)
+	a.resign(t)
+	a.holds(b.wins())
+}
+
+func fitLeading(a *arena) {
+	h := a.health(nil)
+	var mu sync.Mutex
+	var heard []elector.Request // by the hook
+	c := a.stand(h.is, func(cfg *elector.Config) {
+		cfg.Hooks.Asked = func(_ uint64, r elector.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard = append(heard, r)
+		}
+	})
+	finish := a.order()
+	causes := make(chan error, 1)
+	j := c.work(func(ctx context.Context, _ *elector.Term) error {
+		select {
+		case <-ctx.Done():
+		case <-a.gone:
+			return elector.ErrStop
+		}
+		causes <- context.Cause(ctx)
+		return finish.wait()
+	})
+	t := j.term()
+	_, b := a.queue()
+	h.becomes(errIll)
+	if cause := arrives(a, "the ctx of the lead function ends", causes); !errors.Is(cause, elector.ErrAsked) {
+		a.Failf("the ctx of the lead function has ended with %v", cause)
+	}
+	r, _ := t.Request()
+	if r.By != c.id || !strings.Contains(r.Why, errIll.Error()) {
+		a.Failf("the leader asks itself to go %v", r)
+	}
+	a.Settle()
+	a.holds(t)
+	b.blocked()
+	h.becomes(nil) // which takes no request back
+	h.becomes(errIll)
+	if again, asked := t.Request(); !asked || again != r {
+		a.Failf("the request was %v, and is %v", r, again)
+	}
+	a.holds(t)
+	b.blocked()
+	finish.give(nil)
+	a.ends(t, elector.ErrResigned)
+	mu.Lock()
+	if len(heard) != 1 || heard[0] != r {
+		a.Failf("the hook has heard %+v", heard)
+	}
+	mu.Unlock()
+	next := b.wins()
+	c.aside(1)
+	a.unasked(next)
+	a.resign(next)
+	a.vacant(a.view())
+	h.becomes(nil)
+	again := j.term()
+	a.unasked(again)
+	a.holds(again)
+	j.cancel()
+	arrives(a, "the ctx of the lead function ends", causes)
+	finish.give(nil)
+	a.Refused("Run", j.result(), context.Canceled)
+}
+
+func fitHangs(a *arena) {
+	h := a.health(nil)
+	c, t := a.lead(h.is)
+	release := h.hangs(c)
+	arrives(a, "a leader whose check hangs is asked to go", t.Asked())
+	a.holds(t)
+	a.resign(t)
+	b := c.campaign()
+	c.aside(1)
+	a.works()
+	time.Sleep(10 * h.every)
+	b.blocked()
+	release()
+	a.holds(b.wins())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.most > 1 {
+		a.Failf("%d checks have run at once", h.most)
+	}
+}
+
+func fitClose(a *arena) {
+	a.in("the campaign is cancelled", func(a *arena) {
+		h := a.health(errIll)
+		c := a.stand(h.is)
+		h.rests("New")
+		b := c.campaign()
+		c.aside(1)
+		b.cancel()
+		b.fails(context.Canceled)
+		a.Settle()
+		h.rests("the campaign")
+	})
+	a.in("the term ends", func(a *arena) {
+		h := a.health(nil)
+		_, t := a.lead(h.is)
+		before := h.count()
+		a.Until("a leader is asked", func() bool { return h.count() > before+2 })
+		a.resign(t)
+		a.Settle()
+		h.rests("the term")
+	})
+	for _, why := range []error{nil, errIll} {
+		a.in(fmt.Sprintf("the elector is closed, fit: %v", why == nil), func(a *arena) {
+			h := a.health(why)
+			c := a.stand(h.is)
+			b := c.campaign()
+			if why == nil {
+				b.wins()
+			} else {
+				c.aside(1)
+			}
+			a.close(c)
+			h.rests("Close")
+		})
+	}
+	a.in("a check hangs", func(a *arena) {
+		h := a.health(nil)
+		c, t := a.lead(h.is)
+		release := h.hangs(c)
+		arrives(a, "a leader whose check hangs is asked to go", t.Asked())
+		a.close(c)
+		h.rests("Close")
+		release()
+		h.rests("Close")
+	})
+}

@@ -1,0 +1,312 @@
+package elector_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// An application tells whether it is fit as it is told to.
+type application struct {
+	strategy elector.Strategy // fair, if nil
+
+	mu      sync.Mutex
+	check   func(ctx context.Context) error
+	calls   int
+	aside   []error // that its candidate has stood aside
+	retries []error
+	log     bytes.Buffer
+}
+
+func (a *application) Write(line []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.log.Write(line)
+}
+
+func (a *application) logged() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.log.String()
+}
+
+// told is what its candidate's hooks have.
+func (a *application) told() (aside, retries []error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.aside), slices.Clone(a.retries)
+}
+
+func (a *application) becomes(check func(ctx context.Context) error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.check = check
+}
+
+func fit(context.Context) error { return nil }
+
+var errDisk = errors.New("disk is full")
+
+func ill(context.Context) error { return errDisk }
+
+func (a *application) called() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.calls
+}
+
+// elector makes a candidate whose application it is.
+func (a *application) elector(t *testing.T, service *memory.Service, id string, f elector.Fit) elector.Elector {
+	t.Helper()
+	f.Check = func(ctx context.Context) error {
+		a.mu.Lock()
+		a.calls++
+		check := a.check
+		a.mu.Unlock()
+		return check(ctx)
+	}
+	if a.strategy == nil {
+		a.strategy = fair.New()
+	}
+	e, err := elector.New(elector.Config{
+		Backend: service.Client(id), Strategy: a.strategy, Election: "/e", ID: id, Fit: f,
+		RetryMin: time.Second, RetryMax: time.Second,
+		Logger: slog.New(slog.NewTextHandler(a, nil)),
+		Hooks: elector.Hooks{
+			Aside: func(why error) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.aside = append(a.aside, why)
+			},
+			Retry: func(err error, _ int, _ time.Duration) {
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.retries = append(a.retries, err)
+			},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// campaign begins one.
+func campaign(ctx context.Context, e elector.Elector) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := e.Campaign(ctx)
+		done <- err
+	}()
+	return done
+}
+
+// pass lets time pass, and what it brings.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// One that was fit counts as such until so many checks in a row have failed. A campaign waits for one
+// that succeeds.
+func TestFailuresInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &application{check: ill}
+		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second, Failures: 3})
+		won := campaign(t.Context(), e)
+		pass(1500 * time.Millisecond) // two have failed
+		if aside, _ := a.told(); len(aside) != 1 || !errors.Is(aside[0], elector.ErrUnfit) || !errors.Is(aside[0], errDisk) {
+			t.Errorf("a campaign whose first check has failed has told %q", aside)
+		}
+		a.becomes(fit)
+		pass(time.Second)
+		if err := <-won; err != nil {
+			t.Fatal(err)
+		}
+		a.becomes(ill)
+		pass(2 * time.Second)
+		a.becomes(fit)
+		pass(time.Second)
+		a.becomes(ill)
+		pass(2 * time.Second)
+		if strings.Contains(a.logged(), "asked to go") {
+			t.Error("a leader was asked to go for two failures of three")
+		}
+		pass(time.Second)
+		if !strings.Contains(a.logged(), `msg="asked to go"`) || !strings.Contains(a.logged(), `why="not fit: disk is full"`) {
+			t.Errorf("a leader was not asked to go for three failures:\n%s", a.logged())
+		}
+		a.becomes(fit)
+		pass(time.Second)
+		if log := a.logged(); strings.Count(log, "standing aside") != 1 || strings.Count(log, "fit to lead again") != 2 {
+			t.Errorf("the log does not tell each change once:\n%s", log)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Checks run while a campaign or a term does, each as late after the one before as it should.
+func TestWhenChecksRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &application{check: func(context.Context) error { time.Sleep(time.Second); return nil }}
+		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: 2 * time.Second})
+		pass(time.Minute)
+		if n := a.called(); n != 0 {
+			t.Errorf("%d checks before the campaign", n)
+		}
+		began := time.Now()
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the campaign has won after %v, and its check takes 1s", took)
+		}
+		pass(30 * time.Second)
+		if n := a.called(); n != 11 {
+			t.Errorf("%d checks in 31s, each 3s after the one before", n)
+		}
+		if err := term.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if n := a.called(); n != 11 {
+			t.Errorf("%d checks after the term", n-11)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A check that panics, or ends its goroutine, has failed, and the log tells once of a panic that
+// comes again.
+func TestChecksThatDoNotReturn(t *testing.T) {
+	for want, check := range map[string]func(context.Context) error{
+		"the check panicked: out of bounds":                                                      func(context.Context) error { panic("out of bounds") },
+		"the check has ended its goroutine (runtime.Goexit, or FailNow of a test)":               func(context.Context) error { runtime.Goexit(); return nil },
+		"the check has not returned within 1s":                                                   func(context.Context) error { time.Sleep(time.Hour); return nil },
+		"not fit: " + context.DeadlineExceeded.Error() + "|the check has not returned within 1s": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			a := &application{check: fit}
+			service := memory.New(memory.Options{})
+			e := a.elector(t, service, "a", elector.Fit{Every: time.Second})
+			term, err := e.Campaign(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.becomes(check)
+			pass(10 * time.Second)
+			r, asked := term.Request()
+			says := false
+			for why := range strings.SplitSeq(want, "|") {
+				says = says || strings.Contains(r.Why, why)
+			}
+			if !asked || r.By != "a" || !says {
+				t.Errorf("a leader whose check does not return is asked to go: %v, %v; want %s", asked, r, want)
+			}
+			if panics := strings.Count(a.logged(), "the check of the application's health panicked"); strings.Contains(want, "panicked") != (panics == 1) {
+				t.Errorf("the log tells of %d panics:\n%s", panics, a.logged())
+			}
+			if err := term.Resign(t.Context()); err != nil {
+				t.Error(err)
+			}
+			a.becomes(fit)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+			defer cancel()
+			if _, err := e.Campaign(ctx); err != nil {
+				t.Errorf("the next campaign: %v", err)
+			}
+			if err := e.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			pass(time.Hour) // the one that hangs has to end with the bubble
+		})
+	}
+}
+
+// While a check hangs no other is begun, by a later campaign neither, and Close does not wait for it
+// for longer than its timeout.
+func TestCheckThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		a := &application{check: func(context.Context) error { <-release; return nil }}
+		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second, Timeout: 3 * time.Second})
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := e.Campaign(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Campaign while the check hangs: %v", err)
+			}
+			cancel()
+		}
+		if n := a.called(); n != 1 {
+			t.Errorf("%d checks, and the first hangs", n)
+		}
+		done := campaign(t.Context(), e)
+		synctest.Wait()
+		began := time.Now()
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("Close has taken %v", took)
+		}
+		if err := <-done; !errors.Is(err, elector.ErrClosed) {
+			t.Errorf("Campaign after Close: %v", err)
+		}
+		close(release)
+		pass(time.Minute)
+		if n := a.called(); n != 1 {
+			t.Errorf("%d checks, and the elector is closed", n)
+		}
+	})
+}
+
+// stands is a strategy that has those who are not fit stand on, and does not ask.
+type stands struct{ fair.Strategy }
+
+func (stands) UnfitStands() {}
+
+// One who is not fit does not win by a strategy that lets him stand.
+func TestUnfitStands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &application{strategy: stands{}, check: ill}
+		e := a.elector(t, memory.New(memory.Options{}), "a", elector.Fit{Every: time.Second})
+		won := campaign(t.Context(), e)
+		pass(10 * time.Second)
+		select {
+		case err := <-won:
+			t.Fatalf("one who is not fit has won: %v", err)
+		default:
+		}
+		aside, retries := a.told()
+		if len(retries) < 5 || len(retries) > 20 || !errors.Is(retries[0], elector.ErrUnfit) {
+			t.Errorf("it has tried again in 10s: %q", retries)
+		}
+		if len(aside) != 1 || !errors.Is(aside[0], elector.ErrUnfit) {
+			t.Errorf("it has told %q", aside)
+		}
+		a.becomes(fit)
+		if err := <-won; err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
