@@ -8,11 +8,11 @@ import (
 
 var (
 	// ErrDeposed is [elector.ErrDeposed]: a higher token has claimed. Nothing of the transaction
-	// was or will be committed. The term is over, so return from the lead function.
+	// was or will be committed. The term is over, so return from the lead function. If all leaders
+	// get it, their tokens have begun anew: see "What a token promises" in docs/fencing.md.
 	ErrDeposed = elector.ErrDeposed
 
 	// ErrNotClaimed: the leader has not claimed with this token. Call [Fence.Claim] once per term.
-	// Tokens that fall are another reason: see "What a token promises" in docs/fencing.md.
 	ErrNotClaimed = errors.New("not claimed")
 
 	// ErrToken: the token is 0, which none is, or it does not fit the signed column.

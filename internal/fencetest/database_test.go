@@ -6,6 +6,8 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,7 +39,10 @@ var (
 	})
 )
 
-func TestMain(m *testing.M) { os.Exit(mariadb.Close(postgres.Close(m.Run()))) }
+func TestMain(m *testing.M) {
+	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // it tells of each connection that is cut off, on purpose here
+	os.Exit(mariadb.Close(postgres.Close(m.Run())))
+}
 
 // A database has its own tables for one test: a fence's, and writes, to which leaders write.
 type database struct {
