@@ -28,10 +28,13 @@ func (r Request) String() string {
 	if r.Why != "" {
 		s += fmt.Sprintf(": %q", r.Why)
 	}
+	if r.To != "" {
+		s += fmt.Sprintf(", for %q to lead", r.To)
+	}
 	return s
 }
 
-// MaxRequest is the size of a Request's By and Why together, in bytes.
+// MaxRequest is the size of a Request's By, Why and To together, in bytes.
 const MaxRequest = 1 << 10
 
 // Ask asks the leader of an election to go, and returns who was asked: ErrNoLeader if nobody leads.
@@ -42,14 +45,18 @@ const MaxRequest = 1 << 10
 // instant two act. A leader that does not heed it leads on. One that has been asked already is not
 // asked again. Ask does not wait for the leader to go: observe the election for that.
 //
+// If the request names who is to lead next, the strategy has to be a Transferrer (ErrNoTransfer), and
+// such a candidate has to stand (ErrNoCandidate): otherwise nothing is written. If it cannot be made
+// the next, because it has gone since, say, the leader goes all the same.
+//
 // A leader that publishes values faster than one can read and write may not be reached: then it is
 // ctx's error that ends Ask, which names this.
 //
 // It opens a session, and blocks for that and a few round trips. The errors are those of Session.Commit;
 // ErrIndeterminate says that the leader may have been asked. ErrConfig says that an argument is wrong.
 func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election string, r Request) (leader Leader, err error) {
-	if n := len(r.By) + len(r.Why); n > MaxRequest {
-		err = fmt.Errorf("Request: By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
+	if n := len(r.By) + len(r.Why) + len(r.To); n > MaxRequest {
+		err = fmt.Errorf("Request: By, Why and To have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
 	} else {
 		err = visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) (err error) {
 			leader, err = e.ask(ctx, s, r)
@@ -64,6 +71,11 @@ func Ask(ctx context.Context, b backend.Backend, strategy Strategy, election str
 
 // ask asks whoever leads when it can be written, and returns who that is.
 func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leader Leader, err error) {
+	if r.To != "" {
+		if _, err := e.transferrer(); err != nil {
+			return Leader{}, err
+		}
+	}
 	if err := e.catchUp(ctx, s); err != nil { // its server may be behind
 		return Leader{}, err
 	}
@@ -78,6 +90,11 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		}
 		if !leader.Seat.Exists() {
 			return Leader{}, fmt.Errorf("strategy %q does not tell the leader's entry: Leader.Seat of what Observe yields is empty", e.cfg.Strategy.Name())
+		}
+		if r.To != "" {
+			if _, err := e.heir(ctx, s, dir, leader.Seat, r.To); err != nil {
+				return Leader{}, err
+			}
 		}
 		if _, asked := layout.Asked(leader.Seat.Value); asked {
 			return leader, nil

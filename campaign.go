@@ -106,7 +106,7 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 	*entered = time.Now()
 	claim, err := e.stand(ctx, &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks: e.hooks, fitness: fit,
+		hooks: e.hooks, log: e.log, fitness: fit,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -126,7 +126,7 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 		return nil, errors.Join(err, ErrSessionLost)
 	}
 	elected := e.hooks.begin(StageElected)
-	seat, err := e.seated(ctx, s, claim, fit)
+	seat, err := e.seated(ctx, s, dir, claim, fit)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
 	}

@@ -219,10 +219,10 @@ func (f *fitness) answer(why error) {
 // session, or of another election.
 func unfit(why error) error { return fmt.Errorf("%w: %v", ErrUnfit, why) }
 
-func (f *fitness) look() (why error, changed <-chan struct{}) {
+func (f *fitness) look() (changed <-chan struct{}, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.why, f.changed
+	return f.changed, f.why
 }
 
 // await blocks until the candidate may enter, and tells whether that took time: the application has to
@@ -232,7 +232,7 @@ func (f *fitness) await(ctx context.Context) (waited bool, err error) {
 		return false, nil
 	}
 	for {
-		why, changed := f.look()
+		changed, why := f.look()
 		if why == nil || f.stands && why != errUnasked {
 			return waited, nil
 		}
@@ -255,7 +255,7 @@ func (f *fitness) whileFit(ctx context.Context) (context.Context, func()) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		for ctx.Err() == nil {
-			why, changed := f.look()
+			changed, why := f.look()
 			if why != nil {
 				cancel(unfit(why))
 				return
@@ -285,10 +285,10 @@ func (f *fitness) take(t *seat) error {
 }
 
 // now is Candidacy.Fit.
-func (f *fitness) now() (unfit error, changed <-chan struct{}) {
-	why, changed := f.look()
+func (f *fitness) now() (changed <-chan struct{}, unfit error) {
+	changed, why := f.look()
 	if why != nil {
 		unfit = fmt.Errorf("%w: %w", ErrUnfit, why)
 	}
-	return unfit, changed
+	return changed, unfit
 }

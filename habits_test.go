@@ -74,7 +74,7 @@ func within(path string, folders ...string) bool {
 func mayImport(at, dep string, direct bool) string {
 	to, isOwn := own(dep)
 	switch {
-	case dep == "testing" && within(at, ".", "backend", "strategy", "internal/layout"):
+	case dep == "testing" && within(at, ".", "backend", "fence", "strategy", "internal/layout"):
 		return "no tests in a user's program: they are for conformance and internal packages"
 	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout":
 		return ""
@@ -94,6 +94,10 @@ func mayImport(at, dep string, direct bool) string {
 		// What a client needs in turn is the client's business.
 		if isOwn && to != "backend" && to != "backend/driver" || !isOwn && direct && !within(dep, clients[at]...) {
 			return "only backend, backend/driver and its own client; never the root, a strategy or another backend"
+		}
+	case at == "fence":
+		if isOwn && to != "." && to != "backend" && to != "internal/layout" || !isOwn && direct {
+			return "only the root and the standard library: the driver is the user's own"
 		}
 	case within(at, "strategy"):
 		if !isOwn || within(to, "backend") && to != "backend" || within(to, "conformance") {
@@ -179,6 +183,11 @@ func TestImportRule(t *testing.T) {
 		{"conformance", module + "/strategy/fair", true},
 		{"conformance", module + "/backend/dial", false},
 		{"conformance", zk, false},
+		{"fence", module, true},
+		{"fence", "database/sql", true},
+		{"fence", "github.com/jackc/pgx/v5", false},
+		{"fence", module + "/strategy/fair", false},
+		{"fence", "testing", false},
 		{"internal/layout", module + "/backend/dial", false},
 		{"internal/bench", module + "/backend/dial", true},
 		{"internal/bench", etcd, true},

@@ -57,9 +57,9 @@ type Hooks struct {
 	Occupied func(err error)
 
 	// Aside is called when a candidate that waits stands aside, so that others may lead before it.
-	// why is ErrTransfer (the leader has named another candidate to lead next: see Term.Transfer) or
-	// ErrUnfit (see Config.Fit), which has the check's error with it: once when it becomes unfit, and
-	// beside the campaign, which goes on meanwhile.
+	// why is ErrTransfer (the leader has named another candidate to lead next, whose ID the error
+	// tells: see Term.Transfer) or ErrUnfit (see Config.Fit), which has the check's error with it: once
+	// when it becomes unfit, and beside the campaign, which goes on meanwhile.
 	Aside func(why error)
 
 	// Stage is called as the recipe's own states begin and complete.

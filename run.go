@@ -24,7 +24,9 @@ import (
 // panic. The log has an error at Warn, too, with the pause, and a panic at Error.
 //
 // lead's ctx ends when the term does or ctx does, or when the leader is asked to go (ErrAsked is its
-// cause then). Run releases the seat only after
+// cause then). If the request names who is to lead next, that one is made the next first
+// (Term.Prepare), while lead works on: for ten seconds at most, and if that fails the leader goes all
+// the same. Run releases the seat only after
 // lead has returned, whatever makes it return, a panic included (which goes on to
 // the caller of Run), and begins no new campaign while it runs. So a lead function
 // that ignores its ctx keeps the seat, as long as the session lives, and Run does
@@ -75,6 +77,9 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		select {
 		case <-t.Asked():
 			r, _ := t.Request()
+			if r.To != "" {
+				t.makeWay(leading, r.To)
+			}
 			cancel(fmt.Errorf("%w %v", ErrAsked, r))
 		case <-leading.Done():
 		}

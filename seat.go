@@ -21,13 +21,15 @@ type seat struct {
 	term    *Term
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	writing chan struct{} // held while a value is published
+	dir     string        // the election's directory
+	writing chan struct{} // held while the entry is written
+	handing chan struct{} // held while a transfer is prepared
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
 
-	published bool   // guarded by writing
-	value     []byte // as published last; guarded by writing
+	published bool // the entry has been written in this term; guarded by writing, as post is
+	post      post // what was written last, or is to be written first
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -40,11 +42,11 @@ type seat struct {
 
 // seated begins a term. It fails if the elector has been closed meanwhile, or the application is not
 // fit.
-func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim, fit *fitness) (*seat, error) {
+func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c Claim, fit *fitness) (*seat, error) {
 	t := &seat{
-		e: e, session: s, claim: c,
-		writing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}), value: e.cfg.Value,
+		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
+		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}),
 	}
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
@@ -52,7 +54,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, c Claim, fit *
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
-		Asked:  t.asked, Request: t.requested,
+		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})
 	// Under the lock, so that Close finds the seat or this finds it closed.
@@ -227,7 +229,7 @@ func (t *seat) heardOf(r Request) {
 	close(t.asked)
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
-		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why)
+		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
 		t.e.hooks.asked(t.claim.Token, r)
 	})
 }

@@ -3,6 +3,7 @@ package elector
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -60,8 +61,9 @@ type CustomLayout interface {
 type Transferrer interface {
 	Strategy
 	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx
-	// ends. The leader leads on meanwhile. It is ErrNoCandidate if the heir has gone. What it has
-	// told others is of no consequence once the leader has gone for another reason.
+	// ends, as it does with the term. The leader leads on meanwhile. It is ErrNoCandidate if the heir
+	// has gone; any other error tells who stands in between, where that is known. What it has told
+	// others is of no consequence once the leader has gone for another reason.
 	Transfer(ctx context.Context, h *Handover) error
 }
 
@@ -79,7 +81,7 @@ type Handover struct {
 }
 
 // Name writes into the leader's entry who the heir is, where those who watch it find it: see
-// package entries, Heir.
+// entries.Heir. The name stays there when the leader publishes a value, and goes if Transfer fails.
 func (h *Handover) Name(ctx context.Context) error { return h.name(ctx) }
 
 // A Designator is a strategy that heeds whom an operator has designated: see Designate. Others
@@ -111,7 +113,8 @@ type Candidacy struct {
 	ID    string
 	Value []byte
 
-	hooks    *hooks   // nil in a Candidacy that no elector has made
+	hooks    *hooks // nil in a Candidacy that no elector has made, as log is
+	log      *slog.Logger
 	fitness  *fitness // nil if nothing is checked
 	withdraw func(ctx context.Context, e backend.Entry) error
 }
@@ -134,7 +137,7 @@ func (c *Candidacy) Withdraw(ctx context.Context, e backend.Entry) error {
 
 // Fit tells whether the application says that it can lead (Config.Fit), and why not: nil if it
 // can, or if nobody asks. changed is closed when another answer is due.
-func (c *Candidacy) Fit() (unfit error, changed <-chan struct{}) {
+func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 	if c.fitness == nil {
 		return nil, nil
 	}
@@ -145,6 +148,7 @@ func (c *Candidacy) Fit() (unfit error, changed <-chan struct{}) {
 // lead before it (Hooks.Aside).
 func (c *Candidacy) Aside(why error) {
 	if c.hooks != nil {
+		c.log.Info("standing aside", "why", why)
 		c.hooks.aside(why)
 	}
 }

@@ -25,13 +25,15 @@ type TermConfig struct {
 	// Asked may be nil, if nobody ever asks. Else Request has to be set.
 	Asked   <-chan struct{}
 	Request func() (Request, bool)
+	// Prepare may be nil: then it is ErrNoTransfer.
+	Prepare func(ctx context.Context, id string) error
 
 	// seat is what Run reports to; nil in a Term that NewTerm makes.
 	seat *seat
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters that put another
-// implementation behind it. All fields must be set, but for Asked and Request.
+// implementation behind it. All fields must be set, but for Asked, Request and Prepare.
 func NewTerm(c TermConfig) *Term { return &Term{c} }
 
 // Token is the fencing token: it strictly rises from term to term of an election,
@@ -99,8 +101,40 @@ func (t *Term) Guard() Guard { return t.c.Guard() }
 // term that has ended.
 func (t *Term) Resign(ctx context.Context) error { return t.c.Resign(ctx) }
 
-// Asked is closed when the leader is asked to go: see Ask. Stop the work, and call Resign, as Run
-// does. Whether to heed it is the leader's choice: the term goes on until then. Nobody is asked twice
+// Transfer makes the candidate with this ID the next leader: it is Prepare and then Resign, at once.
+// So call it when the leader's work has stopped, as you would call Resign. An error of Prepare leaves
+// the leader leading.
+func (t *Term) Transfer(ctx context.Context, id string) error {
+	if err := t.Prepare(ctx, id); err != nil {
+		return err
+	}
+	return t.Resign(ctx)
+}
+
+// Prepare blocks until the candidate with this ID is next, so that it leads when this term ends. The
+// leader leads on, and may work meanwhile. Of several candidates with the ID it is the one that comes
+// first in the order of succession, as Elector.Candidates lists them; the leader is none of them.
+//
+// On an error the term goes on, and the candidates' order may have changed:
+//
+//   - ErrNoTransfer: the strategy cannot do it.
+//   - ErrNoCandidate: no other candidate with the ID stands, or it has gone meanwhile.
+//   - ctx's error: it took too long. It names the candidate that stands in between, where that is
+//     known. One that is frozen or out of touch, or of an earlier version of this library, does not
+//     step aside. So give ctx an end.
+//   - an error of package backend.
+//
+// It is ErrDeposed, with the cause, if the term has ended. It reads all candidates once. Calls take
+// turns.
+func (t *Term) Prepare(ctx context.Context, id string) error {
+	if t.c.Prepare == nil {
+		return ErrNoTransfer
+	}
+	return t.c.Prepare(ctx, id)
+}
+
+// Asked is closed when the leader is asked to go: see Ask. Stop the work, and call Resign, or Transfer
+// if Request.To names a candidate, as Run does. Whether to heed it is the leader's choice: the term goes on until then. Nobody is asked twice
 // in a term. It stays open if the term ends without.
 func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
 

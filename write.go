@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // commit implements Term.Commit.
@@ -149,24 +150,45 @@ func (t *seat) proclaim(ctx context.Context, value []byte) error {
 	return nil
 }
 
+// A post is what a leader says in its entry.
+type post struct {
+	value []byte
+	heir  *layout.Heir // whom it has named to lead next, or nil
+}
+
 // publish writes the leader's value. The first one is the elector's own, of the
 // announcement; it gives way to any that the user has proclaimed since.
 func (t *seat) publish(ctx context.Context, value []byte, force bool) error {
+	return t.revise(ctx, force, func(p *post) { p.value = bytes.Clone(value) })
+}
+
+// revise writes the leader's entry, changed in one thing. It does nothing if it has been written
+// before, unless it must.
+func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error {
 	select {
 	case t.writing <- struct{}{}:
 		defer func() { <-t.writing }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if t.published && !force {
+	if t.published && !must {
 		return nil
 	}
 	if t.ctx.Err() != nil {
 		return context.Cause(t.ctx)
 	}
-	err := t.overwrite(ctx, t.claim.Encode(value))
-	if err == nil || errors.Is(err, backend.ErrIndeterminate) {
-		t.published, t.value = true, value
+	next := t.post
+	change(&next)
+	payload := t.claim.Encode(next.value)
+	if next.heir != nil {
+		var err error
+		if payload, err = layout.Name(payload, *next.heir); err != nil {
+			return err
+		}
+	}
+	err := t.overwrite(ctx, payload)
+	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may yet be done
+		t.published, t.post = true, next
 	}
 	return err
 }
@@ -218,13 +240,7 @@ func (t *seat) renew() {
 
 // republish writes the leader's entry with the value that it has.
 func (t *seat) republish(ctx context.Context) error {
-	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	return t.write(ctx, func(ctx context.Context) error { return t.overwrite(ctx, t.claim.Encode(t.value)) })
+	return t.write(ctx, func(ctx context.Context) error { return t.revise(ctx, true, func(*post) {}) })
 }
 
 // announce publishes the elector's own value, with the leader's mark.

@@ -70,6 +70,8 @@ const (
 	AbilityAsk     = kit.AbilityAsk
 	AbilityFit     = kit.AbilityFit
 
+	AbilityTransfer = kit.AbilityTransfer
+
 	Passed        = kit.Passed
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable

@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,11 +26,11 @@ const (
 )
 
 // TestCosts holds what each change costs each candidate that waits, as the table of
-// docs/strategies.md says it. The table has no number of candidates in it: with more of
-// them it is the same.
+// docs/strategies.md says it: the same with more of them, or one read more for each.
 func TestCosts(t *testing.T) {
 	var tables []string
-	for _, n := range []int{4, 9} {
+	few, many := 4, 9
+	for _, n := range []int{few, many} {
 		table := costHead
 		for _, change := range costlyChanges {
 			for _, cfg := range strategies.All() {
@@ -42,28 +41,41 @@ func TestCosts(t *testing.T) {
 		}
 		tables = append(tables, table)
 	}
-	if tables[0] != tables[1] {
+	table, ok := atEachN(tables[0], tables[1], few, many)
+	if !ok {
 		t.Fatalf("costs depend on how many wait:\n%s\n%s", tables[0], tables[1])
 	}
-	text, err := os.ReadFile(costDoc)
-	if err != nil {
-		t.Fatal(err)
+	writeTable(t, costDoc, costHead, strings.TrimPrefix(table, costHead), "TestCosts")
+}
+
+// atEachN makes one table of two that differ by one read for each candidate, "N + 2" for 6 reads
+// where 4 wait and 11 where 9 do. ok is false if they differ in another way.
+func atEachN(few, many string, n, m int) (table string, ok bool) {
+	const reads = 5 // its column
+	a, b := strings.Split(few, "\n"), strings.Split(many, "\n")
+	if len(a) != len(b) {
+		return "", false
 	}
-	before, rest, ok := strings.Cut(string(text), costHead)
-	if !ok {
-		t.Fatalf("%s has no table that begins with %q", costDoc, costHead)
-	}
-	_, after, _ := strings.Cut(rest, "\n\n")
-	want := before + tables[0] + "\n" + after
-	switch {
-	case want == string(text):
-	case *update:
-		if err := os.WriteFile(costDoc, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+	for i := range a {
+		if a[i] == b[i] {
+			continue
 		}
-	default:
-		t.Errorf("%s does not say what it costs; go test ./conformance -run TestCosts -args -update mends it:\n%s", costDoc, tables[0])
+		x, y := strings.Split(a[i], " | "), strings.Split(b[i], " | ")
+		if len(x) != 7 || len(y) != 7 {
+			return "", false
+		}
+		p, _ := strconv.Atoi(x[reads])
+		q, _ := strconv.Atoi(y[reads])
+		if p-n != q-m {
+			return "", false
+		}
+		x[reads] = fmt.Sprintf("N + %d", p-n)
+		y[reads] = x[reads]
+		if a[i] = strings.Join(x, " | "); a[i] != strings.Join(y, " | ") {
+			return "", false
+		}
 	}
+	return strings.Join(a, "\n"), true
 }
 
 // A costlyChange is one that those who wait may have to pay for. It returns who is gone.
@@ -96,6 +108,15 @@ type costCandidate struct {
 	meter    *meter.Backend
 	withdraw context.CancelFunc
 	won      bool
+}
+
+// newCostElection has n who wait.
+func newCostElection(t *testing.T, strategy elector.Strategy, n int) *costElection {
+	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n+1)}
+	for range n + 1 {
+		e.join()
+	}
+	return e
 }
 
 func (e *costElection) join() {
@@ -142,10 +163,7 @@ const theWinner = "the winner"
 
 // costs makes the rows of one change with n candidates who wait.
 func costs(t *testing.T, change costlyChange, strategy elector.Strategy, n int) string {
-	e := &costElection{t: t, service: slowly(), strategy: strategy, elected: make(chan *elector.Term, n)}
-	for range n + 1 {
-		e.join()
-	}
+	e := newCostElection(t, strategy, n)
 	var before []meter.Counts
 	for _, c := range e.all {
 		before = append(before, c.meter.Counts())

@@ -31,9 +31,14 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	leaveOut(!cfg.Dense, noEpoch...)
 	leaveOut(!cfg.Ordered, noOrder...)
 	leaveOut(cfg.Ordered, "data/foreign-seat")
+	leaveOut(cfg.Ranked, "recipe/one-wake-up", "view/no-vacancy")
 	leaveOut(cfg.Herd, calm...)
 	leaveOut(!cfg.Herd, "recipe/herd")
 	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")
+	_, transfers := cfg.Strategy.(elector.Transferrer)
+	leaveOut(transfers, "transfer/refused")
+	leaveOut(!transfers, "transfer/heir", "transfer/twice", "transfer/unknown", "transfer/same-id")
+	leaveOut(!cfg.StepsAside, hops...)
 	return rules
 }
 
@@ -50,6 +55,11 @@ var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/dele
 
 // calm are the rules about those whom a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}
+
+// hops are the rules about a transfer past others who stand in line.
+var hops = []string{
+	"transfer/next", "transfer/prepare", "transfer/gone", "transfer/stuck", "transfer/request", "transfer/proclaim", "transfer/crash", "transfer/used-up",
+}
 
 // oneServer are the rules about ensembles.
 var oneServer = []string{"server/member-killed"}
@@ -88,9 +98,9 @@ const (
 	consulCheck = 3 * time.Second
 )
 
-// noEnd is the rule about the end of a directory's numbers: those of etcd and Consul have
-// none, and on ZooKeeper it is tried on one server.
-var noEnd = []string{"data/used-up"}
+// noEnd are the rules about the end of a directory's numbers: those of etcd and Consul have
+// none, and on ZooKeeper they are tried on one server.
+var noEnd = []string{"data/used-up", "transfer/used-up"}
 
 // notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes
 // on, and the one about a limit that it does not have.

@@ -61,7 +61,7 @@ func TestElectionOfAnotherMake(t *testing.T) {
 				}
 				least := 40
 				if !commits {
-					lacks, least = append(lacks, conformance.AbilityCommit, conformance.AbilityAsk), 30
+					lacks, least = append(lacks, conformance.AbilityCommit, conformance.AbilityAsk, conformance.AbilityTransfer), 30
 				}
 				for _, l := range lacks {
 					cfg.Why[string(l)] = why

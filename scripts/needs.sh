@@ -9,6 +9,8 @@ needs() {
 	"$1" "Java" java openjdk-17-jre-headless "ZooKeeper; 11 or later"
 	"$1" "ZooKeeper jars" zookeeper zookeeper "the ZooKeeper servers"
 	"$1" "Chromium" chromium chromium "the page of elector compare"
+	"$1" "PostgreSQL" postgresql postgresql "package fence"
+	"$1" "MariaDB" mariadb mariadb-server-core "package fence"
 	"$1" "kazoo" kazoo python3-kazoo "others' candidates on ZooKeeper"
 	"$1" "etcdctl" etcdctl etcd-client "others' candidates on etcd"
 	if own_networks; then
@@ -54,6 +56,18 @@ find_chromium() {
 	command -v chromium || command -v chromium-browser || command -v google-chrome
 }
 version_chromium() { "$(find_chromium)" --version 2>/dev/null | grep -o '[0-9][0-9.]*' | head -n 1; }
+
+# As in internal/servertest/postgres.go: the newest version of Debian, which keeps them out of PATH.
+find_postgresql() {
+	for postgres in $(ls -rd /usr/lib/postgresql/*/bin/postgres 2>/dev/null) postgres; do
+		command -v "$postgres" && command -v "${postgres%postgres}initdb" >/dev/null && return
+	done
+	return 1
+}
+version_postgresql() { "$(find_postgresql | head -n 1)" --version | sed 's/[^0-9]*\([0-9.]*\).*/\1/'; }
+
+find_mariadb() { command -v /usr/sbin/mariadbd || command -v mariadbd; }
+version_mariadb() { "$(find_mariadb)" --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
 
 # As in internal/strangertest: a Python that has kazoo.
 find_kazoo() {

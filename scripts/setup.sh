@@ -12,7 +12,8 @@ only=${1:-}
 go=$(find_go)
 log=$(mktemp)
 running=
-trap '[ -z "$running" ] || kill "$running" 2>/dev/null || true; rm -f "$log"' EXIT
+created=
+trap '[ -z "$running" ] || kill "$running" 2>/dev/null || true; rm -f "$log" $created' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
@@ -70,8 +71,8 @@ steps=$({ [ -z "$missing" ] || printf '%s\n' update install; printf '%s\n' $unbu
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		cat <<-EOT
-		The tests run on a real ZooKeeper server, beside other systems' candidates, and look
-		at a page in a real browser.
+		The tests run on real servers of ZooKeeper, PostgreSQL and MariaDB, beside other
+		systems' candidates, and look at a page in a real browser.
 		Missing here:$missing
 		(names of Debian packages). On Debian or Ubuntu:
 
@@ -79,8 +80,9 @@ if [ -n "$missing" ]; then
 
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. Have Chromium or
-		Chrome in PATH as chromium, chromium-browser or google-chrome, etcdctl in PATH,
-		and a python3 with kazoo (pip install kazoo).
+		Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
+		etcdctl, PostgreSQL's postgres and initdb, and mariadbd, and a python3 with kazoo
+		(pip install kazoo).
 		EOT
 		exit 1
 	fi
@@ -88,6 +90,13 @@ if [ -n "$missing" ]; then
 	begin "apt-get update"
 	watched '/^Get:/ { got++ } END { printf "%d lists of packages downloaded", got }' apt-get update
 
+	# Debian's PostgreSQL would make a database of its own and start a server on it, which then stays.
+	case " $missing " in *" postgresql "*)
+		created=/etc/postgresql-common/createcluster.d/elector.conf
+		mkdir -p "${created%/*}"
+		echo 'create_main_cluster = false' >"$created"
+		;;
+	esac
 	# shellcheck disable=SC2086 # a list
 	apt-get install -y --print-uris --no-install-recommends $missing >"$log"
 	size=$(awk '$3 ~ /^[0-9]+$/ { n++; bytes += $3 } END { printf "%d packages, %.0f MB to download", n, bytes / 1e6 }' "$log")

@@ -29,6 +29,7 @@ const (
 type candidate struct {
 	world   *world
 	letter  byte
+	id      string
 	client  *memory.Client
 	app     *application
 	elector elector.Elector
@@ -63,6 +64,8 @@ type term struct {
 	outcome  error
 	returned bool
 	resign   chan struct{} // closed to have it resign early
+	asked    bool          // by the explorer
+	heir     *candidate    // whom it was asked to go for, or nil
 	over     chan struct{}
 	read     history.Event // the last reading of key
 }
@@ -71,7 +74,7 @@ func (c *candidate) String() string { return string([]byte{c.letter}) }
 
 func newCandidate(w *world, i int) (*candidate, error) {
 	id := strconv.Itoa(i)
-	c := &candidate{world: w, letter: byte('a' + i), client: w.svc.Client(id), app: &application{}, phase: campaigning}
+	c := &candidate{world: w, letter: byte('a' + i), id: id, client: w.svc.Client(id), app: &application{}, phase: campaigning}
 	var b backend.Backend = &process{c.client, c}
 	if w.cfg.Backend != nil {
 		b = w.cfg.Backend(b)
@@ -124,10 +127,15 @@ func (c *candidate) lead(of *elector.Term) {
 	var early sync.WaitGroup
 	early.Go(func() {
 		select {
-		case <-t.resign:
-			_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 		case <-t.over:
+			return
+		case <-t.Asked():
+			if r, _ := t.Request(); r.To != "" {
+				_ = t.Prepare(w.ctx, r.To) // if that fails it goes all the same
+			}
+		case <-t.resign:
 		}
+		_ = t.Resign(w.ctx) // its error says that the release goes on in the background
 	})
 	_, err := t.Commit(w.ctx, elector.Create(t.key, nil))
 	w.set(func() {
@@ -140,6 +148,7 @@ func (c *candidate) lead(of *elector.Term) {
 	})
 	select {
 	case <-t.resign:
+	case <-t.Asked(): // it goes when the heir is next
 	default:
 		_ = t.Resign(w.ctx)
 	}
@@ -185,13 +194,20 @@ func (c *candidate) onRetry(error, int, time.Duration) {
 // watched parks each win of a strategy, before the elector has heard of it, and
 // looks whether it is one.
 func watched(s elector.Strategy, c *candidate) elector.Strategy {
-	if f, ok := s.(elector.CustomLayout); ok {
-		return foreign{observed{f, c}, f}
+	o := observed{s, c}
+	switch s := s.(type) {
+	case elector.CustomLayout:
+		return foreign{o, s}
+	case transferrer:
+		if _, ok := s.(elector.UnfitStands); ok {
+			return ranking{transferring{o, s}}
+		}
+		return transferring{o, s}
 	}
 	if u, ok := s.(elector.UnfitStands); ok {
-		return unfitStands{observed{s, c}, u}
+		return unfitStands{o, u}
 	}
-	return observed{s, c}
+	return o
 }
 
 type observed struct {
@@ -215,6 +231,21 @@ func (u unfitStands) Campaign(ctx context.Context, c *elector.Candidacy) (electo
 
 func (f foreign) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	return f.observed.Campaign(ctx, c)
+}
+
+// ranking is a strategy that transfers, and lets those stand that are not fit.
+type ranking struct{ transferring }
+
+func (ranking) UnfitStands() {}
+
+type transferring struct {
+	observed
+	transferrer
+}
+
+// transferrer is what an elector.Transferrer has beside what every strategy has.
+type transferrer interface {
+	Transfer(context.Context, *elector.Handover) error
 }
 
 func (o observed) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 )
 
@@ -110,8 +111,11 @@ func (w *world) choices() []choice {
 					continue
 				}
 				f := choice{label: string([]byte{c.letter, byte(kind)}), by: i, fault: true, some: kind == Unfit}
-				if kind == Expire || kind == Revoke || kind == Delete {
+				switch kind {
+				case Expire, Revoke, Delete:
 					f.footprint = at.footprint
+				case Ask, AskTo, Designate:
+					f.footprint = w.asking(entries)
 				}
 				faults = append(faults, f)
 			}
@@ -195,12 +199,50 @@ func (w *world) mayFail(c *candidate, kind Fault, entries []backend.Entry) bool 
 		return c.phase == campaigning && !c.cancelled
 	case Resign:
 		return c.phase == leading && t.Context().Err() == nil
+	case Ask, AskTo:
+		return c.phase == leading && t.Context().Err() == nil && !t.asked && w.svc.Entry(t.claim.Key).Rev == t.claim.Rev &&
+			(kind == Ask || w.transfers() && w.lastBut(c, entries) != nil)
+	case Designate:
+		return w.designates() && w.designated != c
 	case Delete:
 		return w.entry(c, entries).Exists()
 	case Unfit:
 		return !c.app.unfit && (c.phase == campaigning && !c.cancelled || c.phase == leading)
 	}
 	return false
+}
+
+func (w *world) designates() bool {
+	_, ok := w.cfg.Strategy().(elector.Designator)
+	return ok
+}
+
+func (w *world) transfers() bool {
+	_, ok := w.cfg.Strategy().(transferrer)
+	return ok
+}
+
+// lastBut is the candidate whose entry is the youngest, beside that of the leader, or nil.
+func (w *world) lastBut(leader *candidate, entries []backend.Entry) (last *candidate) {
+	var rev uint64
+	for _, e := range entries {
+		if by := w.owners[e.Session].by; by != nil && by != leader && e.Rev > rev {
+			last, rev = by, e.Rev
+		}
+	}
+	return last
+}
+
+// asking is the footprint of an operator who looks at who stands, and writes to the leader's entry or
+// to the record.
+func (w *world) asking(entries []backend.Entry) (f footprint) {
+	f.writes = []string{created, elections, Election}
+	for _, e := range entries {
+		if e.Session != "" {
+			f.writes = append(f.writes, e.Key)
+		}
+	}
+	return f
 }
 
 // mayRecover tells whether a candidate can become fit again.
@@ -398,11 +440,41 @@ func (w *world) happen(c *candidate, kind Fault) {
 		w.deleted[e.Rev] = true
 		w.mu.Unlock()
 		w.svc.Delete(e.Key)
+	case Ask, AskTo:
+		w.ask(c, kind)
+	case Designate:
+		w.designate(c)
 	case back:
 		c.cut = false
 		c.client.Resume()
 	case Unfit, fitAgain:
 		c.app.becomes(kind == Unfit)
+	}
+}
+
+// designate has the candidate lead next, as an operator.
+func (w *world) designate(c *candidate) {
+	w.set(func() { w.designated = c })
+	b := w.svc.Client("operator")
+	if err := elector.Designate(w.ctx, b, w.cfg.Strategy(), Election, elector.Designation{ID: c.id}); err != nil {
+		w.broken("campaign", "to designate %s failed: %v", c, err)
+	}
+}
+
+// ask asks the leader to go, as an operator.
+func (w *world) ask(leader *candidate, kind Fault) {
+	r := elector.Request{By: "operator"}
+	t := leader.term()
+	w.set(func() {
+		t.asked = true
+		if kind == AskTo {
+			t.heir = w.lastBut(leader, w.entries())
+			r.To = t.heir.id
+		}
+	})
+	b := w.svc.Client("operator")
+	if _, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r); err != nil {
+		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
 	}
 }
 

@@ -47,6 +47,10 @@ type Config struct {
 	// elected beside an older entry, and histories are checked for it, too.
 	Ordered bool
 
+	// Distinct says that what a candidate does depends on its ID, such as its rank. Otherwise states in
+	// which candidates have changed places are the same.
+	Distinct bool
+
 	// Invariant, if set, is asked after every step about the service. Its error says
 	// what is broken. See Dense.
 	Invariant func(*memory.Service) error
@@ -114,6 +118,14 @@ const (
 	Cancel Fault = 'C'
 	// Resign: the leader resigns while its commit is under way.
 	Resign Fault = 'Q'
+	// Ask: an operator asks the leader to go, while its commit is under way. It resigns.
+	Ask Fault = 'A'
+	// AskTo: the same, for the one that has come last to lead next. The leader resigns when that is
+	// next, or cannot be. It is for strategies that are an elector.Transferrer.
+	AskTo Fault = 'T'
+	// Designate: an operator designates the candidate. It is for strategies that are an
+	// elector.Designator, and stays so.
+	Designate Fault = 'G'
 	// Delete: an operator deletes the candidate's entry.
 	Delete Fault = 'D'
 	// Lag: sessions that are opened from now on begin at a server that knows of nothing that comes
@@ -130,12 +142,13 @@ const (
 
 // Faults are all kinds. That a wake-up is late is no fault, nor a request for which its caller
 // waits: each one waits until the explorer lets it go, in any case.
-var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Delete, Lag, Crash, Unfit}
+var Faults = []Fault{Expire, Revoke, Suspend, LoseReply, Late, Cancel, Resign, Ask, AskTo, Designate, Delete, Lag, Crash, Unfit}
 
 var faultNames = map[Fault]string{
 	Expire: "session expires", Revoke: "operator ends its session", Suspend: "link is cut",
 	LoseReply: "reply is lost", Late: "request is late", Cancel: "campaign is cancelled",
-	Lag: "server is behind", Resign: "leader resigns meanwhile", Delete: "operator deletes its entry", Crash: "process crashes",
+	Lag: "server is behind", Resign: "leader resigns meanwhile", Ask: "operator asks the leader to go",
+	AskTo: "operator asks the leader to go, for the last to lead", Designate: "operator designates it", Delete: "operator deletes its entry", Crash: "process crashes",
 	Unfit: "application is not fit",
 }
 

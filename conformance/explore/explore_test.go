@@ -18,6 +18,9 @@ type explored struct {
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
+		if item.Ranked {
+			continue // not explored yet: docs/proof.md says why
+		}
 		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
 		if item.Dense {
 			cfg.Invariant = explore.Dense
@@ -50,6 +53,20 @@ func TestThreeCandidates(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Candidates = 3
+			exhaust(t, cfg)
+		})
+	}
+}
+
+// A leader is asked to go, for the last of those who wait to lead next.
+func TestTransfer(t *testing.T) {
+	for _, item := range catalog.All() {
+		if !item.StepsAside {
+			continue
+		}
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+			cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []explore.Fault{explore.AskTo}
 			exhaust(t, cfg)
 		})
 	}

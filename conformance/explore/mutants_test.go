@@ -36,6 +36,8 @@ var orderMutants = []struct {
 	{"unfit candidate waits on", "fair parentwatch", "fit", 6},
 	{"fit once, fit until it leads", "fair", "fit", 6},
 	{"win without being listed", "parentwatch", "own-entry", 12},
+	{"heir does not wait for the leader", "fair", "order one-holder", 25},
+	{"stands by the old entry", "fair", "progress own-entry ghost", 40},
 }
 
 func TestMutants(t *testing.T) {

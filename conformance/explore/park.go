@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
 )
 
 // A call is one operation, or a wake-up, that waits for the explorer to let it go.
@@ -134,7 +135,8 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	// may not be asked any more. It makes no difference.
 	over := err != nil && c.session != nil && c.session.State() == backend.Lost
 	for _, e := range entries {
-		n.text += fmt.Sprintf(",%d", e.Version)
+		n.text += fmt.Sprintf(",%d%s", e.Version, says(e))
+		n.revs = append(n.revs, mentions(e)...)
 		if e.Session != "" { // others are told apart by their versions
 			n.revs = append(n.revs, e.Rev)
 		}
@@ -184,6 +186,37 @@ func (w *world) was(key string) (e backend.Entry) {
 		e = w.past[at]
 	}
 	return e
+}
+
+// says tells what others than its owner look for in an entry.
+func says(e backend.Entry) (text string) {
+	if _, asked := layout.Asked(e.Value); asked {
+		text += "asked"
+	}
+	if _, named := layout.Named(e.Value); named {
+		text += "heir"
+	}
+	if c := layout.DecodeCandidate(e.Value); c.Rank != nil || c.Told != 0 {
+		text += fmt.Sprintf("rank %v told %d", c.Rank, c.Told)
+	}
+	if r, err := layout.DecodeRecord(e.Value); err == nil && r.Designated != nil {
+		text += "designated " + r.Designated.ID
+	}
+	return text
+}
+
+// mentions are the revisions in an entry that others than its owner compare.
+func mentions(e backend.Entry) (revs []uint64) {
+	if h, named := layout.Named(e.Value); named {
+		revs = append(revs, h.Rev)
+	}
+	if c := layout.DecodeCandidate(e.Value); c.Since != 0 {
+		revs = append(revs, c.Since)
+	}
+	if r, err := layout.DecodeRecord(e.Value); err == nil && r.Heir != nil {
+		revs = append(revs, r.Heir.Rev)
+	}
+	return revs
 }
 
 func (n noted) word() string {

@@ -46,7 +46,7 @@ func (w *world) stateText() (b []byte, places renaming) {
 		for _, e := range w.past {
 			switch {
 			case e.Session != "":
-				b = fmt.Appendf(b, ";%s %d v%d", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version)
+				b = fmt.Appendf(b, ";%s %d v%d%s", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version, says(e))
 			case !strings.HasPrefix(e.Key, commits):
 				b = fmt.Appendf(b, ";%s %d %q", w.settled(e.Key), e.Version, w.settled(string(e.Value)))
 			}
@@ -76,7 +76,10 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	var b []byte
 	for _, e := range entries {
 		if o := w.owners[e.Session]; o.by == c {
-			b = fmt.Appendf(b, "%s %d v%d -%d %v;", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version, c.opened-o.nr, w.deleted[e.Rev])
+			b = fmt.Appendf(b, "%s %d v%d%s -%d %v;", w.settled(backend.Parent(e.Key)), rank(e.Rev), e.Version, says(e), c.opened-o.nr, w.deleted[e.Rev])
+			for _, rev := range mentions(e) {
+				b = fmt.Appendf(b, "%d;", rank(rev))
+			}
 		}
 	}
 	for _, s := range c.sessions {
@@ -104,12 +107,23 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 			b = fmt.Appendf(b, "late %d %s %v -%d %v;", n, r.is, time.Until(r.at).Round(time.Millisecond), c.opened-w.owners[of].nr, w.svc.Knows(of))
 		}
 	}
+	for _, leader := range w.candidates {
+		if t := leader.term(); t != nil && t.heir == c && t.Context().Err() == nil {
+			b = fmt.Appendf(b, "heir of %d;", rank(t.claim.Rev))
+		}
+	}
+	if w.cfg.Distinct {
+		b = append(append(b, c.id...), ' ')
+	}
+	if w.designated == c {
+		b = append(b, "designated "...)
+	}
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
 	}
 	b = fmt.Appendf(b, "%s led %d cut %v cancelled %v unfit %v flight %v", c.phase, c.led, c.cut, c.cancelled, c.app.unfit, names(c.flight))
 	if t := c.term(); t != nil && c.phase != campaigning && c.phase != finished {
-		b = fmt.Appendf(b, " %v %v %s", t.Context().Err() == nil, t.returned, class(t.outcome))
+		b = fmt.Appendf(b, " %v %v %s asked %v", t.Context().Err() == nil, t.returned, class(t.outcome), t.asked)
 	}
 	var waiting []*call
 	for _, k := range w.parked {
@@ -190,6 +204,12 @@ func (w *world) ranks(entries []backend.Entry) func(uint64) int {
 	for _, e := range entries {
 		if e.Session != "" {
 			revs = append(revs, e.Rev)
+		}
+		revs = append(revs, mentions(e)...)
+	}
+	for _, c := range w.candidates {
+		if t := c.term(); t != nil && t.heir != nil && t.Context().Err() == nil {
+			revs = append(revs, t.claim.Rev)
 		}
 	}
 	if w.catchUp != nil {

@@ -48,6 +48,8 @@ type world struct {
 	idle   bool // time has passed in vain
 	moves  int  // of the clock
 	late   []lateRequest
+	// designated is the candidate whom an operator has designated, or nil.
+	designated *candidate
 	// catchUp ends a Lag; nil: there is none.
 	catchUp func()
 	tell    bool
@@ -125,6 +127,9 @@ func (w *world) intercept(s memory.Step) {
 	w.mu.Lock()
 	by := w.owners[s.Session].by
 	w.mu.Unlock()
+	if by == nil {
+		return // an operator's
+	}
 	c := by.call(callClose, "close the session")
 	c.writes = []string{own}
 	w.park(context.Background(), c)
@@ -189,7 +194,7 @@ func (w *world) isForced(k *call) bool {
 	case callClose:
 		return k.by.cut || !w.owns(k.by)
 	case callGet:
-		if !w.cfg.Found && k.reads[0] == Election {
+		if !w.cfg.Found && k.reads[0] == Election && !w.designates() {
 			return true // nobody writes it
 		}
 	}

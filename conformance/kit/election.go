@@ -33,6 +33,11 @@ type ElectionConfig struct {
 	// Candidates lists those who wait.
 	Ordered bool
 
+	// Ranked says that candidates wait in a directory, and that the best of them creates an entry
+	// that all have in common, the seat, and leads by that. Between two terms the seat is vacant. The
+	// best of those that wait may watch one entry more than the others.
+	Ranked bool
+
 	// Herd says that a change of leader wakes every candidate. Otherwise it must
 	// wake one, and tell at most one other that it is next. One that is Ordered, too,
 	// has them watch the directory: whoever comes or goes wakes every candidate.
@@ -46,6 +51,11 @@ type ElectionConfig struct {
 	// token is kept in the service, and begins anew when an operator deletes it
 	// together with the election.
 	Dense bool
+
+	// StepsAside says that those who stand between the leader and the candidate that it transfers
+	// leadership to go to the end of the line, each once, before the leader goes (Hooks.Aside).
+	// Otherwise they keep their places, and are passed over.
+	StepsAside bool
 
 	// Entries reads what the candidates of an election have in the service, in
 	// order of succession, the leader's first. Nil means this library's layout.
@@ -78,6 +88,9 @@ const (
 	AbilityCommit Ability = "Term.Commit"
 	// AbilityAsk: the leader's entry is one that elector.Ask can write to, and Term.Asked tells of it.
 	AbilityAsk Ability = "Term.Asked"
+	// AbilityTransfer: Term.Prepare and Transfer do what they say, with a strategy that is an
+	// elector.Transferrer.
+	AbilityTransfer Ability = "Term.Transfer"
 	// AbilityFit: Config.Fit is heeded.
 	AbilityFit Ability = "Config.Fit"
 )

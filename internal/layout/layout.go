@@ -40,10 +40,13 @@ type Designation struct {
 	Why string `json:"why,omitempty"`
 }
 
-// An Heir is the entry that a leader has named to lead next.
+// An Heir is the entry that a leader has named to lead next. Some strategies look for it in the
+// payload of the leader's entry, where it is one more field, as a Request is.
 type Heir struct {
 	Key string `json:"key"`
 	Rev uint64 `json:"rev"`
+	// ID is the candidate's, for people.
+	ID string `json:"id,omitempty"`
 }
 
 // NewRecord founds an election.
@@ -117,25 +120,49 @@ type Request struct {
 	To  string `json:"to,omitempty"`
 }
 
+// What others than its candidate's strategy have in the payload of a leader's entry.
+const (
+	asked = "asked"
+	heir  = "heir"
+)
+
 // Ask returns a payload with a request in it. All else stays as it is, to the byte.
-func Ask(payload []byte, r Request) ([]byte, error) {
+func Ask(payload []byte, r Request) ([]byte, error) { return with(payload, asked, r) }
+
+// Name returns a payload with the heir in it. All else stays as it is, to the byte.
+func Name(payload []byte, h Heir) ([]byte, error) { return with(payload, heir, h) }
+
+// with returns the payload with one more field.
+func with(payload []byte, field string, v any) ([]byte, error) {
 	var object map[string]json.RawMessage
 	body := bytes.TrimRight(payload, " \t\r\n")
 	if err := json.Unmarshal(payload, &object); err != nil || object == nil {
-		return nil, errors.New("no request can be written there: it holds no JSON object")
+		return nil, fmt.Errorf("no field %q can be written there: it holds no JSON object", field)
 	}
-	if _, is := object[asked]; is {
-		return nil, fmt.Errorf("no request can be written there: it has a field %q", asked)
+	if _, is := object[field]; is {
+		return nil, fmt.Errorf("no field %q can be written there: it has one", field)
 	}
-	asking := slices.Clone(body[:len(body)-1])
+	longer := slices.Clone(body[:len(body)-1])
 	if len(object) > 0 {
-		asking = append(asking, ',')
+		longer = append(longer, ',')
 	}
-	asking = append(asking, `"`+asked+`":`...)
-	return append(append(asking, encode(r)...), '}'), nil
+	longer = append(longer, `"`+field+`":`...)
+	return append(append(longer, encode(v)...), '}'), nil
 }
 
-const asked = "asked"
+// Named reads the heir from a payload, if there is one that it can read.
+func Named(payload []byte) (Heir, bool) {
+	if !bytes.Contains(payload, []byte(`"`+heir+`"`)) { // as a rule: it is asked at each wake-up
+		return Heir{}, false
+	}
+	var h struct {
+		Heir *Heir `json:"heir"`
+	}
+	if json.Unmarshal(payload, &h) != nil || h.Heir == nil || h.Heir.Rev == 0 {
+		return Heir{}, false
+	}
+	return *h.Heir, true
+}
 
 // Asked reads a request from a payload, if there is one. One that it cannot read is one, too.
 func Asked(payload []byte) (Request, bool) {

@@ -58,7 +58,7 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
-		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 
@@ -100,8 +100,14 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 // Strategy returns s as the mutant has it.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
 	r := recipe{s, m.campaign}
-	if f, ok := s.(elector.CustomLayout); ok {
-		return foreign{r, f}
+	switch s := s.(type) {
+	case elector.CustomLayout:
+		return foreign{r, s}
+	case elector.Transferrer:
+		if _, ok := s.(elector.UnfitStands); ok {
+			return rankedRecipe{transferring{r, s}}
+		}
+		return transferring{r, s}
 	}
 	if _, ok := s.(elector.UnfitStands); ok {
 		return unfitStands{r}
@@ -122,6 +128,11 @@ func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 	return r.worse(ctx, c, r.Strategy.Campaign)
 }
 
+// rankedRecipe is of a strategy that transfers, and lets those stand that are not fit.
+type rankedRecipe struct{ transferring }
+
+func (rankedRecipe) UnfitStands() {}
+
 type foreign struct {
 	recipe
 	f elector.CustomLayout
@@ -132,6 +143,15 @@ type unfitStands struct{ recipe }
 func (unfitStands) UnfitStands() {}
 
 func (f foreign) Identify(cfg elector.Config) (string, error) { return f.f.Identify(cfg) }
+
+type transferring struct {
+	recipe
+	t elector.Transferrer
+}
+
+func (t transferring) Transfer(ctx context.Context, h *elector.Handover) error {
+	return t.t.Transfer(ctx, h)
+}
 
 // New makes a candidate as the mutant has it. Backend and Strategy are not applied to
 // cfg.

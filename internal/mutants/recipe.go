@@ -14,27 +14,16 @@ import (
 func recipeMutants() []Mutant {
 	return []Mutant{
 		{
-			Name:   "all woken",
-			Breaks: "A candidate waits for any change of the directory instead of its predecessor's going.",
-			Rules:  map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					dir := backend.Parent(known[0].Key)
-					for {
-						l, err := s.List(ctx, dir)
-						if err != nil {
-							return nil, err
-						}
-						read, err := now(ctx, s, known)
-						if err != nil || differ(read, known) {
-							return read, err
-						}
-						if _, err := s.AwaitList(ctx, l); err != nil {
-							return nil, err
-						}
-					}
-				}
-			}),
+			Name:     "all woken",
+			Breaks:   "A candidate waits for any change of the directory instead of its predecessor's going.",
+			Rules:    map[string][]string{"fair": {"recipe/one-wake-up", "recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
+			campaign: anyChange,
+		},
+		{
+			Name:     "all woken, whoever is better",
+			Breaks:   "A candidate waits for any change of the directory instead of one that is better.",
+			Rules:    map[string][]string{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
+			campaign: anyChange,
 		},
 		{
 			Name:   "mark that nobody needs",
@@ -148,3 +137,23 @@ func recipeMutants() []Mutant {
 		},
 	}
 }
+
+// anyChange has whoever waits be woken by each change of the directory.
+var anyChange = inSession(func(s *backend.Session, o *over) {
+	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+		dir := backend.Parent(known[0].Key)
+		for {
+			l, err := s.List(ctx, dir)
+			if err != nil {
+				return nil, err
+			}
+			read, err := now(ctx, s, known)
+			if err != nil || differ(read, known) {
+				return read, err
+			}
+			if _, err := s.AwaitList(ctx, l); err != nil {
+				return nil, err
+			}
+		}
+	}
+})

@@ -207,7 +207,7 @@ func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 		c := elector.TermConfig{
 			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
 			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign,
-			Asked: t.Asked(), Request: t.Request,
+			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
 		}
 		worsen(t, &c)
 		return elector.NewTerm(c), nil

@@ -9,8 +9,9 @@ import (
 
 // childAttr gives the child its own process group. There is no parent-death
 // signal here: a test binary killed with SIGKILL leaves its servers running.
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true}
+func childAttr(user string) (*syscall.SysProcAttr, error) {
+	rights, err := credential(user)
+	return &syscall.SysProcAttr{Setpgid: true, Credential: rights}, err
 }
 
 // waitStopped does nothing here: a frozen server may run for another moment.

@@ -11,8 +11,9 @@ import (
 
 // childAttr gives the child its own process group, and has the kernel kill it
 // when the thread that started it ends (see Process.Start for that thread).
-func childAttr() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+func childAttr(user string) (*syscall.SysProcAttr, error) {
+	rights, err := credential(user)
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, Credential: rights}, err
 }
 
 // waitStopped blocks until no thread runs of a process that was sent SIGSTOP, or

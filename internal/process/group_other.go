@@ -4,11 +4,24 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"syscall"
 )
 
-func childAttr() *syscall.SysProcAttr { return nil }
+func childAttr(user string) (*syscall.SysProcAttr, error) {
+	if user != "" {
+		return nil, fmt.Errorf("run as %s: %w", user, errors.ErrUnsupported)
+	}
+	return nil, nil
+}
+
+// Give makes a file or folder a user's. Only unix has that.
+func Give(path, user string) error {
+	return fmt.Errorf("give %s to %s: %w", path, user, errors.ErrUnsupported)
+}
+
+func quitGroup(p *os.Process) error { return killGroup(p) }
 
 func killGroup(p *os.Process) error {
 	err := p.Kill()

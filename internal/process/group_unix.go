@@ -4,14 +4,44 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"os/user"
+	"strconv"
 	"syscall"
 )
+
+// credential is that of a user, nil for "".
+func credential(name string) (*syscall.Credential, error) {
+	if name == "" {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, fmt.Errorf("user %s: %w", name, err)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// Give makes a file or folder a user's, so that a process with that user's rights can write to it.
+func Give(path, user string) error {
+	c, err := credential(user)
+	if err != nil || c == nil {
+		return err
+	}
+	return os.Chown(path, int(c.Uid), int(c.Gid))
+}
 
 // The child leads its own process group, so its pid names the group.
 
 func killGroup(p *os.Process) error      { return signalGroup(p, syscall.SIGKILL) }
 func terminateGroup(p *os.Process) error { return signalGroup(p, syscall.SIGTERM) }
+func quitGroup(p *os.Process) error      { return signalGroup(p, syscall.SIGQUIT) }
 func resumeGroup(p *os.Process) error    { return signalGroup(p, syscall.SIGCONT) }
 
 func pauseGroup(p *os.Process) error {

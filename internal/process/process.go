@@ -26,6 +26,7 @@ type Spec struct {
 	Env     []string // in addition to this process's environment
 	Dir     string   // working folder
 	Netns   string   // network namespace, "" for this process's own
+	User    string   // the user whose rights it has, "" for this process's own; another takes root
 	LogPath string   // output is appended here
 	Log     io.Writer
 }
@@ -69,7 +70,10 @@ func (p *Process) Start() error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.Spec.Dir
 	cmd.Env = env
-	cmd.SysProcAttr = childAttr()
+	if cmd.SysProcAttr, err = childAttr(p.Spec.User); err != nil {
+		_ = log.Close()
+		return fmt.Errorf("process: %s: %w", p.Spec.Name, err)
+	}
 	cmd.WaitDelay = 5 * time.Second
 	var out io.Writer = log
 	if p.Spec.Log != nil {
@@ -109,6 +113,19 @@ func (p *Process) Start() error {
 	}
 	p.cmd, p.done, p.result, p.paused = cmd, done, nil, false
 	return nil
+}
+
+// Run starts a program, and blocks until it has ended. It is an error if it fails.
+func Run(spec Spec) error {
+	p := New(spec)
+	if err := p.Start(); err != nil {
+		return err
+	}
+	<-p.Exited()
+	if p.result == nil { // set before the channel was closed
+		return nil
+	}
+	return p.ExitError()
 }
 
 // runningLocked reports whether there is an unreaped child. Caller holds mu.
@@ -194,14 +211,19 @@ func (p *Process) Kill() error {
 
 // Stop asks the process to end, waits up to grace, and then kills it. A paused
 // process is resumed first, since it could not handle the signal.
-func (p *Process) Stop(grace time.Duration) error {
+func (p *Process) Stop(grace time.Duration) error { return p.end(terminateGroup, grace) }
+
+// Quit is Stop by SIGQUIT, by which some programs end at once and yet clean up.
+func (p *Process) Quit(grace time.Duration) error { return p.end(quitGroup, grace) }
+
+func (p *Process) end(signal func(*os.Process) error, grace time.Duration) error {
 	p.mu.Lock()
 	if !p.runningLocked() {
 		p.mu.Unlock()
 		return nil
 	}
 	done := p.done
-	err := terminateGroup(p.cmd.Process)
+	err := signal(p.cmd.Process)
 	if p.paused {
 		err = errors.Join(err, resumeGroup(p.cmd.Process))
 		p.paused = false

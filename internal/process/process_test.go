@@ -59,6 +59,29 @@ func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 	}
 }
 
+func TestRun(t *testing.T) {
+	spec := Spec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", "id -un"}, LogPath: filepath.Join(t.TempDir(), "log")}
+	must(t, Run(spec))
+	spec.Args = []string{"-c", "echo why; exit 3"}
+	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "why") {
+		t.Fatalf("error %v", err)
+	}
+	spec.User = "no-such-user"
+	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "no-such-user") {
+		t.Fatalf("error %v", err)
+	}
+	if os.Geteuid() != 0 {
+		return // only root has others' rights
+	}
+	spec.User, spec.Args, spec.LogPath = "nobody", []string{"-c", "id -un; id -G | wc -w"}, filepath.Join(t.TempDir(), "log")
+	must(t, Run(spec))
+	log, err := os.ReadFile(spec.LogPath)
+	must(t, err)
+	if got := strings.Fields(string(log)); len(got) != 2 || got[0] != "nobody" || got[1] != "1" {
+		t.Fatalf("user and number of groups: %q", got)
+	}
+}
+
 func TestProcessRefusesASecondStart(t *testing.T) {
 	p := shell(t, "sleep 60")
 	must(t, p.Start())

@@ -11,16 +11,21 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 )
 
-// member is what cluster needs of a server.
-type member interface {
+// closable is what tests need of a server in their end.
+type closable interface {
 	Name() string
 	Addr() string
 	LogTail(n int64) string
+	Close() error
+}
+
+// member is what cluster needs of a server.
+type member interface {
+	closable
 	Running() bool
 	Paused() bool
 	Launch() error
 	WaitReady(timeout time.Duration) error
-	Close() error
 
 	// leads returns the term in which the server believes to lead, 0 if it
 	// doesn't. Terms grow.

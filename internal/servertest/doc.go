@@ -1,11 +1,12 @@
-// Package servertest starts real coordination servers for tests, alone and as clusters.
+// Package servertest starts real coordination servers for tests, alone and as clusters, and servers
+// of SQL databases.
 //
 // Servers are child processes of the test binary. They listen on 127.0.0.1
 // only, on ports chosen outside the kernel's ephemeral range, keep their data
 // in a temporary folder, and are stopped by process id. On Linux the kernel
 // kills them if the test binary dies first, however it dies.
 //
-// ZooKeeper is to be installed. etcd and Consul are built from their sources by
+// ZooKeeper, PostgreSQL and MariaDB are to be installed. etcd and Consul are built from their sources by
 // the go command, at the versions in internal/servers/*/go.mod, and then found in
 // Go's build cache: the first use on a machine takes minutes, which 'make setup'
 // takes ahead of the tests, and the first use in a process seconds.

@@ -69,8 +69,24 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	return c
 }
 
+// PostgresForTest is ZooKeeperForTest for a PostgreSQL server.
+func PostgresForTest(tb testing.TB, cfg SQLConfig) *Postgres {
+	tb.Helper()
+	p, err := StartPostgres(cfg)
+	closeAfterTest(tb, err, p)
+	return p
+}
+
+// MariaDBForTest is ZooKeeperForTest for a MariaDB server.
+func MariaDBForTest(tb testing.TB, cfg SQLConfig) *MariaDB {
+	tb.Helper()
+	m, err := StartMariaDB(cfg)
+	closeAfterTest(tb, err, m)
+	return m
+}
+
 // closeAfterTest closes the servers when the test ends, if they were started.
-func closeAfterTest[S member](tb testing.TB, err error, servers ...S) {
+func closeAfterTest[S closable](tb testing.TB, err error, servers ...S) {
 	tb.Helper()
 	if err != nil {
 		tb.Fatal(err)
@@ -80,7 +96,7 @@ func closeAfterTest[S member](tb testing.TB, err error, servers ...S) {
 	}
 }
 
-func closeInTest(tb testing.TB, s member) {
+func closeInTest(tb testing.TB, s closable) {
 	if tb.Failed() {
 		tb.Logf("end of the log of %s at %s:\n%s", s.Name(), s.Addr(), s.LogTail(4096))
 	}

@@ -10,7 +10,7 @@ import (
 
 // Shared is a server that the tests of one program share. Tests keep to keys of their own
 // and must not stop or pause it. TestMain closes it in the end.
-type Shared[S member] struct {
+type Shared[S closable] struct {
 	start func() (S, error)
 
 	once   sync.Once
@@ -20,7 +20,7 @@ type Shared[S member] struct {
 }
 
 // Share returns a server that is started by start on first use.
-func Share[S member](start func() (S, error)) *Shared[S] {
+func Share[S closable](start func() (S, error)) *Shared[S] {
 	return &Shared[S]{start: start, used: make(chan struct{})}
 }
 

@@ -33,7 +33,7 @@ func Named(name string) (conformance.ElectionConfig, bool) {
 
 func config(item catalog.Item) conformance.ElectionConfig {
 	cfg := conformance.ElectionConfig{
-		Strategy: item.Strategy, Ordered: item.Ordered, Herd: item.Herd, LooksFirst: item.LooksFirst, Dense: item.Dense,
+		Strategy: item.Strategy, Ordered: item.Ordered, Ranked: item.Ranked, Herd: item.Herd, LooksFirst: item.LooksFirst, Dense: item.Dense, StepsAside: item.StepsAside,
 		Entries: layouts[item.Strategy.Name()],
 	}
 	if item.Numeric {

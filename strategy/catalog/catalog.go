@@ -23,7 +23,7 @@ type Item struct {
 	Traits
 }
 
-// Traits are what tells strategies apart. The first four are the fields of
+// Traits are what tells strategies apart. The first five are the fields of
 // conformance.ElectionConfig that bear their names, which says them at length.
 type Traits struct {
 	// Ordered: candidates lead in the order of their arrival.
@@ -35,6 +35,9 @@ type Traits struct {
 	LooksFirst bool
 	// Dense: tokens are 1, 2, 3 …
 	Dense bool
+	// StepsAside: those between the leader and the candidate that it transfers leadership to step
+	// aside, before the leader goes.
+	StepsAside bool
 	// Lists: Candidates lists those who wait, too, and not only the leader.
 	Lists bool
 	// Ranked: candidates of a higher rank lead before others. Those of equal rank are Ordered.
@@ -46,7 +49,7 @@ type Traits struct {
 // All returns every strategy, always in the same order. Callers may change the slice.
 func All() []Item {
 	return []Item{
-		{fair.New(), Traits{Ordered: true, Lists: true}},
+		{fair.New(), Traits{Ordered: true, StepsAside: true, Lists: true}},
 		{unfair.New(), Traits{Herd: true}},
 		{kafka.New(), Traits{Herd: true, LooksFirst: true, Dense: true, Numeric: true}},
 		{parentwatch.New(), Traits{Ordered: true, Herd: true, Lists: true}},

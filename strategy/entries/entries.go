@@ -27,6 +27,17 @@ func Payload(c *elector.Candidacy, leads bool) []byte {
 // written when the term has begun, if at all (elector.Claim.MarkLeader).
 func Marked(e backend.Entry) bool { return layout.DecodeCandidate(e.Value).Leads }
 
+// Heir is the entry that the leader has named to lead next, in its own entry, seat: see
+// elector.Term.Transfer and elector.Handover.Name. It has Key and Rev only, and may have gone. It is
+// the zero Entry if the leader has named none in the directory. id is the heir's ID, for people.
+func Heir(seat backend.Entry) (heir backend.Entry, id string) {
+	h, named := layout.Named(seat.Value)
+	if !named || backend.Parent(h.Key) != backend.Parent(seat.Key) || backend.CheckKey(h.Key) != nil { // somebody else's
+		return backend.Entry{}, ""
+	}
+	return backend.Entry{Key: h.Key, Rev: h.Rev}, h.ID
+}
+
 // Claim is the claim of a candidate that leads for as long as its entry, the seat, exists.
 // The token is the revision at which the service has created the seat. It rises from term to
 // term only if no seat was created before the one of the term before, as with the oldest of

@@ -14,11 +14,11 @@ import (
 // whose oldest entry leads. It is embedded in the strategy.
 type Queue struct{}
 
-// A Wait blocks until the candidate's entry, me, is the oldest in its directory. That it is
-// the caller takes for granted: of two candidates that are told so both lead. Its error is
-// backend.ErrNoEntry if me is gone, and else whatever keeps it from waiting, such as the end
-// of ctx.
-type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) error
+// A Wait blocks until the candidate's entry is the oldest in its directory, and returns that entry:
+// me, or the one that it has put in its place (Requeue). That it is the oldest the caller takes for
+// granted: of two candidates that are told so both lead. Its error is backend.ErrNoEntry if the entry
+// is gone, and else whatever keeps it from waiting, such as the end of ctx.
+type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error)
 
 // QueueUp is the campaign of a candidate in a queue: it enqueues an entry, blocks in wait, and
 // returns the claim to that entry (see Claim). It enters again, at the end, when somebody has
@@ -26,11 +26,11 @@ type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) erro
 // error. It reports elector.StageOffer; wait reports the stages that follow.
 func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (elector.Claim, error) {
 	for {
-		me, err := offer(ctx, c)
+		me, err := offer(ctx, c, nil)
 		if err != nil {
 			return elector.Claim{}, err
 		}
-		err = wait(ctx, c, me)
+		me, err = wait(ctx, c, me)
 		if err == nil {
 			return Claim(c, me), nil
 		}
@@ -40,10 +40,17 @@ func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (elector.Clai
 	}
 }
 
-// offer enqueues the candidate's entry.
-func offer(ctx context.Context, c *elector.Candidacy) (backend.Entry, error) {
+// Requeue puts an entry at the end of the queue in place of me, in one step, if the conditions hold.
+// It is for a candidate that waits. On an error me is what it was before, as a rule:
+// backend.ErrNoEntry says that it had gone, and after backend.ErrIndeterminate it may have.
+func Requeue(ctx context.Context, c *elector.Candidacy, me backend.Entry, conditions ...backend.Condition) (backend.Entry, error) {
+	return offer(ctx, c, conditions, backend.Delete(me))
+}
+
+// offer enqueues the candidate's entry, and does the other ops in the same step.
+func offer(ctx context.Context, c *elector.Candidacy, conditions []backend.Condition, beside ...backend.Op) (backend.Entry, error) {
 	completed := c.Begin(elector.StageOffer)
-	made, err := c.Session.Commit(ctx, nil, backend.Enqueue(c.Dir, Payload(c, false)))
+	made, err := c.Session.Commit(ctx, conditions, append([]backend.Op{backend.Enqueue(c.Dir, Payload(c, false))}, beside...)...)
 	completed(err)
 	if err != nil {
 		return backend.Entry{}, err

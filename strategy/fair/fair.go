@@ -12,6 +12,8 @@ package fair
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -24,7 +26,7 @@ type Strategy struct{ entries.Queue }
 // New returns the fair strategy.
 func New() Strategy { return Strategy{} }
 
-var _ elector.Strategy = Strategy{}
+var _ elector.Transferrer = Strategy{}
 
 // Name is "fair".
 func (Strategy) Name() string { return "fair" }
@@ -35,12 +37,19 @@ func (Strategy) Name() string { return "fair" }
 //  2. Find the predecessor, the youngest entry older than me. None: I lead.
 //  3. Wait until the predecessor or my own entry goes. Mine: back to 1.
 //  4. If the predecessor bore the leader's mark when it went, I lead; else back to 2.
+//  5. If the predecessor, while it stands, names an heir behind me, and both stand: enqueue
+//     another entry in place of me, in one step, and go back to 2 with that.
 //
 // The mark is what a leader writes into its own entry when its term begins. A
 // leader is the oldest entry, and no entry older than an existing one can ever
 // appear, so behind a marked predecessor nobody else is left: its going makes me
 // the oldest, and no read stands between the event and the win. My own entry is
 // known to exist at that moment, because Await reports changes in their order.
+//
+// Step 5 changes nothing of that. Who steps aside waits, and leads by neither entry: the old one
+// goes in the step that makes the new one, which is the youngest. To the others this is a candidate
+// that has gone, and another that has come. Nobody steps aside twice for an heir, as it stands
+// behind it then. See Transfer.
 //
 // There is one exception. Somebody deletes my predecessor's entry and mine in one
 // transaction, and the service reports the two one by one, as ZooKeeper does: then I may
@@ -54,16 +63,61 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 	return claim, err
 }
 
-// wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
-func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) error {
-	for {
+// Transfer blocks until the heir is next in line.
+//
+//  1. Find the heir's predecessor. The leader's own entry: the heir is next.
+//  2. Name the heir in the leader's entry, once.
+//  3. Wait until the predecessor or the heir goes. The heir: it cannot lead. Else back to 1.
+//
+// The candidate behind the leader watches the leader's entry, and steps aside (Campaign, step 5). The
+// one behind that finds that its predecessor has gone without a mark, looks, finds the leader's entry
+// with the name in it, and steps aside in turn. So the name goes from one to the next, up to the
+// heir, a hop each, while the leader leads on. Whoever comes meanwhile stands behind the heir.
+func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
+	for named := false; ; {
+		before, err := h.Session.Predecessor(ctx, h.Heir.Entry)
+		switch {
+		case errors.Is(err, backend.ErrNoEntry):
+			return elector.ErrNoCandidate
+		case err != nil:
+			return err
+		case before.Key == h.Seat.Key || !before.Exists(): // gone: the term ends
+			return nil
+		}
+		if !named {
+			if err := h.Name(ctx); err != nil {
+				return err
+			}
+			named = true
+		}
+		now, err := h.Session.Await(ctx, h.Heir.Entry, before)
+		switch {
+		case err != nil:
+			return fmt.Errorf("candidate %q stands in between, and has not stepped aside: %w", entries.Candidate(before, false).ID, err)
+		case !now[0].Exists():
+			return elector.ErrNoCandidate
+		}
+		h.Heir.Entry = now[0]
+	}
+}
+
+// wait blocks until the candidate's entry is the oldest, and returns it: me, or the one that has
+// taken its place. ErrNoEntry says that it is gone.
+func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
+	for past := (backend.Entry{}); ; {
 		before, err := determine(ctx, c, me)
 		if err != nil || !before.Exists() {
-			return err
+			return me, err
 		}
-		led, err := ready(ctx, c, me, before)
+		led, before, err := ready(ctx, c, me, before, past)
 		if err != nil || led {
-			return err
+			return me, err
+		}
+		if before.Exists() {
+			past, _ = entries.Heir(before)
+			if me, err = aside(ctx, c, me, before); err != nil {
+				return me, err
+			}
 		}
 	}
 }
@@ -75,21 +129,41 @@ func determine(ctx context.Context, c *elector.Candidacy, me backend.Entry) (bac
 	return before, err
 }
 
-// ready blocks until before is gone, and tells whether it led.
-func ready(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) (led bool, err error) {
+// ready blocks until before is gone, and tells whether it led; or until it names an heir behind me,
+// and is not gone. past is an heir that no longer counts.
+func ready(ctx context.Context, c *elector.Candidacy, me, before, past backend.Entry) (led bool, _ backend.Entry, err error) {
 	completed := c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
 	for {
 		led = led || entries.Marked(before)
+		if heir, _ := entries.Heir(before); heir.Rev > me.Rev && !heir.Same(past) {
+			return false, before, nil
+		}
 		now, err := c.Session.Await(ctx, me, before)
 		if err != nil {
-			return false, err
+			return false, before, err
 		}
 		if me, before = now[0], now[1]; !me.Exists() {
-			return false, backend.ErrNoEntry
+			return false, before, backend.ErrNoEntry
 		}
 		if !before.Exists() {
-			return led, nil
+			return led, before, nil
 		}
 	}
+}
+
+// aside puts an entry at the end of the line in place of me, and returns it: before leads, and has
+// named an heir. It returns me if either has gone, so that the line goes on as it is; and if there is
+// no room at the end of the line.
+func aside(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) (backend.Entry, error) {
+	heir, id := entries.Heir(before)
+	last, err := entries.Requeue(ctx, c, me, backend.IfExists(before), backend.IfExists(heir))
+	switch {
+	case errors.Is(err, backend.ErrCondition), errors.Is(err, backend.ErrUsedUp), errors.Is(err, backend.ErrNoParent):
+		return me, nil
+	case err != nil:
+		return me, err
+	}
+	c.Aside(fmt.Errorf("%w: %q", elector.ErrTransfer, id))
+	return last, nil
 }

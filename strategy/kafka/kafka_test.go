@@ -142,7 +142,7 @@ func TestObserversSeeBrokerUnderItsID(t *testing.T) {
 		require.Len(t, all, 1)
 		assert.Equal(t, "/controller", all[0].Entry.Key)
 		all[0].Entry = backend.Entry{}
-		assert.Equal(t, []elector.Candidate{{ID: "3", Leads: true}}, all)
+		assert.Equal(t, []elector.Candidate{{ID: "3", Leads: true, Own: true}}, all)
 	})
 }
 

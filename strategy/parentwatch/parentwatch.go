@@ -46,20 +46,20 @@ func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 }
 
 // wait blocks until me is the oldest entry. ErrNoEntry says that me is gone.
-func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) error {
+func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
 	listing, err := determine(ctx, c)
 	for other := ""; err == nil; listing, err = ready(ctx, c, listing) {
 		i := slices.Index(listing.Keys, me.Key)
 		if i < 0 {
-			return backend.ErrNoEntry
+			return me, backend.ErrNoEntry
 		}
 		if before := listing.Keys[:i]; !slices.Contains(before, other) {
 			if other, err = candidate(ctx, c, before); err != nil || other == "" {
-				return err
+				return me, err
 			}
 		}
 	}
-	return err
+	return me, err
 }
 
 // candidate returns the last of the keys under which a candidate stands, and "" if there

@@ -116,59 +116,81 @@ func get(ctx context.Context, s *backend.Session, key string) (backend.Entry, er
 }
 
 // Candidates lists the leader, and then those that wait: the best first, and last those that never
-// lead. It reads each one's entry.
+// lead. It reads each one's entry. One that takes the seat or changes its rank meanwhile has another
+// entry then, and is not where it is looked for: so it looks again, a few times.
 func (s Strategy) Candidates(ctx context.Context, session *backend.Session, dir string) ([]elector.Candidate, error) {
-	seat, err := get(ctx, session, entries.SeatKey(dir))
-	if err != nil {
-		return nil, err
+	const looks = 10
+	for n := 1; ; n++ {
+		seat, err := get(ctx, session, entries.SeatKey(dir))
+		if err != nil {
+			return nil, err
+		}
+		all, err := s.waiting(ctx, session, dir)
+		if err != nil {
+			return nil, err
+		}
+		now, err := get(ctx, session, seat.Key)
+		if err != nil {
+			return nil, err
+		}
+		if now.Rev == seat.Rev && !all.outdated || n == looks {
+			return all.candidates(seat), nil
+		}
 	}
-	waiting, c, err := s.waiting(ctx, session, dir)
-	if err != nil {
-		return nil, err
-	}
-	var all []elector.Candidate
-	if seat.Session != "" {
-		all = append(all, c.candidate(rivalOf(seat), true))
-	}
-	for _, r := range waiting {
-		all = append(all, c.candidate(r, false))
-	}
-	return all, nil
 }
 
-// waiting reads all who wait, in the order of succession.
-func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir string) ([]rival, choice, error) {
+// A line is who waits, in the order of succession.
+type line struct {
+	rivals []rival
+	choice choice
+	// outdated says that one that was listed was gone when it was read.
+	outdated bool
+}
+
+func (l line) candidates(seat backend.Entry) []elector.Candidate {
+	var all []elector.Candidate
+	if seat.Session != "" {
+		all = append(all, l.choice.candidate(rivalOf(seat), true))
+	}
+	for _, r := range l.rivals {
+		all = append(all, l.choice.candidate(r, false))
+	}
+	return all
+}
+
+// waiting reads all who wait.
+func (s Strategy) waiting(ctx context.Context, session *backend.Session, dir string) (l line, err error) {
 	listing, err := session.List(ctx, dir)
 	if err != nil {
-		return nil, choice{}, err
+		return line{}, err
 	}
-	var all []rival
 	for _, key := range listing.Keys {
 		e, err := get(ctx, session, key)
 		if err != nil {
-			return nil, choice{}, err
+			return line{}, err
 		}
+		l.outdated = l.outdated || !e.Exists()
 		if e.Session != "" {
-			all = append(all, rivalOf(e))
+			l.rivals = append(l.rivals, rivalOf(e))
 		}
 	}
-	_, c, err := readChoice(ctx, session, dir)
+	_, l.choice, err = readChoice(ctx, session, dir)
 	if errors.Is(err, backend.ErrNoParent) {
 		err = nil // nobody's choice counts any more
 	}
-	slices.SortFunc(all, func(a, b rival) int {
+	slices.SortFunc(l.rivals, func(a, b rival) int {
 		if a.stands() != b.stands() {
 			if a.stands() {
 				return -1
 			}
 			return 1
 		}
-		if s.before(c, a, b) {
+		if s.before(l.choice, a, b) {
 			return -1
 		}
 		return 1
 	})
-	return all, c, err
+	return l, err
 }
 
 func (c choice) candidate(r rival, leads bool) elector.Candidate {
@@ -183,16 +205,19 @@ func (c choice) candidate(r rival, leads bool) elector.Candidate {
 func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 	heir := rivalOf(h.Heir.Entry)
 	for {
-		waiting, _, err := s.waiting(ctx, h.Session, h.Dir)
+		all, err := s.waiting(ctx, h.Session, h.Dir)
 		if err != nil {
 			return err
 		}
 		// Its entry is another one when its rank has changed.
-		i := slices.IndexFunc(waiting, func(r rival) bool { return r.since == heir.since })
+		i := slices.IndexFunc(all.rivals, func(r rival) bool { return r.since == heir.since })
+		if i < 0 && all.outdated {
+			continue
+		}
 		if i < 0 {
 			return fmt.Errorf("%w: %q has gone", elector.ErrNoCandidate, h.Heir.ID)
 		}
-		if heir = waiting[i]; !heir.stands() {
+		if heir = all.rivals[i]; !heir.stands() {
 			return fmt.Errorf("%w: %q has rank %v, and never leads", elector.ErrNoCandidate, h.Heir.ID, heir.rank)
 		}
 		record, c, err := readChoice(ctx, h.Session, h.Dir)

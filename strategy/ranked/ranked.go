@@ -38,8 +38,8 @@ type Strategy struct {
 	// of all as a rule: so the best of many leads, and not the best of those that came first. A
 	// leader does not have to have it any more: two never lead without it, either.
 	Quorum int
-	// Preempt has the best candidate ask a leader to go whose rank is less than its own (elector.Ask
-	// tells how). Else it waits until the leader goes.
+	// Preempt has the best candidate ask a leader to go whose rank is less than its own, unless the
+	// leader is the one who is designated (elector.Ask tells how). Else it waits until the leader goes.
 	Preempt bool
 	// HoldOff is how long the best candidate has to have been better than the leader before it asks,
 	// so that leadership does not swing with ranks that do.
@@ -144,7 +144,7 @@ func (r *race) run(ctx context.Context) (backend.Entry, error) {
 
 // rank is the candidate's as it counts now.
 func (r *race) rank() []int64 {
-	if unfit, _ := r.c.Fit(); unfit != nil {
+	if _, unfit := r.c.Fit(); unfit != nil {
 		return []int64{-1}
 	}
 	return r.Rank.Numbers()
@@ -181,6 +181,8 @@ type view struct {
 	byChoice bool
 	// standing is how many may lead. It is right where none is better.
 	standing int
+	// outdated says that one that was listed has gone since: it may stand with another rank.
+	outdated bool
 }
 
 // look does step 2.
@@ -238,10 +240,12 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 		if err != nil {
 			return err
 		}
-		if e.Exists() {
-			r.known[key] = rivalOf(e)
-			r.consider(v, r.known[key])
+		if !e.Exists() {
+			v.outdated = true
+			continue
 		}
+		r.known[key] = rivalOf(e)
+		r.consider(v, r.known[key])
 	}
 	v.standing = 1
 	for _, other := range r.known {
@@ -252,22 +256,27 @@ func (r *race) compare(ctx context.Context, v *view, own int) error {
 	return nil
 }
 
-// consider keeps a rival if it is better than me: of several the closest, and one that is better by its
-// rank rather than one that is so by the choice alone.
+// consider keeps a rival if it is better than me, and one that is so by its rank rather than one that is
+// so by the choice alone. Of the first it keeps the closest. Of the others it keeps the best: told of
+// the choice that one waits for nobody, while another might wait for it, and it for me.
 func (r *race) consider(v *view, other rival) {
 	if !other.stands() || !r.before(v.choice, other, r.me) {
 		return
 	}
 	byChoice := !r.before(choice{}, other, r.me)
-	closer := byChoice == v.byChoice && r.before(choice{}, v.better, other)
-	if !v.better.exists() || v.byChoice && !byChoice || closer {
-		v.better, v.byChoice = other, byChoice
+	switch {
+	case !v.better.exists(), v.byChoice && !byChoice:
+	case byChoice && !v.byChoice:
+		return
+	case byChoice && r.before(v.choice, v.better, other), !byChoice && r.before(choice{}, other, v.better):
+		return
 	}
+	v.better, v.byChoice = other, byChoice
 }
 
 // mayTake tells whether the candidate may do step 5.
 func (r *race) mayTake(v *view) bool {
-	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum
+	return !v.seat.Exists() && eligible(r.me.rank) && !v.better.exists() && v.standing >= r.Quorum && !v.outdated
 }
 
 // take creates the seat in place of me. The heir has had its turn then.
@@ -312,8 +321,8 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 		err = r.await(until, v.better.entry)
 	case v.seat.Exists():
 		err = r.challenge(ctx, until, v)
-	default: // a quorum is missing
-		_, err = r.c.Session.AwaitList(until, v.listing)
+	default:
+		err = r.awaitQuorum(until, v)
 	}
 	if err != nil && ctx.Err() == nil && until.Err() != nil {
 		return nil // the rank has changed
@@ -325,7 +334,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancel(ctx)
 	stop := r.Rank.listen(cancel)
-	if _, changed := r.c.Fit(); changed != nil {
+	if changed, _ := r.c.Fit(); changed != nil {
 		go func() {
 			select {
 			case <-changed:
@@ -357,6 +366,16 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) error {
 		}
 	}
 	return nil
+}
+
+// awaitQuorum blocks until others stand than when I listed, or the seat is taken: whoever had taken it
+// before that listing, and after my look at the seat, is not listed any more.
+func (r *race) awaitQuorum(ctx context.Context, v *view) error {
+	seat, err := get(ctx, r.c.Session, v.seat.Key)
+	if err == nil && !seat.Exists() {
+		_, err = r.c.Session.AwaitList(ctx, v.listing)
+	}
+	return err
 }
 
 // tell has the one that is better by the choice look again, unless somebody has told it of this record.
@@ -403,7 +422,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	case !quorate:
 		return nil
 	}
-	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: fmt.Sprintf("it ranks higher: %v, and the leader %v", r.me.rank, leader.rank)})
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
 	if err != nil {
 		return r.await(until, v.seat, v.record) // it is no entry of this library
 	}
@@ -412,6 +431,14 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 		return r.c.Pause(until, 100*time.Millisecond) // the leader has written, perhaps again and again
 	}
 	return err
+}
+
+// why says for people what a is better by than the leader.
+func why(c choice, a, leader rival) string {
+	if c.names(a) > c.names(leader) {
+		return "it is designated, or the leader's heir"
+	}
+	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
 
 // lookAgain is how often the best candidate looks whether it may ask the leader to go, while too few

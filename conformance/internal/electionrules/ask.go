@@ -262,7 +262,11 @@ func askLostReply(a *arena) {
 	for range 10 {
 		c := a.stand()
 		c.cut = true
-		loseEnrolment(c.client.CutReply)
+		if a.cfg.Ranked { // of the seat: an entry in line is no leader's yet
+			c.client.CutReply(backend.OpCreateEphemeral)
+		} else {
+			loseEnrolment(c.client.CutReply)
+		}
 		b := c.campaign()
 		c.sawState(backend.Suspended) // the offer is made, and its reply lost
 		leader, err := ask(request)

@@ -19,7 +19,7 @@ func dataForeignChildren(a *arena) {
 		"x-2147483647", "x--2147483648", "y-99999999999999999999", "…ünïcode-0000000002", "a b-0000000003",
 		"e--", "-", "0x0-lock-", "seat-0000000000",
 	}
-	if a.cfg.Ordered {
+	if a.cfg.Ordered && !a.cfg.Ranked {
 		names = append(names, "seat")
 	}
 	// What looks most like a candidate's is what a candidate once had.

@@ -162,7 +162,11 @@ func replyLostAndCut(a *arena) {
 			}
 			c := a.stand()
 			c.cut = true
-			loseEnrolment(c.client.CutReply)
+			if a.cfg.Ranked { // of the enqueuing alone: the seat comes after it
+				c.client.CutReply(backend.OpEnqueue)
+			} else {
+				loseEnrolment(c.client.CutReply)
+			}
 			b := c.campaign()
 			c.sawState(backend.Suspended)
 			c.sawState(backend.Lost)

@@ -26,22 +26,28 @@ const (
 	needSuspend = string(kit.AbilitySuspend)
 	needCommit  = string(kit.AbilityCommit)
 	needAsk     = string(kit.AbilityAsk)
-	needFit     = string(kit.AbilityFit)
+	// needTransfer also asks for a strategy that is an elector.Transferrer.
+	needTransfer = string(kit.AbilityTransfer)
+	needFit      = string(kit.AbilityFit)
 
 	needOrdered   = "Ordered"
 	needUnordered = "not Ordered"
+	needInLine    = "not Ranked" // it leads by the entry that it has waited with
 	needCalm      = "not Herd"
 	needHerd      = "Herd"
 	needUnseen    = "not both Ordered and Herd"
 	needDense     = "Dense"
+	needAside     = "StepsAside"
+	// needNoTransfer: the strategy is no elector.Transferrer.
+	needNoTransfer = "not a Transferrer"
 	// needKnown: where entries stand is known, by needLayout or because the
 	// strategy is an elector.CustomLayout.
 	needKnown = "known layout"
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needFit}
-	words     = []string{needOrdered, needUnordered, needCalm, needHerd, needUnseen, needDense, needKnown}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
+	words     = []string{needOrdered, needUnordered, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -77,7 +83,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, fitRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
@@ -108,14 +114,22 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 			return "candidates have no order of succession"
 		case need == needUnordered && cfg.Ordered:
 			return "candidates have an order of succession, and no common seat"
+		case need == needInLine && cfg.Ranked:
+			return "a leader has a seat, and not the entry that it has waited with"
 		case need == needCalm && cfg.Herd:
 			return "a change of leader wakes every candidate"
 		case need == needHerd && !cfg.Herd:
 			return "a change of leader does not wake every candidate"
 		case need == needUnseen && cfg.Ordered && cfg.Herd:
 			return "whoever comes or goes wakes every candidate"
+		case need == needAside && !cfg.StepsAside:
+			return "nobody steps aside for the one that leadership is transferred to"
 		case need == needDense && !cfg.Dense:
 			return "tokens rise, but not by one"
+		case need == needTransfer && !transferrer(cfg.Strategy):
+			return "the strategy cannot transfer leadership to a candidate of one's choice"
+		case need == needNoTransfer && transferrer(cfg.Strategy):
+			return "the strategy can transfer leadership to a candidate of one's choice"
 		case need == needKnown:
 			need = needLayout
 		case need == needLayout && customLayout(cfg.Strategy):

@@ -41,7 +41,7 @@ var viewRules = []rule{
 	}, {
 		Name: "view/no-vacancy",
 		Text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
-		Need: []string{needOrdered, needBackend},
+		Need: []string{needOrdered, needInLine, needBackend},
 		Run:  viewNoVacancy,
 	}, {
 		Name: "view/observe-ends",

@@ -40,11 +40,11 @@ func TestSections(t *testing.T) {
 		t.Errorf("sections %s, want %s", got, want)
 	}
 	for _, want := range []string{
-		"fair, unfair, kafka and parentwatch with 3 to 1,000 candidates, measured on memory: (made up) and zk://127.0.0.1:2181 (made up)",
+		"fair, unfair, kafka, parentwatch and ranked with 3 to 1,000 candidates, measured on memory: (made up) and zk://127.0.0.1:2181 (made up)",
 		"10 to 100,000 candidates, in simulated time",
 		"<span>elector</span> <span>compare</span>", "2 processors, linux/amd64, go1.26.7", "29 February 2020",
 		"120 leader changes in each run, 20 by a crash",
-		"the time for one run was over after 31 leader changes", "parentwatch †",
+		"the time for one run was over after 31 leader changes", "ranked †",
 		"Jain’s index: fair 1.00, unfair 0.32", "Calibration", "The largest error is",
 		"+95\u00a0B", "packets_received",
 	} {

@@ -25,6 +25,7 @@ var looks = map[string]look{
 	"unfair":      {"unfair", dash(6, 3), triangle{}},
 	"kafka":       {"kafka", dash(2, 3), square{}},
 	"parentwatch": {"parentwatch", dash(8, 3, 2, 3), diamond{}},
+	"ranked":      {"ranked", dash(10, 2, 2, 2, 2, 2), star{}},
 }
 
 // others are for strategies that are not known here, in the order of their names.
@@ -82,6 +83,7 @@ type (
 	square   struct{}
 	triangle struct{}
 	diamond  struct{}
+	star     struct{}
 )
 
 func (disc) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
@@ -102,6 +104,12 @@ func (triangle) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 
 func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
 	polygon(c, at, s.Radius*1.25, [][2]float64{{-1, 0}, {0, -1}, {1, 0}, {0, 1}})
+}
+
+func (star) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
+	polygon(c, at, s.Radius*1.35, [][2]float64{
+		{0, 1}, {-0.26, 0.36}, {-0.95, 0.31}, {-0.43, -0.14}, {-0.59, -0.81}, {0, -0.45}, {0.59, -0.81}, {0.43, -0.14}, {0.95, 0.31}, {0.26, 0.36},
+	})
 }
 
 func polygon(c *draw.Canvas, at vg.Point, size vg.Length, corners [][2]float64) {

@@ -91,6 +91,8 @@ func inventCost(strategy string, n int) report.Cost {
 	switch strategy {
 	case "fair":
 		return report.Cost{WakeUps: 2, Operations: 6, Writes: 3, Watches: 3, Bytes: 310}
+	case "ranked":
+		return report.Cost{WakeUps: 2, Operations: f + 8, Writes: 3, Watches: 4, Bytes: 130*f + 900}
 	case "parentwatch":
 		return report.Cost{WakeUps: 2 * f, Operations: 2*f + 4, Writes: 2, Watches: 2 * f, Bytes: 2*f*f*31 + 200}
 	case "kafka":

@@ -88,7 +88,7 @@ func free(all []point, m *report.Model) []param {
 	params := []param{{"RoundTrip", &m.RoundTrip}, {"Write", &m.Write}}
 	herds, lists := 0, make(map[int]bool)
 	for _, p := range all {
-		if p.run.Strategy != "fair" && p.run.N >= 10 {
+		if item, _ := catalog.Named(p.run.Strategy); item.Herd && p.run.N >= 10 {
 			herds++
 		}
 		if p.run.Strategy == "parentwatch" && p.run.N >= 10 {

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/parentwatch"
+	"github.com/elector-go/elector/strategy/ranked"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -58,6 +59,8 @@ func TestByHand(t *testing.T) {
 		{unfair.New(), 10, effect + 500*us + 300*us + way},
 		// The next one lists one name.
 		{parentwatch.New(), 2, effect + 100*us + 2*way + 70*us + way},
+		// It reads the seat and the record, lists, and writes.
+		{ranked.New(nil), 2, effect + 100*us + way + 2*(2*way+plain.Read) + 2*way + 70*us + 2*way + 300*us},
 	} {
 		run := simulate(t, Config{Strategy: c.strategy, N: c.n, Changes: 20, Seed: 3})
 		got := slices.Compact(slices.Sorted(slices.Values(run.Resigned.All)))
@@ -121,6 +124,7 @@ func TestGrowth(t *testing.T) {
 		{unfair.New(), growth{1, 1, 1}},
 		{kafka.New(), growth{1, 1, 1}},
 		{parentwatch.New(), growth{1.5, 1, 2}}, // the time goes from linear to quadratic
+		{ranked.New(nil), growth{0, 0, 1}},     // the next one reads all that have come since it has looked
 	} {
 		var x, leaderless, wakeUps, bytes []float64
 		for _, n := range sizes {

@@ -1,0 +1,46 @@
+package explore_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/conformance/explore"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+// byNumber is the strategy ranked with the candidate's ID for its rank.
+type byNumber struct{ ranked.Strategy }
+
+func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
+	n, err := strconv.Atoi(c.ID)
+	if err != nil {
+		return elector.Claim{}, err
+	}
+	s.Rank = ranked.NewRank(int64(n))
+	return s.Strategy.Campaign(ctx, c)
+}
+
+var ranks = explore.Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
+
+// The candidates have ranks of their own. What an operator designates, whom a leader names, and a rank
+// that falls below zero and rises again may have them wait for each other.
+func TestRanks(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		candidates, faults int
+		kinds              []explore.Fault
+	}{
+		{"two and a fault", 2, 1, nil},
+		{"two, twice designated", 2, 2, []explore.Fault{explore.Designate}},
+		{"three", 3, 0, nil},
+		{"three, one designated", 3, 1, []explore.Fault{explore.Designate}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := ranks
+			cfg.Candidates, cfg.Faults, cfg.Kinds = c.candidates, c.faults, c.kinds
+			exhaust(t, cfg)
+		})
+	}
+}

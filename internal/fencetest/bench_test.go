@@ -1,0 +1,80 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a check costs a transaction that writes one row: alone, and beside seven others of the same
+// leader. With -args -sync the servers wait for the disk, as they should in production.
+func BenchmarkTransaction(b *testing.B) {
+	ways := []struct {
+		name        string
+		first, last checker
+	}{
+		{name: "unfenced"},
+		{name: "check-first", first: check},
+		{name: "check-last", last: check},
+		{name: "claim-tx", first: func(ctx context.Context, d *database, tx *sql.Tx, token uint64) error {
+			return d.fence.ClaimTx(ctx, tx, token)
+		}},
+	}
+	for _, k := range kinds[:3] {
+		for _, way := range ways {
+			for _, atOnce := range []int{1, 8} {
+				b.Run(fmt.Sprintf("%s/%s/%d", k.name, way.name, atOnce), func(b *testing.B) {
+					d := k.make(b)
+					d.SetMaxOpenConns(atOnce)
+					d.SetMaxIdleConns(atOnce)
+					require.NoError(b, d.fence.Claim(b.Context(), d.DB, 1))
+					todo := make(chan struct{})
+					errs := make(chan error, atOnce)
+					for range atOnce {
+						go func() {
+							var err error
+							for range todo {
+								if err == nil {
+									err = d.written(b.Context(), way.first, way.last)
+								}
+							}
+							errs <- err
+						}()
+					}
+					for b.Loop() {
+						todo <- struct{}{}
+					}
+					close(todo)
+					for range atOnce {
+						require.NoError(b, <-errs)
+					}
+				})
+			}
+		}
+	}
+}
+
+func (d *database) written(ctx context.Context, first, last checker) error {
+	tx, err := d.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if first != nil {
+		if err := first(ctx, d, tx, 1); err != nil {
+			return err
+		}
+	}
+	if err := write(ctx, tx, 1); err != nil {
+		return err
+	}
+	if last != nil {
+		if err := last(ctx, d, tx, 1); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}

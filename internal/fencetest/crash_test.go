@@ -1,0 +1,61 @@
+package fencetest
+
+import (
+	"database/sql"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A server that crashes forgets no claim, and commits nothing of a transaction that was open.
+func TestServerCrashes(t *testing.T) {
+	type server interface {
+		Kill() error
+		Start() error
+	}
+	for _, c := range []struct {
+		name  string
+		start func(t *testing.T) (server, *sql.DB, fence.Dialect)
+	}{
+		{"postgres", func(t *testing.T) (server, *sql.DB, fence.Dialect) {
+			p := servertest.PostgresForTest(t, servertest.SQLConfig{Sync: true})
+			return p, open(t, "pgx", p.URL()), fence.PostgreSQL
+		}},
+		{"mariadb", func(t *testing.T) (server, *sql.DB, fence.Dialect) {
+			m := servertest.MariaDBForTest(t, servertest.SQLConfig{Sync: true})
+			exec(t, open(t, "mysql", "root@tcp("+m.Addr()+")/"), "CREATE DATABASE crash")
+			return m, open(t, "mysql", "root@tcp("+m.Addr()+")/crash"), fence.MySQL
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, db, dialect := c.start(t)
+			f := fence.Fence{Dialect: dialect, Name: "/jobs"}
+			require.NoError(t, f.CreateTable(t.Context(), db))
+			exec(t, db, "CREATE TABLE writes (token BIGINT NOT NULL)")
+			require.NoError(t, f.Claim(t.Context(), db, 1))
+			old, err := db.BeginTx(t.Context(), nil)
+			require.NoError(t, err)
+			require.NoError(t, f.Check(t.Context(), old, 1))
+			require.NoError(t, write(t.Context(), old, 1))
+
+			require.NoError(t, s.Kill())
+			require.Error(t, old.Commit())
+			require.NoError(t, s.Start())
+			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+			require.NoError(t, f.Claim(t.Context(), db, 2), "nobody holds the lock")
+			n, err := before(t.Context(), db, 2)
+			require.NoError(t, err)
+			require.Zero(t, n)
+
+			require.NoError(t, s.Kill())
+			require.NoError(t, s.Start())
+			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+			require.ErrorIs(t, f.Claim(t.Context(), db, 1), fence.ErrDeposed)
+		})
+	}
+}

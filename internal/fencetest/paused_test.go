@@ -1,0 +1,142 @@
+package fencetest
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/fence"
+)
+
+// An old leader is paused in a transaction that it has checked: the connection stays open, and nothing
+// comes. The next one's claim waits, for as long as its ctx lets it. (On SQLite the busy timeout does:
+// its driver lets no ctx end a wait.)
+func TestPausedLeader(t *testing.T) {
+	eachLevel(t, func(t *testing.T, d *database, level sql.IsolationLevel) {
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		old := d.begin(t, level)
+		require.NoError(t, d.fence.Check(t.Context(), old, 1))
+		require.NoError(t, write(t.Context(), old, 1))
+
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		err := d.fence.Claim(ctx, d.claims, 2)
+		require.Error(t, err)
+		require.NotErrorIs(t, err, fence.ErrDeposed)
+		require.EqualValues(t, 1, d.stored(t))
+
+		require.NoError(t, d.fence.Check(t.Context(), old, 1), "it goes on, and its lock is still there")
+		require.NoError(t, old.Commit())
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 2), "claim again")
+		n, err := before(t.Context(), d, 2)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}
+
+// The server can end the transactions of a leader that is paused: the claim passes, and the old
+// leader's commit fails.
+func TestPausedLeaderIsCutOff(t *testing.T) {
+	settings := map[fence.Dialect]string{
+		fence.PostgreSQL: "SET LOCAL idle_in_transaction_session_timeout = '300ms'",
+		fence.MySQL:      "SET idle_transaction_timeout = 1", // seconds
+	}
+	each(t, func(t *testing.T, d *database) {
+		if settings[d.dialect] == "" {
+			return // SQLite has no server
+		}
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		conn, err := d.Conn(t.Context())
+		require.NoError(t, err)
+		defer conn.Close()
+		if d.dialect == fence.MySQL {
+			_, err = conn.ExecContext(t.Context(), settings[d.dialect])
+			require.NoError(t, err)
+		}
+		old, err := conn.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		if d.dialect == fence.PostgreSQL {
+			_, err = old.ExecContext(t.Context(), settings[d.dialect])
+			require.NoError(t, err)
+		}
+		require.NoError(t, d.fence.Check(t.Context(), old, 1))
+		require.NoError(t, write(t.Context(), old, 1))
+
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 2))
+		require.Error(t, old.Commit())
+		n, err := before(t.Context(), d, 2)
+		require.NoError(t, err)
+		require.Zero(t, n)
+	})
+}
+
+// A leader whose ctx ends gives the lock back at once.
+func TestContextEnds(t *testing.T) {
+	each(t, func(t *testing.T, d *database) {
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		old, err := d.BeginTx(ctx, nil)
+		require.NoError(t, err)
+		require.NoError(t, d.fence.Check(ctx, old, 1))
+		require.NoError(t, write(ctx, old, 1))
+		claimed := d.aside(t, func(db *sql.DB) error { return d.fence.Claim(t.Context(), db, 2) }, nothing)
+		cancel()
+		require.NoError(t, claimed())
+		require.Error(t, old.Commit())
+	})
+}
+
+// An old leader goes on and on, with several transactions at a time, so that one of them has the lock
+// at each moment. Those that come after the claim do not get past it.
+func TestClaimStandsInLine(t *testing.T) {
+	const atOnce = 8
+	each(t, func(t *testing.T, d *database) {
+		if d.dialect == fence.SQLite {
+			return // nobody stands in line there
+		}
+		require.NoError(t, d.fence.Claim(t.Context(), d.DB, 1))
+		var checked atomic.Int64
+		transaction := func() error {
+			tx, err := d.BeginTx(t.Context(), nil)
+			if err != nil {
+				return err
+			}
+			defer tx.Rollback()
+			if err := d.fence.Check(t.Context(), tx, 1); err != nil {
+				return err
+			}
+			checked.Add(1)
+			time.Sleep(5 * time.Millisecond)
+			return tx.Commit()
+		}
+		var old sync.WaitGroup
+		for range atOnce {
+			old.Go(func() {
+				var err error
+				for err == nil {
+					err = transaction()
+				}
+				assert.ErrorIs(t, err, fence.ErrDeposed)
+			})
+		}
+		for checked.Load() < 3*atOnce {
+			time.Sleep(time.Millisecond)
+		}
+		var through int64
+		claimed := d.aside(t, func(db *sql.DB) error { return d.fence.Claim(t.Context(), db, 2) }, func() error {
+			through = checked.Load()
+			return nil
+		})
+		waiting := checked.Load()
+		require.NoError(t, claimed())
+		old.Wait()
+		require.LessOrEqual(t, through-waiting, int64(atOnce), "transactions that passed the claim")
+	})
+}
