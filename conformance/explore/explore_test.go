@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,11 +38,20 @@ func exhaust(t *testing.T, cfg explore.Config) {
 
 func TestTwoCandidatesAndAFault(t *testing.T) {
 	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
-			cfg := s.cfg
-			cfg.Faults = 1
-			exhaust(t, cfg)
-		})
+		t.Run(s.name, func(t *testing.T) { exhaustOne(t, s.cfg) })
+	}
+}
+
+// exhaustOne explores one fault of any kind. Where none writes the election's record, it is read at any
+// time with the same result, which is much less to explore.
+func exhaustOne(t *testing.T, cfg explore.Config) {
+	t.Helper()
+	cfg.Faults = 1
+	for _, cfg.Kinds = range [][]explore.Fault{
+		{explore.Designate, explore.AskTo},
+		slices.DeleteFunc(slices.Clone(explore.Faults), func(f explore.Fault) bool { return f == explore.Designate || f == explore.AskTo }),
+	} {
+		exhaust(t, cfg)
 	}
 }
 

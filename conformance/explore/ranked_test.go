@@ -27,20 +27,20 @@ var ranks = explore.Config{Strategy: func() elector.Strategy { return byNumber{}
 // The candidates have ranks of their own. What an operator designates, whom a leader names, and a rank
 // that falls below zero and rises again may have them wait for each other.
 func TestRanks(t *testing.T) {
-	for _, c := range []struct {
-		name               string
-		candidates, faults int
-		kinds              []explore.Fault
-	}{
-		{"two and a fault", 2, 1, nil},
-		{"two, twice designated", 2, 2, []explore.Fault{explore.Designate}},
-		{"three", 3, 0, nil},
-		{"three, one designated", 3, 1, []explore.Fault{explore.Designate}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cfg := ranks
-			cfg.Candidates, cfg.Faults, cfg.Kinds = c.candidates, c.faults, c.kinds
-			exhaust(t, cfg)
-		})
-	}
+	t.Run("two and a fault", func(t *testing.T) { exhaustOne(t, ranks) })
+	t.Run("two, twice designated", func(t *testing.T) {
+		cfg := ranks
+		cfg.Faults, cfg.Kinds = 2, []explore.Fault{explore.Designate}
+		exhaust(t, cfg)
+	})
+	t.Run("three", func(t *testing.T) {
+		cfg := ranks
+		cfg.Candidates = 3
+		exhaust(t, cfg)
+	})
+	t.Run("five", func(t *testing.T) {
+		cfg := ranks
+		cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
+		explore.Random(t, cfg, 1, 60)
+	})
 }
