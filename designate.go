@@ -68,7 +68,7 @@ func (d Designation) check(strategy Strategy) error {
 		return fmt.Errorf("the ID of %d bytes is too long: at most %d: %w", len(d.ID), MaxID, ErrConfig)
 	}
 	if n := len(d.By) + len(d.Why); n > MaxRequest {
-		return fmt.Errorf("By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
+		return fmt.Errorf("the texts By and Why have %d bytes, at most %d may be: %w", n, MaxRequest, ErrConfig)
 	}
 	return nil
 }

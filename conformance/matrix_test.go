@@ -31,6 +31,7 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	leaveOut(!cfg.Dense, noEpoch...)
 	leaveOut(!cfg.Ordered, noOrder...)
 	leaveOut(cfg.Ordered, "data/foreign-seat")
+	leaveOut(cfg.Ranked, "recipe/one-wake-up", "view/no-vacancy")
 	leaveOut(cfg.Herd, calm...)
 	leaveOut(!cfg.Herd, "recipe/herd")
 	leaveOut(cfg.Ordered && cfg.Herd, "recipe/joining-wakes-nobody")

@@ -19,7 +19,10 @@ type explored struct {
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
+		if item.Ranked {
+			continue // not explored yet: docs/proof.md says why
+		}
+		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
 		if item.Dense {
 			cfg.Invariant = explore.Dense
 		}

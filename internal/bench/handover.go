@@ -169,10 +169,10 @@ func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, 
 }
 
 // claimsSeat tells whether a waiting candidate has to write before it leads: where there is
-// no order, whoever is woken races.
+// no order, whoever is woken races, and the best of those that are ranked takes the seat.
 func claimsSeat(s elector.Strategy) bool {
 	item, _ := catalog.Named(s.Name()) // it is from there
-	return !item.Ordered
+	return !item.Ordered || item.Ranked
 }
 
 // countMessages returns the messages per handover, and for the old leader to enter

@@ -70,6 +70,7 @@ func TestCampaigns(t *testing.T) {
 			{backend: "consul", servers: 1, strategy: "kafka", seed: 5},
 			{backend: "zookeeper", servers: 1, strategy: "fair", seed: 37},
 			{backend: "etcd", servers: 1, strategy: "unfair", seed: 3},
+			{backend: "etcd", servers: 1, strategy: "ranked", seed: 4},
 		} {
 			tried[c.strategy] = true
 			t.Run(fmt.Sprintf("%s-%d-%s", c.backend, c.servers, cmp.Or(strings.Join(c.faults, ""), c.strategy)), func(t *testing.T) {
