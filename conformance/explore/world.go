@@ -204,7 +204,11 @@ func (w *world) isForced(k *call) bool {
 
 // records tells whether the election's record may change after the founding.
 func (w *world) records() bool {
-	return w.designates() && w.cfg.Faults > 0 && (slices.Contains(w.cfg.Kinds, Designate) || slices.Contains(w.cfg.Kinds, AskTo))
+	return w.mayDesignate() || w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, AskTo)
+}
+
+func (w *world) mayDesignate() bool {
+	return w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Designate)
 }
 
 func (w *world) owns(c *candidate) bool {
