@@ -48,6 +48,8 @@ type (
 	Control = kit.Control
 	// ElectionConfig says what TestElection is to try: [kit.ElectionConfig].
 	ElectionConfig = kit.ElectionConfig
+	// Ranking is a candidate's rank, and how those of an election are ranked: [kit.Ranking].
+	Ranking = kit.Ranking
 	// Ability is what another implementation of elector.Elector may lack: [kit.Ability].
 	Ability = kit.Ability
 

@@ -30,7 +30,8 @@ func notPromised(cfg conformance.ElectionConfig) []string {
 	leaveOut(custom, noRecord...)
 	leaveOut(!cfg.Dense, noEpoch...)
 	leaveOut(!cfg.Ordered, noOrder...)
-	leaveOut(cfg.Ordered, "data/foreign-seat")
+	leaveOut(cfg.Ordered && !cfg.Ranked, "data/foreign-seat")
+	leaveOut(!cfg.Ranked, ofRanks...)
 	leaveOut(cfg.Ranked, "recipe/one-wake-up", "view/no-vacancy")
 	leaveOut(cfg.Herd, calm...)
 	leaveOut(!cfg.Herd, "recipe/herd")
@@ -52,6 +53,12 @@ var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/st
 
 // noOrder are the rules about an order of succession.
 var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
+
+// ofRanks are the rules about candidates with ranks.
+var ofRanks = []string{
+	"ranked/best-leads", "ranked/changes", "ranked/negative", "ranked/quorum", "ranked/sticky", "ranked/preempts",
+	"ranked/designated", "ranked/unseated", "ranked/newcomer", "ranked/listed", "ranked/wakes-few",
+}
 
 // calm are the rules about those whom a change does not wake.
 var calm = []string{"recipe/one-wake-up", "recipe/withdrawal-wakes-one"}

@@ -2,6 +2,7 @@ package explore_test
 
 import (
 	"flag"
+	"slices"
 	"testing"
 	"time"
 
@@ -18,10 +19,7 @@ type explored struct {
 
 var strategies = func() (all []explored) {
 	for _, item := range catalog.All() {
-		if item.Ranked {
-			continue // not explored yet: docs/proof.md says why
-		}
-		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+		cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
 		if item.Dense {
 			cfg.Invariant = explore.Dense
 		}
@@ -43,10 +41,20 @@ func TestTwoCandidatesAndAFault(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Faults = 1
+			if _, heeds := cfg.Strategy().(elector.Designator); heeds {
+				cfg.Kinds = others // TestRanks has the rest
+			}
 			exhaust(t, cfg)
 		})
 	}
 }
+
+// recorded are the faults that write the election's record, where a strategy looks there, and others the
+// rest. Without them it is read at any time with the same result, which is much less to explore.
+var (
+	recorded = []explore.Fault{explore.Designate, explore.AskTo}
+	others   = slices.DeleteFunc(slices.Clone(explore.Faults), func(f explore.Fault) bool { return slices.Contains(recorded, f) })
+)
 
 func TestThreeCandidates(t *testing.T) {
 	for _, s := range strategies {
@@ -65,7 +73,7 @@ func TestTransfer(t *testing.T) {
 			continue
 		}
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
-			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered}
+			cfg := explore.Config{Strategy: func() elector.Strategy { return item.Strategy }, Ordered: item.Ordered && !item.Ranked}
 			cfg.Candidates, cfg.Faults, cfg.Kinds = 3, 1, []explore.Fault{explore.AskTo}
 			exhaust(t, cfg)
 		})

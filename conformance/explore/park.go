@@ -24,6 +24,7 @@ type call struct {
 	reads, writes []string
 	session       *backend.Session // nil: it needs none
 	is            string           // kind, and place
+	says          string           // what a commit writes, of what others look for: its candidate may have become fit since
 	applied       bool             // its reply is lost, and it has changed something
 	let           chan struct{}
 }

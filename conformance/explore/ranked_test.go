@@ -25,22 +25,30 @@ func (s byNumber) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 var ranks = explore.Config{Strategy: func() elector.Strategy { return byNumber{} }, Distinct: true}
 
 // The candidates have ranks of their own. What an operator designates, whom a leader names, and a rank
-// that falls below zero and rises again may have them wait for each other.
+// that falls below zero and rises again may have them wait for each other. It goes as far as its budget
+// allows, and says how far.
 func TestRanks(t *testing.T) {
 	for _, c := range []struct {
 		name               string
 		candidates, faults int
 		kinds              []explore.Fault
 	}{
-		{"two and a fault", 2, 1, nil},
-		{"two, twice designated", 2, 2, []explore.Fault{explore.Designate}},
+		{"two, and what operators want", 2, 1, recorded},
+		{"two, twice designated", 2, 2, recorded[:1]},
+		{"two, and another fault", 2, 1, others},
 		{"three", 3, 0, nil},
-		{"three, one designated", 3, 1, []explore.Fault{explore.Designate}},
+		{"three, one designated", 3, 1, recorded[:1]},
+		{"three, one not fit", 3, 1, []explore.Fault{explore.Unfit}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := ranks
-			cfg.Candidates, cfg.Faults, cfg.Kinds = c.candidates, c.faults, c.kinds
-			exhaust(t, cfg)
+			cfg.Candidates, cfg.Faults, cfg.Kinds, cfg.Budget = c.candidates, c.faults, c.kinds, *budget
+			explore.Exhaustive(t, cfg)
 		})
 	}
+	t.Run("five", func(t *testing.T) {
+		cfg := ranks
+		cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
+		explore.Random(t, cfg, 1, 60)
+	})
 }

@@ -81,15 +81,17 @@ func (s *session) step(q *backend.Call) (c *call) {
 		c = s.by.call(callDrop, "drop its entry")
 		c.writes = []string{q.Key}
 	case backend.CallCommit:
-		kind, text, writes := byte(callGuards), "ask whether the guards hold", []string(nil)
+		kind, text, writes, said := byte(callGuards), "ask whether the guards hold", []string(nil), ""
 		for i, op := range q.Ops {
 			is, keys := effect(op)
 			writes = append(writes, keys...)
+			said += says(backend.Entry{Value: op.Value})
 			if i == 0 || op.Ephemeral() {
 				kind, text = is, fmt.Sprintf("%v %s", op.Kind, op.Key)
 			}
 		}
 		c = s.by.call(kind, text)
+		c.says = said
 		for _, g := range q.Conditions {
 			c.reads = append(c.reads, g.Entry.Key)
 		}

@@ -112,11 +112,8 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 			b = fmt.Appendf(b, "heir of %d;", rank(t.claim.Rev))
 		}
 	}
-	if w.cfg.Distinct {
+	if w.cfg.Distinct || w.mayDesignate() { // by its ID
 		b = append(append(b, c.id...), ' ')
-	}
-	if w.designated == c {
-		b = append(b, "designated "...)
 	}
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
@@ -156,7 +153,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 // names are what the calls are, in an order of their own.
 func names(calls []*call) (all []string) {
 	for _, k := range calls {
-		name := k.is
+		name := k.is + k.says
 		if k.applied {
 			name += "!"
 		}

@@ -3,6 +3,7 @@ package explore
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing/synctest"
@@ -194,11 +195,20 @@ func (w *world) isForced(k *call) bool {
 	case callClose:
 		return k.by.cut || !w.owns(k.by)
 	case callGet:
-		if !w.cfg.Found && k.reads[0] == Election && !w.designates() {
+		if !w.cfg.Found && k.reads[0] == Election && !w.records() {
 			return true // nobody writes it
 		}
 	}
 	return k.session.State() == backend.Lost
+}
+
+// records tells whether the election's record may change after the founding.
+func (w *world) records() bool {
+	return w.mayDesignate() || w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, AskTo)
+}
+
+func (w *world) mayDesignate() bool {
+	return w.designates() && w.cfg.Faults > 0 && slices.Contains(w.cfg.Kinds, Designate)
 }
 
 func (w *world) owns(c *candidate) bool {

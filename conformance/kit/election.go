@@ -3,6 +3,7 @@ package kit
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -38,6 +39,11 @@ type ElectionConfig struct {
 	// best of those that wait may watch one entry more than the others.
 	Ranked bool
 
+	// Rank makes the strategy of one candidate with a rank of its own, which change changes. Strategy
+	// is one whose rank is that of all zeros, which never changes. It is for one that is Ranked: nil says
+	// that ranks cannot be set.
+	Rank func(Ranking) (s elector.Strategy, change func(rank ...int64))
+
 	// Herd says that a change of leader wakes every candidate. Otherwise it must
 	// wake one, and tell at most one other that it is next. One that is Ordered, too,
 	// has them watch the directory: whoever comes or goes wakes every candidate.
@@ -64,6 +70,21 @@ type ElectionConfig struct {
 	// Why maps the name of a rule, or of an Ability, to the reason why it isn't
 	// there in this implementation. The suite prints it.
 	Why map[string]string
+}
+
+// A Ranking is a candidate's rank, and how the strategies of an election rank: alike for all of its
+// candidates, but for Rank.
+type Ranking struct {
+	// Rank are numbers that are compared from the left: the candidate whose number is higher is better.
+	// One whose first number is below 0 never leads. Those of equal rank lead in the order of their
+	// arrival.
+	Rank []int64
+	// Quorum is how many that may lead have to stand before one of them leads.
+	Quorum int
+	// Preempt has the best candidate ask a leader of lower rank to go (elector.Ask), once it has been
+	// better for HoldOff.
+	Preempt bool
+	HoldOff time.Duration
 }
 
 // An Ability is something that an Elector of this library has, and that another

@@ -34,6 +34,7 @@ type Mutant struct {
 	session  *opener                               // the same, for one session
 	trusted  *opener                               // between the suites and the elector
 	campaign campaigner
+	strategy func(elector.Strategy) elector.Strategy // with other settings
 	config   func(*elector.Config)
 	refusal  func(error) error // of New
 	elector  electorOf
@@ -58,7 +59,7 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
-		recipeMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), rankedMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 
@@ -99,6 +100,9 @@ func (w wrapped) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 
 // Strategy returns s as the mutant has it.
 func (m Mutant) Strategy(s elector.Strategy) elector.Strategy {
+	if m.strategy != nil {
+		s = m.strategy(s)
+	}
 	r := recipe{s, m.campaign}
 	switch s := s.(type) {
 	case elector.CustomLayout:
@@ -128,8 +132,11 @@ func (r recipe) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Cla
 	return r.worse(ctx, c, r.Strategy.Campaign)
 }
 
-// rankedRecipe is of a strategy that transfers, and lets those stand that are not fit.
+// rankedRecipe is of a strategy that transfers, heeds a designation, and lets those stand that are not
+// fit.
 type rankedRecipe struct{ transferring }
+
+func (rankedRecipe) HeedsDesignation() {}
 
 func (rankedRecipe) UnfitStands() {}
 

@@ -22,7 +22,7 @@ func recipeMutants() []Mutant {
 		{
 			Name:     "all woken, whoever is better",
 			Breaks:   "A candidate waits for any change of the directory instead of one that is better.",
-			Rules:    map[string][]string{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody"}},
+			Rules:    map[string][]string{"ranked": {"recipe/withdrawal-wakes-one", "recipe/joining-wakes-nobody", "ranked/newcomer", "ranked/wakes-few"}},
 			campaign: anyChange,
 		},
 		{

@@ -60,6 +60,12 @@ func (m Mutant) try(t *testing.T, suite string, without []string) conformance.Re
 	}
 	cfg.Service = m.service(without, 2*time.Minute)
 	cfg.Strategy = m.Strategy(cfg.Strategy)
+	if rank := cfg.Rank; rank != nil {
+		cfg.Rank = func(r conformance.Ranking) (elector.Strategy, func(...int64)) {
+			s, change := rank(r)
+			return m.Strategy(s), change
+		}
+	}
 	cfg.New = func(_ *conformance.Client, c elector.Config) (elector.Elector, error) { return m.New(c) }
 	return conformance.TestElection(t, cfg)
 }

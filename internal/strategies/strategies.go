@@ -8,9 +8,11 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/ranked"
 )
 
 // All returns every strategy, with what it promises. Callers may change what they get.
@@ -36,10 +38,19 @@ func config(item catalog.Item) conformance.ElectionConfig {
 		Strategy: item.Strategy, Ordered: item.Ordered, Ranked: item.Ranked, Herd: item.Herd, LooksFirst: item.LooksFirst, Dense: item.Dense, StepsAside: item.StepsAside,
 		Entries: layouts[item.Strategy.Name()],
 	}
+	if item.Ranked {
+		cfg.Rank = ranking
+	}
 	if item.Numeric {
 		cfg.ID = strconv.Itoa
 	}
 	return cfg
+}
+
+// ranking makes a candidate's strategy of the only one that is Ranked.
+func ranking(r conformance.Ranking) (s elector.Strategy, change func(...int64)) {
+	rank := ranked.NewRank(r.Rank...)
+	return ranked.Strategy{Rank: rank, Quorum: r.Quorum, Preempt: r.Preempt, HoldOff: r.HoldOff}, rank.Set
 }
 
 // layouts read the candidates' entries of each strategy that has a layout of its own. TestElection

@@ -263,7 +263,7 @@ func askLostReply(a *arena) {
 		c := a.stand()
 		c.cut = true
 		if a.cfg.Ranked { // of the seat: an entry in line is no leader's yet
-			c.client.CutReply(backend.OpCreateEphemeral)
+			lose(c.client.CutReply, backend.OpCreateEphemeral)
 		} else {
 			loseEnrolment(c.client.CutReply)
 		}

@@ -117,26 +117,52 @@ func cancelNoSession(a *arena) {
 
 // loseEnrolment arms the loss of the reply to what enters a candidate.
 func loseEnrolment(fault func(backend.OpKind)) {
-	fault(backend.OpCreateEphemeral)
-	fault(backend.OpEnqueue)
+	lose(fault, backend.OpCreateEphemeral, backend.OpEnqueue)
+}
+
+func lose(fault func(backend.OpKind), kinds ...backend.OpKind) {
+	for _, kind := range kinds {
+		fault(kind)
+	}
+}
+
+// An enrolment is a state of a rule in which the reply is lost to one of these ops.
+type enrolment struct {
+	state    string
+	occupied bool // somebody leads
+	ops      []backend.OpKind
+}
+
+// enrolments are the ways to enter. Most candidates do one of two ops. One with ranks enters in line, and
+// then takes the seat, if that is vacant: each of the two is lost once.
+func (a *arena) enrolments() []enrolment {
+	either := []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue}
+	switch {
+	case a.cfg.Ranked:
+		return []enrolment{
+			{"occupied: false, of the entry in line", false, either[1:]},
+			{"occupied: false, of the seat", false, either[:1]},
+			{"occupied: true", true, either[1:]},
+		}
+	case a.cfg.Ordered:
+		return []enrolment{{"occupied: false", false, either}, {"occupied: true", true, either}}
+	}
+	return []enrolment{{"occupied: false", false, either}} // those who wait have no entry
 }
 
 func cancelLostReply(a *arena) {
-	for _, occupied := range []bool{false, true} {
-		if occupied && !a.cfg.Ordered {
-			continue // those who wait have no entry
-		}
+	for _, e := range a.enrolments() {
 		for _, back := range []bool{true, false} {
-			a.in(fmt.Sprintf("occupied: %v, link comes back in time: %v", occupied, back), func(a *arena) {
+			a.in(fmt.Sprintf("%s, link comes back in time: %v", e.state, back), func(a *arena) {
 				a.works() // the election is founded
 				var leader *elector.Term
-				if occupied {
+				if e.occupied {
 					_, leader = a.lead()
 				}
 				n := len(a.entries())
 				c := a.stand()
 				c.cut = true
-				loseEnrolment(c.client.CutReply)
+				lose(c.client.CutReply, e.ops...)
 				b := c.campaign()
 				c.sawState(backend.Suspended)
 				b.blocked()

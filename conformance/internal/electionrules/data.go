@@ -33,7 +33,7 @@ var dataRules = []rule{
 	}, {
 		Name: "data/foreign-seat",
 		Text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
-		Need: []string{"Put", "Delete", needKnown, needUnordered},
+		Need: []string{"Put", "Delete", needKnown, needSeat},
 		Run:  dataForeignSeat,
 	}, {
 		Name: "data/predecessor-gone",

@@ -228,6 +228,7 @@ func recipeTwoWatches(a *arena) {
 	if a.cfg.Ordered && a.cfg.Herd {
 		most, led = 1, 2 // on the directory, also when it has told the leader that it leads
 	}
+	was := 0 // how many have been the best of those who wait, and are it no more
 	// Those who are woken take one watch away and set another.
 	few := func(waiting int) {
 		a.T.Helper()
@@ -236,6 +237,9 @@ func recipeTwoWatches(a *arena) {
 		limit := most*waiting + led
 		if a.cfg.Ranked && waiting > 0 {
 			limit++ // the best of those who wait watches the record, too
+		}
+		if a.cfg.Ranked && !a.Service.Virtual {
+			limit += was // ZooKeeper takes no watch back: it stays until the record changes
 		}
 		a.Until(fmt.Sprintf("a leader and %d who wait have %d watches at most", waiting, limit), func() bool {
 			now = a.watches() - before
@@ -254,6 +258,7 @@ func recipeTwoWatches(a *arena) {
 	for len(rest) > 0 {
 		a.resign(t)
 		t = anyWins(a, &rest)
+		was++
 		few(len(rest))
 	}
 }

@@ -148,32 +148,25 @@ func (a *arena) only(c *candidate, t *elector.Term) {
 }
 
 func replyLostAndCut(a *arena) {
-	for _, occupied := range []bool{false, true} {
-		if occupied && !a.cfg.Ordered {
-			continue // those who wait have no entry
-		}
-		a.in(fmt.Sprintf("occupied: %v", occupied), func(a *arena) {
+	for _, e := range a.enrolments() {
+		a.in(e.state, func(a *arena) {
 			a.works()
 			n := 0
 			var leader *elector.Term
-			if occupied {
+			if e.occupied {
 				_, leader = a.lead()
 				n = 1
 			}
 			c := a.stand()
 			c.cut = true
-			if a.cfg.Ranked { // of the enqueuing alone: the seat comes after it
-				c.client.CutReply(backend.OpEnqueue)
-			} else {
-				loseEnrolment(c.client.CutReply)
-			}
+			lose(c.client.CutReply, e.ops...)
 			b := c.campaign()
 			c.sawState(backend.Suspended)
 			c.sawState(backend.Lost)
 			a.Until("the entry went with its session", func() bool { return len(a.visible()) == n })
 			b.blocked()
 			a.resume(c)
-			if occupied {
+			if e.occupied {
 				a.Until("it has entered anew", func() bool { return len(a.visible()) == n+1 })
 				b.waits()
 				a.holds(leader)

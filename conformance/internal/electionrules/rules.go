@@ -30,14 +30,16 @@ const (
 	needTransfer = string(kit.AbilityTransfer)
 	needFit      = string(kit.AbilityFit)
 
-	needOrdered   = "Ordered"
-	needUnordered = "not Ordered"
-	needInLine    = "not Ranked" // it leads by the entry that it has waited with
-	needCalm      = "not Herd"
-	needHerd      = "Herd"
-	needUnseen    = "not both Ordered and Herd"
-	needDense     = "Dense"
-	needAside     = "StepsAside"
+	needOrdered = "Ordered"
+	needRanks   = "Rank"
+	needNominee = "a Designator" // the strategy is an elector.Designator
+	needSeat    = "a common seat"
+	needInLine  = "not Ranked" // it leads by the entry that it has waited with
+	needCalm    = "not Herd"
+	needHerd    = "Herd"
+	needUnseen  = "not both Ordered and Herd"
+	needDense   = "Dense"
+	needAside   = "StepsAside"
 	// needNoTransfer: the strategy is no elector.Transferrer.
 	needNoTransfer = "not a Transferrer"
 	// needKnown: where entries stand is known, by needLayout or because the
@@ -47,7 +49,7 @@ const (
 
 var (
 	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
-	words     = []string{needOrdered, needUnordered, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
+	words     = []string{needOrdered, needRanks, needNominee, needSeat, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 
 type rule = harness.Rule[*arena]
@@ -83,7 +85,7 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 
 func all() []rule {
 	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, closeRules, serverRules, recipeRules,
+		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, rankedRules, closeRules, serverRules, recipeRules,
 		fenceRules, epochRules, removeRules, soakRules)
 }
 
@@ -112,8 +114,12 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 		switch {
 		case need == needOrdered && !cfg.Ordered:
 			return "candidates have no order of succession"
-		case need == needUnordered && cfg.Ordered:
+		case need == needSeat && cfg.Ordered && !cfg.Ranked:
 			return "candidates have an order of succession, and no common seat"
+		case need == needRanks && cfg.Rank == nil:
+			return "candidates have no ranks"
+		case need == needNominee && !designator(cfg.Strategy):
+			return "the strategy heeds no designation"
 		case need == needInLine && cfg.Ranked:
 			return "a leader has a seat, and not the entry that it has waited with"
 		case need == needCalm && cfg.Herd:
@@ -144,6 +150,11 @@ func lacks(cfg kit.ElectionConfig, r rule) string {
 
 func customLayout(s elector.Strategy) bool {
 	_, ok := s.(elector.CustomLayout)
+	return ok
+}
+
+func designator(s elector.Strategy) bool {
+	_, ok := s.(elector.Designator)
 	return ok
 }
 

@@ -1,0 +1,172 @@
+package mutants
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+	"github.com/elector-go/elector/strategy/entries"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+// rankedMutants break the recipe in which the best candidate leads.
+func rankedMutants() []Mutant {
+	const suite = "ranked"
+	return []Mutant{
+		{
+			Name:     "rank not read",
+			Breaks:   "A candidate takes the rank of all others for that of no numbers.",
+			Rules:    map[string][]string{suite: {"ranked/best-leads"}},
+			campaign: readAs(false, func(c *layout.Candidate) { c.Rank = nil }),
+		},
+		{
+			Name:     "rank as it was",
+			Breaks:   "A candidate does not notice that its rank has changed.",
+			Rules:    map[string][]string{suite: {"ranked/changes", "ranked/negative", "ranked/quorum"}},
+			strategy: settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }),
+		},
+		{
+			Name:     "arrival with each rank",
+			Breaks:   "A candidate whose rank changes goes to the end of those of its new rank.",
+			Rules:    map[string][]string{suite: {"ranked/changes"}},
+			campaign: written(func(c *layout.Candidate) { c.Since = 0 }),
+		},
+		{
+			Name:     "rank below zero read as zero",
+			Breaks:   "A candidate waits for one that never leads, and takes it for one of a quorum.",
+			Rules:    map[string][]string{suite: {"ranked/negative", "ranked/quorum"}},
+			campaign: readAs(false, func(c *layout.Candidate) { c.Rank[0] = max(c.Rank[0], 0) }),
+		},
+		{
+			Name:     "quorum ignored",
+			Breaks:   "A candidate leads although too few stand.",
+			Rules:    map[string][]string{suite: {"ranked/quorum"}},
+			strategy: settings(func(s *ranked.Strategy) { s.Quorum = 0 }),
+		},
+		{
+			Name:     "unseats unasked",
+			Breaks:   "The best candidate asks a leader of lower rank to go although it was not told to.",
+			Rules:    map[string][]string{suite: {"ranked/sticky", "ranked/designated"}},
+			strategy: settings(func(s *ranked.Strategy) { s.Preempt = true }),
+		},
+		{
+			Name:     "never unseats",
+			Breaks:   "The best candidate asks no leader to go, whatever it was told.",
+			Rules:    map[string][]string{suite: {"ranked/preempts", "ranked/unseated"}},
+			strategy: settings(func(s *ranked.Strategy) { s.Preempt = false }),
+		},
+		{
+			Name:     "hold-off ignored",
+			Breaks:   "The best candidate asks a leader of lower rank to go at once.",
+			Rules:    map[string][]string{suite: {"ranked/preempts"}},
+			strategy: settings(func(s *ranked.Strategy) { s.HoldOff = 0 }),
+		},
+		{
+			Name:   "designation overlooked",
+			Breaks: "A candidate does not read who is designated.",
+			Rules:  map[string][]string{suite: {"ranked/designated", "ranked/unseated"}},
+			campaign: readRecord(func(r *layout.Record) {
+				r.Designated = nil
+			}),
+		},
+		{
+			Name:   "designated one not told",
+			Breaks: "The best waits for the one that is designated, who never hears of it.",
+			Rules:  map[string][]string{suite: {"ranked/designated"}},
+			campaign: inSession(func(s *backend.Session, o *over) {
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					if len(ops) == 1 && ops[0].Kind == backend.OpUpdate && layout.DecodeCandidate(ops[0].Value).Told > 0 {
+						return []backend.Entry{{Key: ops[0].Key, Rev: ops[0].Rev}}, nil
+					}
+					return s.Commit(ctx, conditions, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "seat taken by an old record",
+			Breaks: "A candidate takes the seat by the record that it has read, whatever that has become.",
+			Rules:  map[string][]string{suite: {"ranked/designated"}},
+			campaign: inSession(func(s *backend.Session, o *over) {
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					if ops[0].Kind == backend.OpCreateEphemeral {
+						conditions = nil
+					}
+					return s.Commit(ctx, conditions, ops...)
+				}
+			}),
+		},
+		{
+			Name:   "candidate that moves is not looked for",
+			Breaks: "Candidates leaves out whoever has another entry by the time at which it is read.",
+			Rules:  map[string][]string{suite: {"ranked/listed"}},
+			trusted: calls(func(s *backend.Session, o *over) {
+				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+					e, err := s.Get(ctx, key)
+					if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record
+						return backend.Entry{Key: key, Rev: 1, Version: 1}, nil // a foreign one
+					}
+					return e, err
+				}
+			}),
+		},
+	}
+}
+
+// settings are those of a mutant whose strategy is right, and told something else.
+func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strategy {
+	return func(s elector.Strategy) elector.Strategy {
+		is := s.(ranked.Strategy)
+		set(&is)
+		return is
+	}
+}
+
+// written is the campaign of a mutant that enqueues another entry than it should.
+func written(worsen func(c *layout.Candidate)) campaigner {
+	return inSession(func(s *backend.Session, o *over) {
+		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+			ops = slices.Clone(ops)
+			for i := range ops {
+				if c := layout.DecodeCandidate(ops[i].Value); ops[i].Kind == backend.OpEnqueue && c.V > 0 {
+					worsen(&c)
+					ops[i].Value = c.Encode()
+				}
+			}
+			return s.Commit(ctx, conditions, ops...)
+		}
+	})
+}
+
+// readAs is the campaign of a mutant that takes the entry of another candidate with a rank for something
+// else: those of the leader, or those of the others.
+func readAs(leader bool, worsen func(c *layout.Candidate)) campaigner {
+	return inSession(func(s *backend.Session, o *over) {
+		o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+			e, err := s.Get(ctx, key)
+			isSeat := key == entries.SeatKey(backend.Parent(key))
+			if c := layout.DecodeCandidate(e.Value); isSeat == leader && len(c.Rank) > 0 {
+				worsen(&c)
+				e.Value = c.Encode()
+			}
+			return e, err
+		}
+	})
+}
+
+// readRecord is the campaign of a mutant that reads the election's record wrongly.
+func readRecord(worsen func(r *layout.Record)) campaigner {
+	return inSession(func(s *backend.Session, o *over) {
+		o.get = func(ctx context.Context, key string) (backend.Entry, error) {
+			e, err := s.Get(ctx, key)
+			if r, not := layout.DecodeRecord(e.Value); not == nil {
+				worsen(&r)
+				e.Value = r.Encode()
+			}
+			return e, err
+		}
+	})
+}
