@@ -2,7 +2,6 @@ package explore_test
 
 import (
 	"flag"
-	"slices"
 	"testing"
 	"time"
 
@@ -42,19 +41,12 @@ func TestTwoCandidatesAndAFault(t *testing.T) {
 			cfg := s.cfg
 			cfg.Faults = 1
 			if _, heeds := cfg.Strategy().(elector.Designator); heeds {
-				cfg.Kinds = others // TestRanks has the rest
+				cfg.Kinds = explore.Others // TestRanks has the rest
 			}
 			exhaust(t, cfg)
 		})
 	}
 }
-
-// recorded are the faults that write the election's record, where a strategy looks there, and others the
-// rest. Without them it is read at any time with the same result, which is much less to explore.
-var (
-	recorded = []explore.Fault{explore.Designate, explore.AskTo}
-	others   = slices.DeleteFunc(slices.Clone(explore.Faults), func(f explore.Fault) bool { return slices.Contains(recorded, f) })
-)
 
 func TestThreeCandidates(t *testing.T) {
 	for _, s := range strategies {

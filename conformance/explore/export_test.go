@@ -1,4 +1,13 @@
 package explore
 
+import "slices"
+
 // ReplayFailure is Replay for what is expected to fail.
 var ReplayFailure = replay
+
+// Recorded are the faults that write the election's record, where a strategy looks there, and Others the
+// rest. Without them it is read at any time with the same result, which is much less to explore.
+var (
+	Recorded = []Fault{Designate, AskTo}
+	Others   = slices.DeleteFunc(slices.Clone(Faults), func(f Fault) bool { return slices.Contains(Recorded, f) })
+)

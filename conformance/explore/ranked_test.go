@@ -33,11 +33,11 @@ func TestRanks(t *testing.T) {
 		candidates, faults int
 		kinds              []explore.Fault
 	}{
-		{"two, and what operators want", 2, 1, recorded},
-		{"two, twice designated", 2, 2, recorded[:1]},
-		{"two, and another fault", 2, 1, others},
+		{"two, and what operators want", 2, 1, explore.Recorded},
+		{"two, twice designated", 2, 2, explore.Recorded[:1]},
+		{"two, and another fault", 2, 1, explore.Others},
 		{"three", 3, 0, nil},
-		{"three, one designated", 3, 1, recorded[:1]},
+		{"three, one designated", 3, 1, explore.Recorded[:1]},
 		{"three, one not fit", 3, 1, []explore.Fault{explore.Unfit}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

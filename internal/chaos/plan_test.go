@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/strategy/catalog"
 )
 
 const timeout = 2 * time.Second
@@ -69,7 +71,7 @@ func TestOptions(t *testing.T) {
 	o, err := parse(nil, io.Discard)
 	require.NoError(t, err)
 	assert.True(t, o.clock)
-	assert.Len(t, o.trials(), 4*2*4)
+	assert.Len(t, o.trials(), 4*2*len(catalog.Names()))
 	o, err = parse(strings.Fields("-backend etcd,consul -servers 5 -strategy kafka -faults member -seed 9 -minutes 0.5 -clock=false"), io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, []trial{
