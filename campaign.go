@@ -20,6 +20,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.fail(caller, "campaign", err)
 	}
 	defer func() { <-e.slot }()
+	e.sights.turn(RoleEntering)
+	defer e.sights.turn(RoleIdle) // unless it has won: then the term tells
 	panicked := true
 	defer func() {
 		if panicked {
@@ -49,6 +51,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			panicked, won = false, true
 			return seat.term, nil
 		}
+		e.sights.turn(RoleEntering)
+		e.amiss(ctx, err)
 		e.hooks.begin(StageFailed)(err)
 		if ctx.Err() == nil && fit != nil && !fit.stands && errors.Is(err, ErrUnfit) {
 			continue // the next attempt waits until it is fit
@@ -104,9 +108,12 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 		return nil, err
 	}
 	*entered = time.Now()
+	e.sights.turn(RoleStanding)
+	sight := e.sights.follow(s)
+	defer sight.end()
 	claim, err := e.stand(ctx, &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks: e.hooks, log: e.log, fitness: fit,
+		hooks: e.hooks, log: e.log, fitness: fit, sight: sight,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -201,6 +208,8 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, wh
 	}
 	wait := b.next(lo, hi)
 	e.log.Warn("trying again", "attempt", b.attempt, "wait", wait, "err", why)
+	e.amiss(ctx, why)
+	defer e.sights.waits(b, wait)()
 	e.hooks.retry(why, b.attempt, wait)
 	return sleep(ctx, wait)
 }

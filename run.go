@@ -58,7 +58,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		if why != nil && t.c.seat != nil {
 			t.c.seat.e.log.Warn("lead failed; campaigning again", "token", t.Token(), "attempt", pause.attempt, "wait", wait, "err", why)
 		}
-		if cause := sleep(ctx, wait); cause != nil {
+		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
 			return errors.Join(cause, unlessCancelled(err))
 		}
 	}
@@ -84,9 +84,14 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		case <-leading.Done():
 		}
 	})
+	returned := func() {}
+	if s := t.c.seat; s != nil {
+		returned = s.begins()
+	}
 	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {
+		returned()
 		reminded := stop() // before the release ends leading, so that no goroutine begins then
 		defer func() { <-reminded }()
 		if err == errGoexitOfLead {
@@ -151,6 +156,15 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 		}
 		return done
 	}
+}
+
+// pause waits, and has the elector's status tell so, and why.
+func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why error) error {
+	if t != nil {
+		t.e.amiss(ctx, why)
+		defer t.e.sights.waits(b, wait)()
+	}
+	return sleep(ctx, wait)
 }
 
 // news returns lead's error, and nil for one that only says that its ctx has ended. Before

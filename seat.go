@@ -37,6 +37,11 @@ type seat struct {
 	request *Request       // to go
 	asked   chan struct{}  // closed when request is set
 	over    bool           // Ended is being reported: no request is told any more
+	began   time.Time      // for Status, as the rest
+	ended   time.Time      // when the term was seen to be over
+	goesOn  int            // what of it goes on: its end, a lead function
+	freed   time.Time      // when something of it has ended last
+	shown   []byte         // the value that was published last
 	heard   sync.WaitGroup // hooks that tell of a request
 }
 
@@ -46,8 +51,9 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
 	}
+	settled := t.begins()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
@@ -74,7 +80,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.follow)
 	}
-	e.wg.Go(t.hold)
+	e.wg.Go(func() { defer settled(); t.hold() })
 	e.mu.Unlock()
 	t.watchWindow()
 
@@ -178,10 +184,13 @@ func (t *seat) hold() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	t.over = true
+	t.over, t.ended = true, time.Now()
 	t.mu.Unlock()
 
 	cause := context.Cause(t.ctx)
+	if !errors.Is(cause, ErrResigned) {
+		t.e.amiss(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
+	}
 	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
 		// Otherwise an entry that nobody holds may live on with the session.
 		writes.Go(func() {

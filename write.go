@@ -189,6 +189,9 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	err := t.overwrite(ctx, payload)
 	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may yet be done
 		t.published, t.post = true, next
+		t.mu.Lock()
+		t.shown = next.value
+		t.mu.Unlock()
 	}
 	return err
 }
