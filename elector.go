@@ -154,6 +154,7 @@ type elector struct {
 	checking chan struct{} // held while Fit.Check runs
 
 	sights sights // for Status
+	often  often  // how often the log says that it tries again
 
 	mu   sync.Mutex
 	sess *backend.Session // the current one, or nil

@@ -76,7 +76,7 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 func (e *elector) awaits(dir string, why error) {
 	e.amiss(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)
-	e.hooks.retry(why, 0, 0)
+	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
 }
 
 // refound has an election founded anew when its directory, old, is gone or takes no more:

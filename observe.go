@@ -83,7 +83,7 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			if !goOn {
 				return
 			}
-			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
+			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkObserve, Err: err}) == nil {
 				continue
 			}
 			e.amiss(ctx, err)

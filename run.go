@@ -21,7 +21,8 @@ import (
 // resign, so that another candidate gets its chance, and campaigns again after a
 // jittered pause that grows while terms are short. An error of lead is part of the
 // cause with which the term ends, as Hooks.Ended and the log have it, and so is a
-// panic. The log has an error at Warn, too, with the pause, and a panic at Error.
+// panic. Hooks.Retry is told of an error that Run does not return, with the pause, and so is the log,
+// at Warn. The log has a panic at Error.
 //
 // lead's ctx ends when the term does or ctx does, or when the leader is asked to go (ErrAsked is its
 // cause then). If the request names who is to lead next, that one is made the next first
@@ -55,9 +56,6 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			pause.attempt = 0
 		}
 		wait := pause.next(shortest, longest)
-		if why != nil && t.c.seat != nil {
-			t.c.seat.e.log.Warn("lead failed; campaigning again", "token", t.Token(), "attempt", pause.attempt, "wait", wait, "err", why)
-		}
 		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
 			return errors.Join(cause, unlessCancelled(err))
 		}
@@ -158,11 +156,16 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 	}
 }
 
-// pause waits, and has the elector's status tell so, and why.
+// pause waits before the next campaign, and tells why, if lead has failed.
 func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why error) error {
-	if t != nil {
+	if t == nil { // a fake's
+		return sleep(ctx, wait)
+	}
+	defer t.e.sights.waits(b, wait)()
+	if why != nil {
 		t.e.amiss(ctx, why)
-		defer t.e.sights.waits(b, wait)()
+		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.attempt, "wait", wait, "err", why)
+		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.attempt, Wait: wait})
 	}
 	return sleep(ctx, wait)
 }

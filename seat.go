@@ -86,7 +86,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 
 	defer close(t.told) // even if the logger or the hook panics
 	e.log.Info("elected", "token", c.Token)
-	e.hooks.elected(c.Token)
+	e.hooks.elected(t.term)
 	return t, nil
 }
 
@@ -154,7 +154,7 @@ func (t *seat) hold() {
 		writes.Go(func() { // it must not keep hold from watching, either
 			defer lookout.under.Store(false)
 			if err := lookout.look(ctx); err != nil {
-				lookout.report(err)
+				lookout.report(t.term, err)
 			}
 		})
 		return nil // the term goes on
@@ -204,7 +204,7 @@ func (t *seat) hold() {
 	<-t.told
 	t.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.ended(t.claim.Token, cause)
+	t.e.hooks.ended(t.term, cause)
 	writes.Wait()
 	close(t.done)
 }
@@ -239,7 +239,7 @@ func (t *seat) heardOf(r Request) {
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
-		t.e.hooks.asked(t.claim.Token, r)
+		t.e.hooks.asked(t.term, r)
 	})
 }
 
@@ -285,7 +285,7 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 		// does: one that others share may live on.
 		err = t.e.discard(ctx, t.session, t.claim.Entry)
 	default:
-		err = t.e.hooks.stop(func() error { return t.release(ctx) })
+		err = t.e.hooks.stop(t.term, func() error { return t.release(ctx) })
 	}
 	if err != nil {
 		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)

@@ -418,7 +418,7 @@ func TestStatusWhileCloseRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		e := standing(t, memory.New(memory.Options{}), "a", func(c *elector.Config) {
-			c.Hooks.Ended = func(uint64, error) { <-release }
+			c.Hooks.Ended = func(*elector.Term, error) { <-release }
 		})
 		term, err := e.Campaign(t.Context())
 		if err != nil {

@@ -127,7 +127,7 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 		return func(error) {}
 	}
 	c.sight.rests()
-	end := c.hooks.begin(s)
+	end := c.hooks.begin(s, nil)
 	return func(err error) {
 		c.sight.rests()
 		end(err)

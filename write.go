@@ -236,7 +236,9 @@ func (t *seat) renew() {
 			if err == nil {
 				break
 			}
-			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
+			_ = t.e.backOff(t.ctx, &retry, time.Time{}, RetryEvent{
+				What: WorkPublish, Term: t.term, Err: fmt.Errorf("renew the leader's entry: %w", err),
+			}) // its error is that the term has ended
 		}
 	}
 }

@@ -98,8 +98,8 @@ func Writes(ops ...elector.Op) []Write {
 // Hooks returns hooks that record when the candidate enrols, which Options.Ordered
 // needs, and then call its own.
 func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
-	hooks, enter := own, Event{}
-	hooks.Stage = func(e elector.StageEvent) { // of one campaign at a time
+	var enter Event
+	return elector.Hooks{Stage: func(e elector.StageEvent) { // of one campaign at a time
 		switch {
 		case e.Stage != elector.StageOffer:
 		case !e.Completed:
@@ -107,9 +107,5 @@ func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
 		default:
 			r.Finish(enter, e.Err)
 		}
-		if own.Stage != nil {
-			own.Stage(e)
-		}
-	}
-	return hooks
+	}}.Join(own)
 }
