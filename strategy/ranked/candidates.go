@@ -95,15 +95,21 @@ func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.En
 	if err != nil {
 		return entry, choice{}, err
 	}
+	c, err := decodeChoice(entry, dir)
+	return entry, c, err
+}
+
+// decodeChoice is readChoice for a record that has been read.
+func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil || record.Dir != path.Base(dir) {
-		return entry, choice{}, fmt.Errorf("%w: the record at %s does not name it any more", backend.ErrNoParent, entry.Key)
+		return choice{}, fmt.Errorf("%w: the record at %s does not name it any more", backend.ErrNoParent, backend.Parent(dir))
 	}
 	c := choice{Record: record, heir: record.Heir}
 	if record.Designated != nil {
 		c.designated = record.Designated.ID
 	}
-	return entry, c, nil
+	return c, nil
 }
 
 // get reads an entry; one that is not there has no Rev.
