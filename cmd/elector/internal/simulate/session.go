@@ -106,6 +106,10 @@ func (n *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	return e, strangers, err
 }
 
+func (n *session) Children(ctx context.Context, key string, most int) ([]string, bool, error) {
+	return n.Session.Children(ctx, key, most) // no candidate asks for them
+}
+
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	n.server.waitAtGate()
 	return asked(n, n.listing(ctx, dir), func() (backend.Listing, error) { return n.Session.List(ctx, dir) })
