@@ -77,7 +77,6 @@ const cleanupTimeout = 2 * time.Second
 
 // Close ends the session and all watches, and waits for that until ctx ends; with a ctx that has
 // ended before, as the one that a signal ends, for up to two seconds. Later calls are elector.ErrClosed.
-// No watch must call it that does not go on.
 func (i *Inspector) Close(ctx context.Context) error {
 	i.cancel(elector.ErrClosed)
 	if ctx.Err() != nil {

@@ -180,6 +180,7 @@ func TestAskedBefore(t *testing.T) {
 		defer func() { assert.NoError(s, e.Close(context.Background())) }()
 		_, err = e.Campaign(s.Context()) // and does not heed requests
 		require.NoError(s, err)
+		synctest.Wait() // it has written its mark: what it writes when it has heard has no request
 		_, err = s.in.Ask(s.Context(), path, elector.Request{By: "anna", Why: "deploy"})
 		require.NoError(s, err)
 		asked, err := s.in.Ask(s.Context(), path, elector.Request{By: "ben"})

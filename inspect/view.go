@@ -29,8 +29,8 @@ type View struct {
 	Hidden bool `json:"hidden,omitempty"`
 	// Designated is whom an operator wants to lead, or nil.
 	Designated *elector.Designation `json:"designated,omitempty"`
-	// At is when it was so, by the clock of this process: what is said was so then, or later, and a
-	// watch that is in touch has heard of nothing newer.
+	// At is when it was asked for, by the clock of this process: it was so then, or later. In a watch it
+	// is when the last change was noticed: while there is no Trouble, nothing newer is known.
 	At time.Time `json:"at"`
 	// Trouble says why the rest may be so no longer, or is not all there is; nil: all is well.
 	Trouble *Trouble `json:"trouble,omitempty"`
@@ -54,7 +54,8 @@ type Leader struct {
 	// Session is the one that its entry dies with, as the service names it, and Key that entry's.
 	Session string `json:"session"`
 	Key     string `json:"key"`
-	// Asked is the request of this term that the leader should go, if there is one.
+	// Asked is the request of this term that the leader should go, if there is one. It stands in the
+	// leader's entry until the leader writes there again: then the leader has heard it.
 	Asked *elector.Request `json:"asked,omitempty"`
 }
 
