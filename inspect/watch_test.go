@@ -174,7 +174,9 @@ func TestWatchOutOfTouch(t *testing.T) {
 				assert.Equal(t, cut, l.last().Trouble.Since, "the first time counts")
 				operator.Resume()
 				time.Sleep(10 * time.Second)
-				assert.Equal(t, []string{"7", "7!", "8"}, l.said())
+				// The notice may come before it has looked anew.
+				said := slices.DeleteFunc(l.said(), func(s string) bool { return s == "8!" })
+				assert.Equal(t, []string{"7", "7!", "8"}, said)
 				assert.Equal(t, []string{"8"}, ids(l.last()))
 			})
 		})
