@@ -156,7 +156,6 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 
 // evict deletes all that is in the directory. The leader's entry is the last: until then nobody else leads.
 func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) error {
-	const page = 1000
 	for more := true; more; {
 		var keys []string
 		var err error

@@ -68,6 +68,18 @@ func (i *Inspector) landmarked() (all []known) {
 // find finds the election at a path. ErrNoElection says that there is none, and why; looked is set
 // then, too.
 func (i *Inspector) find(ctx context.Context, s *backend.Session, path string) (found, error) {
+	e, err := i.findBy(ctx, s, path, func(e *found, key string) (bool, error) {
+		mark, err := e.look(ctx, s, key)
+		return mark.Exists(), err
+	})
+	if err == nil && e.dir == path {
+		e.looked = e.looked[:len(e.looked)-1] // the landmark is written with each change of leader, as with Kafka's
+	}
+	return e, err
+}
+
+// findBy finds the election at a path. marked tells whether a landmark stands.
+func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string, marked func(e *found, key string) (bool, error)) (found, error) {
 	e := found{path: path}
 	if path != "/" {
 		entry, err := e.look(ctx, s, path)
@@ -79,14 +91,12 @@ func (i *Inspector) find(ctx context.Context, s *backend.Session, path string) (
 		}
 	}
 	for _, k := range i.landmarked() {
-		mark, err := e.look(ctx, s, k.use.(Landmarked).Landmark(path))
+		is, err := marked(&e, k.use.(Landmarked).Landmark(path))
 		if err != nil {
 			return e, err
 		}
-		if mark.Exists() {
+		if is {
 			e.strategy, e.dir = k, path
-			// It is written with each change of leader, as with Kafka's.
-			e.looked = e.looked[:len(e.looked)-1]
 			return e, nil
 		}
 	}

@@ -23,18 +23,18 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A log is what a watch has yielded.
-type log struct {
+// A diary is what a watch has yielded.
+type diary struct {
 	mu    sync.Mutex
 	views []inspect.View
 	err   error
 }
 
 // watch has a watch go on until the test ends.
-func (s *stage) watch(o inspect.WatchOptions) *log { return watch(s.T, s.in, path, o) }
+func (s *stage) watch(o inspect.WatchOptions) *diary { return watch(s.T, s.in, path, o) }
 
-func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.WatchOptions) *log {
-	l := new(log)
+func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.WatchOptions) *diary {
+	l := new(diary)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -51,14 +51,14 @@ func watch(t *testing.T, in *inspect.Inspector, election string, o inspect.Watch
 	return l
 }
 
-func (l *log) all() []inspect.View {
+func (l *diary) all() []inspect.View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.views)
 }
 
 // said are the leaders in a row, with ! where there is trouble, and - for a path without an election.
-func (l *log) said() (all []string) {
+func (l *diary) said() (all []string) {
 	for _, v := range l.all() {
 		s := "nobody"
 		if v.Strategy == "" {
@@ -76,7 +76,7 @@ func (l *log) said() (all []string) {
 	return all
 }
 
-func (l *log) last() inspect.View {
+func (l *diary) last() inspect.View {
 	all := l.all()
 	return all[len(all)-1]
 }
@@ -275,6 +275,7 @@ func TestWatchEnds(t *testing.T) {
 	bubble(t, inspect.Options{}, func(s *stage) {
 		s.stand(fair.New(), "7")
 		ctx, cancel := context.WithCancel(s.Context())
+		defer cancel()
 		var err error
 		for _, err = range s.in.Watch(ctx, path, inspect.WatchOptions{}) {
 			cancel()
