@@ -13,10 +13,11 @@ import (
 // A Request asks a leader to go. It is about the term that it was written in, and no later one.
 type Request struct {
 	// By is who asks, and Why the reason: for people, in the leader's log and hooks.
-	By, Why string
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 	// To is the ID of the candidate that is to lead next, or "" for whoever is next: see
 	// Term.Transfer.
-	To string
+	To string `json:"to,omitempty"`
 }
 
 // String returns for example `by "anna": "deploy"`, in quotes, as somebody else has written it.

@@ -13,9 +13,10 @@ import (
 // A Designation says which candidate an operator wants to lead.
 type Designation struct {
 	// ID is the candidate's, which need not stand yet.
-	ID string
+	ID string `json:"id"`
 	// By is whose wish it is, and Why the reason: for people.
-	By, Why string
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"`
 }
 
 // Designate has a candidate outrank all others, until that is taken back by a Designation without an

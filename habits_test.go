@@ -74,7 +74,7 @@ func within(path string, folders ...string) bool {
 func mayImport(at, dep string, direct bool) string {
 	to, isOwn := own(dep)
 	switch {
-	case dep == "testing" && within(at, ".", "backend", "fence", "strategy", "internal/layout"):
+	case dep == "testing" && within(at, ".", "backend", "fence", "inspect", "strategy", "internal/layout"):
 		return "no tests in a user's program: they are for conformance and internal packages"
 	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout":
 		return ""
@@ -183,6 +183,11 @@ func TestImportRule(t *testing.T) {
 		{"conformance", module + "/strategy/fair", true},
 		{"conformance", module + "/backend/dial", false},
 		{"conformance", zk, false},
+		{"inspect", module + "/strategy/catalog", true},
+		{"inspect", module + "/internal/layout", true},
+		{"inspect", module + "/backend/dial", false},
+		{"inspect", etcd, false},
+		{"inspect", "testing", false},
 		{"fence", module, true},
 		{"fence", "database/sql", true},
 		{"fence", "github.com/jackc/pgx/v5", false},

@@ -79,9 +79,10 @@ func (e *elector) awaits(dir string, why error) {
 	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
 }
 
-// refound has an election founded anew when its directory, old, is gone or takes no more:
-// why says which. Whoever leads there is waited for: on Consul somebody may have entered at
-// the moment at which Remove has deleted the directory. That nobody leads there is final,
+// refound has an election founded anew when its directory, old, is gone or takes no more, or
+// the record does not name it any more: why says which. Whoever leads there is waited for, whatever
+// the record names by now: an operator may have overwritten it, and on Consul somebody may have
+// entered at the moment at which Remove has deleted the directory. That nobody leads there is final,
 // since nobody enters any more.
 //
 // The record is deleted, so that the next attempt finds none. To overwrite it would not do:
@@ -92,11 +93,11 @@ func (e *elector) refound(ctx context.Context, s *backend.Session, old string, w
 	if e.foreign {
 		return nil // the strategy makes what it needs
 	}
-	dir, record, err := e.find(ctx, s)
-	if err != nil || dir != old {
+	if err := e.awaitVacancy(ctx, s, old, why); err != nil {
 		return err
 	}
-	if err := e.awaitVacancy(ctx, s, old, why); err != nil {
+	dir, record, err := e.find(ctx, s)
+	if err != nil || dir != old {
 		return err
 	}
 	_, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(record)}, backend.Delete(record))

@@ -108,18 +108,13 @@ func (e *elector) openSession(ctx context.Context) (*backend.Session, error) {
 	return s, nil
 }
 
-// catchUp has a new session read what was there when it was opened, at least. Its server may be
-// behind, but a commit is decided by what there is, though it be refused.
+// catchUp has a new session read what was there when it was opened, at least.
 func (e *elector) catchUp(ctx context.Context, s *backend.Session) error {
 	key := e.cfg.Election
 	if key == "/" { // Kafka's; no entry can be there
 		key = "/controller"
 	}
-	_, err := s.Commit(ctx, []backend.Condition{backend.IfExists(backend.Unknown(key))})
-	if errors.Is(err, backend.ErrCondition) {
-		return nil // no such entry has ever been
-	}
-	return err
+	return s.CatchUp(ctx, key)
 }
 
 // monitor reports the states of one session, to the hook and the log, until it is lost.

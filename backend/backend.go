@@ -2,8 +2,8 @@
 // coordination service.
 //
 // A [Backend] opens sessions. A [Session] is a leased identity plus a handful of
-// primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor]
-// and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
+// primitives: reads ([Session.Get], [Session.Survey], [Session.List], [Session.Predecessor], for
+// tools [Session.Children], and the two blocking ones, [Session.Await] and [Session.AwaitList]), one atomic
 // write ([Session.Commit]), and [Session.Discard], which removes an entry for good.
 //
 // Whoever implements a backend writes a [Driver], in which every primitive is native and cheap

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -20,12 +21,14 @@ type Life interface {
 // A Driver does the calls of a Session natively. The methods are those of Session, whose
 // comments are the contract. It keeps a subscription of Await that has not fired for the next
 // call, and does not list the directory for each Predecessor. What it is asked has been checked:
-// keys by CheckKey, ops by Op.Check, and what Discard is about is of this session. Its errors bear
+// keys by CheckKey, ops by Op.Check, and what Discard is about is of this session. The keys that Children
+// returns are checked, too: those of others may be no keys. Its errors bear
 // neither name, operation nor key: the Session puts them before, once.
 type Driver interface {
 	Life
 	Get(ctx context.Context, key string) (Entry, error)
 	Survey(ctx context.Context, key string, known func(Entry) string) (Entry, []string, error)
+	Children(ctx context.Context, key string, most int) (keys []string, more bool, err error)
 	List(ctx context.Context, dir string) (Listing, error)
 	AwaitList(ctx context.Context, known Listing) (Listing, error)
 	Predecessor(ctx context.Context, e Entry) (Entry, error)
@@ -41,6 +44,7 @@ type CallKind string
 const (
 	CallGet         CallKind = "get"
 	CallSurvey      CallKind = "survey"
+	CallChildren    CallKind = "children"
 	CallList        CallKind = "list"
 	CallPredecessor CallKind = "predecessor"
 	CallAwait       CallKind = "await"
@@ -61,6 +65,7 @@ type Call struct {
 	Entry        Entry              // Predecessor, Discard
 	KnownEntries []Entry            // Await
 	KnownListing Listing            // AwaitList
+	Most         int                // Children
 	Conditions   []Condition        // Commit
 	Ops          []Op               // Commit
 
@@ -68,6 +73,8 @@ type Call struct {
 	// that is known, and Commit one for each op.
 	Found     Entry    // Get, Survey, Predecessor
 	Strangers []string // Survey
+	Children  []string // Children
+	More      bool     // Children
 	Listing   Listing  // List, AwaitList
 	Entries   []Entry  // Await, Commit
 }
@@ -90,6 +97,13 @@ func (c *Call) check(id string) error {
 		}
 		return checkOps(c.Ops)
 	case CallClose:
+	case CallChildren:
+		if c.Most < 1 {
+			return fmt.Errorf("most is %d: ask for one key at least", c.Most)
+		}
+		if c.Key != "/" {
+			return CheckKey(c.Key)
+		}
 	case CallPredecessor:
 		return CheckKey(c.Entry.Key)
 	case CallAwaitList:
@@ -108,7 +122,9 @@ func (c *Call) check(id string) error {
 }
 
 // forget leaves no answers beside an error.
-func (c *Call) forget() { c.Found, c.Strangers, c.Listing, c.Entries = Entry{}, nil, Listing{}, nil }
+func (c *Call) forget() {
+	c.Found, c.Strangers, c.Children, c.More, c.Listing, c.Entries = Entry{}, nil, nil, false, Listing{}, nil
+}
 
 // By has a driver do the call.
 func (c *Call) By(ctx context.Context, d Driver) (err error) {
@@ -136,6 +152,9 @@ func (c *Call) by(ctx context.Context, d Driver) (err error) {
 		c.Found, err = d.Get(ctx, c.Key)
 	case CallSurvey:
 		c.Found, c.Strangers, err = d.Survey(ctx, c.Key, c.Known)
+	case CallChildren:
+		c.Children, c.More, err = d.Children(ctx, c.Key, c.Most)
+		c.Children = slices.DeleteFunc(c.Children, func(key string) bool { return CheckKey(key) != nil })
 	case CallList:
 		c.Listing, err = d.List(ctx, c.Key)
 	case CallPredecessor:

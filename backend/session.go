@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -70,6 +71,17 @@ func (s *Session) Survey(ctx context.Context, key string, known func(Entry) stri
 	return c.Found, c.Strangers, err
 }
 
+// Children returns the keys directly under key, which may be "/": those of entries, whoever made them,
+// and on some services those that have only entries below them. They come in any order, up to
+// most of them. more says that there are others: then a service that tells names only all at once
+// (ZooKeeper) returns none. Keys that are none (CheckKey) are left out, and on Consul those that this
+// session may not list. It is for tools, and no part of an election: it may be as dear as the names of all that is below key.
+func (s *Session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	c := Call{Kind: CallChildren, Key: key, Most: most}
+	err = s.do(ctx, &c)
+	return c.Children, c.More, err
+}
+
 // List reads the keys enqueued in dir, oldest first. A dir that does not exist
 // is empty.
 func (s *Session) List(ctx context.Context, dir string) (Listing, error) {
@@ -134,6 +146,17 @@ func (s *Session) Commit(ctx context.Context, conditions []Condition, ops ...Op)
 	}
 	err := s.do(ctx, &c)
 	return c.Entries, err
+}
+
+// CatchUp has the session show what was there when it was called, at least: the server of a session
+// may be behind, but a commit is decided by what there is, though it be refused. key is one that
+// the session may read.
+func (s *Session) CatchUp(ctx context.Context, key string) error {
+	_, err := s.Commit(ctx, []Condition{IfExists(Unknown(key))})
+	if errors.Is(err, ErrCondition) {
+		return nil // no such entry has ever been
+	}
+	return err
 }
 
 // Discard deletes an ephemeral entry of this session and returns nil once it is

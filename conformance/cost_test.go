@@ -69,7 +69,7 @@ func atEachN(few, many string, n, m int) (table string, ok bool) {
 		if p-n != q-m {
 			return "", false
 		}
-		x[reads] = fmt.Sprintf("N + %d", p-n)
+		x[reads] = strings.TrimSuffix(fmt.Sprintf("N + %d", p-n), " + 0")
 		y[reads] = x[reads]
 		if a[i] = strings.Join(x, " | "); a[i] != strings.Join(y, " | ") {
 			return "", false

@@ -3,6 +3,7 @@ package consul
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/consul/api"
@@ -46,11 +47,26 @@ func (s *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	return e, strangers, nil
 }
 
+// Children implements backend.Driver. The names come all at once.
+func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	names, err := s.names(ctx, key)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, name := range names {
+		keys = append(keys, "/"+strings.TrimSuffix(name, "/"))
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys) // an entry that has others below it comes twice
+	more = len(keys) > most
+	return keys[:min(most, len(keys))], more, nil
+}
+
 // names returns Consul's names of what is directly under key; of directories with a "/" at
 // the end.
 func (s *session) names(ctx context.Context, key string) ([]string, error) {
 	return ride(ctx, s, func(ctx context.Context) ([]string, error) {
-		names, _, err := s.b.kvKeys(path(key)+"/", "/", consistent(ctx))
+		names, _, err := s.b.kvKeys(strings.TrimPrefix(path(key)+"/", "/"), "/", consistent(ctx))
 		return names, err
 	})
 }

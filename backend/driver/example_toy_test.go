@@ -113,7 +113,7 @@ func (p *process) open(_ context.Context, ttl time.Duration) (*session, error) {
 	return s, nil
 }
 
-// A session is a driver: the kit's Life, and seven methods.
+// A session is a driver: the kit's Life, and eight methods.
 type session struct {
 	driver.Life
 	*process
@@ -181,6 +181,19 @@ func (s *session) Survey(ctx context.Context, key string, _ func(backend.Entry) 
 		return true
 	})
 	return e, strangers, err
+}
+
+func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	err = s.ask(ctx, func() bool {
+		for other := range s.toy.entries {
+			if backend.Parent(other) == key {
+				keys = append(keys, other)
+			}
+		}
+		return true
+	})
+	more = len(keys) > most
+	return keys[:min(most, len(keys))], more, err
 }
 
 func (t *toy) list(dir string) backend.Listing {

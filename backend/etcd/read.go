@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -71,6 +72,34 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return backend.Entry{}, backend.ErrNoEntry
 	}
 	return e, nil
+}
+
+// Children implements backend.Driver. A page passes over all that is below one child at least.
+func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	prefix := strings.TrimSuffix(key, "/") + "/"
+	end := strings.TrimSuffix(prefix, "/") + "0"
+	for from := prefix; from != ""; {
+		found, rev, err := s.snapshot(ctx, clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithKeysOnly(), clientv3.WithLimit(pageSize)))
+		if err != nil {
+			return nil, false, err
+		}
+		s.shows(rev)
+		for _, kv := range found[0] {
+			if isFence(string(kv.Key)) {
+				continue
+			}
+			name, _, _ := strings.Cut(string(kv.Key)[len(prefix):], "/")
+			switch child := prefix + name; {
+			case len(keys) > 0 && keys[len(keys)-1] == child, slices.Contains(keys, child):
+			case len(keys) == most:
+				return keys, true, nil
+			default:
+				keys = append(keys, child)
+			}
+		}
+		from = after(prefix, found[0])
+	}
+	return keys, false, nil
 }
 
 // List implements backend.Driver.

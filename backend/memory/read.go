@@ -50,6 +50,41 @@ func (t *tree) strangers(key string) (keys []string) {
 	return keys
 }
 
+// Children implements backend.Driver.
+func (n *session) Children(ctx context.Context, key string, most int) ([]string, bool, error) {
+	type answer struct {
+		keys []string
+		more bool
+	}
+	a, err := ask(ctx, n, Step{Kind: StepList, Key: key}, func() (a answer) {
+		n.svc.stats.Lists++
+		a.keys, a.more = n.view().under(key, most)
+		return a
+	})
+	return a.keys, a.more, err
+}
+
+// under returns the keys directly under key, up to most.
+func (t *tree) under(key string, most int) (keys []string, more bool) {
+	at := t.nodes[key]
+	if key == "/" {
+		at = t.root
+	}
+	if at == nil || at.dir == nil {
+		return nil, false
+	}
+	for child := range at.dir.children() {
+		switch {
+		case !child.entry.Exists():
+			continue // somebody only waits for it
+		case len(keys) == most:
+			return keys, true
+		}
+		keys = append(keys, child.entry.Key)
+	}
+	return keys, false
+}
+
 // List implements backend.Driver.
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	return ask(ctx, n, Step{Kind: StepList, Key: dir}, func() backend.Listing {

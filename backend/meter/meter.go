@@ -223,7 +223,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 		to.Gets++
 	case backend.CallPredecessor:
 		to.Predecessors++
-	case backend.CallList:
+	case backend.CallList, backend.CallChildren:
 		to.Lists++
 	case backend.CallDiscard:
 		to.Drops++
@@ -255,7 +255,7 @@ func (n *session) begins(to *Counts, c *backend.Call) {
 // ends counts what was answered, and notes which watches have told something.
 func (n *session) ends(to *Counts, c *backend.Call) {
 	to.Received += size(c.Found) + size(c.Entries...)
-	for _, keys := range [][]string{c.Strangers, c.Listing.Keys} {
+	for _, keys := range [][]string{c.Strangers, c.Children, c.Listing.Keys} {
 		for _, key := range keys {
 			to.Received += len(key)
 		}

@@ -1,6 +1,7 @@
 package zookeeper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -92,6 +93,38 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return backend.Entry{}, readError(err)
 	}
 	return s.entry(s.path(key), n), nil
+}
+
+// Children implements backend.Driver. The server tells the number of names before it is asked for
+// them: a list that is too long would cost the link.
+func (s *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	if key == "/" {
+		key = ""
+	}
+	path := cmp.Or(s.path(key), "/")
+	stat, err := s.exists(ctx, path)
+	if err != nil || stat == nil {
+		return nil, false, readError(err)
+	}
+	if int(stat.NumChildren) > min(most, maxChildren) {
+		return nil, true, nil
+	}
+	names, err := read(ctx, s, func() ([]string, error) {
+		names, _, err := s.conn.Children(path)
+		return names, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, readError(err)
+	case len(names) > most: // meanwhile
+		return nil, true, nil
+	}
+	for _, name := range names {
+		keys = append(keys, key+"/"+name)
+	}
+	return keys, false, nil
 }
 
 // List implements backend.Driver.

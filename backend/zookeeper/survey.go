@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxChildren is how many names Survey asks for: a longer list may be more than the
+	// maxChildren is how many names Survey and Children ask for: a longer list may be more than the
 	// client takes. The server tells their number with the entry.
 	maxChildren = 1000
 	// maxLooks is how many of them it looks at.

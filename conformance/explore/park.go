@@ -27,10 +27,13 @@ type call struct {
 	says          string           // what a commit writes, of what others look for: its candidate may have become fit since
 	applied       bool             // its reply is lost, and it has changed something
 	let           chan struct{}
+	came          int // in which step
 }
 
 func (c *candidate) call(kind byte, text string) *call {
-	return &call{by: c, kind: kind, text: text, is: string([]byte{kind}) + place()}
+	c.world.mu.Lock()
+	defer c.world.mu.Unlock()
+	return &call{by: c, kind: kind, text: text, is: string([]byte{kind}) + place(), came: len(c.world.steps)}
 }
 
 // The kinds of calls, by their letters in schedules.
@@ -148,6 +151,8 @@ func (w *world) keep(c *call, list *backend.Listing, err error, entries []backen
 	if c.by.results == nil {
 		c.by.results = make(map[string][]noted)
 	}
+	// Where one step has it asked and its caller give up, it is open which comes first, too.
+	over = over || errors.Is(err, context.Canceled) && c.came == len(w.steps)
 	if !over {
 		c.by.results[c.is] = append(c.by.results[c.is], n)
 	}

@@ -53,7 +53,7 @@ func (s *session) call(ctx context.Context, q *backend.Call, next func(context.C
 	w.park(ctx, c)
 	err := next(ctx)
 	switch q.Kind {
-	case backend.CallList:
+	case backend.CallList, backend.CallChildren: // of which no candidate asks for the latter
 		w.noteList(c, err, q.Listing)
 	case backend.CallCommit:
 		w.note(c, err, q.Entries...)

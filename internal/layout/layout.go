@@ -64,7 +64,7 @@ func (r Record) Encode() []byte {
 // DecodeRecord parses a record's payload.
 func DecodeRecord(b []byte) (Record, error) {
 	var r Record
-	if err := json.Unmarshal(b, &r); err != nil {
+	if err := r.forgive(json.Unmarshal(b, &r)); err != nil {
 		return Record{}, fmt.Errorf("not an election record: %.200s", err.Error()) // which may repeat what stands there
 	}
 	switch {
@@ -76,6 +76,21 @@ func DecodeRecord(b []byte) (Record, error) {
 		return Record{}, fmt.Errorf("election record names %.100q for its directory", r.Dir)
 	}
 	return r, nil
+}
+
+// forgive leaves out of the record who is wished to lead, if the error is that this is mistyped: whoever
+// has written it by hand, and wrong, ends no election. json.Unmarshal has decoded the other fields then.
+func (r *Record) forgive(err error) error {
+	var mistyped *json.UnmarshalTypeError
+	if !errors.As(err, &mistyped) {
+		return err
+	}
+	switch field, _, _ := strings.Cut(mistyped.Field, "."); field {
+	case "designated", "heir":
+		r.Designated, r.Heir = nil, nil
+		return nil
+	}
+	return err
 }
 
 // A Candidate is the payload of a candidate's entry.

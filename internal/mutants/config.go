@@ -89,6 +89,20 @@ func configMutants() []Mutant {
 			}),
 		},
 		{
+			Name:   "only the queue has children",
+			Breaks: "Children tells of enqueued entries alone.",
+			Rules:  map[string][]string{Backend: {"read/children"}},
+			session: calls(func(s *backend.Session, o *over) {
+				o.children = func(ctx context.Context, key string, most int) ([]string, bool, error) {
+					if key == "/" {
+						return s.Children(ctx, key, most)
+					}
+					l, err := s.List(ctx, key)
+					return l.Keys[:min(most, len(l.Keys))], len(l.Keys) > most, err
+				}
+			}),
+		},
+		{
 			Name:   "strangers looked for once",
 			Breaks: "A candidate looks for strangers when it enters, and never again.",
 			Rules:  map[string][]string{"fair": {"data/occupied-late"}},

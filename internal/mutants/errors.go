@@ -21,6 +21,10 @@ func (s *over) mapErrors(to func(error) error) {
 		e, strangers, err := at.Survey(ctx, key, known)
 		return e, strangers, to(err)
 	}
+	s.children = func(ctx context.Context, key string, most int) ([]string, bool, error) {
+		keys, more, err := at.Children(ctx, key, most)
+		return keys, more, to(err)
+	}
 	s.list = func(ctx context.Context, dir string) (backend.Listing, error) {
 		l, err := at.List(ctx, dir)
 		return l, to(err)

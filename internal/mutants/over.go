@@ -18,6 +18,7 @@ type over struct {
 	awaitState  func(context.Context, backend.State) (backend.State, error)
 	get         func(context.Context, string) (backend.Entry, error)
 	survey      func(context.Context, string, func(backend.Entry) string) (backend.Entry, []string, error)
+	children    func(context.Context, string, int) ([]string, bool, error)
 	list        func(context.Context, string) (backend.Listing, error)
 	awaitList   func(context.Context, backend.Listing) (backend.Listing, error)
 	predecessor func(context.Context, backend.Entry) (backend.Entry, error)
@@ -73,6 +74,8 @@ func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Cont
 		c.Found, err = o.get(ctx, c.Key)
 	case c.Kind == backend.CallSurvey && o.survey != nil:
 		c.Found, c.Strangers, err = o.survey(ctx, c.Key, c.Known)
+	case c.Kind == backend.CallChildren && o.children != nil:
+		c.Children, c.More, err = o.children(ctx, c.Key, c.Most)
 	case c.Kind == backend.CallList && o.list != nil:
 		c.Listing, err = o.list(ctx, c.Key)
 	case c.Kind == backend.CallAwaitList && o.awaitList != nil:

@@ -336,6 +336,9 @@ func carryOn(b backend.Backend, o backend.OpenOptions, first *backend.Session) *
 		survey: func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 			return current(ctx).Survey(ctx, key, known)
 		},
+		children: func(ctx context.Context, key string, most int) ([]string, bool, error) {
+			return current(ctx).Children(ctx, key, most)
+		},
 		list: func(ctx context.Context, dir string) (backend.Listing, error) {
 			return current(ctx).List(ctx, dir)
 		},

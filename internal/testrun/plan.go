@@ -242,9 +242,9 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 // it for the tests, and other packages with tests on it.
 var concerns = map[string][]string{
 	"memory":    {"backend/memory", "conformance/memtest"},
-	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka"},
-	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial"},
-	"consul":    {"backend/consul", "internal/consultest", "backend/dial"},
+	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka", "inspect"},
+	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial", "inspect"},
+	"consul":    {"backend/consul", "internal/consultest", "backend/dial", "inspect"},
 }
 
 // concerned leaves those that a service concerns.

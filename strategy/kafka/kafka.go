@@ -62,6 +62,10 @@ func (s Strategy) Identify(cfg elector.Config) (string, error) {
 	return strconv.Itoa(int(s.broker)), nil
 }
 
+// Landmark returns the key of the epoch, which the first controller makes and nobody removes: where
+// it stands there is, or was, an election of Kafka's. Package inspect tells it by that.
+func (Strategy) Landmark(root string) string { return keys(root).epoch.Key }
+
 // brokerID reads the broker id from a candidate's ID.
 func brokerID(candidate string) (int32, error) {
 	id, err := strconv.ParseInt(candidate, 10, 32)

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -95,15 +96,21 @@ func readChoice(ctx context.Context, s *backend.Session, dir string) (backend.En
 	if err != nil {
 		return entry, choice{}, err
 	}
+	c, err := decodeChoice(entry, dir)
+	return entry, c, err
+}
+
+// decodeChoice is readChoice for a record that has been read.
+func decodeChoice(entry backend.Entry, dir string) (choice, error) {
 	record, err := layout.DecodeRecord(entry.Value)
 	if err != nil || record.Dir != path.Base(dir) {
-		return entry, choice{}, fmt.Errorf("%w: the record at %s does not name it any more", backend.ErrNoParent, entry.Key)
+		return choice{}, fmt.Errorf("%w: the record at %s does not name it any more", backend.ErrNoParent, backend.Parent(dir))
 	}
 	c := choice{Record: record, heir: record.Heir}
 	if record.Designated != nil {
 		c.designated = record.Designated.ID
 	}
-	return entry, c, nil
+	return c, nil
 }
 
 // get reads an entry; one that is not there has no Rev.
@@ -201,8 +208,49 @@ func (c choice) candidate(r rival, leads bool) elector.Candidate {
 }
 
 // Transfer names the heir in the election's record, and tells it, in one step. Nobody takes the seat
-// who does not know that. It makes no difference to the candidates between them.
+// who does not know that. It makes no difference to the candidates between them. If it fails and may
+// have named somebody, nobody is named in the end.
 func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
+	err := s.name(ctx, h)
+	if ctx.Err() != nil || errors.Is(err, backend.ErrIndeterminate) {
+		late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		err = errors.Join(err, unname(late, h))
+	}
+	return err
+}
+
+// unname writes the record without an heir, though it have none: what is under way is refused then.
+func unname(ctx context.Context, h *elector.Handover) error {
+	for {
+		record, c, err := readChoice(ctx, h.Session, h.Dir)
+		if err != nil {
+			return err
+		}
+		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfExists(h.Seat)}, backend.CompareAndSet(record.Key, c.without(), record.Version))
+		switch {
+		case errors.Is(err, backend.ErrCondition): // whoever leads next has removed it
+			return nil
+		case !errors.Is(err, backend.ErrConflict):
+			return err
+		}
+		if err := pause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause has a loop in which each round is another's success go on slowly.
+func pause(ctx context.Context) error {
+	select {
+	case <-time.After(20 * time.Millisecond):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 	heir := rivalOf(h.Heir.Entry)
 	for {
 		all, err := s.waiting(ctx, h.Session, h.Dir)
@@ -211,31 +259,44 @@ func (s Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 		}
 		// Its entry is another one when its rank has changed.
 		i := slices.IndexFunc(all.rivals, func(r rival) bool { return r.since == heir.since })
-		if i < 0 && all.outdated {
-			continue
-		}
-		if i < 0 {
+		if i < 0 && !all.outdated {
 			return fmt.Errorf("%w: %q has gone", elector.ErrNoCandidate, h.Heir.ID)
 		}
-		if heir = all.rivals[i]; !heir.stands() {
-			return fmt.Errorf("%w: %q has rank %v, and never leads", elector.ErrNoCandidate, h.Heir.ID, heir.rank)
-		}
-		record, c, err := readChoice(ctx, h.Session, h.Dir)
-		if err != nil {
-			return err
-		}
-		c.Record.Heir = &layout.Heir{Key: heir.entry.Key, Rev: heir.since}
-		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(heir.entry), backend.IfExists(h.Seat)},
-			backend.CompareAndSet(record.Key, c.Record.Encode(), record.Version),
-			backend.Update(heir.entry, heir.tell(record.Version)))
-		switch {
-		case errors.Is(err, backend.ErrConflict), errors.Is(err, backend.ErrNoEntry), errors.Is(err, backend.ErrCondition):
-			// The record or the heir is another one by now, or the seat is gone.
-			if _, gone := h.Session.Get(ctx, h.Seat.Key); gone != nil {
-				return gone
+		if i >= 0 {
+			if heir = all.rivals[i]; !heir.stands() {
+				return fmt.Errorf("%w: %q has rank %v, and never leads", elector.ErrNoCandidate, h.Heir.ID, heir.rank)
 			}
-		default:
+			if err := bequeath(ctx, h, heir); !changed(err) {
+				return err
+			}
+			// The record or the heir is another one by now, or the seat is gone.
+			seat, err := get(ctx, h.Session, h.Seat.Key)
+			if err != nil {
+				return err
+			}
+			if seat.Rev != h.Seat.Rev {
+				return fmt.Errorf("%w: the seat is another's", backend.ErrNoEntry)
+			}
+		}
+		if err := pause(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+func changed(err error) bool {
+	return errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrCondition)
+}
+
+// bequeath is name for an heir as it stands now.
+func bequeath(ctx context.Context, h *elector.Handover, heir rival) error {
+	record, c, err := readChoice(ctx, h.Session, h.Dir)
+	if err != nil {
+		return err
+	}
+	c.Record.Heir = &layout.Heir{Key: heir.entry.Key, Rev: heir.since}
+	_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(heir.entry), backend.IfExists(h.Seat)},
+		backend.CompareAndSet(record.Key, c.Record.Encode(), record.Version),
+		backend.Update(heir.entry, heir.tell(record.Version)))
+	return err
 }

@@ -116,7 +116,10 @@ type race struct {
 	c     *elector.Candidacy
 	me    rival
 	known map[string]rival // by key
-	ahead                  // of the leader
+	// noticed are the seat and the record as a wait for them has returned them, and nil when they
+	// have been looked at.
+	noticed []backend.Entry
+	ahead   // of the leader
 }
 
 // run goes through steps 2 to 5, and replaces me when the rank changes. ErrNoEntry says that me is gone.
@@ -189,14 +192,7 @@ type view struct {
 func (r *race) look(ctx context.Context) (v *view, err error) {
 	completed := r.c.Begin(elector.StageDetermine)
 	defer func() { completed(err) }()
-	v = new(view)
-	if v.seat, err = get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
-		return nil, err
-	}
-	if v.seat.Exists() && v.seat.Session == "" {
-		return nil, entries.PersistentError(v.seat)
-	}
-	if v.record, v.choice, err = readChoice(ctx, r.c.Session, r.c.Dir); err != nil {
+	if v, err = r.lookAtSeat(ctx); err != nil {
 		return nil, err
 	}
 	if v.listing, err = r.c.Session.List(ctx, r.c.Dir); err != nil {
@@ -210,6 +206,25 @@ func (r *race) look(ctx context.Context) (v *view, err error) {
 	if eligible(r.me.rank) { // else it waits for nobody
 		err = r.compare(ctx, v, own)
 	}
+	return v, err
+}
+
+// lookAtSeat begins a view with the seat, and what the record says. It takes what a wait has told.
+func (r *race) lookAtSeat(ctx context.Context) (v *view, err error) {
+	v = new(view)
+	if told := r.noticed; told != nil {
+		r.noticed = nil
+		v.seat, v.record = told[0], told[1]
+		v.seat.Key = entries.SeatKey(r.c.Dir) // which is empty where there is none
+	} else if v.seat, err = get(ctx, r.c.Session, entries.SeatKey(r.c.Dir)); err != nil {
+		return nil, err
+	} else if v.record, err = get(ctx, r.c.Session, backend.Parent(r.c.Dir)); err != nil {
+		return nil, err
+	}
+	if v.seat.Exists() && v.seat.Session == "" {
+		return nil, entries.PersistentError(v.seat)
+	}
+	v.choice, err = decodeChoice(v.record, r.c.Dir)
 	return v, err
 }
 
@@ -312,13 +327,13 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 	defer cancel()
 	switch {
 	case !eligible(r.me.rank):
-		err = r.await(until)
+		_, err = r.await(until)
 	case v.byChoice:
 		if err = r.tell(ctx, v); err == nil {
-			err = r.await(until, v.better.entry, v.record)
+			_, err = r.await(until, v.better.entry, v.record)
 		}
 	case v.better.exists():
-		err = r.await(until, v.better.entry)
+		_, err = r.await(until, v.better.entry)
 	case v.seat.Exists():
 		r.c.Sees(entries.Leader(v.seat), 2)
 		err = r.challenge(ctx, until, v)
@@ -351,22 +366,27 @@ func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, con
 }
 
 // await blocks until me or one of the others is not as it is known, and notes what has become of me,
-// and of a rival.
-func (r *race) await(ctx context.Context, others ...backend.Entry) error {
-	now, err := r.c.Session.Await(ctx, append([]backend.Entry{r.me.entry}, others...)...)
-	if err != nil {
-		return err
+// and of a rival. It returns the others.
+func (r *race) await(ctx context.Context, others ...backend.Entry) (now []backend.Entry, err error) {
+	if now, err = r.c.Session.Await(ctx, append([]backend.Entry{r.me.entry}, others...)...); err != nil {
+		return nil, err
 	}
-	if !now[0].Exists() {
-		return fmt.Errorf("%w: %s is gone", backend.ErrNoEntry, r.me.entry.Key)
+	if r.me.entry, now = now[0], now[1:]; !r.me.exists() {
+		return nil, fmt.Errorf("%w: %s is gone", backend.ErrNoEntry, r.me.entry.Key)
 	}
-	r.me.entry = now[0]
-	for _, e := range now[1:] {
+	for _, e := range now {
 		if _, is := r.known[e.Key]; is && e.Exists() {
 			r.known[e.Key] = rivalOf(e)
 		}
 	}
-	return nil
+	return now, nil
+}
+
+// awaitSeat is await for the seat, and the record, and notes what has become of these.
+func (r *race) awaitSeat(ctx context.Context, v *view) error {
+	now, err := r.await(ctx, v.seat, v.record)
+	r.noticed = now
+	return err
 }
 
 // awaitQuorum blocks until others stand than when I listed, or the seat is taken: whoever had taken it
@@ -404,7 +424,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	_, asked := layout.Asked(v.seat.Value)
 	if asked || !r.Preempt || !v.choice.prefers(r.me, leader) {
 		r.ahead = ahead{}
-		return r.await(until, v.seat, v.record)
+		return r.awaitSeat(until, v)
 	}
 	if r.ahead.seat != v.seat.Rev {
 		r.ahead = ahead{v.seat.Rev, time.Now()}
@@ -416,7 +436,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	}
 	due, cancel := context.WithDeadline(until, ask)
 	defer cancel()
-	err := r.await(due, v.seat, v.record)
+	err := r.awaitSeat(due, v)
 	switch {
 	case err == nil || until.Err() != nil || due.Err() == nil:
 		return err
@@ -425,7 +445,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	}
 	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
 	if err != nil {
-		return r.await(until, v.seat, v.record) // it is no entry of this library
+		return r.awaitSeat(until, v) // it is no entry of this library
 	}
 	_, err = r.c.Session.Commit(ctx, []backend.Condition{backend.IfUnchanged(v.seat)}, backend.Update(v.seat, payload))
 	if errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry) {

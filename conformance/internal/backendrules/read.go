@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
@@ -22,6 +23,10 @@ var readRules = []rule{
 		Name: "read/survey",
 		Text: "Survey reads an entry, or that there is none, with the keys of the ephemeral entries directly under it, and of no others.",
 		Run:  readSurvey,
+	}, {
+		Name: "read/children",
+		Text: "Children has the keys directly under a key, of all kinds of entries, up to a number, and tells if there are more.",
+		Run:  readChildren,
 	}, {
 		Name: "read/list",
 		Text: "List has the enqueued entries directly in the directory, oldest first, and no others; a directory that does not exist is empty.",
@@ -153,6 +158,56 @@ func readSurvey(r *run) {
 	other.delete(b)
 	s.misses(b.Key)
 	shows(dir, known.Key)
+}
+
+func readChildren(r *run) {
+	s := r.session()
+	shows := func(key string, want ...backend.Entry) {
+		r.T.Helper()
+		all := slices.Sorted(slices.Values(harness.Keys(want)))
+		for most := len(want) + 1; most > 0; most-- {
+			keys, more, err := s.Children(r.ctx, key, most)
+			r.Must("children of "+key, err)
+			slices.Sort(keys)
+			switch {
+			case most >= len(want) && (more || !slices.Equal(keys, all)):
+				r.Failf("children of %s, %d at most, are %q, with more: %t; want %q", key, most, keys, more, all)
+			case most < len(want) && (!more || len(keys) > most || slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(all, key) })):
+				r.Failf("children of %s, %d at most, are %q, with more: %t; of %q", key, most, keys, more, all)
+			}
+		}
+	}
+	shows(r.key("never"))
+	shows(r.key("never/there"))
+	dir := s.dir("d")
+	shows(dir)
+	near := s.dir("d2") // its key begins with dir
+	s.enqueue(near, "x")
+	queued := s.enqueue(dir, "x")
+	notes := s.put(dir+"/notes", "x", 0)
+	shows(dir, queued, notes)
+	seat := s.create(dir+"/seat", "x")
+	s.enqueue(notes.Key, "x") // directly under that
+	shows(dir, queued, notes, seat)
+	before := s.put(dir+"/n", "x", 0) // whose key others' begin with
+	deep := s.put(before.Key+"/o/p", "x", 0)
+	shows(dir, queued, notes, seat, before)
+	shows(backend.Parent(deep.Key), deep)
+	shows(deep.Key)
+	s.delete(seat)
+	s.delete(queued)
+	shows(dir, notes, before)
+	first := dir[:1+strings.IndexByte(dir[1:], '/')]
+	keys, more, err := s.Children(r.ctx, "/", 1000)
+	r.Must("children of /", err)
+	if !more && !slices.Contains(keys, first) {
+		r.Failf("children of / are %q, without %s", keys, first)
+	}
+	for _, key := range keys {
+		if backend.CheckKey(key) != nil || backend.Parent(key) != "/" {
+			r.Failf("children of / has %q", key)
+		}
+	}
 }
 
 func readList(r *run) {

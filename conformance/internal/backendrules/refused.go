@@ -129,6 +129,7 @@ func ask(r *run, c *kit.Client) *questions {
 		_, _, err := s.Survey(ctx, q.dir, func(backend.Entry) string { return "" })
 		return err
 	})
+	add("children", func(ctx context.Context) error { _, _, err := s.Children(ctx, q.dir, 10); return err })
 	add("list", func(ctx context.Context) error { _, err := s.List(ctx, q.dir); return err })
 	add("predecessor", func(ctx context.Context) error { _, err := s.Predecessor(ctx, q.held); return err })
 	add("await", func(ctx context.Context) error { _, err := s.Await(ctx, backend.Unknown(q.record.Key)); return err })

@@ -174,6 +174,7 @@ func (s sess) calls(e backend.Entry) map[string]func(ctx context.Context) error 
 	return map[string]func(ctx context.Context) error{
 		"get":         func(ctx context.Context) error { _, err := s.Get(ctx, e.Key); return err },
 		"survey":      func(ctx context.Context) error { _, _, err := s.Survey(ctx, e.Key, nil); return err },
+		"children":    func(ctx context.Context) error { _, _, err := s.Children(ctx, dir, 10); return err },
 		"list":        func(ctx context.Context) error { _, err := s.List(ctx, dir); return err },
 		"predecessor": func(ctx context.Context) error { _, err := s.Predecessor(ctx, e); return err },
 		"await":       func(ctx context.Context) error { _, err := s.Await(ctx, e); return err },

@@ -106,6 +106,15 @@ func (n *session) Survey(ctx context.Context, key string, known func(backend.Ent
 	return e, strangers, err
 }
 
+// Children is a read like any other: no candidate asks for them.
+func (n *session) Children(ctx context.Context, key string, most int) (keys []string, more bool, err error) {
+	keys, err = asked(n, read, func() (keys []string, err error) {
+		keys, more, err = n.Session.Children(ctx, key, most)
+		return keys, err
+	})
+	return keys, more, err
+}
+
 func (n *session) List(ctx context.Context, dir string) (backend.Listing, error) {
 	n.server.waitAtGate()
 	return asked(n, n.listing(ctx, dir), func() (backend.Listing, error) { return n.Session.List(ctx, dir) })

@@ -1,0 +1,197 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// Ask asks the leader to go, and returns who was asked, as elector.Ask does, which has the contract:
+// elector.ErrNoLeader if nobody leads. Leader.Asked is an earlier request, if there is one, which
+// stands in place of this one.
+func (i *Inspector) Ask(ctx context.Context, election string, r elector.Request) (Leader, error) {
+	var asked Leader
+	err := i.act(ctx, "ask the leader of", election, func(ctx context.Context, _ *backend.Session, e found) error {
+		leader, err := elector.Ask(ctx, i.backend, e.strategy.use, e.path, r)
+		if l := leaderOf(leader); l != nil {
+			asked = *l
+		}
+		return err
+	})
+	return asked, err
+}
+
+// Transfer is Ask with the ID of the candidate that is to lead next: elector.ErrNoCandidate if none of
+// that ID waits, elector.ErrNoTransfer if the strategy cannot do it. Then nothing was written. It
+// returns when the leader is asked: watch the election to see it done.
+func (i *Inspector) Transfer(ctx context.Context, election, to string, r elector.Request) (Leader, error) {
+	if r.To = to; to == "" {
+		return Leader{}, fmt.Errorf("inspect: transfer %s: the ID of the candidate that is to lead is empty: name it, or Ask: %w", election, elector.ErrConfig)
+	}
+	return i.Ask(ctx, election, r)
+}
+
+// Designate has a candidate outrank all others, as elector.Designate does, which has the contract:
+// elector.ErrNoDesignation if the strategy heeds none.
+func (i *Inspector) Designate(ctx context.Context, election string, d elector.Designation) error {
+	if d.ID == "" {
+		return fmt.Errorf("inspect: designate in %s: the ID is empty: name a candidate, or Undesignate: %w", election, elector.ErrConfig)
+	}
+	return i.designate(ctx, "designate in", election, d)
+}
+
+// Undesignate takes a designation back. That nobody is designated is no error.
+func (i *Inspector) Undesignate(ctx context.Context, election string) error {
+	return i.designate(ctx, "undesignate in", election, elector.Designation{})
+}
+
+func (i *Inspector) designate(ctx context.Context, what, election string, d elector.Designation) error {
+	return i.act(ctx, what, election, func(ctx context.Context, _ *backend.Session, e found) error {
+		return elector.Designate(ctx, i.backend, e.strategy.use, e.path, d)
+	})
+}
+
+// act finds an election, and changes it: only what is known.
+func (i *Inspector) act(ctx context.Context, what, path string, do func(context.Context, *backend.Session, found) error) error {
+	ctx, cancel := i.bind(ctx)
+	defer cancel()
+	s, _, err := i.begin(ctx, path)
+	var e found
+	if err == nil {
+		e, err = i.find(ctx, s, path)
+	}
+	if err == nil && e.strategy.unknown {
+		err = fmt.Errorf("%w: %q: give it in Options.Strategies", ErrUnknownStrategy, e.strategy.use.Name())
+	}
+	if err != nil {
+		return fail(ctx, what, path, err)
+	}
+	if err = do(ctx, s, e); err != nil && ctx.Err() != nil {
+		return fail(ctx, what, path, err)
+	}
+	return err // of package elector, which says what it is about
+}
+
+// RemoveOptions are the wishes for Remove.
+type RemoveOptions struct {
+	// Evict deletes the entries of those that stand first, the leader's last, and whatever else is in
+	// the election's directory. It is for what somebody has left there. Processes that live stand
+	// again at once: stop them before, and see elector.Remove for what deposes a leader.
+	Evict bool
+
+	_ struct{}
+}
+
+// Removed is what Remove has removed.
+type Removed struct {
+	Election string `json:"election"`
+	Strategy string `json:"strategy"`
+	// Entries are the keys of those that stood, with Evict.
+	Entries []string `json:"entries,omitempty"`
+	// Directory is the key of the election's directory.
+	Directory string `json:"directory,omitempty"`
+	// Kept says why the record has stayed; "": it is gone, too.
+	Kept string `json:"kept,omitempty"`
+}
+
+// Remove removes what an election has left, as elector.Remove does, which has the contract: it refuses
+// with elector.ErrInUse while somebody stands, unless told to evict. What it tells beside an error
+// was removed.
+func (i *Inspector) Remove(ctx context.Context, election string, o RemoveOptions) (Removed, error) {
+	gone := Removed{Election: election}
+	err := i.act(ctx, "remove", election, func(ctx context.Context, s *backend.Session, e found) error {
+		gone.Strategy = e.strategy.use.Name()
+		_, there := s.Get(ctx, e.dir)
+		err := i.remove(ctx, s, e, o, &gone)
+		if err != nil {
+			return err
+		}
+		if there == nil {
+			gone.Directory = e.dir
+		}
+		left, err := i.find(ctx, s, e.path)
+		switch {
+		case errors.Is(err, elector.ErrNoElection):
+			return nil
+		case err == nil && left.dir == e.dir:
+			gone.Kept = "other keys are below " + e.path
+		case err == nil:
+			gone.Kept = "somebody has founded the election anew"
+		}
+		if err != nil {
+			gone.Kept = "what is left cannot be read: " + err.Error()
+		}
+		return nil
+	})
+	return gone, err
+}
+
+func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o RemoveOptions, gone *Removed) error {
+	const tries = 10
+	for n := 1; ; n++ {
+		if _, foreign := e.strategy.use.(elector.CustomLayout); o.Evict && !foreign {
+			if err := e.evict(ctx, s, gone); err != nil {
+				return fmt.Errorf("inspect: remove %s: %w", e.path, err)
+			}
+		}
+		err := elector.Remove(ctx, i.backend, e.strategy.use, e.path)
+		if !o.Evict || !errors.Is(err, elector.ErrInUse) {
+			return err
+		}
+		if n == tries {
+			return fmt.Errorf("%w: they have come back %d times: stop the processes first", err, tries)
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+	}
+}
+
+// evict deletes all that is in the directory. The leader's entry is the last: until then nobody else leads.
+func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) error {
+	for more := true; more; {
+		var keys []string
+		var err error
+		if keys, more, err = s.Children(ctx, e.dir, page); err != nil {
+			return err
+		}
+		if more && len(keys) == 0 { // the service does not tell that many
+			return fmt.Errorf("%w: more than %d stand: stop them first", elector.ErrInUse, page)
+		}
+		leader, err := e.leader(ctx, s)
+		if err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(keys, func(key string) bool { return key == leader.Seat.Key })
+		slices.Sort(keys)
+		slices.Reverse(keys)
+		if !more && !leader.Vacant() {
+			keys = append(keys, leader.Seat.Key)
+		}
+		before := len(gone.Entries)
+		for _, key := range keys {
+			entry, err := s.Get(ctx, key)
+			if err == nil {
+				_, err = s.Commit(ctx, nil, backend.Delete(entry))
+			}
+			switch {
+			case errors.Is(err, backend.ErrNoEntry): // gone since
+			case err != nil:
+				return err
+			default:
+				gone.Entries = append(gone.Entries, key)
+			}
+		}
+		if more && len(gone.Entries) == before { // keys that are no entries, see docs/operations.md
+			return fmt.Errorf("%w: keys that nobody holds are in %s: delete them by hand", elector.ErrInUse, e.dir)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/layout"
+)
+
+// found is the election at a path.
+type found struct {
+	path     string
+	strategy known
+	dir      string // of the entries
+	record   layout.Record
+	// looked are the entries that were looked at, as they were: while they are the same, so is
+	// what is found.
+	looked []backend.Entry
+}
+
+// check tells what is wrong with the path of an election.
+func check(path string) error {
+	if path == "/" { // Kafka's, perhaps
+		return nil
+	}
+	if err := backend.CheckKey(path); err != nil {
+		return fmt.Errorf("%w: %w", err, elector.ErrConfig)
+	}
+	return nil
+}
+
+// begin checks the path, and returns a session that shows what there is since then, at least.
+func (i *Inspector) begin(ctx context.Context, path string) (s *backend.Session, at time.Time, err error) {
+	if err = check(path); err == nil {
+		s, err = i.live(ctx)
+	}
+	if err == nil {
+		at, err = time.Now(), s.CatchUp(ctx, i.somewhere(path))
+	}
+	return s, at, err
+}
+
+// somewhere is a key that whoever looks at the path may read.
+func (i *Inspector) somewhere(path string) string {
+	if path != "/" {
+		return path
+	}
+	for _, k := range i.landmarked() {
+		return k.use.(Landmarked).Landmark(path)
+	}
+	return "/x"
+}
+
+// landmarked are the strategies that are Landmarked.
+func (i *Inspector) landmarked() (all []known) {
+	for _, k := range i.strategies {
+		if _, is := k.use.(Landmarked); is {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// find finds the election at a path. ErrNoElection says that there is none, and why; looked is set
+// then, too.
+func (i *Inspector) find(ctx context.Context, s *backend.Session, path string) (found, error) {
+	e, err := i.findBy(ctx, s, path, func(e *found, key string) (bool, error) {
+		mark, err := e.look(ctx, s, key)
+		return mark.Exists(), err
+	})
+	if err == nil && e.dir == path {
+		e.looked = e.looked[:len(e.looked)-1] // the landmark is written with each change of leader, as with Kafka's
+	}
+	return e, err
+}
+
+// findBy finds the election at a path. marked tells whether a landmark stands.
+func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string, marked func(e *found, key string) (bool, error)) (found, error) {
+	e := found{path: path}
+	if path != "/" {
+		entry, err := e.look(ctx, s, path)
+		if err != nil {
+			return e, err
+		}
+		if len(entry.Value) > 0 || entry.Session != "" {
+			return i.recorded(e, entry)
+		}
+	}
+	for _, k := range i.landmarked() {
+		is, err := marked(&e, k.use.(Landmarked).Landmark(path))
+		if err != nil {
+			return e, err
+		}
+		if is {
+			e.strategy, e.dir = k, path
+			return e, nil
+		}
+	}
+	return e, fmt.Errorf("%w: there is no record at %s: compare the service, the chroot or prefix, and the path; List shows the elections that there are",
+		elector.ErrNoElection, path)
+}
+
+// recorded finds the election by its record.
+func (i *Inspector) recorded(e found, entry backend.Entry) (found, error) {
+	if entry.Session != "" {
+		return e, fmt.Errorf("%w: what stands at %s is somebody's ephemeral entry", elector.ErrNoElection, e.path)
+	}
+	record, err := layout.DecodeRecord(entry.Value)
+	if err != nil {
+		return e, fmt.Errorf("%w: what stands at %s is %w", elector.ErrNoElection, e.path, err)
+	}
+	e.record, e.strategy, e.dir = record, i.named(record.Strategy), e.path+"/"+record.Dir
+	return e, nil
+}
+
+// look reads an entry, and notes it.
+func (e *found) look(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+	entry, err := s.Get(ctx, key)
+	if errors.Is(err, backend.ErrNoEntry) {
+		entry, err = backend.Entry{Key: key}, nil
+	}
+	e.looked = append(e.looked, entry)
+	return entry, err
+}
+
+// view is what is said of the election before anybody has looked who stands.
+func (e found) view(at time.Time) View {
+	v := View{Election: e.path, At: at}
+	if e.strategy.use != nil {
+		v.Strategy, v.Unknown, v.Hidden = e.strategy.use.Name(), e.strategy.unknown, !e.strategy.lists
+		v.Designated = designated(e.record)
+	}
+	return v
+}
+
+// leader reads who leads; the zero Leader if nobody does.
+func (e found) leader(ctx context.Context, s *backend.Session) (leader elector.Leader, err error) {
+	for leader, err = range e.strategy.use.Observe(ctx, s, e.dir) {
+		break // the first is the one now
+	}
+	return leader, err
+}

@@ -1,0 +1,114 @@
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+)
+
+// summaries are the elections of a list, in short.
+func summaries(l inspect.Listing) (all []string) {
+	for _, v := range l.Elections {
+		s := fmt.Sprintf("%s %s %d", v.Election, v.Strategy, v.Count)
+		if v.Leader != nil {
+			s += " " + v.Leader.ID
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// put writes persistent keys.
+func put(t *testing.T, b backend.Backend, keys ...string) {
+	t.Helper()
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, s.Close(context.Background())) }()
+	for _, key := range keys {
+		_, err := s.Commit(t.Context(), nil, backend.CompareAndSet(key, []byte("mine"), 0))
+		require.NoError(t, err, key)
+	}
+}
+
+func TestList(t *testing.T) {
+	bubble(t, inspect.Options{}, func(s *stage) {
+		for _, item := range catalog.All() {
+			for _, id := range []string{"7", "8", "9"} {
+				run(s.T, s.service, item.Strategy, "/jobs/"+item.Strategy.Name(), id)
+				synctest.Wait()
+			}
+		}
+		run(s.T, s.service, own{}, "/jobs/own", "7")
+		run(s.T, s.service, fair.New(), "/jobs/fair/nested/deep", "7")
+		run(s.T, s.service, fair.New(), "/other", "7")
+		run(s.T, s.service, kafka.New(), "/", "7")
+		synctest.Wait()
+		put(s.T, s.service, "/jobs/fair-state", "/jobs/notes/a", "/jobs/notes/b")
+
+		l, err := s.in.List(s.Context(), "/jobs", inspect.ListOptions{})
+		require.NoError(s, err)
+		jobs := []string{
+			"/jobs/fair fair 3 7", "/jobs/fair/nested/deep fair 1 7", "/jobs/kafka kafka 1 7", "/jobs/own own 1 7",
+			"/jobs/parentwatch parentwatch 3 7", "/jobs/ranked ranked 3 7", "/jobs/unfair unfair 1 7",
+		}
+		assert.Equal(s, jobs, summaries(l))
+		assert.Empty(s, l.Missed)
+		assert.Less(s, l.Keys, 30)
+		for _, v := range l.Elections {
+			assert.Nil(s, v.Trouble)
+			assert.Equal(s, v.Strategy == "own", v.Unknown)
+			assert.Equal(s, v.Strategy == "kafka" || v.Strategy == "unfair", v.Hidden)
+		}
+
+		l, err = s.in.List(s.Context(), "/", inspect.ListOptions{})
+		require.NoError(s, err)
+		assert.Equal(s, append(append([]string{"/ kafka 1 7"}, jobs...), "/other fair 1 7"), summaries(l))
+
+		l, err = s.in.List(s.Context(), "/jobs/fair/nested/deep", inspect.ListOptions{})
+		require.NoError(s, err)
+		assert.Equal(s, []string{"/jobs/fair/nested/deep fair 1 7"}, summaries(l))
+
+		l, err = s.in.List(s.Context(), "/nothing/here", inspect.ListOptions{})
+		require.NoError(s, err)
+		assert.NotNil(s, l.Elections, "in JSON it is a list")
+		assert.Empty(s, l.Elections)
+	})
+}
+
+// TestListIsBounded holds that a list looks at no more than it is told, and says what it has missed.
+func TestListIsBounded(t *testing.T) {
+	bubble(t, inspect.Options{}, func(s *stage) {
+		for n := range 1100 {
+			put(s.T, s.service, fmt.Sprintf("/many/%04d", n))
+		}
+		run(s.T, s.service, fair.New(), "/some", "7")
+		synctest.Wait()
+		before := s.service.Stats()
+		l, err := s.in.List(s.Context(), "/", inspect.ListOptions{Most: 20})
+		require.NoError(s, err)
+		after := s.service.Stats()
+		assert.Equal(s, []string{"/some fair 1 7"}, summaries(l))
+		assert.Equal(s, 20, l.Keys)
+		require.Len(s, l.Missed, 2)
+		assert.Equal(s, "/many", l.Missed[0].Key)
+		assert.Contains(s, l.Missed[0].Why, "more than 1000 keys")
+		assert.Contains(s, l.Missed[1].Why, "give Most")
+		assert.LessOrEqual(s, after.Gets+after.Lists-before.Gets-before.Lists, uint64(50))
+
+		_, err = s.in.List(s.Context(), "/", inspect.ListOptions{Most: -1})
+		require.ErrorIs(s, err, elector.ErrConfig)
+		_, err = s.in.List(s.Context(), "some", inspect.ListOptions{})
+		require.ErrorIs(s, err, backend.ErrBadKey)
+	})
+}

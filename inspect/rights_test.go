@@ -1,0 +1,73 @@
+package inspect_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// TestReadOnEtcd holds that whoever may only read there can look, and is told what it may not do.
+func TestReadOnEtcd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	server := etcdtest.Single(t, "--bcrypt-cost=4").Members[0]
+	root := etcdtest.Operator(t, server.Addr())
+	for name, kind := range map[string]clientv3.PermissionType{"worker": clientv3.PermissionType(clientv3.PermReadWrite), "viewer": clientv3.PermissionType(clientv3.PermRead)} {
+		_, err := root.RoleAdd(ctx, name)
+		require.NoError(t, err)
+		_, err = root.RoleGrantPermission(ctx, name, "/jobs", "/jobs0", kind)
+		require.NoError(t, err)
+	}
+	_, err := root.RoleAdd(ctx, "root")
+	require.NoError(t, err)
+	for _, name := range []string{"root", "worker", "viewer"} {
+		_, err = root.UserAdd(ctx, name, "secret")
+		require.NoError(t, err)
+		_, err = root.UserGrantRole(ctx, name, name)
+		require.NoError(t, err)
+	}
+	_, err = root.AuthEnable(ctx)
+	require.NoError(t, err)
+	open := func(user string) backend.Backend {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{server.Addr()}, Username: user, Password: "secret", Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, client.Close()) })
+		b, err := etcd.New(client, etcd.Config{})
+		require.NoError(t, err)
+		return b
+	}
+	worker := open("worker")
+	run(t, worker, fair.New(), path, "7")
+	in := inspector(t, open("viewer"), inspect.Options{})
+	require.Eventually(t, func() bool {
+		v, err := in.Candidates(ctx, path)
+		return err == nil && len(v.Candidates) == 1
+	}, 30*time.Second, 50*time.Millisecond)
+	for v, err := range in.Watch(ctx, path, inspect.WatchOptions{Candidates: true}) {
+		require.NoError(t, err)
+		if v.Leader != nil && v.Trouble == nil {
+			break
+		}
+	}
+	l, err := in.List(ctx, "/jobs", inspect.ListOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/jobs/reindex fair 1 7"}, summaries(l))
+
+	_, err = in.Ask(ctx, path, elector.Request{By: "anna"})
+	require.ErrorIs(t, err, backend.ErrDenied)
+	_, err = in.Leader(ctx, "/other")
+	require.ErrorIs(t, err, backend.ErrDenied)
+}

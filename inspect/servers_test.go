@@ -1,0 +1,144 @@
+package inspect_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/kafka"
+	"github.com/elector-go/elector/strategy/ranked"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+
+func TestOnZooKeeper(t *testing.T) {
+	t.Parallel()
+	onServer(t, "zk://"+servertest.SharedZooKeeper(t).Addr()+"?timeout=4s")
+}
+
+func TestOnEtcd(t *testing.T) {
+	t.Parallel()
+	onServer(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=4s")
+}
+
+func TestOnConsul(t *testing.T) {
+	t.Parallel()
+	onServer(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
+}
+
+// onServer does all there is once, on a server that is empty.
+func onServer(t *testing.T, url string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	open := func() backend.Backend {
+		b, err := dial.Open(ctx, url)
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, b.Close()) })
+		return b
+	}
+	in := inspector(t, open(), inspect.Options{})
+	// eventually waits until a view is as wanted.
+	eventually := func(election, what string, is func(v inspect.View) bool) (v inspect.View) {
+		t.Helper()
+		var err error
+		require.Eventually(t, func() bool {
+			v, err = in.Candidates(ctx, election)
+			return err == nil && is(v)
+		}, time.Minute, 50*time.Millisecond, "%s: %s", election, what)
+		return v
+	}
+	stands := func(n int) func(v inspect.View) bool {
+		return func(v inspect.View) bool { return len(v.Candidates) == n && v.Leader != nil }
+	}
+	_, err := in.Leader(ctx, path)
+	require.ErrorIs(t, err, elector.ErrNoElection)
+	l := watch(t, in, path, inspect.WatchOptions{Candidates: true, Every: 100 * time.Millisecond})
+
+	candidates := open()
+	one := run(t, candidates, fair.New(), path, "7")
+	eventually(path, "one stands", stands(1))
+	two := run(t, candidates, fair.New(), path, "8")
+	eventually(path, "two stand", stands(2))
+	three := run(t, candidates, fair.New(), path, "9")
+	v := eventually(path, "three stand", stands(3))
+	assert.Equal(t, "fair", v.Strategy)
+	assert.Equal(t, []string{"7", "8", "9"}, ids(v))
+	assert.Equal(t, "at 7", string(v.Leader.Value))
+	assert.Equal(t, v.Leader.Session, v.Candidates[0].Session)
+
+	run(t, candidates, unfair.New(), "/jobs/reindex/unfair", "7")
+	run(t, candidates, kafka.New(), "/kafka", "7")
+	ends := run(t, candidates, ranked.New(nil), "/jobs/ranked", "7")
+	for _, election := range []string{"/jobs/reindex/unfair", "/kafka", "/jobs/ranked"} {
+		eventually(election, "one stands", stands(1))
+	}
+	list, err := in.List(ctx, "/", inspect.ListOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/jobs/ranked ranked 1 7", "/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7", "/kafka kafka 1 7"}, summaries(list))
+	assert.Empty(t, list.Missed)
+	list, err = in.List(ctx, "/jobs/reindex", inspect.ListOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"/jobs/reindex fair 3 7", "/jobs/reindex/unfair unfair 1 7"}, summaries(list))
+
+	asked, err := in.Transfer(ctx, path, "9", elector.Request{By: "anna", Why: "deploy"})
+	require.NoError(t, err)
+	assert.Equal(t, "7", asked.ID)
+	eventually(path, "9 leads", func(v inspect.View) bool { return v.Leader != nil && v.Leader.ID == "9" })
+	require.Eventually(t, func() bool {
+		last := l.last()
+		return last.Leader != nil && last.Leader.ID == "9" && last.Trouble == nil
+	}, time.Minute, 50*time.Millisecond, "the watch has heard of it")
+
+	d := elector.Designation{ID: "8", By: "anna"}
+	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))
+	v, err = in.Leader(ctx, "/jobs/ranked")
+	require.NoError(t, err)
+	assert.Equal(t, &d, v.Designated)
+	require.NoError(t, in.Undesignate(ctx, "/jobs/ranked"))
+
+	_, err = in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
+	require.ErrorIs(t, err, elector.ErrInUse)
+	ends()
+	gone, err := in.Remove(ctx, "/jobs/ranked", inspect.RemoveOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, gone.Kept)
+	_, err = in.Leader(ctx, "/jobs/ranked")
+	require.ErrorIs(t, err, elector.ErrNoElection)
+
+	// What is left by hand where nobody stands can be evicted.
+	one()
+	two()
+	three()
+	left, err := open().Open(ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, left.Close(ctx)) }()
+	var dir string
+	keys, _, err := left.Children(ctx, path, 10)
+	require.NoError(t, err)
+	for _, key := range keys {
+		if key != path+"/unfair" {
+			dir = key
+		}
+	}
+	require.NotEmpty(t, dir)
+	_, err = left.Commit(ctx, nil, backend.Enqueue(dir, nil), backend.CompareAndSet(dir+"/seat", nil, 0))
+	require.NoError(t, err)
+	_, err = in.Remove(ctx, path, inspect.RemoveOptions{})
+	require.ErrorIs(t, err, elector.ErrInUse)
+	gone, err = in.Remove(ctx, path, inspect.RemoveOptions{Evict: true})
+	require.NoError(t, err)
+	assert.Len(t, gone.Entries, 2)
+	assert.Equal(t, dir, gone.Directory)
+	assert.Contains(t, gone.Kept, "other keys are below")
+}

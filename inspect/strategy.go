@@ -1,0 +1,122 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/entries"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+// A Landmarked strategy has a layout of its own, without a record, and one key by which its elections
+// are told. Those of other strategies with a CustomLayout are not found.
+type Landmarked interface {
+	elector.CustomLayout
+	// Landmark returns the key that stands in the service if there is such an election at a path.
+	Landmark(election string) (key string)
+}
+
+// known is a strategy, and what it tells.
+type known struct {
+	use     elector.Strategy
+	lists   bool // Candidates lists those who wait, too
+	unknown bool // it is only as the entries say
+}
+
+// all are one's own strategies, and then those of the library.
+func all(own []elector.Strategy) (all []known) {
+	for _, s := range own {
+		all = append(all, known{use: s, lists: true})
+	}
+	for _, item := range catalog.All() {
+		all = append(all, known{use: item.Strategy, lists: item.Lists})
+	}
+	// Another name stands in its record, and its candidates are in another order.
+	return append(all, known{use: ranked.Strategy{ByID: true}, lists: true})
+}
+
+// named returns the strategy that a record names.
+func (i *Inspector) named(name string) known {
+	at := slices.IndexFunc(i.strategies, func(k known) bool {
+		_, foreign := k.use.(elector.CustomLayout) // which keeps no record
+		return k.use.Name() == name && !foreign
+	})
+	if at < 0 {
+		return known{use: stranger(name), lists: true, unknown: true}
+	}
+	return i.strategies[at]
+}
+
+// stranger is a strategy of which only the name is known, as an outsider can read it: candidates have
+// entries as package strategy/entries makes them, in a queue or with a seat. Whoever holds the
+// seat leads, or bears the leader's mark.
+type stranger string
+
+var _ elector.Strategy = stranger("")
+
+func (s stranger) Name() string { return string(s) }
+
+func (s stranger) Campaign(context.Context, *elector.Candidacy) (elector.Claim, error) {
+	return elector.Claim{}, fmt.Errorf("strategy %q: %w", string(s), ErrUnknownStrategy)
+}
+
+// lookAgain is how often one looks where nothing tells what to wait for.
+const lookAgain = 5 * time.Second
+
+// Observe follows the leader's entry, and looks for another one from time to time.
+func (s stranger) Observe(ctx context.Context, session *backend.Session, dir string) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) {
+		for {
+			all, err := s.Candidates(ctx, session, dir)
+			leader := elector.Leader{Seat: backend.Entry{Key: entries.SeatKey(dir)}}
+			if len(all) > 0 && all[0].Leads {
+				leader = entries.Leader(all[0].Entry)
+			}
+			if !yield(leader, err) || err != nil {
+				return
+			}
+			until, cancel := context.WithTimeout(ctx, lookAgain)
+			_, err = session.Await(until, leader.Seat)
+			due := until.Err() != nil && ctx.Err() == nil
+			cancel()
+			if err != nil && !due {
+				yield(elector.Leader{}, err)
+				return
+			}
+		}
+	}
+}
+
+// Candidates lists the leader, if one can be told, and then the others by age.
+func (s stranger) Candidates(ctx context.Context, session *backend.Session, dir string) (all []elector.Candidate, err error) {
+	listing, err := session.List(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	for n, key := range append([]string{entries.SeatKey(dir)}, listing.Keys...) {
+		switch e, err := session.Get(ctx, key); {
+		case errors.Is(err, backend.ErrNoEntry) || err == nil && e.Session == "": // gone since, or no candidate's
+		case err != nil:
+			return nil, err
+		default:
+			leads := n == 0 || entries.Marked(e) && !slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.Leads })
+			all = append(all, entries.Candidate(e, leads))
+		}
+	}
+	slices.SortStableFunc(all, func(a, b elector.Candidate) int {
+		if a.Leads == b.Leads {
+			return 0
+		} else if a.Leads {
+			return -1
+		}
+		return 1
+	})
+	return all, nil
+}

@@ -1,0 +1,357 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+)
+
+// WatchOptions are the wishes for Watch. The zero value is good.
+type WatchOptions struct {
+	// Candidates has the watch follow who stands, too. With each change of the election's directory
+	// it reads the entry of each candidate, so it does that no more often than Every, and for no more
+	// than a tenth of its time.
+	Candidates bool
+	// Every is the shortest time between two looks at the candidates, 100 ms at least. Zero means 2 s.
+	// Changes of the leader are not held back.
+	Every time.Duration
+
+	_ struct{}
+}
+
+const (
+	defaultEvery = 2 * time.Second
+	minEvery     = 100 * time.Millisecond
+	// silence is how long a watch says nothing at its beginning.
+	silence = 2 * time.Second
+	// share is the part of its time that a watch spends with reading candidates at most.
+	share = 10
+)
+
+// Watch yields what an election is now, and again after each change: of the leader, its value, a
+// request to it, the designation, the strategy, and of the candidates where they are asked for. Changes
+// that come faster than they are consumed may be skipped, the latest never is. That there is no
+// election yet, or no more, is a View without a Strategy.
+//
+// It goes on through lost sessions and unreachable servers, with pauses up to five seconds. As soon as
+// its session knows that it is out of touch it yields a View with Trouble, which has what was known
+// last, or nothing if nothing was. When it is in touch again, and has looked anew, the next View has
+// none.
+//
+// The last thing it yields is an error: when ctx ends, the Inspector is closed, the service refuses
+// its rights (backend.ErrDenied), or an argument is wrong (elector.ErrConfig).
+//
+// To follow the leader it waits for one entry, and for the record. To follow candidates it waits for the
+// directory, which wakes this watch alone, and no candidate.
+func (i *Inspector) Watch(ctx context.Context, election string, o WatchOptions) iter.Seq2[View, error] {
+	return func(yield func(View, error) bool) {
+		err := check(election)
+		if o.Every != 0 && o.Every < minEvery {
+			err = errors.Join(err, fmt.Errorf("WatchOptions.Every %v is too short: at least %v: %w", o.Every, minEvery, elector.ErrConfig))
+		}
+		ctx, cancel := i.bind(ctx)
+		defer cancel()
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			yield(View{}, fail(ctx, "watch", election, err))
+			return
+		}
+		if o.Every == 0 {
+			o.Every = defaultEvery
+		}
+		w := &watch{
+			i: i, o: o, path: election, view: View{Election: election},
+			changed: make(chan struct{}, 1), poke: make(chan struct{}, 1), over: make(chan struct{}),
+		}
+		i.watches.Go(func() { w.run(ctx) })
+		defer func() { cancel(); <-w.over }()
+		for over := false; !over; {
+			select {
+			case <-w.changed:
+			case <-w.over:
+				over = true
+			}
+			if v, is := w.news(); is && !yield(v, nil) {
+				return
+			}
+		}
+		yield(View{}, fail(ctx, "watch", election, w.err))
+	}
+}
+
+// watch is one that goes on.
+type watch struct {
+	i       *Inspector
+	o       WatchOptions
+	path    string
+	changed chan struct{} // there may be news
+	poke    chan struct{} // the leader has changed: look at the candidates
+	over    chan struct{} // closed when run has ended, with err
+	err     error
+
+	mu   sync.Mutex
+	view View
+	told *View // what was yielded last
+	// seen says that there is something to tell. counted: the candidates have been looked at.
+	seen, counted bool
+	leader        elector.Leader
+	suspended     bool
+}
+
+// news returns what is to be yielded, if it differs from what was.
+func (w *watch) news() (View, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.view.Trouble == nil && !(w.seen && (w.counted || !w.o.Candidates)) {
+		return View{}, false
+	}
+	if w.told != nil {
+		before := *w.told
+		before.At = w.view.At
+		if reflect.DeepEqual(before, w.view) {
+			return View{}, false
+		}
+	}
+	v := w.view
+	w.told = &v
+	return v, true
+}
+
+// update changes what is known.
+func (w *watch) update(f func(v *View)) {
+	w.mu.Lock()
+	f(&w.view)
+	w.mu.Unlock()
+	signal(w.changed)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run follows the election until ctx ends, or trying again is of no use.
+func (w *watch) run(ctx context.Context) {
+	defer close(w.over)
+	defer time.AfterFunc(silence, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if !w.seen && w.view.Trouble == nil {
+			w.view.Trouble = &Trouble{time.Now(), "the service has not answered yet"}
+			signal(w.changed)
+		}
+	}).Stop()
+	const shortest, longest = 50 * time.Millisecond, 5 * time.Second
+	for tries := 0; ; {
+		began := time.Now()
+		err := w.follow(ctx)
+		if err != nil && ctx.Err() == nil {
+			w.trouble(err.Error())
+		}
+		if w.err = err; ctx.Err() != nil || errors.Is(err, backend.ErrDenied) || errors.Is(err, backend.ErrBadKey) {
+			if ctx.Err() != nil {
+				w.err = ctx.Err()
+			}
+			return
+		}
+		if err == nil || time.Since(began) > longest {
+			tries = 0
+		}
+		wait := min(shortest<<tries, longest) // also where something changes without end
+		tries = min(tries+1, 10)
+		pause(ctx, wait/2+rand.N(wait/2+1))
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// trouble notes that what is known may be so no longer.
+func (w *watch) trouble(why string) {
+	w.update(func(v *View) {
+		since := time.Now()
+		if v.Trouble != nil {
+			since = v.Trouble.Since
+		}
+		v.Trouble = &Trouble{since, why}
+	})
+}
+
+// follow follows one incarnation of the election in one session, for as long as that is in touch. A nil
+// error says that it is time to look anew.
+func (w *watch) follow(ctx context.Context) error {
+	s, err := w.i.live(ctx)
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	w.suspended = false
+	w.mu.Unlock()
+	return race(ctx,
+		func(ctx context.Context) error { return w.touch(ctx, s) },
+		func(ctx context.Context) error { return w.elections(ctx, s) })
+}
+
+// race runs all until one returns, and returns its error when all have.
+func race(ctx context.Context, all ...func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ends := make(chan error, len(all))
+	for _, f := range all {
+		go func() { ends <- f(ctx) }()
+	}
+	first := <-ends
+	cancel()
+	for range all[1:] {
+		<-ends
+	}
+	return first
+}
+
+// touch tells when the session is out of touch, and returns nil when it is back: a change may be about
+// to be noticed, so one looks anew before one says that all is well.
+func (w *watch) touch(ctx context.Context, s *backend.Session) (err error) {
+	suspended := false
+	for state := s.State(); ; {
+		switch {
+		case state == backend.Lost:
+			return backend.ErrSessionLost
+		case state == backend.Suspended:
+			suspended = true
+			w.mu.Lock()
+			w.suspended = true
+			w.mu.Unlock()
+			w.trouble("out of touch with the service: session suspended")
+		case suspended:
+			return nil
+		}
+		if state, err = s.AwaitState(ctx, state); err != nil {
+			return err
+		}
+	}
+}
+
+// elections finds the election, and follows it until it is another one.
+func (w *watch) elections(ctx context.Context, s *backend.Session) error {
+	at := time.Now()
+	if err := s.CatchUp(ctx, w.i.somewhere(w.path)); err != nil {
+		return err
+	}
+	e, err := w.i.find(ctx, s, w.path)
+	w.mu.Lock()
+	w.seen, w.counted = false, false // what is known is as old as the last round
+	w.mu.Unlock()
+	changes := func(ctx context.Context) error {
+		if len(e.looked) == 0 { // Kafka's, at the root: nothing else can come there
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		_, err := s.Await(ctx, e.looked...)
+		return err
+	}
+	if errors.Is(err, elector.ErrNoElection) {
+		w.update(func(v *View) {
+			was := *v
+			*v = View{Election: w.path, At: at}
+			if w.suspended {
+				v.Trouble = was.Trouble
+			}
+			w.seen, w.counted, w.leader = true, true, elector.Leader{}
+		})
+		return changes(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	all := []func(context.Context) error{changes, func(ctx context.Context) error { return w.leaders(ctx, s, e, at) }}
+	if w.o.Candidates {
+		all = append(all, func(ctx context.Context) error { return w.candidates(ctx, s, e) })
+	}
+	return race(ctx, all...)
+}
+
+// leaders follows who leads. The first look tells that all is well, unless touch is lost again.
+func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at time.Time) error {
+	first := true
+	for leader, err := range e.strategy.use.Observe(ctx, s, e.dir) {
+		if err != nil {
+			return err
+		}
+		if !first {
+			at = time.Now()
+		}
+		first = false
+		w.update(func(v *View) {
+			was := *v
+			*v = e.view(at)
+			v.Candidates, v.Count = was.Candidates, was.Count
+			*v = v.seated(leader)
+			if w.suspended {
+				v.Trouble, v.At = was.Trouble, was.At
+			}
+			w.seen, w.leader = true, leader
+		})
+		signal(w.poke)
+	}
+	return fmt.Errorf("strategy %q has stopped observing without an error", e.strategy.use.Name())
+}
+
+// candidates looks who stands when that has changed, but not too often.
+func (w *watch) candidates(ctx context.Context, s *backend.Session, e found) error {
+	for {
+		var listing backend.Listing
+		var err error
+		began := time.Now()
+		if e.strategy.lists {
+			if listing, err = s.List(ctx, e.dir); err != nil {
+				return err
+			}
+		}
+		listed, err := e.strategy.use.Candidates(ctx, s, e.dir)
+		if err != nil {
+			return err
+		}
+		w.update(func(v *View) {
+			*v = v.standing(candidatesOf(listed), w.leader)
+			v.Count, w.counted = len(listed), true
+		})
+		if pause(ctx, max(w.o.Every, share*time.Since(began))); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		poked := func(ctx context.Context) error {
+			select {
+			case <-w.poke:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		listens := func(ctx context.Context) error {
+			_, err := s.AwaitList(ctx, listing)
+			return err
+		}
+		if !e.strategy.lists {
+			err = poked(ctx)
+		} else {
+			err = race(ctx, poked, listens)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package ranked_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+// Nobody knows whether a transfer that failed has named its heir. Nobody is named afterwards, lest the
+// worst one leads after a crash long since.
+func TestFailedTransferNamesNobody(t *testing.T) {
+	for _, late := range []func(process *memory.Client){
+		func(p *memory.Client) { p.DelayReply(memory.Key("/e"), 1500*time.Millisecond) },
+		func(p *memory.Client) { p.DelayRequest(memory.Key("/e"), 1500*time.Millisecond) },
+	} {
+		inCluster(t, ranked.Strategy{}, func(c *cluster) {
+			c.join("a", 5)
+			c.join("b", 4)
+			c.join("worst", 1)
+			ctx, cancel := context.WithTimeout(c.t.Context(), time.Second)
+			defer cancel()
+			late(c.members["a"].process)
+			require.Error(t, c.members["a"].term.Load().Transfer(ctx, "worst"))
+			c.pass(time.Hour)
+			c.leads("a")
+			c.kill("a")
+			c.pass(sessionTime)
+			c.led("a", "b")
+		})
+	}
+}
+
+// A leader that has not heard yet that somebody else has the seat transfers nothing, and asks no more.
+func TestTransferByADeposedLeader(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("a", 5)
+		c.join("b", 4)
+		for _, m := range c.members {
+			defer m.process.HoldWakeups()()
+		}
+		other, err := c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute})
+		require.NoError(t, err)
+		seat := c.candidates()[0].Entry
+		c.service.Delete(seat.Key)
+		_, err = other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value))
+		require.NoError(t, err)
+		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), backend.ErrNoEntry)
+		require.NoError(t, other.Close(c.t.Context()))
+	})
+}
+
+// An operator empties the record while somebody leads. Nobody else leads before it goes.
+func TestRecordIsEmptied(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("a", 5)
+		c.join("b", 4)
+		c.join("c", 3)
+		require.NoError(t, c.service.Put("/e", nil))
+		c.pass(time.Hour)
+		c.led("a")
+		assert.True(t, c.members["a"].term.Load().Valid())
+		c.kill("a")
+		c.pass(time.Minute)
+		require.Len(t, c.terms, 2) // of those that found the election anew anyone
+	})
+}
+
+// A slip in a designation that is written by hand keeps nobody from leading.
+func TestMistypedDesignation(t *testing.T) {
+	for _, slip := range []string{`"b"`, `{"id":7}`, `[]`} {
+		inCluster(t, ranked.Strategy{}, func(c *cluster) {
+			c.join("a", 5)
+			c.join("b", 4)
+			record := c.service.Entry("/e").Value
+			mistyped := append(append(record[:len(record)-1:len(record)-1], `,"designated":`+slip...), '}')
+			require.NoError(t, c.service.Put("/e", mistyped))
+			c.join("c", 6)
+			c.leave("a")
+			c.led("a", "c")
+			require.NoError(t, elector.Designate(c.t.Context(), c.service, c.set, "/e", elector.Designation{ID: "b"}))
+			c.leave("c")
+			c.led("a", "c", "b")
+		})
+	}
+}
