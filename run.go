@@ -35,6 +35,7 @@ import (
 // still runs, and only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
+	const longestAsked = time.Second // others lead meanwhile, or wait for this one to make a quorum
 	var pause backoff
 	for {
 		t, err := e.Campaign(ctx)
@@ -54,7 +55,11 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		if time.Since(began) > good {
 			pause.attempt = 0
 		}
-		wait := pause.next(shortest, longest)
+		most := longest
+		if _, asked := t.Request(); asked {
+			most = longestAsked
+		}
+		wait := pause.next(shortest, most)
 		if why != nil && t.c.seat != nil {
 			t.c.seat.e.log.Warn("lead failed; campaigning again", "token", t.Token(), "attempt", pause.attempt, "wait", wait, "err", why)
 		}
