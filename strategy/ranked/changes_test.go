@@ -69,8 +69,11 @@ func TestHoldOffOfTwoThatOvertake(t *testing.T) {
 		c.join("old", 0)
 		c.join("a", 100)
 		c.join("b", 101)
-		for i := range 20 {
-			c.ranks([]string{"a", "b"}[i%2], int64(1000+i))
+		for i := range int64(20) {
+			who := []string{"a", "b"}[i%2]
+			c.ranks(who, 1000+10*i-15) // which does not overtake yet
+			c.pass(time.Second)
+			c.ranks(who, 1000+10*i)
 			c.pass(time.Second)
 		}
 		require.Greater(t, len(c.terms), 1, "the old one leads on")
