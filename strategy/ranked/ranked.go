@@ -4,7 +4,7 @@
 // The rank decides who tries, and never who may write: whoever creates the one entry that is the
 // seat leads, as in strategy/unfair. A leader change wakes the best of those who wait to lead, and
 // tells those who waited for it: with equal ranks one, as in strategy/fair, with random ranks some
-// ln N of N.
+// ln N of N. Where ranks rise by turns, it wakes all that have been the best at some time.
 //
 // Source: the rule is that of ZooKeeper's FastLeaderElection (epoch, zxid, server id; a quorum), of
 // Elasticsearch's Zen discovery, Kubernetes' coordinated leader election and Patroni. They count
