@@ -36,6 +36,7 @@ import (
 // still runs, and only fencing protects what it writes.
 func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term) error) error {
 	const shortest, longest, good = 100 * time.Millisecond, 30 * time.Second, 10 * time.Second
+	const longestAsked = time.Second // others lead meanwhile, or wait for this one to make a quorum
 	var pause backoff
 	for {
 		t, err := e.Campaign(ctx)
@@ -55,7 +56,11 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 		if time.Since(began) > good {
 			pause.attempt = 0
 		}
-		wait := pause.next(shortest, longest)
+		most := longest
+		if _, asked := t.Request(); asked {
+			most = longestAsked
+		}
+		wait := pause.next(shortest, most)
 		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
 			return errors.Join(cause, unlessCancelled(err))
 		}

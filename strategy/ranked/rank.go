@@ -18,7 +18,8 @@ type Rank struct {
 func NewRank(numbers ...int64) *Rank { return &Rank{numbers: slices.Clone(numbers)} }
 
 // Set changes the rank. A candidate that waits is ranked by it at once, and one that leads tells
-// others. Each change is a write, and wakes the few who wait for this candidate: set what others
+// others. At a vacancy a change waits for two seconds, so that there is a best one, and longer if the
+// vacancy lasts. Each change is a write, and wakes the few who wait for this candidate: set what others
 // have to know, such as the position of a log once a second.
 func (r *Rank) Set(numbers ...int64) {
 	r.mu.Lock()

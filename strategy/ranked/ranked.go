@@ -4,7 +4,7 @@
 // The rank decides who tries, and never who may write: whoever creates the one entry that is the
 // seat leads, as in strategy/unfair. A leader change wakes the best of those who wait to lead, and
 // tells those who waited for it: with equal ranks one, as in strategy/fair, with random ranks some
-// ln N of N.
+// ln N of N. Where ranks rise by turns, it wakes all that have been the best at some time.
 //
 // Source: the rule is that of ZooKeeper's FastLeaderElection (epoch, zxid, server id; a quorum), of
 // Elasticsearch's Zen discovery, Kubernetes' coordinated leader election and Patroni. They count
@@ -119,7 +119,8 @@ type race struct {
 	// noticed are the seat and the record as a wait for them has returned them, and nil when they
 	// have been looked at.
 	noticed []backend.Entry
-	ahead   // of the leader
+	ahead   ahead // of the leader
+	calm    calm
 }
 
 // run goes through steps 2 to 5, and replaces me when the rank changes. ErrNoEntry says that me is gone.
@@ -156,7 +157,7 @@ func (r *race) rank() []int64 {
 // stand enqueues an entry with the candidate's rank, in place of the one that it has with another rank.
 func (r *race) stand(ctx context.Context) (err error) {
 	rank := r.rank()
-	if r.me.exists() && slices.Equal(r.me.rank, rank) {
+	if r.me.exists() && r.calm.keeps(r.me.rank, rank) {
 		return nil
 	}
 	completed := r.c.Begin(elector.StageOffer)
@@ -170,7 +171,42 @@ func (r *race) stand(ctx context.Context) (err error) {
 		return err
 	}
 	r.me = rivalOf(made[0])
+	r.calm.changed()
 	return nil
+}
+
+// calm has a candidate keep its rank for a while when it has seen the seat vacant, and as many stand as
+// the quorum. Otherwise candidates whose ranks change all the time might never agree on the best: it
+// takes the best a read for each change to know that it is. Each change makes the next calm longer. A
+// candidate that may lead no more, or may again, tells at once.
+type calm struct {
+	until time.Time
+	last  time.Duration
+}
+
+const shortestCalm, longestCalm = 2 * time.Second, 32 * time.Second
+
+// sees begins a calm at a vacancy, and ends it.
+func (c *calm) sees(vacant bool) {
+	switch {
+	case !vacant:
+		*c = calm{}
+	case c.last == 0:
+		*c = calm{time.Now().Add(shortestCalm), shortestCalm}
+	}
+}
+
+// changed begins the next calm.
+func (c *calm) changed() {
+	if c.last > 0 {
+		c.last = min(2*c.last, longestCalm)
+		c.until = time.Now().Add(c.last)
+	}
+}
+
+// keeps tells whether a candidate that stands with one rank need not stand with another one now.
+func (c calm) keeps(stands, rank []int64) bool {
+	return slices.Equal(stands, rank) || eligible(stands) && eligible(rank) && time.Now().Before(c.until)
 }
 
 // A view is what a candidate knows when it has looked.
@@ -198,6 +234,7 @@ func (r *race) look(ctx context.Context) (v *view, err error) {
 	if v.listing, err = r.c.Session.List(ctx, r.c.Dir); err != nil {
 		return nil, err
 	}
+	r.calm.sees(!v.seat.Exists() && len(v.listing.Keys) >= r.Quorum)
 	own := slices.Index(v.listing.Keys, r.me.entry.Key)
 	if own < 0 {
 		return nil, fmt.Errorf("%w: %s is not listed", backend.ErrNoEntry, r.me.entry.Key)
@@ -319,10 +356,7 @@ func overtaken(err error) bool {
 func (r *race) wait(ctx context.Context, v *view) (err error) {
 	completed := r.c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
-	first := eligible(r.me.rank) && !v.better.exists()
-	if !first || !v.seat.Exists() {
-		r.ahead = ahead{}
-	}
+	r.ahead.sees(v.seat, v.outranks(r.me))
 	until, cancel := r.untilNot(ctx, r.me.rank)
 	defer cancel()
 	switch {
@@ -346,10 +380,21 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 	return err
 }
 
-// untilNot returns a context that ends when the candidate's rank is not rank any more.
+// untilNot returns a context that ends when the candidate is to stand with another rank than this.
 func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, context.CancelFunc) {
 	until, cancel := context.WithCancel(ctx)
-	stop := r.Rank.listen(cancel)
+	now := r.calm
+	check := func() {
+		if !now.keeps(rank, r.rank()) {
+			cancel()
+		}
+	}
+	stop := r.Rank.listen(func() { go check() }) // which reads the rank that is just being set
+	check()                                      // it may have changed meanwhile
+	if left := time.Until(now.until); left > 0 {
+		calmed := time.AfterFunc(left, check)
+		context.AfterFunc(until, func() { calmed.Stop() })
+	}
 	if changed, _ := r.c.Fit(); changed != nil {
 		go func() {
 			select {
@@ -358,9 +403,6 @@ func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, con
 			case <-until.Done():
 			}
 		}()
-	}
-	if !slices.Equal(r.rank(), rank) {
-		cancel() // meanwhile
 	}
 	return until, func() { stop(); cancel() }
 }
@@ -371,9 +413,11 @@ func (r *race) await(ctx context.Context, others ...backend.Entry) (now []backen
 	if now, err = r.c.Session.Await(ctx, append([]backend.Entry{r.me.entry}, others...)...); err != nil {
 		return nil, err
 	}
-	if r.me.entry, now = now[0], now[1:]; !r.me.exists() {
+	mine, now := now[0], now[1:]
+	if !mine.Exists() {
 		return nil, fmt.Errorf("%w: %s is gone", backend.ErrNoEntry, r.me.entry.Key)
 	}
+	r.me.entry, r.me.rank = mine, rivalOf(mine).rank // should somebody else have written another one
 	for _, e := range now {
 		if _, is := r.known[e.Key]; is && e.Exists() {
 			r.known[e.Key] = rivalOf(e)
@@ -412,22 +456,35 @@ func (r *race) tell(ctx context.Context, v *view) error {
 	return err
 }
 
-// ahead is since when a candidate is better than the leader of a term.
+// ahead is since when a candidate is better than the leader of a term, whenever it has looked. Others
+// may be better still: they might overtake each other all the time.
 type ahead struct {
 	seat  uint64 // the creation revision of the leader's entry
 	since time.Time
 }
 
+func (a *ahead) sees(seat backend.Entry, outranked bool) {
+	switch {
+	case !outranked:
+		*a = ahead{}
+	case a.seat != seat.Rev:
+		*a = ahead{seat.Rev, time.Now()}
+	}
+}
+
+// outranks tells whether one is better than the leader. An heir is no better: the leader leads on as
+// long as it likes.
+func (v *view) outranks(me rival) bool {
+	designated := v.choice
+	designated.heir = nil
+	return v.seat.Exists() && eligible(me.rank) && designated.prefers(me, rivalOf(v.seat))
+}
+
 // challenge waits for the seat, and asks the leader to go when it is time to.
 func (r *race) challenge(ctx, until context.Context, v *view) error {
-	leader := rivalOf(v.seat)
 	_, asked := layout.Asked(v.seat.Value)
-	if asked || !r.Preempt || !v.choice.prefers(r.me, leader) {
-		r.ahead = ahead{}
+	if asked || !r.Preempt || !v.outranks(r.me) {
 		return r.awaitSeat(until, v)
-	}
-	if r.ahead.seat != v.seat.Rev {
-		r.ahead = ahead{v.seat.Rev, time.Now()}
 	}
 	ask := r.ahead.since.Add(r.HoldOff)
 	quorate := v.standing+1 >= r.Quorum // the leader will stand again
@@ -443,7 +500,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	case !quorate:
 		return nil
 	}
-	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, leader)})
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, rivalOf(v.seat))})
 	if err != nil {
 		return r.awaitSeat(until, v) // it is no entry of this library
 	}
@@ -457,7 +514,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 // why says for people what a is better by than the leader.
 func why(c choice, a, leader rival) string {
 	if c.names(a) > c.names(leader) {
-		return "it is designated, or the leader's heir"
+		return "it is designated"
 	}
 	return fmt.Sprintf("it ranks higher: %v, and the leader %v", a.rank, leader.rank)
 }
@@ -468,6 +525,7 @@ const lookAgain = 10 * time.Second
 
 // claim is that of the candidate to the seat.
 func (r *race) claim(seat backend.Entry) elector.Claim {
+	r.calm.sees(false) // the seat is not vacant
 	claim := entries.Claim(r.c, seat)
 	claim.Encode = r.encode
 	known := rivalOf(seat).rank

@@ -47,8 +47,18 @@ type member struct {
 
 func inCluster(t *testing.T, set ranked.Strategy, test func(c *cluster)) {
 	t.Helper()
+	inFarCluster(t, 0, set, test)
+}
+
+// inFarCluster is inCluster with a round trip to the service.
+func inFarCluster(t *testing.T, roundTrip time.Duration, set ranked.Strategy, test func(c *cluster)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := &cluster{t: t, service: memory.New(memory.Options{}), set: set, members: map[string]*member{}, acting: map[string]int{}}
+		var o memory.Options
+		if roundTrip > 0 {
+			o.Latency = func() time.Duration { return roundTrip / 2 }
+		}
+		c := &cluster{t: t, service: memory.New(o), set: set, members: map[string]*member{}, acting: map[string]int{}}
 		var err error
 		c.viewer, err = elector.New(elector.Config{Backend: c.service, Strategy: set, Election: "/e", ID: "viewer"})
 		require.NoError(t, err)

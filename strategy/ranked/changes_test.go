@@ -1,0 +1,131 @@
+package ranked_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+// Twenty candidates' ranks rise every second, each above all others, as those of replicas do. There is
+// a leader soon all the same.
+func TestRanksChangeAllTheTime(t *testing.T) {
+	const n = 20
+	inFarCluster(t, 20*time.Millisecond, ranked.Strategy{}, func(c *cluster) {
+		for i := range n {
+			c.join(fmt.Sprint("c", i), int64(i))
+			c.pass(time.Second)
+		}
+		going, stop := context.WithCancel(c.t.Context())
+		defer stop()
+		for i := 1; i < n; i++ {
+			rank := c.members[fmt.Sprint("c", i)].rank
+			go func() {
+				for k := int64(1); going.Err() == nil; k++ {
+					time.Sleep(time.Second)
+					rank.Set(1000*k + int64(i))
+				}
+			}()
+			time.Sleep(time.Second / n)
+		}
+		c.pass(10 * time.Second)
+		c.leaves("c0")
+		for began := time.Now(); len(c.whoActs()) == 0; time.Sleep(10 * time.Millisecond) {
+			require.Less(t, time.Since(began), 8*time.Second, "nobody leads")
+		}
+		stop()
+		c.pass(time.Minute)
+	})
+}
+
+// A rank that changes at a vacancy waits, and counts if that lasts.
+func TestRankWaitsAtAVacancy(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("leader", 9)
+		c.join("a", 3)
+		c.join("b", 2)
+		defer c.members["a"].process.HoldWakeups()() // it does not hear that it is next
+		c.leave("leader")
+		c.ranks("b", 1) // nor has b heard of the vacancy
+		c.inLine("a", "b")
+		c.ranks("b", 5)
+		c.inLine("a", "b")
+		c.pass(2 * time.Second)
+		c.leads("b")
+	})
+}
+
+// A follower asks the leader to go when it has been better for as long as HoldOff, though another one
+// is better still for a while.
+func TestHoldOffOfTwoThatOvertake(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true, HoldOff: 10 * time.Second}, func(c *cluster) {
+		c.join("old", 0)
+		c.join("a", 100)
+		c.join("b", 101)
+		for i := range int64(20) {
+			who := []string{"a", "b"}[i%2]
+			c.ranks(who, 1000+10*i-15) // which does not overtake yet
+			c.pass(time.Second)
+			c.ranks(who, 1000+10*i)
+			c.pass(time.Second)
+		}
+		require.Greater(t, len(c.terms), 1, "the old one leads on")
+	})
+}
+
+// One that is prepared to lead next does not ask the leader to go: that may take its time.
+func TestHeirDoesNotAsk(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true}, func(c *cluster) {
+		c.join("a", 5)
+		c.join("b", 1)
+		require.NoError(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"))
+		c.pass(time.Hour)
+		c.led("a")
+	})
+}
+
+// A leader that is asked to go comes back before long: without it there is no quorum.
+func TestPreemptWithoutOneToSpare(t *testing.T) {
+	inCluster(t, ranked.Strategy{Preempt: true, Quorum: 2}, func(c *cluster) {
+		c.join("a", 2)
+		c.join("b", 1)
+		for i := range 40 {
+			c.members[[]string{"b", "a"}[i%2]].rank.Set(int64(10 + i))
+			synctest.Wait()
+			for began := time.Now(); len(c.whoActs()) == 0; time.Sleep(10 * time.Millisecond) {
+				require.Less(t, time.Since(began), 2*time.Second, "nobody leads")
+			}
+			c.pass(5 * time.Second)
+		}
+	})
+}
+
+// Somebody writes another rank into the entry of a candidate that waits. That stands again with its own.
+func TestForeignRank(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("leader", 9)
+		c.join("a", 1)
+		c.join("b", 2)
+		operator, err := c.service.Open(c.t.Context(), backend.OpenOptions{TTL: time.Minute})
+		require.NoError(t, err)
+		for _, other := range c.candidates() {
+			if other.ID == "a" {
+				_, err = operator.Commit(c.t.Context(), nil, backend.Update(other.Entry, []byte(`{"v":1,"id":"a","rank":[9]}`)))
+				require.NoError(t, err)
+			}
+		}
+		c.pass(time.Second)
+		c.join("n", 5)
+		c.inLine("leader", "n", "b", "a")
+		c.leave("leader")
+		c.led("leader", "n")
+		assert.NoError(t, operator.Close(c.t.Context()))
+	})
+}
