@@ -44,7 +44,12 @@ const MaxRequest = 1 << 10
 // The request is written into the leader's own entry, which the leader watches anyway. Nobody takes
 // the seat away: the leader stops its work, and then resigns (see Run and Term.Asked), so that at no
 // instant two act. A leader that does not heed it leads on. One that has been asked already is not
-// asked again. Ask does not wait for the leader to go: observe the election for that.
+// asked again: that is ErrAsked where the request names another to lead next. Ask does not wait for the
+// leader to go: observe the election for that. Nor does it ask the next one, should the leader have gone
+// before it could be asked: that is ErrNoLeader.
+//
+// A leader that asks itself to go (Config.Fit, a rank below zero) heeds no other request any more: it
+// goes, and not for the one that the request names.
 //
 // If the request names who is to lead next, the strategy has to be a Transferrer (ErrNoTransfer), and
 // such a candidate has to stand (ErrNoCandidate): otherwise nothing is written. If it cannot be made
@@ -81,6 +86,7 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		return Leader{}, err
 	}
 	var retry backoff
+	var first uint64 // the incarnation of the leader's entry at first
 	for {
 		dir, _, err := e.read(ctx, s)
 		if err == nil {
@@ -92,12 +98,21 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		if !leader.Seat.Exists() {
 			return Leader{}, fmt.Errorf("strategy %q does not tell the leader's entry: Leader.Seat of what Observe yields is empty", e.cfg.Strategy.Name())
 		}
+		switch {
+		case first == 0:
+			first = leader.Seat.Rev
+		case first != leader.Seat.Rev:
+			return Leader{}, fmt.Errorf("%w any more that was to be asked: %q leads now", ErrNoLeader, leader.ID)
+		}
 		if r.To != "" {
 			if _, err := e.heir(ctx, s, dir, leader.Seat, r.To); err != nil {
 				return Leader{}, err
 			}
 		}
-		if _, asked := layout.Asked(leader.Seat.Value); asked {
+		if standing, asked := layout.Asked(leader.Seat.Value); asked {
+			if r.To != "" && r.To != standing.To {
+				return Leader{}, fmt.Errorf("%q %w already %v", leader.ID, ErrAsked, Request(standing))
+			}
 			return leader, nil
 		}
 		payload, err := layout.Ask(leader.Seat.Value, layout.Request(r))

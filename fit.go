@@ -118,8 +118,8 @@ func (f *fitness) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return // what it says may come of that
 		}
-		var p *checkPanic
-		if again := panicked; errors.As(err, &p) {
+		p, is := err.(*checkPanic) // errors.As would call methods of the check's error, which may panic
+		if again := panicked; is {
 			if panicked = true; !again {
 				f.e.log.Error("the check of the application's health panicked", "panic", p.value, "stack", p.stack)
 			}

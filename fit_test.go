@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"runtime"
 	"slices"
@@ -197,9 +198,10 @@ func TestWhenChecksRun(t *testing.T) {
 // comes again.
 func TestChecksThatDoNotReturn(t *testing.T) {
 	for want, check := range map[string]func(context.Context) error{
-		"the check panicked: out of bounds":                                                      func(context.Context) error { panic("out of bounds") },
-		"the check has ended its goroutine (runtime.Goexit, or FailNow of a test)":               func(context.Context) error { runtime.Goexit(); return nil },
-		"the check has not returned within 1s":                                                   func(context.Context) error { time.Sleep(time.Hour); return nil },
+		"the check panicked: out of bounds":                                        func(context.Context) error { panic("out of bounds") },
+		"the check has ended its goroutine (runtime.Goexit, or FailNow of a test)": func(context.Context) error { runtime.Goexit(); return nil },
+		"<nil>":                                func(context.Context) error { return (*fs.PathError)(nil) }, // whose methods panic
+		"the check has not returned within 1s": func(context.Context) error { time.Sleep(time.Hour); return nil },
 		"not fit: " + context.DeadlineExceeded.Error() + "|the check has not returned within 1s": func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -62,7 +62,8 @@ type Transferrer interface {
 	Strategy
 	// Transfer blocks until h.Heir is next, so that it leads when the leader resigns, or until ctx
 	// ends, as it does with the term. The leader leads on meanwhile. It is ErrNoCandidate if the heir
-	// has gone; any other error tells who stands in between, where that is known. What it has told
+	// has gone, and ErrDeposed if the seat is another's; any other error tells who stands in between,
+	// where that is known. What it has told
 	// others is of no consequence once the leader has gone for another reason.
 	Transfer(ctx context.Context, h *Handover) error
 }

@@ -133,9 +133,10 @@ func (t *Term) Prepare(ctx context.Context, id string) error {
 	return t.c.Prepare(ctx, id)
 }
 
-// Asked is closed when the leader is asked to go: see Ask. Stop the work, and call Resign, or Transfer
-// if Request.To names a candidate, as Run does. Whether to heed it is the leader's choice: the term goes on until then. Nobody is asked twice
-// in a term. It stays open if the term ends without.
+// Asked is closed when the leader is asked to go: see Ask. If Request.To names a candidate, call Prepare
+// while the work goes on, as Run does. Then stop the work, and call Resign, though Prepare has failed.
+// Whether to heed it is the leader's choice: the term goes on until then. Nobody is asked twice in a
+// term. It stays open if the term ends without.
 func (t *Term) Asked() <-chan struct{} { return t.c.Asked }
 
 // Request is what Asked is about; false if nobody has asked. It does not block.

@@ -52,6 +52,9 @@ func (t *seat) prepareHeir(ctx context.Context, id string) error {
 			})
 		}
 	}
+	if errors.Is(err, ErrDeposed) {
+		t.cancel(ErrDeposed) // before the notice comes
+	}
 	switch {
 	case !t.valid():
 		return deposed(context.Cause(t.ctx), err)
@@ -90,14 +93,25 @@ func (e *elector) transferrer() (Transferrer, error) {
 // heir finds the candidate that is to lead after the one that leads by seat: the first in line with
 // the ID.
 func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat backend.Entry, id string) (Candidate, error) {
+	if id == "" { // as an entry has that is no candidate's of this library
+		return Candidate{}, fmt.Errorf("%w: the ID is empty", ErrNoCandidate)
+	}
 	all, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	if err != nil {
 		return Candidate{}, err
 	}
+	leads := false
 	for _, c := range all {
-		if c.ID == id && (c.Entry.Key != seat.Key || c.Entry.Rev != seat.Rev) {
+		switch {
+		case c.ID != id:
+		case c.Entry.Key != seat.Key || c.Entry.Rev != seat.Rev:
 			return c, nil
+		default:
+			leads = true
 		}
+	}
+	if leads {
+		return Candidate{}, fmt.Errorf("%w: %q leads already, and nobody else has that ID", ErrNoCandidate, id)
 	}
 	return Candidate{}, fmt.Errorf("%w: %q", ErrNoCandidate, id)
 }

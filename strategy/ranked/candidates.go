@@ -275,7 +275,7 @@ func (s Strategy) name(ctx context.Context, h *elector.Handover) error {
 				return err
 			}
 			if seat.Rev != h.Seat.Rev {
-				return fmt.Errorf("%w: the seat is another's", backend.ErrNoEntry)
+				return fmt.Errorf("%w: the seat is another's", elector.ErrDeposed)
 			}
 		}
 		if err := pause(ctx); err != nil {

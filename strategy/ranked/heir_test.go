@@ -52,8 +52,30 @@ func TestTransferByADeposedLeader(t *testing.T) {
 		c.service.Delete(seat.Key)
 		_, err = other.Commit(c.t.Context(), nil, backend.CreateEphemeral(seat.Key, seat.Value))
 		require.NoError(t, err)
-		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), backend.ErrNoEntry)
+		assert.ErrorIs(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"), elector.ErrDeposed)
+		assert.False(t, c.members["a"].term.Load().Valid())
 		require.NoError(t, other.Close(c.t.Context()))
+	})
+}
+
+// A leader that is asked to go for one candidate is not asked to go for another one: whoever asks is told.
+func TestAskedForAnother(t *testing.T) {
+	inCluster(t, ranked.Strategy{}, func(c *cluster) {
+		c.join("a", 5)
+		c.join("b", 4)
+		c.join("c", 3)
+		release := c.members["a"].process.HoldWakeups() // it does not hear of it yet
+		ask := func(to string) error {
+			_, err := elector.Ask(c.t.Context(), c.service, c.set, "/e", elector.Request{By: "operator", To: to})
+			return err
+		}
+		require.NoError(t, ask("c"))
+		require.NoError(t, ask("c"))
+		require.NoError(t, ask(""))
+		require.ErrorIs(t, ask("b"), elector.ErrAsked)
+		require.ErrorContains(t, ask("a"), "leads already")
+		release()
+		c.led("a", "c")
 	})
 }
 
