@@ -27,6 +27,7 @@ type seat struct {
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
+	caught  atomic.Bool   // the session's reads have all that was there at the claim
 
 	published bool // the entry has been written in this term; guarded by writing, as post is
 	post      post // what was written last, or is to be written first
@@ -60,6 +61,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
+		Get:    t.get,
 		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})

@@ -86,6 +86,9 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 		return deposed(context.Cause(t.ctx), nil)
 	}
 	err := do(ctx)
+	if err == nil {
+		t.caught.Store(true)
+	}
 	unknown := errors.Is(err, backend.ErrIndeterminate)
 	if refutes(err) || unknown && ctx.Err() == nil {
 		// Perhaps by what a successor wrote: then it is not the caller's fault.
