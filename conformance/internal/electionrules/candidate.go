@@ -153,6 +153,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isAside, err: why}, "stands aside: %v", why)
 		},
 		Stage: func(e elector.StageEvent) {
+			e.Term = nil // it would be kept
 			c.record(report{what: isStage, stage: e}, "%v", e)
 			if begun(elector.StageElected)(e) {
 				c.mu.Lock()
