@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,17 +222,17 @@ func TestTryingAgainIsLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service, book := memory.New(memory.Options{}), new(logbook)
 		service.Stop()
-		tries := 0
+		var tries atomic.Int64
 		e := standing(t, service, "a", func(c *elector.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(book, nil))
-			c.Hooks.Retry = func(elector.RetryEvent) { tries++ }
+			c.Hooks.Retry = func(elector.RetryEvent) { tries.Add(1) }
 		})
 		campaigns(t, e)
 		time.Sleep(10 * time.Second)
-		assert.Len(t, book.lines("trying again"), tries, "the first ones")
+		assert.Len(t, book.lines("trying again"), int(tries.Load()), "the first ones")
 		time.Sleep(24 * time.Hour)
 		lines := book.lines("trying again")
-		assert.Greater(t, tries, 10000)
+		assert.Greater(t, tries.Load(), int64(10000))
 		assert.InDelta(t, 24*60, len(lines), 60)
 		expect(t, lines[len(lines)-1], "level=WARN", "what=campaign", "leftOut=", "attempt=", "wait=", "err=")
 		service.Start()
