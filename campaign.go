@@ -3,7 +3,9 @@ package elector
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -20,6 +22,8 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		return nil, e.fail(caller, "campaign", err)
 	}
 	defer func() { <-e.slot }()
+	e.sights.turn(RoleEntering)
+	defer e.sights.turn(RoleIdle) // unless it has won: then the term tells
 	panicked := true
 	defer func() {
 		if panicked {
@@ -49,13 +53,15 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 			panicked, won = false, true
 			return seat.term, nil
 		}
-		e.hooks.begin(StageFailed)(err)
+		e.sights.turn(RoleEntering)
+		e.amiss(ctx, err)
+		e.hooks.begin(StageFailed, nil)(err)
 		if ctx.Err() == nil && fit != nil && !fit.stands && errors.Is(err, ErrUnfit) {
 			continue // the next attempt waits until it is fit
 		}
 		stood = stood || !entered.IsZero()
 		passing := temporary(err) || stood && errors.Is(err, ErrOccupied)
-		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, err) == nil {
+		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
 		}
 		panicked = false
@@ -97,16 +103,19 @@ func (e *elector) enlist(ctx context.Context) error {
 
 // attempt campaigns once, in one session. entered is set when it gets that far.
 func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time) (*seat, error) {
-	started := e.hooks.begin(StageStart)
+	started := e.hooks.begin(StageStart, nil)
 	s, dir, err := e.enter(ctx, fit)
 	started(err)
 	if err != nil {
 		return nil, err
 	}
 	*entered = time.Now()
+	e.sights.turn(RoleStanding)
+	sight := e.sights.follow(s)
+	defer sight.end()
 	claim, err := e.stand(ctx, &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
-		hooks: e.hooks, log: e.log, fitness: fit,
+		hooks: e.hooks, log: e.log, fitness: fit, sight: sight,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
 	})
 	if err != nil {
@@ -125,7 +134,7 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
 		return nil, errors.Join(err, ErrSessionLost)
 	}
-	elected := e.hooks.begin(StageElected)
+	elected := e.hooks.begin(StageElected, nil)
 	seat, err := e.seated(ctx, s, dir, claim, fit)
 	if err != nil {
 		err = errors.Join(err, e.withdraw(ctx, s, claim.Entry))
@@ -148,7 +157,7 @@ func (e *elector) stand(ctx context.Context, c *Candidacy) (Claim, error) {
 // withdraw removes a candidate's entry, and waits for the confirmation a short time even if
 // ctx has ended.
 func (e *elector) withdraw(ctx context.Context, s *backend.Session, entry backend.Entry) error {
-	return e.hooks.stop(func() error {
+	return e.hooks.stop(nil, func() error {
 		ctx, cancel := cleanup(ctx) // once the hook has returned, which may take longer
 		defer cancel()
 		return e.discard(ctx, s, entry)
@@ -194,15 +203,64 @@ func temporary(err error) bool {
 
 // backOff waits before the next attempt. entered is when the last one got in touch
 // with the election, if it did: one that lasted is not held against the next.
-func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, why error) error {
+func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r RetryEvent) error {
 	lo, hi := e.cfg.retry()
 	if !entered.IsZero() && time.Since(entered) > hi {
 		b.attempt = 0
 	}
-	wait := b.next(lo, hi)
-	e.log.Warn("trying again", "attempt", b.attempt, "wait", wait, "err", why)
-	e.hooks.retry(why, b.attempt, wait)
-	return sleep(ctx, wait)
+	r.Wait = b.next(lo, hi)
+	r.Attempt = b.attempt
+	e.tryAgain(r)
+	e.amiss(ctx, r.Err)
+	defer e.sights.waits(b, r.Wait)()
+	e.hooks.retry(r)
+	return sleep(ctx, r.Wait)
+}
+
+// tryAgain logs a retry at Warn, but only some of many: a service that is away for a day would fill
+// the log. The others are at Debug.
+func (e *elector) tryAgain(r RetryEvent) {
+	level, attrs := slog.LevelDebug, []any{"what", r.What.String(), "attempt", r.Attempt, "wait", r.Wait, "err", r.Err}
+	if leftOut, may := e.often.may(time.Now()); may {
+		level = slog.LevelWarn
+		if leftOut > 0 {
+			attrs = append(attrs, "leftOut", leftOut)
+		}
+	}
+	if r.Term != nil {
+		attrs = append(attrs, "token", r.Term.Token())
+	}
+	e.log.Log(context.Background(), level, "trying again", attrs...)
+}
+
+// An often lets something that may happen often be said ten times, and then once a minute. What was not
+// said for a while may be said again.
+type often struct {
+	mu      sync.Mutex
+	spent   int       // how many of the ten
+	since   time.Time // when that was counted
+	leftOut int
+}
+
+// may tells whether it may be said now, and how many were left out before.
+func (o *often) may(now time.Time) (leftOut int, may bool) {
+	const most, each = 10, time.Minute
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if back := int(now.Sub(o.since) / each); o.spent > 0 && back > 0 {
+		o.spent = max(0, o.spent-back)
+		o.since = o.since.Add(time.Duration(back) * each)
+	}
+	if o.spent == 0 {
+		o.since = now
+	}
+	if o.spent == most {
+		o.leftOut++
+		return 0, false
+	}
+	o.spent++
+	leftOut, o.leftOut = o.leftOut, 0
+	return leftOut, true
 }
 
 // backoff is an exponential backoff with full jitter over its upper half.

@@ -27,7 +27,7 @@ func TestCloseSaysWhatHasNotEnded(t *testing.T) {
 			hang := make(chan struct{})
 			config := elector.Config{Backend: client, Strategy: fair.New(), Election: "/e", ID: "a"}
 			if c.hook {
-				config.Hooks.Ended = func(uint64, error) { <-hang }
+				config.Hooks.Ended = func(*elector.Term, error) { <-hang }
 			}
 			e, err := elector.New(config)
 			if err != nil {

@@ -50,6 +50,9 @@ type Elector interface {
 	// again is of no use.
 	Observe(ctx context.Context) iter.Seq2[Leader, error]
 
+	// Status tells what the elector knows at this moment. It asks nobody, and does not block.
+	Status() Status
+
 	// Close resigns or withdraws, and lets the session go. A campaign and a term
 	// under way end with ErrClosed, and the seat is released even if a lead function
 	// still runs. It blocks until the elector's goroutines are gone and the service
@@ -130,6 +133,7 @@ func New(cfg Config) (Elector, error) {
 	}
 	e.log = e.log.With("election", cfg.Election, "candidate", cfg.ID, "strategy", cfg.Strategy.Name())
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	e.sights.turn(RoleIdle)
 	return e, nil
 }
 
@@ -148,6 +152,9 @@ type elector struct {
 	wg      sync.WaitGroup // monitors, terms and checks, but for one that hangs
 
 	checking chan struct{} // held while Fit.Check runs
+
+	sights sights // for Status
+	often  often  // how often the log says that it tries again
 
 	mu   sync.Mutex
 	sess *backend.Session // the current one, or nil
@@ -198,6 +205,7 @@ func (e *elector) Close(ctx context.Context) error {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, ErrInHook)
 	}
 	e.cancel(ErrClosed)
+	e.sights.turn(RoleClosed)
 	electors.remove(e)
 	if ctx.Err() != nil {
 		// A process that is told to stop has this in its defer. It still says goodbye: the

@@ -43,7 +43,7 @@ func ExampleTerm_Commit_cursor() {
 			log.Fatal(err)
 		}
 		for range pieces {
-			cursor, err := term.Guard().Session.Get(ctx, key)
+			cursor, err := term.Get(ctx, key)
 			if err != nil {
 				log.Fatal(err)
 			}

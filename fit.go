@@ -209,6 +209,7 @@ func (f *fitness) answer(why error) {
 	case why == nil && before != errUnasked:
 		f.e.log.Info("fit to lead again")
 	case why != nil && seat == nil:
+		f.e.amiss(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The answers after this one wait for the hook, and a win waits for an answer that is good.
 		f.e.hooks.aside(fmt.Errorf("%w: %w", ErrUnfit, why))

@@ -91,10 +91,10 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 				defer a.mu.Unlock()
 				a.aside = append(a.aside, why)
 			},
-			Retry: func(err error, _ int, _ time.Duration) {
+			Retry: func(r elector.RetryEvent) {
 				a.mu.Lock()
 				defer a.mu.Unlock()
-				a.retries = append(a.retries, err)
+				a.retries = append(a.retries, r.Err)
 			},
 		},
 	})

@@ -28,33 +28,33 @@ import (
 // with ErrInHook: call them on another goroutine, and do not wait for that in the
 // hook, which nothing can find out. To give up in Retry, cancel the campaign's ctx.
 // To another elector's hook the same applies while this one has a hook running, too.
+//
+// Join puts several sets of hooks side by side.
 type Hooks struct {
 	// Elected is called once per term, before Campaign returns it.
-	Elected func(token uint64)
+	Elected func(t *Term)
 
 	// Ended is called once per term that was Elected, after its Context was
 	// cancelled with cause.
-	Ended func(token uint64, cause error)
+	Ended func(t *Term, cause error)
 
 	// Asked is called once in a term whose leader is asked to go, after Elected and before
 	// Ended: see Ask and Term.Asked.
-	Asked func(token uint64, r Request)
+	Asked func(t *Term, r Request)
 
 	// Session is called with each change of the session's state, beginning with
 	// Live for a new session. Lost is the last one of each, also of one that Close ends.
-	Session func(state backend.State)
+	// id is the service's name for the session: each has its own.
+	Session func(id string, state backend.State)
 
-	// Retry is called when a campaign or an Observe cannot go on for now, or what a leader has to
-	// tell cannot be written, for example because no server can be reached. It is tried again after wait. With
-	// attempt and wait 0 it waits for others: see backend.ErrUsedUp and
-	// backend.ErrNoParent, one of which err is then: the directory is used up, or gone.
-	Retry func(err error, attempt int, wait time.Duration)
+	// Retry is called when something cannot go on for now, and is tried again: see RetryEvent.
+	Retry func(r RetryEvent)
 
 	// Occupied is called when a candidate that waits or leads finds somebody else's
 	// candidates at the election's path: see ErrOccupied, which err is, and
 	// Config.SurveyEvery. One that waits withdraws, and tries again (Retry follows); a
-	// leader goes on.
-	Occupied func(err error)
+	// leader goes on. t is the leader's term, and nil for one that waits.
+	Occupied func(t *Term, err error)
 
 	// Aside is called when a candidate that waits stands aside, so that others may lead before it.
 	// why is ErrTransfer (the leader has named another candidate to lead next, whose ID the error
@@ -64,6 +64,91 @@ type Hooks struct {
 
 	// Stage is called as the recipe's own states begin and complete.
 	Stage func(StageEvent)
+}
+
+// Join returns hooks that call those of h, and then those of each of more, in this order. A hook that
+// panics, or ends its goroutine, keeps none after it from being called; then that goes on.
+func (h Hooks) Join(more ...Hooks) Hooks {
+	for _, o := range more {
+		h = h.join(o)
+	}
+	return h
+}
+
+func (h Hooks) join(o Hooks) Hooks {
+	return Hooks{
+		Elected:  both1(h.Elected, o.Elected),
+		Ended:    both2(h.Ended, o.Ended),
+		Asked:    both2(h.Asked, o.Asked),
+		Session:  both2(h.Session, o.Session),
+		Retry:    both1(h.Retry, o.Retry),
+		Occupied: both2(h.Occupied, o.Occupied),
+		Aside:    both1(h.Aside, o.Aside),
+		Stage:    both1(h.Stage, o.Stage),
+	}
+}
+
+// both1 and both2 call two functions, of which either may be nil.
+func both1[A any](first, second func(A)) func(A) {
+	if first == nil || second == nil {
+		return either(first, second, first == nil)
+	}
+	return func(a A) {
+		defer second(a)
+		first(a)
+	}
+}
+
+func both2[A, B any](first, second func(A, B)) func(A, B) {
+	if first == nil || second == nil {
+		return either(first, second, first == nil)
+	}
+	return func(a A, b B) {
+		defer second(a, b)
+		first(a, b)
+	}
+}
+
+func either[F any](first, second F, isSecond bool) F {
+	if isSecond {
+		return second
+	}
+	return first
+}
+
+// A RetryEvent tells what cannot go on for now, and when it is tried again.
+type RetryEvent struct {
+	// What is it that is tried again.
+	What Work
+	// Term is the one that it is about, with WorkPublish and WorkLead; else nil.
+	Term *Term
+	// Err is why it has failed.
+	Err error
+	// Attempt counts those that have failed one after the other, beginning with 1, and Wait is the pause
+	// before the next one. Both are 0 where a campaign waits for others, however long that takes: Err is
+	// backend.ErrUsedUp or backend.ErrNoParent then, as the directory is used up, or gone.
+	Attempt int
+	Wait    time.Duration
+}
+
+// Work is something that is tried again.
+type Work int
+
+const (
+	WorkCampaign Work = iota + 1 // Campaign: for example, no server can be reached
+	WorkObserve                  // Observe, for the same reasons
+	WorkPublish                  // a leader's entry, which its strategy wants to be written
+	WorkLead                     // Run: its lead function has returned an error of its own
+)
+
+var workNames = [...]string{WorkCampaign: "campaign", WorkObserve: "observe", WorkPublish: "publish", WorkLead: "lead"}
+
+// String returns the work's name, for example "campaign".
+func (w Work) String() string {
+	if w >= WorkCampaign && int(w) < len(workNames) {
+		return workNames[w]
+	}
+	return fmt.Sprintf("Work(%d)", int(w))
 }
 
 // A Stage is a state of the ZooKeeper leader election recipe.
@@ -100,6 +185,8 @@ type StageEvent struct {
 	Completed bool
 	// Err is why a stage completed without success, or what failed.
 	Err error
+	// Term is the one that StageStop ends; else nil.
+	Term *Term
 }
 
 // String returns for example "offer begun" or "determine completed: no such entry".
@@ -119,39 +206,39 @@ type hooks struct {
 	running atomic.Int32
 }
 
-func (h *hooks) elected(token uint64) {
+func (h *hooks) elected(t *Term) {
 	if h.Elected != nil {
-		runHook(h, func() { h.Elected(token) })
+		runHook(h, func() { h.Elected(t) })
 	}
 }
 
-func (h *hooks) ended(token uint64, cause error) {
+func (h *hooks) ended(t *Term, cause error) {
 	if h.Ended != nil {
-		runHook(h, func() { h.Ended(token, cause) })
+		runHook(h, func() { h.Ended(t, cause) })
 	}
 }
 
-func (h *hooks) asked(token uint64, r Request) {
+func (h *hooks) asked(t *Term, r Request) {
 	if h.Asked != nil {
-		runHook(h, func() { h.Asked(token, r) })
+		runHook(h, func() { h.Asked(t, r) })
 	}
 }
 
-func (h *hooks) session(state backend.State) {
+func (h *hooks) session(id string, state backend.State) {
 	if h.Session != nil {
-		runHook(h, func() { h.Session(state) })
+		runHook(h, func() { h.Session(id, state) })
 	}
 }
 
-func (h *hooks) retry(err error, attempt int, wait time.Duration) {
+func (h *hooks) retry(r RetryEvent) {
 	if h.Retry != nil {
-		runHook(h, func() { h.Retry(err, attempt, wait) })
+		runHook(h, func() { h.Retry(r) })
 	}
 }
 
-func (h *hooks) occupied(err error) {
+func (h *hooks) occupied(t *Term, err error) {
 	if h.Occupied != nil {
-		runHook(h, func() { h.Occupied(err) })
+		runHook(h, func() { h.Occupied(t, err) })
 	}
 }
 
@@ -161,24 +248,25 @@ func (h *hooks) aside(why error) {
 	}
 }
 
-// begin reports that a stage begins; the function it returns, that it completed.
-func (h *hooks) begin(s Stage) (completed func(error)) {
+// begin reports that a stage begins; the function it returns, that it completed. t is the term that it
+// is about, or nil.
+func (h *hooks) begin(s Stage, t *Term) (completed func(error)) {
 	if h.Stage == nil {
 		return func(error) {}
 	}
-	runHook(h, func() { h.Stage(StageEvent{Stage: s}) })
+	runHook(h, func() { h.Stage(StageEvent{Stage: s, Term: t}) })
 	return func(err error) {
-		runHook(h, func() { h.Stage(StageEvent{Stage: s, Completed: true, Err: err}) })
+		runHook(h, func() { h.Stage(StageEvent{Stage: s, Completed: true, Err: err, Term: t}) })
 	}
 }
 
 // stop has something be removed as the stage Stop of the recipe. It is done though the hook that is
 // told of it panics, which goes on to the caller.
-func (h *hooks) stop(remove func() error) (err error) {
+func (h *hooks) stop(t *Term, remove func() error) (err error) {
 	completed := func(error) {}
 	defer func() { completed(err) }()
 	defer func() { err = remove() }()
-	completed = h.begin(StageStop)
+	completed = h.begin(StageStop, t)
 	return nil
 }
 

@@ -91,10 +91,10 @@ func TestHooksThatCallBack(t *testing.T) {
 			}},
 			Hooks: elector.Hooks{
 				Aside:   func(error) { c.from("aside") },
-				Elected: func(uint64) { c.from("elected") },
-				Ended:   func(uint64, error) { c.from("ended") },
-				Session: func(s backend.State) { c.from("session " + s.String()) },
-				Retry:   func(error, int, time.Duration) { c.from("retry") },
+				Elected: func(*elector.Term) { c.from("elected") },
+				Ended:   func(*elector.Term, error) { c.from("ended") },
+				Session: func(_ string, s backend.State) { c.from("session " + s.String()) },
+				Retry:   func(elector.RetryEvent) { c.from("retry") },
 				Stage:   func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
 			},
 		})
@@ -154,7 +154,7 @@ func TestHookThatCallsBackFromFarBelow(t *testing.T) {
 		var errs []error
 		e, err := elector.New(elector.Config{
 			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
-			Hooks: elector.Hooks{Elected: func(uint64) {
+			Hooks: elector.Hooks{Elected: func(*elector.Term) {
 				for n := range 200 {
 					deep(n, func() { errs = append(errs, e.Close(context.Background())) })
 				}
@@ -189,7 +189,7 @@ func TestHooksThatCloseEachOther(t *testing.T) {
 			var err error
 			pair[i], err = elector.New(elector.Config{
 				Backend: client, Strategy: fair.New(), Election: path, ID: "a",
-				Hooks: elector.Hooks{Ended: func(uint64, error) {
+				Hooks: elector.Hooks{Ended: func(*elector.Term, error) {
 					if err := pair[1-i].Close(ctx); err != nil && !errors.Is(err, elector.ErrInHook) {
 						t.Errorf("Close of the other than %s: %v", path, err)
 					}
@@ -221,7 +221,7 @@ func TestCloseAfterAHookPanicked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := elector.New(elector.Config{
 			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
-			Hooks: elector.Hooks{Elected: func(uint64) { panic("boom") }},
+			Hooks: elector.Hooks{Elected: func(*elector.Term) { panic("boom") }},
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -93,7 +93,7 @@ func (l *lookout) session(s *backend.Session) *backend.Session {
 	look := func(ctx context.Context) error {
 		err := l.look(ctx)
 		if err != nil {
-			l.report(err)
+			l.report(nil, err)
 		}
 		return err
 	}
@@ -106,9 +106,10 @@ func (l *lookout) session(s *backend.Session) *backend.Session {
 	}})
 }
 
-func (l *lookout) report(err error) {
+// report tells of strangers that a candidate has found, which leads if t is not nil.
+func (l *lookout) report(t *Term, err error) {
 	l.e.log.Error("strangers found", "err", err)
-	l.e.hooks.occupied(err)
+	l.e.hooks.occupied(t, err)
 }
 
 // watch waits, and calls look when it is time to. It returns the error of look, if there

@@ -74,8 +74,9 @@ func youngest(ctx context.Context, s *backend.Session, dir string) (backend.Entr
 // awaits tells that the campaign waits until nobody stands in a directory that takes no
 // more.
 func (e *elector) awaits(dir string, why error) {
+	e.amiss(e.ctx, why)
 	e.log.Warn("waiting for the last candidate in the election's directory: it is used up or gone", "dir", dir, "err", why)
-	e.hooks.retry(why, 0, 0)
+	e.hooks.retry(RetryEvent{What: WorkCampaign, Err: why})
 }
 
 // refound has an election founded anew when its directory, old, is gone or takes no more, or

@@ -16,7 +16,11 @@ func (e *elector) Leader(ctx context.Context) (Leader, error) {
 	s, dir, _, err := e.look(ctx)
 	var leader Leader
 	if err == nil {
+		asked := time.Now()
 		leader, err = e.leader(ctx, s, dir)
+		if err == nil || errors.Is(err, ErrNoLeader) {
+			e.sights.led(leader, asked)
+		}
 	}
 	return leader, e.fail(caller, "leader of", err)
 }
@@ -44,10 +48,14 @@ func (e *elector) Candidates(ctx context.Context) ([]Candidate, error) {
 	if err != nil || dir == "" {
 		return nil, e.fail(caller, "candidates of", err)
 	}
+	asked, stint := time.Now(), e.sights.stintNow()
 	list, err := e.cfg.Strategy.Candidates(ctx, s, dir)
 	for i, c := range list {
 		// No other elector of this process has the ID, and none of another process the session.
 		list[i].Own = c.ID == e.id && c.Entry.Session == s.ID()
+		if list[i].Own && err == nil {
+			e.sights.placed(i+1, stint, asked)
+		}
 	}
 	return list, e.fail(caller, "candidates of", err)
 }
@@ -75,9 +83,10 @@ func (e *elector) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 			if !goOn {
 				return
 			}
-			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, err) == nil {
+			if err == nil || ctx.Err() == nil && temporary(err) && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkObserve, Err: err}) == nil {
 				continue
 			}
+			e.amiss(ctx, err)
 			yield(Leader{}, e.fail(caller, "observe", err))
 			return
 		}
@@ -97,9 +106,13 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	case e.foreign: // there is no record to follow
 		return e.follow(ctx, s, dir, tell)
 	case dir == "":
+		sight := e.sights.follow(s)
+		defer sight.end()
+		sight.sees(Leader{}, 0)
 		if !tell(Leader{}) {
 			return false, nil
 		}
+		sight.waits()
 		_, err := s.Await(ctx, record)
 		return true, err
 	}
@@ -123,13 +136,17 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 // follow tells who leads in a directory until the strategy yields an error, or
 // tell has had enough.
 func (e *elector) follow(ctx context.Context, s *backend.Session, dir string, tell func(Leader) bool) (bool, error) {
+	sight := e.sights.follow(s)
+	defer sight.end()
 	for leader, err := range e.cfg.Strategy.Observe(ctx, s, dir) {
 		if err != nil {
 			return true, err
 		}
+		sight.sees(leader, 0)
 		if !tell(leader) {
 			return false, nil
 		}
+		sight.waits()
 	}
 	return true, errStopped
 }

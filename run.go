@@ -21,7 +21,8 @@ import (
 // resign, so that another candidate gets its chance, and campaigns again after a
 // jittered pause that grows while terms are short. An error of lead is part of the
 // cause with which the term ends, as Hooks.Ended and the log have it, and so is a
-// panic. The log has an error at Warn, too, with the pause, and a panic at Error.
+// panic. Hooks.Retry is told of an error that Run does not return, with the pause, and so is the log,
+// at Warn. The log has a panic at Error.
 //
 // lead's ctx ends when the term does or ctx does, or when the leader is asked to go (ErrAsked is its
 // cause then). If the request names who is to lead next, that one is made the next first
@@ -60,10 +61,7 @@ func Run(ctx context.Context, e Elector, lead func(ctx context.Context, t *Term)
 			most = longestAsked
 		}
 		wait := pause.next(shortest, most)
-		if why != nil && t.c.seat != nil {
-			t.c.seat.e.log.Warn("lead failed; campaigning again", "token", t.Token(), "attempt", pause.attempt, "wait", wait, "err", why)
-		}
-		if cause := sleep(ctx, wait); cause != nil {
+		if cause := t.c.seat.pause(ctx, &pause, wait, why); cause != nil {
 			return errors.Join(cause, unlessCancelled(err))
 		}
 	}
@@ -89,9 +87,14 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		case <-leading.Done():
 		}
 	})
+	returned := func() {}
+	if s := t.c.seat; s != nil {
+		returned = s.begins()
+	}
 	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {
+		returned()
 		reminded := stop() // before the release ends leading, so that no goroutine begins then
 		defer func() { <-reminded }()
 		if err == errGoexitOfLead {
@@ -156,6 +159,20 @@ func (t *seat) remind(leading context.Context) (stop func() <-chan struct{}) {
 		}
 		return done
 	}
+}
+
+// pause waits before the next campaign, and tells why, if lead has failed.
+func (t *seat) pause(ctx context.Context, b *backoff, wait time.Duration, why error) error {
+	if t == nil { // a fake's
+		return sleep(ctx, wait)
+	}
+	defer t.e.sights.waits(b, wait)()
+	if why != nil {
+		t.e.amiss(ctx, why)
+		t.e.log.Warn("lead failed; campaigning again", "token", t.claim.Token, "attempt", b.attempt, "wait", wait, "err", why)
+		t.e.hooks.retry(RetryEvent{What: WorkLead, Term: t.term, Err: why, Attempt: b.attempt, Wait: wait})
+	}
+	return sleep(ctx, wait)
 }
 
 // news returns lead's error, and nil for one that only says that its ctx has ended. Before

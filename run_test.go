@@ -137,7 +137,7 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 		var causes []error
 		e, err := elector.New(elector.Config{
 			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
-			Hooks: elector.Hooks{Ended: func(_ uint64, cause error) {
+			Hooks: elector.Hooks{Ended: func(_ *elector.Term, cause error) {
 				causes = append(causes, cause)
 			}},
 		})
@@ -183,10 +183,10 @@ func TestNotFounded(t *testing.T) {
 		tries := 0
 		e, err := elector.New(elector.Config{
 			Backend: taken(memory.New(memory.Options{})), Strategy: fair.New(), Election: "/e", ID: "a",
-			Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
+			Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 				tries++
-				if !errors.Is(err, backend.ErrConflict) {
-					t.Errorf("Retry: %v, want ErrConflict", err)
+				if !errors.Is(r.Err, backend.ErrConflict) {
+					t.Errorf("Retry: %v, want ErrConflict", r.Err)
 				}
 			}},
 		})

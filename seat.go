@@ -27,6 +27,7 @@ type seat struct {
 	told    chan struct{} // closed when Elected has been reported
 	done    chan struct{} // closed when Ended has been reported
 	gone    atomic.Bool   // the entry is known to be gone
+	caught  atomic.Bool   // the session's reads have all that was there at the claim
 
 	published bool // the entry has been written in this term; guarded by writing, as post is
 	post      post // what was written last, or is to be written first
@@ -37,6 +38,11 @@ type seat struct {
 	request *Request       // to go
 	asked   chan struct{}  // closed when request is set
 	over    bool           // Ended is being reported: no request is told any more
+	began   time.Time      // for Status, as the rest
+	ended   time.Time      // when the term was seen to be over
+	goesOn  int            // what of it goes on: its end, a lead function
+	freed   time.Time      // when something of it has ended last
+	shown   []byte         // the value that was published last
 	heard   sync.WaitGroup // hooks that tell of a request
 }
 
@@ -46,14 +52,16 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	t := &seat{
 		e: e, session: s, dir: dir, claim: c, post: post{value: e.cfg.Value},
 		writing: make(chan struct{}, 1), handing: make(chan struct{}, 1), told: make(chan struct{}), done: make(chan struct{}),
-		entry: c.Entry, asked: make(chan struct{}),
+		entry: c.Entry, asked: make(chan struct{}), began: time.Now(), shown: e.cfg.Value,
 	}
+	settled := t.begins()
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	t.term = NewTerm(TermConfig{
 		Token: c.Token, Context: t.ctx,
 		Valid: t.valid, Proclaim: t.proclaim, Commit: t.commit,
 		Guard:  func() Guard { return Guard{Session: s, Conditions: slices.Clone(c.Conditions)} },
 		Resign: func(ctx context.Context) error { return t.resign(ctx, ErrResigned) },
+		Get:    t.get,
 		Asked:  t.asked, Request: t.requested, Prepare: t.prepare,
 		seat: t,
 	})
@@ -74,13 +82,13 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	if e.cfg.OnSuspend == StepDownOnSuspend {
 		e.wg.Go(t.follow)
 	}
-	e.wg.Go(t.hold)
+	e.wg.Go(func() { defer settled(); t.hold() })
 	e.mu.Unlock()
 	t.watchWindow()
 
 	defer close(t.told) // even if the logger or the hook panics
 	e.log.Info("elected", "token", c.Token)
-	e.hooks.elected(c.Token)
+	e.hooks.elected(t.term)
 	return t, nil
 }
 
@@ -148,7 +156,7 @@ func (t *seat) hold() {
 		writes.Go(func() { // it must not keep hold from watching, either
 			defer lookout.under.Store(false)
 			if err := lookout.look(ctx); err != nil {
-				lookout.report(err)
+				lookout.report(t.term, err)
 			}
 		})
 		return nil // the term goes on
@@ -178,10 +186,13 @@ func (t *seat) hold() {
 	if t.timer != nil {
 		t.timer.Stop()
 	}
-	t.over = true
+	t.over, t.ended = true, time.Now()
 	t.mu.Unlock()
 
 	cause := context.Cause(t.ctx)
+	if !errors.Is(cause, ErrResigned) {
+		t.e.amiss(context.Background(), fmt.Errorf("term %d ended: %w", t.claim.Token, cause))
+	}
 	if errors.Is(cause, ErrSuspended) || errors.Is(cause, ErrDeposed) && !t.gone.Load() {
 		// Otherwise an entry that nobody holds may live on with the session.
 		writes.Go(func() {
@@ -195,7 +206,7 @@ func (t *seat) hold() {
 	<-t.told
 	t.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.ended(t.claim.Token, cause)
+	t.e.hooks.ended(t.term, cause)
 	writes.Wait()
 	close(t.done)
 }
@@ -230,7 +241,7 @@ func (t *seat) heardOf(r Request) {
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
-		t.e.hooks.asked(t.claim.Token, r)
+		t.e.hooks.asked(t.term, r)
 	})
 }
 
@@ -276,7 +287,7 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 		// does: one that others share may live on.
 		err = t.e.discard(ctx, t.session, t.claim.Entry)
 	default:
-		err = t.e.hooks.stop(func() error { return t.release(ctx) })
+		err = t.e.hooks.stop(t.term, func() error { return t.release(ctx) })
 	}
 	if err != nil {
 		return fmt.Errorf("elector: resign %s: not confirmed: %w", t.e.cfg.Election, err)

@@ -117,6 +117,7 @@ type Candidacy struct {
 	hooks    *hooks // nil in a Candidacy that no elector has made, as log is
 	log      *slog.Logger
 	fitness  *fitness // nil if nothing is checked
+	sight    *sight   // nil in a Candidacy that no elector has made
 	withdraw func(ctx context.Context, e backend.Entry) error
 }
 
@@ -126,7 +127,21 @@ func (c *Candidacy) Begin(s Stage) (completed func(error)) {
 	if c.hooks == nil {
 		return func(error) {}
 	}
-	return c.hooks.begin(s)
+	c.sight.rests()
+	end := c.hooks.begin(s, nil)
+	return func(err error) {
+		c.sight.rests()
+		end(err)
+	}
+}
+
+// Sees reports who leads, and the candidate's place in line, beginning with 1, or 0 where it is not
+// known: for Elector.Status. Call it with what a read or a wait has shown, before the wait for its
+// change, in the stage in which the candidate waits: it counts until that completes, and is taken to
+// be current for as long. It costs nothing, and a campaign may do without.
+func (c *Candidacy) Sees(leader Leader, place int) {
+	c.sight.sees(leader, place)
+	c.sight.waits()
 }
 
 // Withdraw removes an entry of the candidate. It works after ctx has ended, too:
@@ -149,6 +164,7 @@ func (c *Candidacy) Fit() (changed <-chan struct{}, unfit error) {
 // lead before it (Hooks.Aside).
 func (c *Candidacy) Aside(why error) {
 	if c.hooks != nil {
+		c.sight.s.moved()
 		c.log.Info("standing aside", "why", why)
 		c.hooks.aside(why)
 	}

@@ -2,6 +2,8 @@ package elector
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -22,6 +24,9 @@ type TermConfig struct {
 	Commit   func(ctx context.Context, ops ...Op) ([]backend.Entry, error)
 	Guard    func() Guard
 	Resign   func(ctx context.Context) error
+	// Get may be nil: then it reads through the session of Guard, and whether the term is over it
+	// finds out by Valid.
+	Get func(ctx context.Context, key string) (backend.Entry, error)
 	// Asked may be nil, if nobody ever asks. Else Request has to be set.
 	Asked   <-chan struct{}
 	Request func() (Request, bool)
@@ -33,7 +38,7 @@ type TermConfig struct {
 }
 
 // NewTerm makes a Term for fakes of Elector, and for adapters that put another
-// implementation behind it. All fields must be set, but for Asked, Request and Prepare.
+// implementation behind it. All fields must be set, but for Get, Asked, Request and Prepare.
 func NewTerm(c TermConfig) *Term { return &Term{c} }
 
 // Token is the fencing token: it strictly rises from term to term of an election,
@@ -86,6 +91,34 @@ func (t *Term) Proclaim(ctx context.Context, value []byte) error { return t.c.Pr
 // deleted, until the service has refused it or the session is lost.
 func (t *Term) Commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 	return t.c.Commit(ctx, ops...)
+}
+
+// Get reads what stands under a key; backend.ErrNoEntry if nothing does. What it returns is never older
+// than the term's claim: all that earlier leaders have committed is there, and all that Commit has
+// returned in this term. Its Version is what CompareAndSet takes. A leader that begins reads its
+// state with it.
+//
+// The errors are those of Commit, as far as they are about reads: it is ErrDeposed, with the cause, if
+// the term is over when Get is called or would return, and it names the key. So what it returns was
+// there while the term held, by the process's own clock. It is no fence: where the claim has gone and
+// nobody has told yet, it may be a successor's. A Commit that goes by what was read finds out.
+//
+// It takes a read, and in a term in which nothing has been committed yet a question for the claim before
+// that, once. It blocks as Commit does. What you have written by a client of your own may be missing on
+// ZooKeeper.
+func (t *Term) Get(ctx context.Context, key string) (backend.Entry, error) {
+	if t.c.Get != nil {
+		return t.c.Get(ctx, key)
+	}
+	s := t.c.Guard().Session
+	if s == nil {
+		return backend.Entry{}, fmt.Errorf("elector: get %s: the term has no session: %w", key, errors.ErrUnsupported)
+	}
+	e, err := s.Get(ctx, key)
+	if !t.Valid() {
+		return backend.Entry{}, fmt.Errorf("elector: get %s: %w", key, deposed(context.Cause(t.Context()), err))
+	}
+	return e, err
 }
 
 // Guard returns the condition that Commit puts on its writes, for a transaction of

@@ -86,6 +86,9 @@ func (t *seat) write(ctx context.Context, do func(context.Context) error) error 
 		return deposed(context.Cause(t.ctx), nil)
 	}
 	err := do(ctx)
+	if err == nil {
+		t.caught.Store(true)
+	}
 	unknown := errors.Is(err, backend.ErrIndeterminate)
 	if refutes(err) || unknown && ctx.Err() == nil {
 		// Perhaps by what a successor wrote: then it is not the caller's fault.
@@ -189,6 +192,9 @@ func (t *seat) revise(ctx context.Context, must bool, change func(*post)) error 
 	err := t.overwrite(ctx, payload)
 	if err == nil || errors.Is(err, backend.ErrIndeterminate) { // it may yet be done
 		t.published, t.post = true, next
+		t.mu.Lock()
+		t.shown = next.value
+		t.mu.Unlock()
 	}
 	return err
 }
@@ -233,7 +239,9 @@ func (t *seat) renew() {
 			if err == nil {
 				break
 			}
-			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
+			_ = t.e.backOff(t.ctx, &retry, time.Time{}, RetryEvent{
+				What: WorkPublish, Term: t.term, Err: fmt.Errorf("renew the leader's entry: %w", err),
+			}) // its error is that the term has ended
 		}
 	}
 }

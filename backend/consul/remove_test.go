@@ -31,7 +31,7 @@ func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
 			candidate := func(id string) elector.Elector {
 				e, err := elector.New(elector.Config{
 					Backend: f.another().Backend, Strategy: strategy, Election: election, ID: id,
-					Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) { waits <- err }},
+					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) { waits <- r.Err }},
 				})
 				require.NoError(t, err)
 				t.Cleanup(func() { _ = e.Close(context.Background()) }) // closed below, if it gets there

@@ -308,9 +308,9 @@ func TestNoSpaceForCandidates(t *testing.T) {
 			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
 				e, err := elector.New(elector.Config{
 					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 6 * time.Second,
-					Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
+					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 						select {
-						case said <- err:
+						case said <- r.Err:
 						default:
 						}
 					}},

@@ -92,8 +92,8 @@ func TestServersTakeLess(t *testing.T) {
 	var said error
 	e, err := elector.New(elector.Config{
 		Backend: p.Backend, Strategy: fair.New(), Election: "/e", ID: "a", Value: make([]byte, 150<<10),
-		Hooks: elector.Hooks{Retry: func(err error, _ int, _ time.Duration) {
-			said = err
+		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
+			said = r.Err
 			cancel()
 		}},
 	})

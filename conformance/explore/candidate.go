@@ -166,25 +166,25 @@ func claimOf(t *elector.Term) (claim backend.Entry) {
 	return claim
 }
 
-func (c *candidate) onElected(token uint64) {
+func (c *candidate) onElected(t *elector.Term) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	c.begun++
-	c.world.elected(c, token)
+	c.world.elected(c, t.Token())
 }
 
-func (c *candidate) onEnded(token uint64, cause error) {
+func (c *candidate) onEnded(t *elector.Term, cause error) {
 	c.world.mu.Lock()
 	defer c.world.mu.Unlock()
 	c.ended++
 	if c.ended > c.begun {
-		c.world.brokenLocked("edges", "%s's term %d is reported as ended, and was not as elected", c, token)
+		c.world.brokenLocked("edges", "%s's term %d is reported as ended, and was not as elected", c, t.Token())
 	}
-	c.world.tracef("      %s: term %d has ended: %v", c, token, cause)
+	c.world.tracef("      %s: term %d has ended: %v", c, t.Token(), cause)
 }
 
 // onRetry parks, so that a candidate that is out of touch does not try for ever.
-func (c *candidate) onRetry(error, int, time.Duration) {
+func (c *candidate) onRetry(elector.RetryEvent) {
 	k := c.call(callRetry, "try again")
 	c.world.park(c.world.ctx, k)
 	c.world.landed(k)

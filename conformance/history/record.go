@@ -55,7 +55,7 @@ func (r *Recorder) Watch(campaign Event, t *elector.Term) *elector.Term {
 		return r.Start(e)
 	}
 	return elector.NewTerm(elector.TermConfig{
-		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
+		Token: t.Token(), Context: t.Context(), Guard: t.Guard, Get: t.Get, Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
 		Valid: func() bool { _, valid := w.look(); return valid },
 		Proclaim: func(ctx context.Context, value []byte) error {
 			e := call(Proclaim, nil)
@@ -98,8 +98,8 @@ func Writes(ops ...elector.Op) []Write {
 // Hooks returns hooks that record when the candidate enrols, which Options.Ordered
 // needs, and then call its own.
 func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
-	hooks, enter := own, Event{}
-	hooks.Stage = func(e elector.StageEvent) { // of one campaign at a time
+	var enter Event
+	return elector.Hooks{Stage: func(e elector.StageEvent) { // of one campaign at a time
 		switch {
 		case e.Stage != elector.StageOffer:
 		case !e.Completed:
@@ -107,9 +107,5 @@ func (r *Recorder) Hooks(candidate string, own elector.Hooks) elector.Hooks {
 		default:
 			r.Finish(enter, e.Err)
 		}
-		if own.Stage != nil {
-			own.Stage(e)
-		}
-	}
-	return hooks
+	}}.Join(own)
 }

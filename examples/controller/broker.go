@@ -109,8 +109,10 @@ func (b *broker) stand(ctx context.Context) error {
 	e, err := elector.New(elector.Config{
 		Backend: b.backend, Strategy: kafka.New(), Election: string(b.layout), ID: strconv.Itoa(b.id),
 		Hooks: elector.Hooks{
-			Elected: func(epoch uint64) { b.say("IS THE CONTROLLER, epoch %d", epoch) },
-			Ended:   func(epoch uint64, cause error) { b.say("is the controller no more (epoch %d): %v", epoch, cause) },
+			Elected: func(t *elector.Term) { b.say("IS THE CONTROLLER, epoch %d", t.Token()) },
+			Ended: func(t *elector.Term, cause error) {
+				b.say("is the controller no more (epoch %d): %v", t.Token(), cause)
+			},
 			Stage: func(s elector.StageEvent) {
 				if s.Stage == elector.StageReady && !s.Completed {
 					b.say("stands for controller, and waits")

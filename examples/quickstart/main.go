@@ -132,9 +132,9 @@ func stand(say sayer, b backend.Backend, election, id string, strategy elector.S
 	return elector.New(elector.Config{
 		Backend: b, Strategy: strategy, Election: election, ID: id,
 		Hooks: elector.Hooks{
-			Elected: func(token uint64) { say(id, "LEADS, token %d", token) },
-			Ended:   func(token uint64, cause error) { say(id, "leads no more (token %d): %v", token, cause) },
-			Session: func(state backend.State) {
+			Elected: func(t *elector.Term) { say(id, "LEADS, token %d", t.Token()) },
+			Ended:   func(t *elector.Term, cause error) { say(id, "leads no more (token %d): %v", t.Token(), cause) },
+			Session: func(_ string, state backend.State) {
 				switch state {
 				case backend.Suspended:
 					say(id, "session is suspended")
@@ -142,9 +142,9 @@ func stand(say sayer, b backend.Backend, election, id string, strategy elector.S
 					say(id, "session is over")
 				}
 			},
-			Retry: func(err error, attempt int, _ time.Duration) {
-				if attempt == 1 {
-					say(id, "tries again until it works: %v", err)
+			Retry: func(r elector.RetryEvent) {
+				if r.Attempt == 1 {
+					say(id, "tries again until it works: %v", r.Err)
 				}
 			},
 			Stage: func(s elector.StageEvent) {

@@ -69,12 +69,12 @@ func (n *node) run(ctx context.Context, b backend.Backend) error {
 	e, err := elector.New(elector.Config{
 		Backend: b, Strategy: n.nodes.strategy(n.rank), Election: n.election, ID: n.id,
 		Hooks: elector.Hooks{
-			Elected: func(token uint64) { n.say("ELECTED, token %d", token) },
-			Asked:   func(_ uint64, r elector.Request) { n.say("is asked to go %v", r) },
-			Ended:   func(token uint64, cause error) { n.say("leads no more (token %d): %v", token, cause) },
-			Retry: func(err error, attempt int, _ time.Duration) {
-				if attempt == 1 {
-					n.say("tries again until it works: %v", err)
+			Elected: func(t *elector.Term) { n.say("ELECTED, token %d", t.Token()) },
+			Asked:   func(_ *elector.Term, r elector.Request) { n.say("is asked to go %v", r) },
+			Ended:   func(t *elector.Term, cause error) { n.say("leads no more (token %d): %v", t.Token(), cause) },
+			Retry: func(r elector.RetryEvent) {
+				if r.Attempt == 1 {
+					n.say("tries again until it works: %v", r.Err)
 				}
 			},
 		},

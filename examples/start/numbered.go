@@ -17,7 +17,7 @@ const cursor = "/jobs/report-cursor" // beside the election, not below it
 func numbered(ctx context.Context, t *elector.Term) error {
 	number := 0
 	// This read sees all that earlier leaders have committed.
-	last, err := t.Guard().Session.Get(ctx, cursor)
+	last, err := t.Get(ctx, cursor)
 	switch {
 	case err == nil:
 		_, err = fmt.Sscan(string(last.Value), &number)

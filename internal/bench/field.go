@@ -28,12 +28,12 @@ type field struct {
 func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error), changes ...func(*elector.Hooks)) (*field, error) {
 	f := &field{Crowd: crowd.New(ctx, n, patience)}
 	hooks := elector.Hooks{
-		Session: func(state backend.State) {
+		Session: func(_ string, state backend.State) {
 			if state != backend.Live {
 				f.trouble.Add(1)
 			}
 		},
-		Retry: func(error, int, time.Duration) { f.trouble.Add(1) },
+		Retry: func(elector.RetryEvent) { f.trouble.Add(1) },
 	}
 	for _, change := range changes {
 		change(&hooks)

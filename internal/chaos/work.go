@@ -163,6 +163,6 @@ func lie(t *elector.Term) *elector.Term {
 	return elector.NewTerm(elector.TermConfig{
 		Token: t.Token(), Context: ctx, Valid: func() bool { return ctx.Err() == nil },
 		Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign,
-		Asked: t.Asked(), Request: t.Request,
+		Get: t.Get, Asked: t.Asked(), Request: t.Request,
 	})
 }

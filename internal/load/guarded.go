@@ -33,7 +33,7 @@ func (g *guarded) open(w world) (process, error) {
 
 // stand adds a candidate, who does not campaign yet.
 func (g *guarded) stand(p process, b backend.Backend, id, election string, strategy elector.Strategy) (*crowd.Candidate, error) {
-	hooks := elector.Hooks{Session: func(state backend.State) {
+	hooks := elector.Hooks{Session: func(_ string, state backend.State) {
 		if state == backend.Lost && !p.doomed.Load() && !g.leaving.Load() {
 			g.Fail(fmt.Errorf("candidate %s of %s has lost its session: the machine is too slow for so many with this -ttl", id, election))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -23,6 +24,35 @@ func fenceMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"fence/guard"}},
 			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
 				c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
+			}),
+		},
+		{
+			Name:   "get remembers",
+			Breaks: "Get returns what it has read before.",
+			Rules:  map[string][]string{"fair": {"fence/get"}},
+			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+				var mu sync.Mutex
+				read := make(map[string]backend.Entry)
+				c.Get = func(ctx context.Context, key string) (backend.Entry, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if e, is := read[key]; is && t.Valid() {
+						return e, nil
+					}
+					e, err := t.Get(ctx, key)
+					if err == nil {
+						read[key] = e
+					}
+					return e, err
+				}
+			}),
+		},
+		{
+			Name:   "get after the end",
+			Breaks: "Get reads on when the term is over.",
+			Rules:  map[string][]string{"fair": {"fence/get"}},
+			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
+				c.Get = func(ctx context.Context, key string) (backend.Entry, error) { return t.Guard().Session.Get(ctx, key) }
 			}),
 		},
 		{

@@ -19,8 +19,8 @@ func fitMutants() []Mutant {
 			config: checks(func(c *elector.Config, check check) check {
 				var leads atomic.Bool
 				elected, ended := c.Hooks.Elected, c.Hooks.Ended
-				c.Hooks.Elected = func(token uint64) { leads.Store(true); elected(token) }
-				c.Hooks.Ended = func(token uint64, cause error) { leads.Store(false); ended(token, cause) }
+				c.Hooks.Elected = func(t *elector.Term) { leads.Store(true); elected(t) }
+				c.Hooks.Ended = func(t *elector.Term, cause error) { leads.Store(false); ended(t, cause) }
 				return func(ctx context.Context) error {
 					if leads.Load() {
 						return nil

@@ -206,7 +206,7 @@ func onTerm(worsen func(t *elector.Term, c *elector.TermConfig)) electorOf {
 		}
 		c := elector.TermConfig{
 			Token: t.Token(), Context: t.Context(), Valid: t.Valid,
-			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign,
+			Proclaim: t.Proclaim, Commit: t.Commit, Guard: t.Guard, Resign: t.Resign, Get: t.Get,
 			Asked: t.Asked(), Request: t.Request, Prepare: t.Prepare,
 		}
 		worsen(t, &c)

@@ -17,7 +17,7 @@ func termMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/once"}},
 			config: func(c *elector.Config) {
 				tell := c.Hooks.Elected
-				c.Hooks.Elected = func(token uint64) { tell(token); tell(token) }
+				c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
 			},
 		},
 		{
@@ -26,8 +26,8 @@ func termMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/once"}},
 			config: func(c *elector.Config) {
 				elected, ended := c.Hooks.Elected, c.Hooks.Ended
-				c.Hooks.Elected = func(uint64) {}
-				c.Hooks.Ended = func(token uint64, cause error) { ended(token, cause); elected(token) }
+				c.Hooks.Elected = func(*elector.Term) {}
+				c.Hooks.Ended = func(t *elector.Term, cause error) { ended(t, cause); elected(t) }
 			},
 		},
 		{
@@ -48,7 +48,7 @@ func termMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/ended-first"}},
 			config: func(c *elector.Config) {
 				tell := c.Hooks.Ended
-				c.Hooks.Ended = func(token uint64, cause error) { go tell(token, cause) }
+				c.Hooks.Ended = func(t *elector.Term, cause error) { go tell(t, cause) }
 			},
 		},
 		{
@@ -57,7 +57,7 @@ func termMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/elected-first"}},
 			config: func(c *elector.Config) {
 				tell := c.Hooks.Elected
-				c.Hooks.Elected = func(token uint64) { go tell(token) }
+				c.Hooks.Elected = func(t *elector.Term) { go tell(t) }
 			},
 		},
 		{

@@ -135,7 +135,9 @@ func ready(ctx context.Context, c *elector.Candidacy, me, before, past backend.E
 	completed := c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
 	for {
-		led = led || entries.Marked(before)
+		if led = led || entries.Marked(before); led {
+			c.Sees(entries.Leader(before), 2)
+		}
 		if heir, _ := entries.Heir(before); heir.Rev > me.Rev && !heir.Same(past) {
 			return false, before, nil
 		}

@@ -149,6 +149,9 @@ func ready(ctx context.Context, c *elector.Candidacy, now state) (_ state, err e
 		if now.controller.Session == "" {
 			return now, entries.PersistentError(now.controller)
 		}
+		if leader, err := leaderOf(now); err == nil {
+			c.Sees(leader, 0)
+		}
 		if now, err = await(ctx, c.Session, now); err != nil {
 			return now, err
 		}

@@ -369,6 +369,7 @@ func (r *race) wait(ctx context.Context, v *view) (err error) {
 	case v.better.exists():
 		_, err = r.await(until, v.better.entry)
 	case v.seat.Exists():
+		r.c.Sees(entries.Leader(v.seat), 2)
 		err = r.challenge(ctx, until, v)
 	default:
 		err = r.awaitQuorum(until, v)

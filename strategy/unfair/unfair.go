@@ -81,6 +81,7 @@ func ready(ctx context.Context, c *elector.Candidacy) (err error) {
 		if taken = now[0]; taken.Exists() && taken.Session == "" {
 			return entries.PersistentError(taken)
 		}
+		c.Sees(entries.Leader(taken), 0)
 	}
 	return nil
 }

@@ -139,7 +139,7 @@ func askByHand(a *arena) {
 	var mu sync.Mutex
 	var heard []elector.Request // by the hook
 	_, t := a.lead(func(cfg *elector.Config) {
-		cfg.Hooks.Asked = func(token uint64, r elector.Request) {
+		cfg.Hooks.Asked = func(_ *elector.Term, r elector.Request) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard = append(heard, r)

@@ -130,50 +130,30 @@ func (c *candidate) atEnd(release func()) {
 // hooks returns hooks that record what is reported, and then call the rule's own.
 func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 	return elector.Hooks{
-		Elected: func(token uint64) {
+		Elected: func(t *elector.Term) {
 			c.a.hist.Look()
-			c.record(report{what: isElected, token: token}, "elected, token %d", token)
-			if own.Elected != nil {
-				own.Elected(token)
-			}
+			c.record(report{what: isElected, token: t.Token()}, "elected, token %d", t.Token())
 		},
-		Ended: func(token uint64, cause error) {
-			c.record(report{what: isEnded, token: token, err: cause}, "ended, token %d: %v", token, cause)
-			if own.Ended != nil {
-				own.Ended(token, cause)
-			}
+		Ended: func(t *elector.Term, cause error) {
+			c.record(report{what: isEnded, token: t.Token(), err: cause}, "ended, token %d: %v", t.Token(), cause)
 		},
-		Session: func(state backend.State) {
+		Session: func(_ string, state backend.State) {
 			c.record(report{what: isSession, state: state}, "session is %v", state)
-			if own.Session != nil {
-				own.Session(state)
-			}
 		},
-		Retry: func(err error, attempt int, wait time.Duration) {
-			c.record(report{what: isRetry, err: err}, "attempt %d failed, next in %v: %v", attempt, wait, err)
-			if own.Retry != nil {
-				own.Retry(err, attempt, wait)
-			}
+		Retry: func(r elector.RetryEvent) {
+			c.record(report{what: isRetry, err: r.Err}, "%v: attempt %d failed, next in %v: %v", r.What, r.Attempt, r.Wait, r.Err)
 		},
-		Asked: func(token uint64, r elector.Request) {
-			c.a.hist.note("%s: token %d is asked to go %v", c.id, token, r)
-			if own.Asked != nil {
-				own.Asked(token, r)
-			}
+		Asked: func(t *elector.Term, r elector.Request) {
+			c.a.hist.note("%s: token %d is asked to go %v", c.id, t.Token(), r)
 		},
-		Occupied: func(err error) {
+		Occupied: func(_ *elector.Term, err error) {
 			c.record(report{what: isOccupied, err: err}, "%v", err)
-			if own.Occupied != nil {
-				own.Occupied(err)
-			}
 		},
 		Aside: func(why error) {
 			c.record(report{what: isAside, err: why}, "stands aside: %v", why)
-			if own.Aside != nil {
-				own.Aside(why)
-			}
 		},
 		Stage: func(e elector.StageEvent) {
+			e.Term = nil // it would be kept
 			c.record(report{what: isStage, stage: e}, "%v", e)
 			if begun(elector.StageElected)(e) {
 				c.mu.Lock()
@@ -181,11 +161,8 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 				c.mu.Unlock()
 			}
 			c.holds.pass(e)
-			if own.Stage != nil {
-				own.Stage(e)
-			}
 		},
-	}
+	}.Join(own)
 }
 
 func (c *candidate) record(r report, format string, args ...any) {

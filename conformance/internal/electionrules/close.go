@@ -231,7 +231,7 @@ func closeStalledHook(a *arena) {
 	free := sync.OnceFunc(func() { close(release) })
 	tell := sync.OnceFunc(func() { close(reached) })
 	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Ended = func(uint64, error) { tell(); <-release }
+		cfg.Hooks.Ended = func(*elector.Term, error) { tell(); <-release }
 	})
 	c.atEnd(free)
 	t := c.campaign().wins()

@@ -1,6 +1,7 @@
 package electionrules
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,6 +16,11 @@ var fenceRules = []rule{
 		Text: "A commit does all that it is made of at one instant and returns what there is then; every later leader sees it at once.",
 		Need: []string{needCommit},
 		Run:  fenceCommit,
+	}, {
+		Name: "fence/get",
+		Text: "Get returns what the term has written, and at once what earlier leaders have; it is ErrDeposed once the term has ended.",
+		Need: []string{"Delete", "Expire", needCommit},
+		Run:  fenceGet,
 	}, {
 		Name: "fence/conflict",
 		Text: "A commit that finds an entry other than it expects is refused as a whole, with ErrConflict or ErrNoEntry, and the term goes on.",
@@ -192,6 +198,68 @@ func (a *arena) agree(who string, want, got shelf) {
 			a.Failf("%s sees %+v, want %+v", who, got[i], e)
 		}
 	}
+}
+
+func fenceGet(a *arena) {
+	const leaders = 4
+	_, t := a.lead()
+	var rest []*bid
+	for range leaders {
+		_, b := a.queue()
+		rest = append(rest, b)
+	}
+	key, missing := a.own("state"), a.own("missing")
+	for term := 1; ; term++ {
+		for step := range 3 {
+			value := fmt.Sprintf("term %d, step %d", term, step)
+			made := a.commit(t, elector.Put(key, []byte(value)))
+			a.reads(t, shelf{made[0], {Key: missing}})
+		}
+		last := a.commit(t, elector.Put(key, []byte("the end")), elector.Put(fmt.Sprintf("%s-%d", key, term), newValue))
+		a.resign(t)
+		if len(rest) == 0 {
+			break
+		}
+		t = anyWins(a, &rest)
+		a.reads(t, last)
+	}
+	for _, way := range []ending{resigned, closed, expired, overthrow} {
+		a.in("the leader "+way.name, func(a *arena) {
+			c, t := a.lead()
+			s := a.stock(t, "shelf")
+			a.reads(t, s)
+			_, err := a.tryGet(t, "relative")
+			a.Refused("Get of a bad key", err, backend.ErrBadKey)
+			a.holds(t)
+			way.end(a, c, t)
+			a.ends(t, way.cause)
+			for _, e := range s {
+				_, err := a.tryGet(t, e.Key)
+				a.Refused("Get", err, elector.ErrDeposed, way.cause)
+				a.isNot("Get", err, backend.ErrNoEntry)
+			}
+		})
+	}
+}
+
+// reads reads by the term, and compares.
+func (a *arena) reads(t *elector.Term, want shelf) {
+	a.T.Helper()
+	for _, e := range want {
+		now, err := a.tryGet(t, e.Key)
+		if errors.Is(err, backend.ErrNoEntry) {
+			now, err = backend.Entry{Key: e.Key}, nil
+		}
+		a.Must("Get", err)
+		a.agree("Get", shelf{e}, shelf{now})
+	}
+}
+
+// tryGet is Get with the rule's patience.
+func (a *arena) tryGet(t *elector.Term, key string) (backend.Entry, error) {
+	ctx, cancel := a.within()
+	defer cancel()
+	return t.Get(ctx, key)
 }
 
 func fenceConflict(a *arena) {

@@ -260,7 +260,7 @@ func fitLeading(a *arena) {
 	var mu sync.Mutex
 	var heard []elector.Request // by the hook
 	c := a.stand(h.is, func(cfg *elector.Config) {
-		cfg.Hooks.Asked = func(_ uint64, r elector.Request) {
+		cfg.Hooks.Asked = func(_ *elector.Term, r elector.Request) {
 			mu.Lock()
 			defer mu.Unlock()
 			heard = append(heard, r)

@@ -181,7 +181,7 @@ func termElectedFirst(a *arena) {
 	free := sync.OnceFunc(func() { close(release) })
 	tell := sync.OnceFunc(func() { close(reached) })
 	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Elected = func(uint64) { tell(); <-release }
+		cfg.Hooks.Elected = func(*elector.Term) { tell(); <-release }
 	})
 	c.atEnd(free)
 	b := c.campaign()
@@ -202,7 +202,7 @@ func termEndedFirst(a *arena) {
 	var first sync.Once
 	free := sync.OnceFunc(func() { close(release) })
 	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Ended = func(uint64, error) {
+		cfg.Hooks.Ended = func(*elector.Term, error) {
 			first.Do(func() { close(reached); <-release })
 		}
 	})

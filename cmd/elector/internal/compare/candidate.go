@@ -62,8 +62,8 @@ func (r *run) candidate(number int) (*candidate, error) {
 		SurveyEvery: -1, // looks would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
-			Ended: func(uint64, error) { r.recorder.happened(number, report.Ended, time.Now()) },
-			Session: func(s backend.State) {
+			Ended: func(*elector.Term, error) { r.recorder.happened(number, report.Ended, time.Now()) },
+			Session: func(_ string, s backend.State) {
 				if s == backend.Lost && !c.gone.Load() {
 					r.fail(fmt.Errorf("candidate %d has lost its session with the service, though nobody cut it off: the service was down or too slow for the session timeout", number))
 				}

@@ -78,7 +78,7 @@ func (c *crowd) start(who *candidate) (err error) {
 		SurveyEvery: -1, // nobody else stands there, and looks would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
-			Retry: func(err error, _ int, _ time.Duration) { c.fail(fmt.Errorf("a campaign had to begin anew: %w", err)) },
+			Retry: func(r elector.RetryEvent) { c.fail(fmt.Errorf("a campaign had to begin anew: %w", r.Err)) },
 		},
 	})
 	return err

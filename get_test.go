@@ -1,0 +1,110 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// A read of a term takes one request, and the first one asks for the claim before, unless the term has
+// committed something.
+func TestGetCosts(t *testing.T) {
+	for _, commits := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := meter.New(memory.New(memory.Options{}), nil)
+			e := standing(t, b, "a", func(c *elector.Config) { c.Strategy = unfair.New() }) // writes no mark
+			term, err := e.Campaign(t.Context())
+			require.NoError(t, err)
+			if commits {
+				_, err := term.Commit(t.Context(), elector.Create("/x", nil))
+				require.NoError(t, err)
+			}
+			before := b.Counts()
+			for range 3 {
+				_, err := term.Get(t.Context(), "/e")
+				require.NoError(t, err)
+				_, err = term.Get(t.Context(), "/none")
+				require.ErrorIs(t, err, backend.ErrNoEntry)
+				require.ErrorContains(t, err, "/none")
+			}
+			cost := b.Counts().Sub(before)
+			assert.Equal(t, 6, cost.Gets)
+			assert.Equal(t, map[bool]int{false: 1, true: 0}[commits], cost.Commits)
+		})
+	}
+}
+
+// A read out of touch waits for the link, for its ctx, or for the end of the term.
+func TestGetOutOfTouch(t *testing.T) {
+	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, c *memory.Client, svc *memory.Service, term *elector.Term) {
+		c.Suspend()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := term.Get(ctx, "/x")
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotErrorIs(t, err, elector.ErrDeposed)
+		assert.True(t, term.Valid())
+		_, err = term.Get(t.Context(), "/x")
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		require.ErrorIs(t, err, elector.ErrSessionLost)
+		assert.NotErrorIs(t, err, backend.ErrNoEntry)
+		_, err = term.Get(t.Context(), "relative")
+		require.Error(t, err)
+	})
+}
+
+// A leader that has been deposed, and has not heard of it, is told when it reads first.
+func TestGetFindsOutThatTheClaimIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		deaf := backend.Intercept(service.Client("a"), func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Kind == backend.CallAwait {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return next(ctx)
+		})
+		e := standing(t, deaf, "a", func(c *elector.Config) { c.Strategy = unfair.New() })
+		term, err := e.Campaign(t.Context())
+		require.NoError(t, err)
+		s, err := service.Open(t.Context(), backend.OpenOptions{})
+		require.NoError(t, err)
+		leader, err := e.Leader(t.Context())
+		require.NoError(t, err)
+		_, err = s.Commit(t.Context(), nil, backend.Delete(leader.Seat))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.True(t, term.Valid())
+		_, err = term.Get(t.Context(), "/e")
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		assert.False(t, term.Valid())
+		require.NoError(t, s.Close(t.Context()))
+	})
+}
+
+// A term of a fake that has no Get of its own reads by its session, if it has one.
+func TestGetOfAFake(t *testing.T) {
+	inTerm(t, fairConfig, memory.Options{}, func(t *testing.T, _ *memory.Client, _ *memory.Service, term *elector.Term) {
+		over := false
+		fake := elector.NewTerm(elector.TermConfig{Context: term.Context(), Guard: term.Guard, Valid: func() bool { return !over }})
+		_, err := fake.Get(t.Context(), "/jobs/reindex")
+		require.NoError(t, err)
+		over = true
+		_, err = fake.Get(t.Context(), "/jobs/reindex")
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		none := elector.NewTerm(elector.TermConfig{Guard: func() elector.Guard { return elector.Guard{} }})
+		_, err = none.Get(t.Context(), "/x")
+		require.ErrorIs(t, err, errors.ErrUnsupported)
+	})
+}

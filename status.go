@@ -1,0 +1,222 @@
+package elector
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Role is what an elector is doing.
+type Role int
+
+const (
+	// RoleIdle: it neither campaigns nor leads.
+	RoleIdle Role = iota + 1
+	// RoleEntering: a campaign is under way that does not stand in the election now, since no server
+	// can be reached, the application is not fit, or it waits for its next try.
+	RoleEntering
+	// RoleStanding: a campaign stands in the election and waits for its turn.
+	RoleStanding
+	// RoleLeading: its term holds.
+	RoleLeading
+	// RoleLeaving: its term is over, and something of it goes on: the lead function of Run has not
+	// returned, a hook has not, or the end is not settled with the service.
+	RoleLeaving
+	// RoleClosed: Close has begun, and no term is left.
+	RoleClosed
+)
+
+var roleNames = [...]string{
+	RoleIdle: "idle", RoleEntering: "entering", RoleStanding: "standing", RoleLeading: "leading",
+	RoleLeaving: "leaving", RoleClosed: "closed",
+}
+
+// String returns the role's name, for example "leading".
+func (r Role) String() string {
+	if r >= RoleIdle && int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("Role(%d)", int(r))
+}
+
+// MarshalText writes the role's name, and nothing for the zero Role.
+func (r Role) MarshalText() ([]byte, error) {
+	if r == 0 {
+		return nil, nil
+	}
+	return []byte(r.String()), nil
+}
+
+// UnmarshalText reads what MarshalText has written.
+func (r *Role) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*r = 0
+		return nil
+	}
+	for role := RoleIdle; int(role) < len(roleNames); role++ {
+		if roleNames[role] == string(text) {
+			*r = role
+			return nil
+		}
+	}
+	return fmt.Errorf("elector: there is no role %.100q", text)
+}
+
+// A Status is what an elector knows at one moment without asking: see Elector.Status. Nothing may
+// depend on it that a second leader could harm: ask Term.Valid for that.
+type Status struct {
+	Role Role
+	// Since is when the role began, by this process.
+	Since time.Time
+	// Token is that of the term that it leads by, or is leaving; 0 in other roles.
+	Token uint64
+
+	// Place is the candidate's place in line, beginning with 1: that one leads, or is next while nobody
+	// does. It is 0 where it is not known: a campaign with fair and ranked knows it when the candidate
+	// is behind the leader; else it is what the last call of Candidates has told of this candidacy.
+	// PlaceAsOf is as LeaderAsOf, and zero with Place.
+	Place     int
+	PlaceAsOf time.Time
+
+	// Leader is the leader seen last: by this elector's own term, or by an Observe, a campaign or a call
+	// of Leader. It is vacant if nobody led then, and if nothing is known: LeaderAsOf tells. A campaign
+	// sees the leader when it waits for it: with unfair and kafka, and with fair and ranked behind it.
+	Leader Leader
+	// LeaderAsOf is when what Leader says was last known to be current; zero if nothing is known. While
+	// an Observe or a campaign waits for the change, it moves with each answer of the service that keeps
+	// the session alive. Out of touch it stands still, and so it does when nobody follows the election
+	// any more, nor when an Observe's loop is busy. A server's notice of a change may come later than its
+	// answer: see docs/guarantees.md, promise 7.
+	LeaderAsOf time.Time
+
+	// Session is the service's name for the session; "" if there has been none. It is Lost after Close.
+	Session string
+	// State is the session's, and 0 where there has been none.
+	State backend.State
+	// Deadline is the end of the session's trust window, past if it is Lost.
+	Deadline time.Time
+
+	// Err is the last thing that went wrong, and ErrAt when: a try that failed, of a campaign or an
+	// Observe, what a lead function has returned to Run, why the application is not fit, or why a term
+	// ended that nobody meant to end. It is nil if nothing has, and stays when all is well again.
+	Err   error
+	ErrAt time.Time
+	// NextTry is when the next of those begins that wait after an error; zero if none does.
+	NextTry time.Time
+}
+
+// IsLeader tells whether the elector leads.
+func (s Status) IsLeader() bool { return s.Role == RoleLeading }
+
+// MarshalJSON writes the status for people and their tools. What is zero is left out.
+func (s Status) MarshalJSON() ([]byte, error) {
+	type leader struct {
+		ID    string    `json:"id"`
+		Value []byte    `json:"value,omitempty"`
+		Token uint64    `json:"token"`
+		Since time.Time `json:"since,omitzero"`
+	}
+	type session struct {
+		ID       string    `json:"id"`
+		State    string    `json:"state"`
+		Deadline time.Time `json:"deadline"`
+	}
+	out := struct {
+		Role       Role      `json:"role"`
+		Since      time.Time `json:"since,omitzero"`
+		Token      uint64    `json:"token,omitzero"`
+		Place      int       `json:"place,omitzero"`
+		PlaceAsOf  time.Time `json:"placeAsOf,omitzero"`
+		Leader     *leader   `json:"leader,omitempty"`
+		LeaderAsOf time.Time `json:"leaderAsOf,omitzero"`
+		Session    *session  `json:"session,omitempty"`
+		Err        string    `json:"err,omitempty"`
+		ErrAt      time.Time `json:"errAt,omitzero"`
+		NextTry    time.Time `json:"nextTry,omitzero"`
+	}{
+		Role: s.Role, Since: s.Since, Token: s.Token, Place: s.Place, PlaceAsOf: s.PlaceAsOf,
+		LeaderAsOf: s.LeaderAsOf, ErrAt: s.ErrAt, NextTry: s.NextTry,
+	}
+	if l := s.Leader; !l.Vacant() {
+		out.Leader = &leader{l.ID, l.Value, l.Token, l.Since}
+	}
+	if s.State != 0 {
+		out.Session = &session{s.Session, s.State.String(), s.Deadline}
+	}
+	if s.Err != nil {
+		out.Err = s.Err.Error()
+	}
+	return json.Marshal(out)
+}
+
+func (e *elector) Status() Status {
+	e.mu.Lock()
+	t, session := e.seat, e.sess
+	e.mu.Unlock()
+	now := time.Now()
+	s := e.sights.status()
+	if session != nil {
+		s.Session, s.Deadline = session.ID(), session.Deadline()
+		if s.State = session.State(); !now.Before(s.Deadline) {
+			s.State = backend.Lost // before its timers have run
+		}
+	}
+	if t == nil {
+		return s
+	}
+	t.tell(&s, now)
+	return s
+}
+
+// tell puts into a status what the elector's latest term has to say.
+func (t *seat) tell(s *Status, now time.Time) {
+	valid := t.valid()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if valid {
+		s.Role, s.Since, s.Token = RoleLeading, t.began, t.claim.Token
+		s.Leader = Leader{ID: t.e.id, Value: t.shown, Token: t.claim.Token, Seat: t.entry, Since: t.began}
+		s.LeaderAsOf = later(t.began, provenAt(t.session))
+		s.Place, s.PlaceAsOf = 1, s.LeaderAsOf
+		return
+	}
+	ended := t.ended
+	if ended.IsZero() {
+		ended = now // this is the moment, or the process was paused
+	}
+	switch {
+	case t.goesOn > 0:
+		s.Role, s.Since, s.Token = RoleLeaving, ended, t.claim.Token
+	case s.Role == RoleIdle:
+		s.Since = later(s.Since, t.freed)
+	}
+	if s.LeaderAsOf.Before(ended) || s.Leader.Token == t.claim.Token {
+		s.Leader, s.LeaderAsOf = Leader{}, time.Time{} // nothing is known of who came after this term
+	}
+}
+
+// begins notes that something of the term goes on, so that its elector is leaving after its end; the
+// function it returns, that it does not any more.
+func (t *seat) begins() (done func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.goesOn++
+	return func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.goesOn--
+		t.freed = time.Now()
+	}
+}
+
+// provenAt is an instant at which a session was alive in the service.
+func provenAt(s *backend.Session) time.Time { return s.Deadline().Add(-s.TTL()) }
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
