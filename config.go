@@ -84,7 +84,8 @@ type Config struct {
 	Fit Fit
 
 	// Logger is where transitions are logged; nil means nowhere. Info: terms that begin
-	// and end, and sessions that are suspended and live again. Warn: what is tried again,
+	// and end, requests to go, and sessions that are suspended and live again. Warn: what is
+	// tried again, ten times and then once a minute,
 	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
 	// person.
 	Logger *slog.Logger

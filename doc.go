@@ -46,8 +46,8 @@
 //
 // docs/start.md is a tutorial: from nothing to a job that runs once, with its test.
 //
-// [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads. [Ask] asks a
-// leader to go, and [Fit] asks the application whether it can lead.
+// [Elector.Campaign] is the same by hand. [Elector.Observe] follows who leads, and
+// [Elector.Status] tells what the process knows. [Ask] asks a leader to go, and [Fit] asks the application whether it can lead.
 // [Remove] removes what an election leaves when its candidates have gone. [NewTerm] makes
 // terms for a fake of your own tests.
 // docs/candidate.svg draws the states of a candidate, with the hooks and the errors on

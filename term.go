@@ -186,8 +186,8 @@ func (t *Term) Request() (Request, bool) {
 // each. The memory service has no client but Session: Commit takes Conditions there, as
 // on every service.
 type Guard struct {
-	// Session is the one that the seat belongs to. Reads through it see all that
-	// earlier leaders have committed. Closing it ends the term.
+	// Session is the one that the seat belongs to. To read what earlier leaders have committed
+	// take Term.Get. Closing it ends the term.
 	Session *backend.Session
 	// Conditions hold in the service for exactly as long as the claim does.
 	Conditions []backend.Condition
