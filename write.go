@@ -230,7 +230,7 @@ func (t *seat) renew() {
 		var retry backoff
 		for t.ctx.Err() == nil {
 			err := t.republish(t.ctx)
-			if err == nil {
+			if err == nil || t.ctx.Err() != nil {
 				break
 			}
 			_ = t.e.backOff(t.ctx, &retry, time.Time{}, fmt.Errorf("renew the leader's entry: %w", err)) // its error is that the term has ended
