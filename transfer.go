@@ -100,20 +100,19 @@ func (e *elector) heir(ctx context.Context, s *backend.Session, dir string, seat
 	if err != nil {
 		return Candidate{}, err
 	}
-	leads := false
+	why := ""
 	for _, c := range all {
 		switch {
 		case c.ID != id:
-		case c.Entry.Key != seat.Key || c.Entry.Rev != seat.Rev:
-			return c, nil
+		case c.Entry.Key == seat.Key && c.Entry.Rev == seat.Rev:
+			why = " leads already, and nobody else has that ID"
+		case len(c.Rank) > 0 && c.Rank[0] < 0: // nobody goes for one that never leads
+			why = fmt.Sprintf(" has rank %v, and never leads", c.Rank)
 		default:
-			leads = true
+			return c, nil
 		}
 	}
-	if leads {
-		return Candidate{}, fmt.Errorf("%w: %q leads already, and nobody else has that ID", ErrNoCandidate, id)
-	}
-	return Candidate{}, fmt.Errorf("%w: %q", ErrNoCandidate, id)
+	return Candidate{}, fmt.Errorf("%w: %q%s", ErrNoCandidate, id, why)
 }
 
 // makeWay makes the candidate that a request names the next, while lead works on.

@@ -236,7 +236,7 @@ func (t *seat) renew() {
 		var retry backoff
 		for t.ctx.Err() == nil {
 			err := t.republish(t.ctx)
-			if err == nil {
+			if err == nil || t.ctx.Err() != nil {
 				break
 			}
 			_ = t.e.backOff(t.ctx, &retry, time.Time{}, RetryEvent{

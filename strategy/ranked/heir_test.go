@@ -74,6 +74,8 @@ func TestAskedForAnother(t *testing.T) {
 		require.NoError(t, ask(""))
 		require.ErrorIs(t, ask("b"), elector.ErrAsked)
 		require.ErrorContains(t, ask("a"), "leads already")
+		c.join("never", -1)
+		require.ErrorContains(t, ask("never"), "never leads")
 		release()
 		c.led("a", "c")
 	})

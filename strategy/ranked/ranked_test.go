@@ -268,6 +268,7 @@ func TestBestLeads(t *testing.T) {
 		c.inLine("a", "c", "d", "b", "never")
 		c.leave("a")
 		c.leads("c")
+		c.pass(2 * time.Second) // ranks rest at a vacancy that somebody has seen
 		c.ranks("b", 4)
 		c.inLine("c", "b", "d", "never")
 		c.leave("c")

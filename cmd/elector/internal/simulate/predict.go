@@ -18,8 +18,8 @@ import (
 //   - parentwatch: N notices, the old leader's first (its watch on the directory was spent
 //     when the last one came back). The next leader's is in the middle of the others, and
 //     half of them list before it does.
-//   - ranked, with equal ranks: two notices, as fair. Then the next one reads the seat and the
-//     record, lists, reads the one that has come since it looked last (the last leader, where there
+//   - ranked, with equal ranks: two notices, as fair. Then the next one
+//     lists, reads the one that has come since it looked last (the last leader, where there
 //     are others), and writes. That it reads all others is over by then: it did so when it became
 //     the next. (On a real service the last leader may be back while the next one still looks:
 //     that is one read less.)
@@ -37,9 +37,9 @@ func predict(m report.Model, strategy string, n int) (leaderless time.Duration, 
 		before := many / 2 // of those N-1 who list, up to the next leader itself: 1 to N-1
 		after = max(max(told, 2*notice+trip)+before*list, notice+before*notice+trip+list)
 	case "ranked":
-		reads := 3.0
+		reads := 1.0
 		if n == 2 {
-			reads-- // the last leader became the next when it came
+			reads = 0 // the last leader became the next when it came
 		}
 		after = 2*notice + reads*(trip+float64(m.Read)) + trip + float64(listCost(m, n-1)) + trip + float64(m.Write)
 	default:
