@@ -260,6 +260,11 @@ func transferGone(a *arena) {
 		}
 		heir.cancel()
 		heir.fails(context.Canceled)
+		a.Settle()
+		a.holds(t) // nobody takes the heir for a leader that has gone
+		for _, b := range before {
+			b.blocked()
+		}
 		a.inOrder(t, before...)
 		for _, b := range before {
 			a.stoodAside(b, 1)
