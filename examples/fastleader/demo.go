@@ -39,24 +39,24 @@ func demo(ctx context.Context) (err error) {
 	if f.peers, err = addressesFor(len(f.zxids)); err != nil {
 		return err
 	}
-	const leads = "is followed by a majority"
 	for _, scene := range []struct {
 		title  string
 		starts []int
-		kills  int
+		kills  bool // the leader
 		until  []string
 	}{
-		{"1 and 2 start: two of five are no majority", []int{1, 2}, 0, []string{"1  round 1: votes for 2"}},
-		{"3 starts: with it there is a majority, and it has the highest zxid", []int{3}, 0, []string{"3  " + leads}},
-		{"4 and 5 start: they hear from those who have settled, and unseat nobody", []int{4, 5}, 0, []string{"4  FOLLOWS 3", "5  FOLLOWS 3"}},
-		{"3, the leader: KILL -9; of those left 2 has the highest zxid, though not the highest id", nil, 3,
-			[]string{"2  " + leads, "1  FOLLOWS 2", "4  FOLLOWS 2", "5  FOLLOWS 2"}},
-		{"3 starts again: it has the highest zxid, and is late", []int{3}, 0, []string{"3  FOLLOWS 2"}},
-		{"2, the leader: KILL -9", nil, 2, []string{"3  " + leads}},
+		{"1 and 2 start: two of five are no majority", []int{1, 2}, false, []string{"1  round 1: votes for 2"}},
+		{"3 starts: with it there is a majority, and it has the highest zxid", []int{3}, false, []string{"3  " + leads}},
+		{"4 and 5 start: they hear from those who have settled, and unseat nobody", []int{4, 5}, false, []string{"4  FOLLOWS 3", "5  FOLLOWS 3"}},
+		// On a busy machine 2 may be heard too late, and another one leads.
+		{"3, the leader: KILL -9; of those left 2 has the highest zxid, though not the highest id", nil, true,
+			[]string{leads, "FOLLOWS", "FOLLOWS", "FOLLOWS"}},
+		{"3 starts again: it has the highest zxid, and is late", []int{3}, false, []string{"3  FOLLOWS"}},
+		{"the leader: KILL -9; now 3 is in time, as a rule", nil, true, []string{leads}},
 	} {
 		fmt.Printf("=== %s\n", scene.title)
-		if scene.kills > 0 {
-			if err := f.kill(scene.kills); err != nil {
+		if scene.kills {
+			if err := f.kill(f.leader); err != nil {
 				return err
 			}
 		}
@@ -81,7 +81,10 @@ type fleet struct {
 	peers        string
 	lines        chan string
 	running      map[int]*process
+	leader       int // the last one that a majority follows
 }
+
+const leads = "is followed by a majority"
 
 type process struct {
 	cmd   *exec.Cmd
@@ -125,6 +128,10 @@ func (f *fleet) await(texts []string) error {
 		select {
 		case line := <-f.lines:
 			fmt.Println(line)
+			if before, _, is := strings.Cut(line, "  "+leads); is {
+				words := strings.Fields(before)
+				f.leader, _ = strconv.Atoi(words[len(words)-1])
+			}
 			for i, text := range texts {
 				if strings.Contains(line, "  "+text) {
 					texts = append(texts[:i:i], texts[i+1:]...)

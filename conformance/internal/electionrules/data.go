@@ -134,6 +134,9 @@ func dataDeletedAtHandover(a *arena, ownFirst bool) {
 	c, b := a.queue()
 	thaw := a.freeze(c)
 	all := a.entries()
+	if len(all) != 2 {
+		a.Failf("there are %d entries, want those of the leader and of who waits", len(all))
+	}
 	if ownFirst {
 		all[0], all[1] = all[1], all[0]
 	}
