@@ -126,6 +126,16 @@ func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
 	return c, b
 }
 
+// queues makes n candidates that wait.
+func (a *arena) queues(n int) (bids []*bid) {
+	a.T.Helper()
+	for range n {
+		_, b := a.queue()
+		bids = append(bids, b)
+	}
+	return bids
+}
+
 // ends waits until the term is over and checks why.
 func (a *arena) ends(t *elector.Term, cause error) {
 	a.T.Helper()

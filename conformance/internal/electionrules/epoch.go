@@ -55,11 +55,7 @@ func epochDense(a *arena) {
 	t := e.next("the founding", c.campaign().wins())
 	a.resign(t)
 	t = e.next("a resignation", c.campaign().wins())
-	var rest []*bid
-	for range 4 {
-		_, b := a.queue()
-		rest = append(rest, b)
-	}
+	rest := a.queues(4)
 	a.resign(t)
 	t = e.next("a handover to several who wait", anyWins(a, &rest))
 	a.delete(a.seat().Key)

@@ -107,11 +107,7 @@ var fenceRules = []rule{
 func fenceCommit(a *arena) {
 	const leaders = 4
 	_, t := a.lead()
-	var rest []*bid
-	for range leaders {
-		_, b := a.queue()
-		rest = append(rest, b)
-	}
+	rest := a.queues(leaders)
 	for len(rest) > 0 {
 		var all shelf
 		for i, w := range writes {
@@ -203,11 +199,7 @@ func (a *arena) agree(who string, want, got shelf) {
 func fenceGet(a *arena) {
 	const leaders = 4
 	_, t := a.lead()
-	var rest []*bid
-	for range leaders {
-		_, b := a.queue()
-		rest = append(rest, b)
-	}
+	rest := a.queues(leaders)
 	key, missing := a.own("state"), a.own("missing")
 	for term := 1; ; term++ {
 		for step := range 3 {

@@ -510,11 +510,7 @@ func rankedListed(a *arena) {
 func rankedWakesFew(a *arena) {
 	const waiting = 6
 	_, t := a.lead()
-	var bids []*bid
-	for range waiting {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
+	bids := a.queues(waiting)
 	before := map[*bid]meter.Counts{}
 	for i, winner := range bids {
 		a.Settle()

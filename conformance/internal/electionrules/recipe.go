@@ -51,11 +51,7 @@ func recipeOneWakeUp(a *arena) {
 	const waiting = 6
 	first, t := a.lead()
 	a.announced()
-	var bids []*bid
-	for range waiting {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
+	bids := a.queues(waiting)
 	before := map[*bid]meter.Counts{}
 	for i := range bids {
 		a.Settle()
@@ -107,11 +103,7 @@ func (a *arena) announced() {
 
 func recipeWithdrawal(a *arena) {
 	_, t := a.lead()
-	var bids []*bid
-	for range 6 {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
+	bids := a.queues(6)
 	a.Settle()
 	before := make([]int, len(bids))
 	for i, b := range bids {
@@ -138,11 +130,7 @@ func recipeWithdrawal(a *arena) {
 
 func recipeHerd(a *arena) {
 	_, t := a.lead()
-	var bids []*bid
-	for range 5 {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
+	bids := a.queues(5)
 	most := map[*bid]int{}
 	for i, b := range bids {
 		if a.cfg.Ordered { // it watches the directory, where others have come after it
@@ -182,11 +170,7 @@ func recipeJoining(a *arena) {
 	if a.cfg.Ordered && !a.cfg.Ranked {
 		a.announced()
 	}
-	var bids []*bid
-	for range 6 {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
+	bids := a.queues(6)
 	a.Settle()
 	for i, b := range bids {
 		if n := b.c.tap.Counts().WakeUps; n > 0 {

@@ -86,16 +86,6 @@ func transferrer(s elector.Strategy) bool {
 	return ok
 }
 
-// queues makes n candidates that wait.
-func (a *arena) queues(n int) (bids []*bid) {
-	a.T.Helper()
-	for range n {
-		_, b := a.queue()
-		bids = append(bids, b)
-	}
-	return bids
-}
-
 // transfer starts a transfer, or the preparation of one: Term.Transfer or Term.Prepare.
 func (a *arena) transfer(to func(context.Context, string) error, id string) (returned <-chan error, giveUp context.CancelFunc) {
 	ctx, cancel := a.within()
