@@ -1,6 +1,7 @@
 package ranked
 
 import (
+	"maps"
 	"slices"
 	"sync"
 )
@@ -22,15 +23,20 @@ func NewRank(numbers ...int64) *Rank { return &Rank{numbers: slices.Clone(number
 // vacancy lasts. Each change is a write, and wakes the few who wait for this candidate: set what others
 // have to know, such as the position of a log once a second.
 func (r *Rank) Set(numbers ...int64) {
+	for _, tell := range r.set(numbers) {
+		tell()
+	}
+}
+
+// set returns who is to be told, if it changes anything. They look at the rank, so it is not locked then.
+func (r *Rank) set(numbers []int64) (listeners []func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Equal(r.numbers, numbers) {
-		return
+		return nil
 	}
 	r.numbers = slices.Clone(numbers)
-	for _, tell := range r.listeners {
-		tell()
-	}
+	return slices.Collect(maps.Values(r.listeners))
 }
 
 // Numbers returns the numbers as they are now.
@@ -43,7 +49,8 @@ func (r *Rank) Numbers() []int64 {
 	return slices.Clone(r.numbers)
 }
 
-// listen has tell be called at each change, until stop is. tell must not block.
+// listen has tell be called after each change, until stop is; perhaps once more for a change that
+// comes with stop. tell must not block.
 func (r *Rank) listen(tell func()) (stop func()) {
 	if r == nil {
 		return func() {}

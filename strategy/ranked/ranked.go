@@ -389,8 +389,8 @@ func (r *race) untilNot(ctx context.Context, rank []int64) (context.Context, con
 			cancel()
 		}
 	}
-	stop := r.Rank.listen(func() { go check() }) // which reads the rank that is just being set
-	check()                                      // it may have changed meanwhile
+	stop := r.Rank.listen(check)
+	check() // it may have changed meanwhile
 	if left := time.Until(now.until); left > 0 {
 		calmed := time.AfterFunc(left, check)
 		context.AfterFunc(until, func() { calmed.Stop() })
