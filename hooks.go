@@ -90,8 +90,11 @@ func (h Hooks) join(o Hooks) Hooks {
 
 // both1 and both2 call two functions, of which either may be nil.
 func both1[A any](first, second func(A)) func(A) {
-	if first == nil || second == nil {
-		return either(first, second, first == nil)
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
 	}
 	return func(a A) {
 		defer second(a)
@@ -100,20 +103,16 @@ func both1[A any](first, second func(A)) func(A) {
 }
 
 func both2[A, B any](first, second func(A, B)) func(A, B) {
-	if first == nil || second == nil {
-		return either(first, second, first == nil)
+	switch {
+	case first == nil:
+		return second
+	case second == nil:
+		return first
 	}
 	return func(a A, b B) {
 		defer second(a, b)
 		first(a, b)
 	}
-}
-
-func either[F any](first, second F, isSecond bool) F {
-	if isSecond {
-		return second
-	}
-	return first
 }
 
 // A RetryEvent tells what cannot go on for now, and when it is tried again.

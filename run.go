@@ -87,10 +87,7 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		case <-leading.Done():
 		}
 	})
-	returned := func() {}
-	if s := t.c.seat; s != nil {
-		returned = s.begins()
-	}
+	returned := t.c.seat.begins()
 	stop := t.c.seat.remind(leading)
 	err = errGoexitOfLead
 	defer func() {

@@ -146,9 +146,7 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 		if n == tries {
 			return fmt.Errorf("%w: they have come back %d times: stop the processes first", err, tries)
 		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
+		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
 	}
