@@ -83,10 +83,10 @@ func (c choice) prefers(a, b rival) bool {
 	return compare(a.rank, b.rank) > 0
 }
 
-// without is the record when the heir has had its turn.
-func (c choice) without() []byte {
-	c.Record.Heir = nil
-	return c.Record.Encode()
+// withoutHeir is the choice when the heir has had its turn, or while the leader leads on.
+func (c choice) withoutHeir() choice {
+	c.heir, c.Record.Heir = nil, nil
+	return c
 }
 
 // readChoice reads the record of the election that dir is the directory of. ErrNoParent says that the
@@ -227,7 +227,7 @@ func unname(ctx context.Context, h *elector.Handover) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfExists(h.Seat)}, backend.CompareAndSet(record.Key, c.without(), record.Version))
+		_, err = h.Session.Commit(ctx, []backend.Condition{backend.IfExists(h.Seat)}, backend.CompareAndSet(record.Key, c.withoutHeir().Encode(), record.Version))
 		switch {
 		case errors.Is(err, backend.ErrCondition): // whoever leads next has removed it
 			return nil

@@ -88,6 +88,10 @@ func TestHeirDoesNotAsk(t *testing.T) {
 		require.NoError(t, c.members["a"].term.Load().Prepare(c.t.Context(), "b"))
 		c.pass(time.Hour)
 		c.led("a")
+		c.ranks("b", 9) // now it may ask, and says why
+		c.led("a", "b")
+		r, _ := c.members["a"].term.Load().Request()
+		assert.Contains(t, r.Why, "ranks higher")
 	})
 }
 

@@ -338,7 +338,7 @@ func (r *race) take(ctx context.Context, v *view) (backend.Entry, error) {
 	if v.choice.heir == nil {
 		unchanged = append(unchanged, backend.IfUnchanged(v.record))
 	} else {
-		ops = append(ops, backend.CompareAndSet(v.record.Key, v.choice.without(), v.record.Version))
+		ops = append(ops, backend.CompareAndSet(v.record.Key, v.choice.withoutHeir().Encode(), v.record.Version))
 	}
 	made, err := r.c.Session.Commit(ctx, unchanged, ops...)
 	if err != nil {
@@ -475,9 +475,7 @@ func (a *ahead) sees(seat backend.Entry, outranked bool) {
 // outranks tells whether one is better than the leader. An heir is no better: the leader leads on as
 // long as it likes.
 func (v *view) outranks(me rival) bool {
-	designated := v.choice
-	designated.heir = nil
-	return v.seat.Exists() && eligible(me.rank) && designated.prefers(me, rivalOf(v.seat))
+	return v.seat.Exists() && eligible(me.rank) && v.choice.withoutHeir().prefers(me, rivalOf(v.seat))
 }
 
 // challenge waits for the seat, and asks the leader to go when it is time to.
@@ -500,7 +498,7 @@ func (r *race) challenge(ctx, until context.Context, v *view) error {
 	case !quorate:
 		return nil
 	}
-	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice, r.me, rivalOf(v.seat))})
+	payload, err := layout.Ask(v.seat.Value, layout.Request{By: r.c.ID, Why: why(v.choice.withoutHeir(), r.me, rivalOf(v.seat))})
 	if err != nil {
 		return r.awaitSeat(until, v) // it is no entry of this library
 	}
