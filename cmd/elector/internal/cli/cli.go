@@ -15,6 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	runner "github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 )
 
 // Exit codes.
@@ -40,6 +43,9 @@ func (e usageError) Unwrap() error { return e.error }
 // The first interrupt ends the context, so that what is running cleans up and tells what
 // it has; the second ends the process at once.
 func Main() int {
+	if len(os.Args) > 1 && os.Args[1] == watchdog.Word {
+		return watchdog.Main(os.Args[2:])
+	}
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	defer interrupt(nil)
 	signals := make(chan os.Signal, 1)
@@ -66,9 +72,12 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	addCobras(root)
 	at, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var exit runner.Exit
 	switch {
 	case err == nil:
 		return OK
+	case errors.As(err, &exit): // the command has said why
+		return exit.Code
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(stderr, "elector: %v\n", err) // which may have more in it
 		return Interrupted
@@ -93,7 +102,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
-	root.AddCommand(newCompare(), newMan())
+	root.AddCommand(newCompare(), newRun(), newMan())
 	return root
 }
 
@@ -135,6 +144,7 @@ func plain(err error) error {
 var kinds = map[string]string{
 	"intSlice":    "whole numbers, with commas between, such as 3,10,50",
 	"stringSlice": "words, with commas between",
+	"int64Slice":  "whole numbers, with commas between, such as 12,7",
 	"int":         "a whole number",
 	"uint64":      "a whole number from 0",
 	"float64":     "a number, such as 0.1",

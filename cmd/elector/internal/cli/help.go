@@ -76,3 +76,47 @@ const compareExamples = `    # all strategies on the embedded service
 
     # figures for a script
     elector compare --json - | jq '.runs[] | [.strategy, .n, .perChange.wakeUps]'`
+
+const runHelp = `Run stands in an election, and runs a command while it leads. So a program in any
+language runs once in a fleet. Each machine runs the same line.
+
+The command and all that it starts are gone before another machine's command can
+start: elector asks them to end by SIGTERM, and kills them by SIGKILL. A process of
+its own, the watchdog, does that in time if elector itself is killed or stopped. See
+docs/command.md for what that rests on, and for what escapes.
+
+A command that ends by itself ends elector: the seat is free, and the exit code is
+passed on. With --restart it is started again, and elector leads on. A command that
+elector ends, as the term is to end, does not end elector: it stands again. With
+--once it does.
+
+SIGTERM or SIGINT to elector ends the command in the same way, and then resigns. A
+second one ends all at once.
+
+EXIT STATUS
+    the command's own, if its end has ended elector, or elector was told to end
+         while it ran; 128 and the signal's number if a signal has ended it;
+         126 if it could not be started
+    1    something else failed; standard error says what
+    2    wrong usage, such as a command that is not there
+    130  interrupted while no command ran
+
+ENVIRONMENT OF THE COMMAND
+    ELECTOR_TOKEN     the fencing token of the term: it rises from term to term
+    ELECTOR_ID        the name of this candidate
+    ELECTOR_ELECTION  the path of the election`
+
+const runExamples = `    # a report every night, on one machine of the fleet
+    elector run etcd://etcd1:2379,etcd2:2379 /jobs/report -- ./report --all
+
+    # a daemon that is started again when it crashes, and may take a minute to end
+    elector run zk://zk1:2181 /jobs/feed --restart --grace 1m -- feedd --foreground
+
+    # failover in seconds on Consul; the address is for others to see
+    elector run 'consul://127.0.0.1:8500?check=2s' /db/primary --value 10.0.0.7:5432 -- ./primary
+
+    # a machine that is preferred, where the others have --rank 1
+    elector run etcd://etcd1:2379 /jobs/feed --strategy ranked --rank 2 -- feedd --foreground
+
+    # try your command without a service: it leads at once
+    elector run mem:// /try -- sh -c 'echo token $ELECTOR_TOKEN'`

@@ -1,0 +1,27 @@
+//go:build !unix
+
+package watchdog
+
+import (
+	"syscall"
+	"time"
+)
+
+// Main fails: there is no watchdog here.
+func Main([]string) int { return 2 }
+
+// A Command is never made here.
+type Command struct{}
+
+// Start fails with ErrUnsupported.
+func Start(Spec) (*Command, error) { return nil, ErrUnsupported }
+
+// These are never called.
+
+func (*Command) Started() <-chan struct{} { return nil }
+func (*Command) Done() <-chan struct{}    { return nil }
+func (*Command) PID() int                 { return 0 }
+func (*Command) Until(time.Time)          {}
+func (*Command) Signal(syscall.Signal)    {}
+func (*Command) Kill()                    {}
+func (*Command) Result() Result           { return Result{} }
