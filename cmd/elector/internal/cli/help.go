@@ -85,8 +85,8 @@ start: elector asks them to end by SIGTERM, and kills them by SIGKILL. A process
 its own, the watchdog, does that in time if elector itself is killed or stopped. See
 docs/command.md for what that rests on, and for what escapes.
 
-A command that ends by itself ends elector: the seat is free, and the exit code is
-passed on. With --restart it is started again, and elector leads on. A command that
+A command that ends by itself ends elector: the exit code is passed on, and the seat
+is free, so that the next machine starts its command. With --restart it is started again, and elector leads on. A command that
 elector ends, as the term is to end, does not end elector: it stands again. With
 --once it does.
 
@@ -106,10 +106,10 @@ ENVIRONMENT OF THE COMMAND
     ELECTOR_ID        the name of this candidate
     ELECTOR_ELECTION  the path of the election`
 
-const runExamples = `    # a report every night, on one machine of the fleet
-    elector run etcd://etcd1:2379,etcd2:2379 /jobs/report -- ./report --all
+const runExamples = `    # a daemon on one machine of the fleet
+    elector run etcd://etcd1:2379,etcd2:2379 /jobs/feed -- feedd --foreground
 
-    # a daemon that is started again when it crashes, and may take a minute to end
+    # one that is started again when it crashes, and may take a minute to end
     elector run zk://zk1:2181 /jobs/feed --restart --grace 1m -- feedd --foreground
 
     # failover in seconds on Consul; the address is for others to see

@@ -95,7 +95,7 @@ func lead(ctx context.Context, c runner.Config) error {
 		c.Log.Warn("the service's client", "err", closed)
 	}
 	if errors.Is(err, elector.ErrConfig) {
-		return usageError{err}
+		return usageError{errors.New(strings.ReplaceAll(err.Error(), "elector: Config.", ""))} // those are Go's names
 	}
 	return err
 }

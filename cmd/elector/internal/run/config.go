@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -58,6 +59,9 @@ func (e Exit) Error() string { return fmt.Sprintf("the command has exited with %
 // in what is left empty: ID, and the command's path.
 func (c *Config) Validate() error {
 	var errs []error
+	if !watchdog.Supported {
+		errs = append(errs, watchdog.ErrUnsupported)
+	}
 	if c.ID == "" {
 		host, err := os.Hostname()
 		if err != nil {

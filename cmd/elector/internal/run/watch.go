@@ -41,22 +41,14 @@ func (w window) pulse() time.Duration {
 // watch has a command end in time: it returns when the command is gone, and says for what it was ended,
 // "" if it has ended by itself.
 //
-//   - While the term holds, and is to end, the command gets SIGTERM, and after the grace SIGKILL.
+//   - While the term holds, and is to end, the command gets SIGTERM, and after the grace SIGKILL. One
+//     that has not begun is killed.
 //   - When the window is about to close it gets SIGTERM, and when it closes SIGKILL.
 //   - When the term is over another may lead: SIGKILL.
 func (r *runner) watch(ctx context.Context, t *elector.Term, w window, c *watchdog.Command) (why string) {
 	log := r.Log.With("token", t.Token())
 	var patience <-chan time.Time
 	killed := false
-	terminate := func(reason string) {
-		if why != "" {
-			return
-		}
-		why = reason
-		log.Info("ending the command: SIGTERM", "why", why, "grace", r.Grace)
-		c.Signal(syscall.SIGTERM)
-		patience = time.After(r.Grace)
-	}
 	kill := func(reason string) {
 		if killed {
 			return
@@ -67,6 +59,19 @@ func (r *runner) watch(ctx context.Context, t *elector.Term, w window, c *watchd
 		}
 		log.Warn("ending the command: SIGKILL", "why", reason)
 		c.Kill()
+	}
+	terminate := func(reason string) {
+		switch {
+		case why != "":
+			return
+		case c.PID() == 0: // it has not begun, or is gone
+			kill(reason)
+			return
+		}
+		why = reason
+		log.Info("ending the command: SIGTERM", "why", why, "grace", r.Grace)
+		c.Signal(syscall.SIGTERM)
+		patience = time.After(r.Grace)
 	}
 	pulse := time.NewTicker(w.pulse())
 	defer pulse.Stop()

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// Supported tells whether there are watchdogs on this system.
+const Supported = false
+
 // Main fails: there is no watchdog here.
 func Main([]string) int { return 2 }
 

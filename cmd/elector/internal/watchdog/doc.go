@@ -19,8 +19,8 @@ import (
 // Word is the first argument of the process that is to be a watchdog: it calls Main with the others.
 const Word = "run-watchdog"
 
-// ErrUnsupported is the error of Start where there are no process groups, as on Windows.
-var ErrUnsupported = errors.New("it takes Unix: process groups, and a clock that processes share")
+// ErrUnsupported is the error of Start where it is not Supported, as on Windows.
+var ErrUnsupported = errors.New("this takes Unix: process groups, and a clock that processes share")
 
 // Spec says what is to run.
 type Spec struct {
