@@ -86,9 +86,9 @@ its own, the watchdog, does that in time if elector itself is killed or stopped.
 docs/command.md for what that rests on, and for what escapes.
 
 A command that ends by itself ends elector: the exit code is passed on, and the seat
-is free, so that the next machine starts its command. With --restart it is started again, and elector leads on. A command that
-elector ends, as the term is to end, does not end elector: it stands again. With
---once it does.
+is free, so that the next machine starts its command. With --restart it is started
+again, and elector leads on. A command that elector ends, as the term is to end, does
+not end elector: it stands again. With --once it does.
 
 SIGTERM or SIGINT to elector ends the command in the same way, and then resigns. A
 second one ends all at once.
