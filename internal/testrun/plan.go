@@ -126,7 +126,7 @@ func pattern(all []combination) string {
 const (
 	// crowds are tests that start most servers, a dozen at once, on networks of their own or
 	// to break them. Beside them whatever else waits for a server would wait for too long.
-	crowds = "^Test(Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
+	crowds = "^Test(Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|ElectorRun|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
 	// hogs are those that try wrong backends on a server. Some take the processors away on purpose.
 	hogs = "^Test(LosesSessions|StandsStill|LateMessagesAreFound)$"
 	// clusters are the backends' tests on clusters, and what takes as much as one.
