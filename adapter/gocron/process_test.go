@@ -173,7 +173,7 @@ func TestTwoProcesses(t *testing.T) {
 	require.NoError(t, b.Kill()) // kill -9
 	killed := len(runs(t, log))
 	awaitRuns(t, log, "a", killed)
-	b = launch("b")
+	launch("b")
 	awaitRuns(t, log, "a", awaitRuns(t, log, "a", len(runs(t, log))))
 	require.NoError(t, a.Stop(10*time.Second)) // SIGTERM: it gives the seat back
 	awaitRuns(t, log, "b", len(runs(t, log)))
