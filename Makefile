@@ -27,7 +27,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . cmd/elector examples/fencing internal/fencetest metrics/prometheus adapter/gocron
+MODULES = . cmd/elector examples/fencing internal/fencetest adapter/gocron metrics/otel metrics/prometheus
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library

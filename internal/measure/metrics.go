@@ -234,10 +234,10 @@ func Reason(err error) string { return reasons.of(err) }
 
 const (
 	Elected = "elected" // the outcome of a campaign that is won
-	failed  = "failed"
+	Failed  = "failed"  // the outcome of one that ends with an error of its own
 )
 
-var campaignOutcomes = []string{Elected, cancelled.label, failed}
+var campaignOutcomes = []string{Elected, cancelled.label, Failed}
 
 // CampaignOutcome is the label of how a campaign has ended.
 func CampaignOutcome(c elector.CampaignEvent) string {
@@ -247,7 +247,7 @@ func CampaignOutcome(c elector.CampaignEvent) string {
 	case c.Context.Err() != nil, errors.Is(c.Err, elector.ErrClosed):
 		return cancelled.label
 	}
-	return failed
+	return Failed
 }
 
 // OK is the outcome of a commit that is done.

@@ -22,10 +22,10 @@ const (
 var services = []string{"memory", "zookeeper", "etcd", "consul"}
 
 // modules are those beside the library's: ./... does not lead from one into another.
-var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "metrics/prometheus", "adapter/gocron"}
+var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus"}
 
 // onServersToo are those that need other servers than the services, which a set-up for memory alone lacks.
-var onServersToo = []string{"internal/fencetest", "metrics/prometheus", "adapter/gocron"}
+var onServersToo = []string{"internal/fencetest", "adapter/gocron", "metrics/prometheus"}
 
 // A combination is a strategy on real servers. It bears the name of its test.
 type combination struct{ test, service, strategy string }
