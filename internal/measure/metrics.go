@@ -51,106 +51,108 @@ func (m *Metric) PrometheusName() string {
 	return name
 }
 
+// All are all metrics.
+var All []*Metric
+
+// define puts a metric among All.
+func define(m Metric) *Metric {
+	All = append(All, &m)
+	return &m
+}
+
 // What is read when somebody asks.
 var (
-	IsLeader = &Metric{
+	IsLeader = define(Metric{
 		Name: "elector.is_leader", Unit: "{elector}", Kind: State,
 		Help: "1 while this process leads by its own clock, else 0.",
-	}
-	RoleState = &Metric{
+	})
+	RoleState = define(Metric{
 		Name: "elector.role", Unit: "{elector}", Kind: State, Label: "role", Values: roles,
 		Help: "1 for the role that the elector has, and 0 for the others.",
-	}
-	SessionState = &Metric{
+	})
+	SessionState = define(Metric{
 		Name: "elector.session.state", Unit: "{elector}", Kind: State, Label: "state", Values: states,
 		Help: "1 for the state of the session with the service, and 0 for the others; none is 1 before the first session.",
-	}
-	TrustRemaining = &Metric{
+	})
+	TrustRemaining = define(Metric{
 		Name: "elector.session.trust_remaining", Unit: "s", Kind: Gauge,
 		Help: "How long the session's trust window, and with it a term, lasts if the service is silent from now on.",
-	}
-	LeaderAge = &Metric{
+	})
+	LeaderAge = define(Metric{
 		Name: "elector.leader.knowledge_age", Unit: "s", Kind: Gauge,
 		Help: "Age of what this process knows of who leads; absent if it knows nothing.",
-	}
-	Leaderless = &Metric{
+	})
+	Leaderless = define(Metric{
 		Name: "elector.leaderless", Unit: "s", Kind: Gauge,
 		Help: "Time since this process last knew that somebody led; 0 while it leads itself.",
-	}
-	Place = &Metric{
+	})
+	Place = define(Metric{
 		Name: "elector.place", Unit: "{candidate}", Kind: Gauge,
 		Help: "Place in line, 1 for the leader; absent where it is not known.",
-	}
-	TermOverrun = &Metric{
+	})
+	TermOverrun = define(Metric{
 		Name: "elector.term.overrun", Unit: "s", Kind: Gauge,
 		Help: "How long the work of a term has gone on after the term's end; 0 if none does.",
-	}
+	})
 )
 
 // What is counted as it happens.
 var (
-	Attempts = &Metric{
+	Attempts = define(Metric{
 		Name: "elector.campaign.attempts", Unit: "{attempt}", Kind: Counter,
 		Help: "Tries of campaigns to enter the election and win it.",
-	}
-	AttemptFailures = &Metric{
+	})
+	AttemptFailures = define(Metric{
 		Name: "elector.campaign.failures", Unit: "{attempt}", Kind: Counter, Label: "reason", Values: reasons.values(),
 		Help: "Tries of campaigns that have failed, by reason.",
-	}
-	CampaignDuration = &Metric{
+	})
+	CampaignDuration = define(Metric{
 		Name: "elector.campaign.duration", Unit: "s", Kind: Histogram, Label: "outcome", Values: campaignOutcomes,
 		Help:    "Time from the begin of a campaign to its outcome, the wait for others included.",
 		Buckets: []float64{.01, .1, .5, 1, 5, 15, 60, 300, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600},
-	}
-	Terms = &Metric{
+	})
+	Terms = define(Metric{
 		Name: "elector.terms", Unit: "{term}", Kind: Counter,
 		Help: "Terms that have begun.",
-	}
-	TermEnds = &Metric{
+	})
+	TermEnds = define(Metric{
 		Name: "elector.term.ends", Unit: "{term}", Kind: Counter, Label: "cause", Values: causes.values(),
 		Help: "Terms that have ended, by cause.",
-	}
-	CommitDuration = &Metric{
+	})
+	CommitDuration = define(Metric{
 		Name: "elector.commit.duration", Unit: "s", Kind: Histogram, Label: "outcome", Values: commitOutcomes.values(),
 		Help:    "Duration of the leader's commits, by outcome.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
-	}
-	Retries = &Metric{
+	})
+	Retries = define(Metric{
 		Name: "elector.retries", Unit: "{retry}", Kind: Counter, Label: "work", Values: works,
 		Help: "What has failed for now and is tried again; work \"lead\" is the application's own function.",
-	}
-	Sessions = &Metric{
+	})
+	Sessions = define(Metric{
 		Name: "elector.sessions", Unit: "{session}", Kind: Counter,
 		Help: "Sessions that were opened with the service.",
-	}
-	Suspensions = &Metric{
+	})
+	Suspensions = define(Metric{
 		Name: "elector.session.suspensions", Unit: "{suspension}", Kind: Counter,
 		Help: "Times that a session was out of touch with the service.",
-	}
-	SessionLosses = &Metric{
+	})
+	SessionLosses = define(Metric{
 		Name: "elector.session.losses", Unit: "{session}", Kind: Counter,
 		Help: "Sessions that were lost, without those that the process has closed.",
-	}
-	Requests = &Metric{
+	})
+	Requests = define(Metric{
 		Name: "elector.step_down.requests", Unit: "{request}", Kind: Counter,
 		Help: "Requests to this process to go, in a term that it led.",
-	}
-	StandAsides = &Metric{
+	})
+	StandAsides = define(Metric{
 		Name: "elector.stand_asides", Unit: "{time}", Kind: Counter, Label: "reason", Values: asides.values(),
 		Help: "Times that this process stood aside so that others may lead before it.",
-	}
-	Strangers = &Metric{
+	})
+	Strangers = define(Metric{
 		Name: "elector.strangers", Unit: "{time}", Kind: Counter,
 		Help: "Times that somebody else's candidates were found at the election's path: there may be a second leader.",
-	}
+	})
 )
-
-// All are all metrics.
-var All = []*Metric{
-	IsLeader, RoleState, SessionState, TrustRemaining, LeaderAge, Leaderless, Place, TermOverrun,
-	Attempts, AttemptFailures, CampaignDuration, Terms, TermEnds, CommitDuration, Retries,
-	Sessions, Suspensions, SessionLosses, Requests, StandAsides, Strangers,
-}
 
 // names are what String says of first, the next, and so on, to last.
 func names[T interface {

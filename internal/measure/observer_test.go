@@ -251,8 +251,9 @@ func TestReadings(t *testing.T) {
 	})
 }
 
-// Each metric is in All, with a label that has values or none, and names keep to the conventions.
+// Each metric has a label with values or none, and its name keeps to the conventions.
 func TestMetrics(t *testing.T) {
+	require.NotEmpty(t, All)
 	seen := make(map[string]bool)
 	for _, m := range All {
 		assert.False(t, seen[m.Name], m.Name)
