@@ -50,7 +50,7 @@ func work(id, server, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := zookeeper.New(zookeeper.Config{Servers: []string{server}, SessionTimeout: 2 * time.Second})
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{server}, SessionTimeout: 5 * time.Second})
 	if err != nil {
 		return err
 	}
