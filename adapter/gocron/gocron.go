@@ -12,7 +12,7 @@
 //
 // gocron starts a job only while this process's term holds, as Term.Valid tells: a process that was
 // paused past its trust window starts none. A job of Task has its ctx end when the term does, before
-// anyone else can lead, and the seat is given back only after it has returned.
+// anyone else can lead, and a leader that resigns gives its seat back only after that job has returned.
 //
 // # What it does not
 //

@@ -80,10 +80,12 @@ func StartPrometheus(cfg PrometheusConfig) (*Prometheus, error) {
 // URL returns the server's address.
 func (p *Prometheus) URL() string { return "http://" + p.addr }
 
-// Ask calls the server's API at /api/v1, and parses the answer's data into result.
+// Ask calls the server's API at /api/v1, and parses the answer's data into result. It blocks until the
+// server answers, for half a minute at most.
 func (p *Prometheus) Ask(call string, parameters url.Values, result any) error {
+	const patience = 30 * time.Second // a query takes long on a busy machine
 	var answer struct{ Data json.RawMessage }
-	if err := ask(answerTimeout, http.MethodGet, p.URL()+"/api/v1/"+call+"?"+parameters.Encode(), nil, "", &answer); err != nil {
+	if err := ask(patience, http.MethodGet, p.URL()+"/api/v1/"+call+"?"+parameters.Encode(), nil, "", &answer); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(answer.Data, result); err != nil {
