@@ -6,8 +6,8 @@
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
-#               an etcd server, a Consul server, PostgreSQL, MariaDB, kazoo, etcdctl and the
-#               browser Chromium
+#               an etcd server, a Consul server, PostgreSQL, MariaDB, Prometheus, kazoo,
+#               etcdctl and the browser Chromium
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
@@ -27,7 +27,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . cmd/elector examples/fencing internal/fencetest
+MODULES = . cmd/elector examples/fencing internal/fencetest adapter/gocron metrics/otel metrics/prometheus
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
