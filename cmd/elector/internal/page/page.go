@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
@@ -31,12 +31,16 @@ var (
 // content is what the template is filled with. What is not of a template type is escaped.
 type content struct {
 	Style     template.CSS
+	Verdict   string
 	Summary   string
 	Facts     []fact
 	Truncated []string
 	Sections  []section
-	Made      string
+	Made      time.Time
 }
+
+// Date is when the report was made, for people.
+func (c content) Date() string { return c.Made.UTC().Format("2 January 2006, 15:04 MST") }
 
 // A fact is one line of how the report came about.
 type fact struct {
@@ -52,11 +56,12 @@ func (f fact) Words() []string { return strings.Fields(f.Text) }
 func Write(w io.Writer, r report.Report) error {
 	if err := layout.Execute(w, content{
 		Style:     template.CSS(chartStyle + pageStyle),
+		Verdict:   view{newPalette(r), r}.verdict(),
 		Summary:   summary(r),
 		Facts:     facts(r),
 		Truncated: truncated(r),
 		Sections:  sections(r),
-		Made:      made(r),
+		Made:      r.Made,
 	}); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
@@ -75,13 +80,6 @@ func Charts(r report.Report) map[string][]byte {
 		}
 	}
 	return files
-}
-
-func made(r report.Report) string {
-	if r.Made.IsZero() {
-		return ""
-	}
-	return r.Made.UTC().Format("2 January 2006, 15:04 MST")
 }
 
 // summary says in a sentence what was compared.
@@ -151,15 +149,10 @@ func facts(r report.Report) []fact {
 }
 
 // truncated lists the runs that are not whole, and why.
-func truncated(r report.Report) []string {
-	runs := slices.Clone(r.Runs)
-	if r.Simulation != nil {
-		runs = append(runs, r.Simulation.Runs...)
-	}
-	var out []string
-	for _, run := range runs {
+func truncated(r report.Report) (out []string) {
+	for _, run := range r.Runs {
 		if run.Truncated != "" {
-			out = append(out, fmt.Sprintf("%s, %s, N = %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Truncated))
+			out = append(out, fmt.Sprintf("%s, %s, N = %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Ended(r.Method.Changes)))
 		}
 	}
 	return out
