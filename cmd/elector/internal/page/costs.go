@@ -80,11 +80,14 @@ func unnoticed(runs []report.Run) string {
 	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", between, duration(longest))
 }
 
-// timed are a strategy's quantiles against N.
+// enough is of how many samples a mark is drawn. Lines through fewer show chance.
+const enough = 5
+
+// timed are a strategy's quantiles against N, where there are enough samples.
 func timed(runs []report.Run, strategy string, of func(report.Run) report.Quantiles) []point {
 	var out []point
 	for _, n := range sizes(runs) {
-		if run, ok := find(runs, strategy, n); ok && of(run).N > 0 {
+		if run, ok := find(runs, strategy, n); ok && of(run).N >= enough {
 			q := of(run)
 			p := point{n: n, mid: float64(q.P50), top: float64(q.Max)}
 			if q.Tells(90) {
@@ -103,7 +106,7 @@ func timed(runs []report.Run, strategy string, of func(report.Run) report.Quanti
 func (v view) add(p *part, pic *picture, curves []curve, title, note string, format func(float64) string) {
 	sc, ok := newScaling(curves, v.looks, format)
 	if !ok {
-		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N.")
+		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N. Of fewer than five times none is drawn.")
 		return
 	}
 	desc := upperFirst(note) + " against the number of candidates."
