@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,19 +86,22 @@ func Charts(r report.Report) map[string][]byte {
 // summary says in a sentence what was compared.
 func summary(r report.Report) string {
 	var parts []string
-	if len(r.Runs) > 0 {
+	measured := report.Report{Runs: slices.DeleteFunc(slices.Clone(r.Runs), report.Run.Empty)}
+	if len(measured.Runs) > 0 {
 		var names []string
-		for _, s := range services(r) {
+		for _, s := range services(measured) {
 			names = append(names, s.name)
 		}
-		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s",
-			list(newPalette(report.Report{Runs: r.Runs}).order), extent(r.Runs), list(names)))
+		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s", list(newPalette(measured).order), extent(measured.Runs), list(names)))
 	}
 	if r.Simulation != nil && len(r.Simulation.Runs) > 0 {
 		parts = append(parts, fmt.Sprintf("%s with %s, in simulated time",
 			list(newPalette(report.Report{Runs: r.Simulation.Runs}).order), extent(r.Simulation.Runs)))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0 && len(r.Runs) > 0:
+		return "Nothing was measured: every run failed."
+	case len(parts) == 0:
 		return "Nothing was compared: the report has no runs."
 	}
 	return "How a cluster gets its next leader: " + strings.Join(parts, "; ") + "."
@@ -152,7 +156,7 @@ func facts(r report.Report) []fact {
 func truncated(r report.Report) (out []string) {
 	for _, run := range r.Runs {
 		if run.Truncated != "" {
-			out = append(out, fmt.Sprintf("%s, %s, N = %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Ended(r.Method.Changes)))
+			out = append(out, fmt.Sprintf("%s, %s, N"+nbsp+"= %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Ended(r.Method.Changes)))
 		}
 	}
 	return out

@@ -273,12 +273,15 @@ func failedRuns(t *testing.T) report.Report {
 func TestFailed(t *testing.T) {
 	r := failedRuns(t)
 	html := written(t, r)
-	if want := "<li>memory: (made up), fair, N = 3: failed: no session within 10s</li>"; !strings.Contains(html, want) {
+	if want := "<li>memory: (made up), fair, N\u00a0= 3: failed: no session within 10s</li>"; !strings.Contains(html, want) {
 		t.Errorf("the page does not say %q", want)
 	}
 	r.Simulation, r.Growth = nil, nil
 	r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return !r.Empty() })
 	html = written(t, r)
+	if want := "Nothing was measured: every run failed."; !strings.Contains(html, want) {
+		t.Errorf("the page does not say %q", want)
+	}
 	if want := "No run came to its end, so nothing can be said."; !strings.Contains(html, want) {
 		t.Errorf("the page does not say %q", want)
 	}
@@ -306,6 +309,9 @@ func TestVerdict(t *testing.T) {
 	}{
 		"all": {[]report.Run{fair, unfair, kafka, parentwatch, ranked},
 			"At 50 candidates, ranked wakes 2 per leader change, fair 3, unfair and kafka all 49, parentwatch 97; after a resignation a leader is back soonest with fair and parentwatch (200 ns to 220 ns), last with ranked (700 ns)."},
+		// One between two that are apart is like neither of them.
+		"scattered": {[]report.Run{fair, run("unfair", 49, 500, 800), run("kafka", 49, 520, 530), ranked},
+			"At 50 candidates, ranked wakes 2 per leader change, fair 3, unfair and kafka all 49; after a resignation a leader is back soonest with fair (200 ns), last with ranked (700 ns)."},
 		"no difference": {[]report.Run{unfair, kafka},
 			"At 50 candidates, unfair and kafka wake all 49 per leader change; their times without a leader are too close to tell them apart."},
 		"too few":     {[]report.Run{few}, "At 50 candidates, unfair wakes all 49 per leader change."},

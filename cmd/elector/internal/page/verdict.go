@@ -104,23 +104,26 @@ func soonest(runs []report.Run) string {
 	if !report.Apart(first.Resigned.Quantiles, last.Resigned.Quantiles) {
 		return "their times without a leader are too close to tell them apart"
 	}
-	// Those that cannot be told from the first or from the last share its place.
-	like := func(one, other report.Run) string {
-		var names []string
-		var low, high string
-		for _, r := range runs {
-			if report.Apart(r.Resigned.Quantiles, one.Resigned.Quantiles) || !report.Apart(r.Resigned.Quantiles, other.Resigned.Quantiles) {
-				continue
-			}
-			if names = append(names, r.Strategy); low == "" {
-				low = duration(r.Resigned.P50)
-			}
-			high = duration(r.Resigned.P50)
-		}
-		if low != high {
-			low += " to " + high
-		}
-		return fmt.Sprintf("%s (%s)", list(names), low)
+	// Those beside the first that cannot be told from it share its place, and so with the last.
+	from, to := 1, len(runs)-1
+	for !report.Apart(runs[from].Resigned.Quantiles, first.Resigned.Quantiles) {
+		from++
 	}
-	return fmt.Sprintf("after a resignation a leader is back soonest with %s, last with %s", like(first, last), like(last, first))
+	for !report.Apart(runs[to-1].Resigned.Quantiles, last.Resigned.Quantiles) {
+		to--
+	}
+	return fmt.Sprintf("after a resignation a leader is back soonest with %s, last with %s", timesOf(runs[:from]), timesOf(runs[max(from, to):]))
+}
+
+// timesOf names strategies, with the range of their times.
+func timesOf(runs []report.Run) string {
+	var names []string
+	for _, r := range runs {
+		names = append(names, r.Strategy)
+	}
+	low, high := duration(runs[0].Resigned.P50), duration(runs[len(runs)-1].Resigned.P50)
+	if low != high {
+		low += " to " + high
+	}
+	return fmt.Sprintf("%s (%s)", list(names), low)
 }
