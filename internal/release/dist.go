@@ -45,6 +45,9 @@ func archiveAll(ctx context.Context, root, out, version string, targets []target
 	if !semver.IsValid(version) {
 		return fmt.Errorf("version %q: say it as v0.1.0", version)
 	}
+	if err := committed(ctx, root); err != nil {
+		return err
+	}
 	seconds, err := output(ctx, root, nil, "git", "show", "-s", "--format=%ct", "HEAD")
 	if err != nil {
 		return err

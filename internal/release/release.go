@@ -45,10 +45,8 @@ func (r release) make(ctx context.Context, tag bool) (err error) {
 	if !semver.IsValid(r.version) || semver.Canonical(r.version) != r.version || semver.Major(r.version) > "v1" {
 		return fmt.Errorf("version %q: say it as v0.1.0; from v2 on the module's path has to have it", r.version)
 	}
-	if changed, err := output(ctx, r.root, nil, "git", "status", "--porcelain"); err != nil {
+	if err := committed(ctx, r.root); err != nil {
 		return err
-	} else if changed != "" {
-		return fmt.Errorf("commit first, a release is of what is committed:\n%s", changed)
 	}
 	temp, err := os.MkdirTemp("", "elector-release-")
 	if err != nil {
@@ -56,39 +54,72 @@ func (r release) make(ctx context.Context, tag bool) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
 	tree := filepath.Join(temp, "tree")
-	if _, err := output(ctx, "", nil, "git", "clone", "--quiet", r.root, tree); err != nil {
+	if err := clone(ctx, r.root, tree); err != nil {
 		return err
-	}
-	for _, key := range []string{"user.name", "user.email"} {
-		who, err := output(ctx, r.root, nil, "git", "config", key)
-		if err != nil {
-			return fmt.Errorf("git needs %s for the commits of a release: %w", key, err)
-		}
-		if _, err := output(ctx, tree, nil, "git", "config", key, who); err != nil {
-			return err
-		}
 	}
 	parts, err := find(ctx, tree)
 	if err != nil {
 		return err
 	}
+	push := "git push origin"
 	for _, p := range parts {
 		if found, err := output(ctx, r.root, nil, "git", "tag", "--list", p.tag(r.version)); err != nil {
 			return err
 		} else if found != "" {
 			return fmt.Errorf("there is a tag %s already, and a version cannot be taken back", found)
 		}
+		push += " " + p.tag(r.version)
 	}
-
 	site := proxy(filepath.Join(temp, "proxy"))
 	env, err := clean(ctx, site, temp)
 	if err != nil {
 		return err
 	}
-	branch, err := output(ctx, tree, nil, "git", "rev-parse", "HEAD")
-	if err != nil {
+	if err := r.publish(ctx, parts, tree, site, env); err != nil {
 		return err
 	}
+	if err := r.install(ctx, parts, temp, env); err != nil {
+		return err
+	}
+	if !tag {
+		r.say("Nothing was changed. With -tag the tags are made, and this publishes them:\n\n    %s", push)
+		return nil
+	}
+	if err := r.mark(ctx, parts, tree); err != nil {
+		return err
+	}
+	r.say("The tags are made. Look at them, and publish them, all in one push:\n\n    %s", push)
+	return nil
+}
+
+// committed returns an error if a repository has changes that are not.
+func committed(ctx context.Context, root string) error {
+	changed, err := output(ctx, root, nil, "git", "status", "--porcelain")
+	if err == nil && changed != "" {
+		err = fmt.Errorf("commit first, a release is of what is committed:\n%s", changed)
+	}
+	return err
+}
+
+// clone clones what a repository has checked out, for commits by the same user.
+func clone(ctx context.Context, root, to string) error {
+	if _, err := output(ctx, "", nil, "git", "clone", "--quiet", root, to); err != nil {
+		return err
+	}
+	for _, key := range []string{"user.name", "user.email"} {
+		who, err := output(ctx, root, nil, "git", "config", key)
+		if err != nil {
+			return fmt.Errorf("git needs %s for the commits of a release: %w", key, err)
+		}
+		if _, err := output(ctx, to, nil, "git", "config", key, who); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publish commits each part as it is to be released, and adds it to the site.
+func (r release) publish(ctx context.Context, parts []part, tree string, site proxy, env []string) error {
 	stamp, err := output(ctx, tree, nil, "git", "show", "-s", "--format=%cI", "HEAD")
 	if err != nil {
 		return err
@@ -99,7 +130,7 @@ func (r release) make(ctx context.Context, tag bool) (err error) {
 	}
 	for _, p := range parts {
 		if p.folder != "" {
-			if err := r.pin(ctx, tree, p, parts, env); err != nil {
+			if err := r.pin(ctx, tree, p, env); err != nil {
 				return fmt.Errorf("%s: %w", p.path, err)
 			}
 		}
@@ -107,37 +138,26 @@ func (r release) make(ctx context.Context, tag bool) (err error) {
 			return fmt.Errorf("%s: %w", p.path, err)
 		}
 	}
-	if err := r.install(ctx, parts, temp, env); err != nil {
-		return err
-	}
+	return nil
+}
 
+// mark makes the tags: the library's on the branch, the others' on the commits of the clone.
+func (r release) mark(ctx context.Context, parts []part, tree string) error {
 	beside, err := output(ctx, tree, nil, "git", "rev-parse", "HEAD")
 	if err != nil {
 		return err
 	}
-	if tag {
-		if _, err := output(ctx, r.root, nil, "git", "fetch", "--quiet", "--no-tags", tree, beside); err != nil {
-			return err
-		}
+	if _, err := output(ctx, r.root, nil, "git", "fetch", "--quiet", "--no-tags", tree, beside); err != nil {
+		return err
 	}
-	push := "git push origin"
 	for _, p := range parts {
-		push += " " + p.tag(r.version)
-		if !tag {
-			continue
-		}
 		commit := beside
 		if p.folder == "" {
-			commit = branch
+			commit = "HEAD"
 		}
 		if _, err := output(ctx, r.root, nil, "git", "tag", "-a", "-m", p.path+" "+r.version, p.tag(r.version), commit); err != nil {
 			return err
 		}
-	}
-	if tag {
-		r.say("The tags are made. Look at them, and publish them, all in one push:\n\n    %s", push)
-	} else {
-		r.say("Nothing was changed. With -tag the tags are made, and this publishes them:\n\n    %s", push)
 	}
 	return nil
 }
@@ -204,7 +224,7 @@ func parse(file string) (*modfile.File, error) {
 
 // pin has a part require the others at the release's version, from where everybody gets
 // them, and commits that. The licence goes with it, because a module is what is in its folder.
-func (r release) pin(ctx context.Context, tree string, p part, parts []part, env []string) error {
+func (r release) pin(ctx context.Context, tree string, p part, env []string) error {
 	dir := filepath.Join(tree, filepath.FromSlash(p.folder))
 	f, err := parse(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -264,7 +284,7 @@ func clean(ctx context.Context, site proxy, temp string) ([]string, error) {
 	return []string{
 		"GOWORK=off",
 		"GOPROXY=" + site.url() + "," + proxy(filepath.Join(cache, "cache", "download")).url() + "," + next,
-		"GONOSUMDB=github.com/elector-go/elector,github.com/elector-go/elector/*",
+		"GONOSUMDB=github.com/elector-go/elector",
 		"GOMODCACHE=" + filepath.Join(temp, "cache"),
 		"GOBIN=" + filepath.Join(temp, "bin"),
 		"GOFLAGS=-modcacherw -trimpath", // a cache that can be removed; what was built here once is not built again
