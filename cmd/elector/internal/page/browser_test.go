@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -195,16 +196,16 @@ func TestPageInBrowser(t *testing.T) {
 	folder := t.ArtifactDir()
 	var heard complaints
 	heard.listen(t, tab)
-	// One service, for the pictures take most of the time; two are in the hostile report.
+	// One service, for it takes time; two are in the hostile report.
 	whole := sample(t)
 	whole.Runs = slices.DeleteFunc(whole.Runs, func(r report.Run) bool { return r.Service[0] == 'm' })
 	one := sample(t)
 	one.Runs = one.Runs[:1]
 	one.Growth, one.Simulation = nil, nil
 	for _, c := range []struct {
-		name     string
-		r        report.Report
-		pictures bool // whether they are worth the seconds
+		name  string
+		r     report.Report
+		whole bool // it has enough to fill a page
 	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}, {"failed", failedRuns(t), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			var html bytes.Buffer
@@ -214,10 +215,12 @@ func TestPageInBrowser(t *testing.T) {
 			do(t, tab, chromedp.Navigate(keep(t, filepath.Join(folder, c.name+".html"), html.Bytes())))
 			for _, e := range eyes {
 				lookAt(t, tab, e)
-				if c.pictures {
+				if c.whole {
 					if sections := get(t, tab, chromedp.Evaluate[[]string](blank)); e.width >= 1200 && len(sections) > 0 {
 						t.Errorf("%s: %q leave the right third of the page blank", e.name, sections)
 					}
+				}
+				if seen() {
 					keep(t, filepath.Join(folder, c.name+"-"+e.name+".png"), get(t, tab, shot))
 				}
 			}
@@ -227,6 +230,10 @@ func TestPageInBrowser(t *testing.T) {
 		})
 	}
 }
+
+// seen tells whether somebody will look at pictures, which take most of the time: go test
+// -artifacts keeps them.
+func seen() bool { return flag.Lookup("test.artifacts").Value.String() == "true" }
 
 // lookAt shows the page to an eye, and reports what it does not like.
 func lookAt(t *testing.T, tab context.Context, e eye) {
@@ -261,7 +268,9 @@ func TestChartsInBrowser(t *testing.T) {
 				for _, w := range show(t, tab, e) {
 					t.Errorf("%s: %s", e.name, w)
 				}
-				keep(t, filepath.Join(folder, strings.TrimSuffix(name, ".svg")+"-"+e.name+".png"), get(t, tab, chromedp.CaptureScreenshot()))
+				if seen() {
+					keep(t, filepath.Join(folder, strings.TrimSuffix(name, ".svg")+"-"+e.name+".png"), get(t, tab, chromedp.CaptureScreenshot()))
+				}
 			}
 			for _, complaint := range heard.take() {
 				t.Error(complaint)
