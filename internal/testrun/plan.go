@@ -22,7 +22,10 @@ const (
 var services = []string{"memory", "zookeeper", "etcd", "consul"}
 
 // modules are those beside the library's: ./... does not lead from one into another.
-var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus"}
+var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus", "internal/release"}
+
+// forReleases is the one of which the second tier is enough: it builds the command from nothing.
+const forReleases = "internal/release"
 
 // onServersToo are those that need other servers than the services, which a set-up for memory alone lacks.
 var onServersToo = []string{"internal/fencetest", "adapter/gocron", "metrics/prometheus"}
@@ -209,7 +212,11 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 			if service == "memory" && slices.Contains(onServersToo, m) {
 				continue
 			}
-			add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+			of := testTier
+			if m == forReleases {
+				of = restTier
+			}
+			add(of, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
 		}
 		add(testTier, stage{
 			name: "packages; elections on memory", race: true,
