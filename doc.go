@@ -32,7 +32,7 @@
 //	defer stop()
 //	e, err := elector.New(elector.Config{
 //		Backend:  b,               // of zookeeper.New, etcd.New, consul.New or memory.New
-//		Strategy: fair.New(),      // or unfair.New(), kafka.New()
+//		Strategy: fair.New(),      // or of another package in strategy/
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
 //	})

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -169,13 +170,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("unknown command %q: there are %s", args[0], strings.Join(names, ", "))}
 }
 
+// release is the version that the linker writes into the binaries of a release.
+var release string
+
 // version is what the binary was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	v, modified := info.Main.Version, ""
+	v, modified := cmp.Or(release, info.Main.Version), ""
 	if v == "" {
 		v = "(devel)"
 	}
