@@ -65,6 +65,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&suspend, "on-suspend", "hold", "`what` to do out of touch with the service: hold runs the command for as long as nobody else can lead, stop ends it at once")
 	f.BoolVar(&c.Restart, "restart", false, "start a command that ends by itself again, and go on leading")
 	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
+	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")
 	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json")
 	complete(cmd)
 	return cmd

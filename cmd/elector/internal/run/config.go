@@ -41,6 +41,8 @@ type Config struct {
 	Restart bool
 	// Once has Run end with the command, whatever has ended that.
 	Once bool
+	// HTTP is the address, such as :4040, at which package health and the metrics answer; "" is none.
+	HTTP string
 	// Stdin, Stdout and Stderr are the command's. A nil Stdin is the null device.
 	Stdin, Stdout, Stderr *os.File
 	// Log is where transitions are told.

@@ -34,11 +34,27 @@ func Run(ctx context.Context, b backend.Backend, c Config) error {
 	if err != nil {
 		return err
 	}
-	e, err := elector.New(elector.Config{
+	cfg := elector.Config{
 		Backend: b, Strategy: strategy, Election: c.Election, ID: c.ID, Value: []byte(c.Value), TTL: c.TTL, Logger: c.Log,
-	})
+	}
+	var open *door
+	if c.HTTP != "" {
+		if open, err = listen(ctx, c.HTTP, c.Election); err != nil {
+			return err
+		}
+		defer open.listener.Close()
+		cfg.Hooks = open.metrics.Hooks()
+	}
+	e, err := elector.New(cfg)
 	if err != nil {
 		return err
+	}
+	if open != nil {
+		shut, err := open.serve(e, c.Log)
+		if err != nil {
+			return err
+		}
+		defer shut()
 	}
 	r := &runner{Config: c, interrupted: ctx}
 	c.Log.Info("campaigning", "election", c.Election, "candidate", c.ID, "strategy", c.Strategy)

@@ -3,8 +3,12 @@ package run_test
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net"
+	"net/http"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -101,6 +105,39 @@ func TestLeavesNothing(t *testing.T) {
 	assert.NoError(t, c.wait())
 	assert.Len(t, j.pids(), 3)
 	assert.Empty(t, alive(j.pids()))
+}
+
+// Over HTTP it says what it is, and has its metrics.
+func TestHTTP(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	c := stand(t, service(), "anna", j.command(heeds+waits), func(c *run.Config) { c.HTTP = "127.0.0.1:0" })
+	j.await(`^began`, 1, 1)
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(c.log.String())
+	require.NotNil(t, address, c.log.String())
+	for path, want := range map[string]string{
+		"/leader": `"ok":true`, "/replica": `"ok":false`, "/healthz": `"ok":true`, "/status": `"role":"leading"`, "/metrics": `elector_is_leader{election="/jobs/report"} 1`,
+	} {
+		answer, err := http.Get("http://" + address[1] + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, errors.Join(err, answer.Body.Close()))
+		assert.Contains(t, string(body), want, path)
+	}
+	c.end(errTold)
+	_ = c.wait()
+	_, err := http.Get("http://" + address[1] + "/leader")
+	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+// An address that is taken is told before anything is begun.
+func TestHTTPTaken(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	c := stand(t, service(), "anna", []string{"true"}, func(c *run.Config) { c.HTTP = l.Addr().String() })
+	assert.ErrorContains(t, c.wait(), "--http: listen tcp "+l.Addr().String())
 }
 
 // One that cannot be started is no term without end.
