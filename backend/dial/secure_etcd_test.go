@@ -17,14 +17,16 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// etcdUser makes a user that may hold the elections below /jobs and write /jobs-state, as
+// etcdUser makes a user that may hold the elections below /jobs, and write there, as
 // docs/operations.md has it, and no more.
 func etcdUser(t *testing.T, operator *clientv3.Client, name, password string) {
 	t.Helper()
 	readwrite := clientv3.PermissionType(clientv3.PermReadWrite)
 	_, err := operator.RoleAdd(t.Context(), name)
 	require.NoError(t, err)
-	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs", "/jobs0", readwrite)
+	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs", "", readwrite)
+	require.NoError(t, err)
+	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite)
 	require.NoError(t, err)
 	_, err = operator.UserAddWithOptions(t.Context(), name, password, &clientv3.UserAddOptions{NoPassword: password == ""})
 	require.NoError(t, err)
@@ -57,13 +59,13 @@ func TestEtcdUser(t *testing.T) {
 	guard(t, operator)
 	url := "etcd://" + server.Addr() + "?timeout=4s"
 
-	err, took := refusal(t, url)
+	took, err := refusal(t, url)
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "user name is empty")
 	assert.Less(t, took, 4*time.Second)
 
 	t.Setenv("ETCDCTL_USER", "ann:wrong-"+secret)
-	err, took = refusal(t, url)
+	took, err = refusal(t, url)
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "invalid user ID or password")
 	assert.Less(t, took, 4*time.Second)
@@ -140,6 +142,7 @@ func TestEtcdCertificates(t *testing.T) {
 	fails(t, url, "remote error: tls: ", "ETCDCTL_CERT", stranger.Cert, "ETCDCTL_KEY", stranger.Key)
 	fails(t, url, "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", stranger.CA)
 	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
+	renewed(t, url, "ETCDCTL_CERT", "ETCDCTL_KEY", stranger, ann)
 	url, _ = start(expired)
 	fails(t, url, "x509: certificate has expired")
 	url, _ = start(elsewhere)

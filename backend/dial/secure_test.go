@@ -116,7 +116,7 @@ func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks
 	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = e.Close(ctx) // the service may have withdrawn the rights to be told
 	})
@@ -124,7 +124,7 @@ func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks
 }
 
 // refusal is the error of a session that cannot be opened, and how long it took to be told.
-func refusal(t *testing.T, url string) (error, time.Duration) {
+func refusal(t *testing.T, url string) (time.Duration, error) {
 	t.Helper()
 	b, s := secured(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -136,7 +136,7 @@ func refusal(t *testing.T, url string) (error, time.Duration) {
 		t.FailNow()
 	}
 	fmt.Fprintln(s, err)
-	return err, time.Since(began)
+	return time.Since(began), err
 }
 
 // at is the address of a port of this machine.
@@ -158,15 +158,41 @@ func fails(t *testing.T, url, says string, variables ...string) {
 	t.Helper()
 	t.Run(says, func(t *testing.T) {
 		setenv(t, variables...)
-		err, took := refusal(t, url)
+		took, err := refusal(t, url)
 		for range 10 { // a reset may overtake the server's reason
 			if strings.Contains(err.Error(), says) {
 				break
 			}
-			err, took = refusal(t, url)
+			took, err = refusal(t, url)
 		}
 		assert.ErrorContains(t, err, says)
 		assert.NotContains(t, err.Error(), "context deadline exceeded")
 		assert.Less(t, took, 8*time.Second)
 	})
+}
+
+// renewed holds that a certificate and its key which are written over count from the next connection
+// on. The variables are the names of those that hold the paths.
+func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
+	t.Helper()
+	copied := func(from, to string) {
+		text, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to, text, 0o600))
+	}
+	cert, own := file(t, ""), file(t, "")
+	copied(before.Cert, cert)
+	copied(before.Key, own)
+	setenv(t, certificate, cert, key, own)
+	b, _ := secured(t, url)
+	_, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	copied(after.Cert, cert)
+	copied(after.Key, own)
+	var s *backend.Session
+	require.Eventually(t, func() bool {
+		s, err = b.Open(t.Context(), backend.OpenOptions{})
+		return err == nil
+	}, 30*time.Second, 100*time.Millisecond)
+	assert.NoError(t, s.Close(t.Context()))
 }

@@ -76,6 +76,7 @@ func TestZooKeeperCertificates(t *testing.T) {
 	fails(t, url, "remote error: tls: ", "ZOOKEEPER_CERT", stranger.Cert, "ZOOKEEPER_KEY", stranger.Key)
 	fails(t, url, "x509: certificate signed by unknown authority", "ZOOKEEPER_CACERT", stranger.CA)
 	fails(t, url+"&tls=false", "no session was granted")
+	renewed(t, url, "ZOOKEEPER_CERT", "ZOOKEEPER_KEY", stranger, ann)
 	fails(t, start(expired), "x509: certificate has expired")
 	fails(t, start(elsewhere), "x509: cannot validate certificate for 127.0.0.1")
 }
