@@ -1,7 +1,9 @@
 package dial
 
 import (
+	"crypto/tls"
 	"errors"
+	"os"
 
 	"github.com/hashicorp/consul/api"
 
@@ -36,17 +38,46 @@ func openConsul(t *target, o options) (*Backend, error) {
 
 // consulClient makes a client with connections of its own.
 func consulClient(t *target, o options) (client *api.Client, closeIdle func(), err error) {
-	config := api.DefaultConfig() // with what the environment says
-	config.Address = t.servers[0]
-	if t.tls != nil {
-		config.Scheme = "http"
-		if *t.tls {
-			config.Scheme = "https"
-		}
+	var env environment
+	secured := env.secureConsul(t)
+	if err := env.err(); err != nil {
+		return nil, nil, err
 	}
+	config := api.DefaultConfig() // with what the environment says
+	config.Address, config.Scheme = t.servers[0], "http"
+	if secured != nil {
+		config.Scheme = "https"
+	}
+	// Over HTTP/2, which TLS brings along, all requests share a connection: one that is dead is used
+	// on, and why TLS has refused it is not told.
+	config.Transport.ForceAttemptHTTP2 = false
 	if o.dial != nil {
 		config.Transport.DialContext = o.dial
 	}
 	client, err = api.NewClient(config)
+	if err == nil && secured != nil && secured.GetClientCertificate != nil {
+		own := config.Transport.TLSClientConfig // of what the environment says, too
+		own.Certificates, own.GetClientCertificate = nil, secured.GetClientCertificate
+	}
 	return client, config.Transport.CloseIdleConnections, err
+}
+
+// secureConsul checks what the client library reads from the environment by itself: its own errors do
+// not say which variable they are about, and some it only logs. It returns nil where TLS is
+// not wanted.
+func (e *environment) secureConsul(t *target) *tls.Config {
+	e.secretFile(api.HTTPTokenFileEnvName)
+	e.flag(api.HTTPSSLVerifyEnvName)
+	names := certificates{api.HTTPCAFile, api.HTTPClientCert, api.HTTPClientKey}
+	wanted, set := e.flag(api.HTTPSSLEnvName)
+	switch {
+	case t.tls != nil:
+		wanted = *t.tls
+	case !set:
+		wanted = names.set() || os.Getenv(api.HTTPCAPath) != ""
+	}
+	if config := e.tlsConfig(names); wanted {
+		return config
+	}
+	return nil
 }

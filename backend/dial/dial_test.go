@@ -58,9 +58,9 @@ func TestRefused(t *testing.T) {
 		{"ZK://h", `unknown scheme "ZK": ` + nonsense},
 		{"://h", `unknown scheme "": ` + nonsense},
 
-		{"zk://me:secret@h:1", "give them to zookeeper.New in Config.Auth"},
-		{"zk://me:sec/ret@h:1", "Config.Auth"},
-		{"etcd://me:secret@h:1", "give it to etcd.New"},
+		{"zk://me:secret@h:1", "set ZOOKEEPER_AUTH or ZOOKEEPER_AUTH_FILE"},
+		{"zk://me:sec/ret@h:1", "ZOOKEEPER_AUTH"},
+		{"etcd://me:secret@h:1", "set ETCDCTL_USER, and ETCDCTL_PASSWORD"},
 		{"consul://secret@h:1", "CONSUL_HTTP_TOKEN"},
 		{"mem://secret@h", "nobody to show them to"},
 		{"redis://secret@h", "leave them out"},

@@ -13,8 +13,8 @@
 //
 // What it does not: it connects to nothing, so that a server which cannot be reached
 // is found out about when a session is opened. It does not offer all that a service's
-// client can do. Who needs more (credentials, certificates, retries) makes the client
-// and calls New of the backend's own package.
+// client can do. If you need more, make the client, and call New of the backend's own
+// package.
 //
 // # Parts of a URL
 //
@@ -32,14 +32,39 @@
 //	check     consul only: tie sessions to a health check with this time to live, such
 //	          as 2s, for failover in seconds; see backend/consul for the price. timeout
 //	          is then how long entries stay when the agent is gone, too.
-//	tls       true: TLS, with the system's certificate authorities (on Unix the
-//	          environment variable SSL_CERT_FILE names others); false: none, the
-//	          default.
+//	tls       true: TLS; false: none. By default TLS is spoken where a certificate or an
+//	          authority is set, see below. Without an authority those of the system count
+//	          (on Unix the environment variable SSL_CERT_FILE names others).
 //
-// Credentials are refused in URLs, since those are printed and logged. For Consul, what
-// its own tools read from the environment counts here as well: CONSUL_HTTP_TOKEN,
-// CONSUL_CACERT, CONSUL_CLIENT_CERT, CONSUL_NAMESPACE and so on. The URL's host wins
-// over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
+// # Secured services
+//
+// Credentials are refused in URLs, since those are printed and logged. They come from the
+// environment and from files, by the names that the services' own tools have:
+//
+//	what                   ZooKeeper             etcd                    Consul
+//	user and password      ZOOKEEPER_AUTH        ETCDCTL_USER            CONSUL_HTTP_AUTH
+//	                       ZOOKEEPER_AUTH_FILE   ETCDCTL_PASSWORD
+//	                                             ETCDCTL_PASSWORD_FILE
+//	token                                                                CONSUL_HTTP_TOKEN
+//	                                                                     CONSUL_HTTP_TOKEN_FILE
+//	authority (CA)         ZOOKEEPER_CACERT      ETCDCTL_CACERT          CONSUL_CACERT
+//	client certificate     ZOOKEEPER_CERT        ETCDCTL_CERT            CONSUL_CLIENT_CERT
+//	its key                ZOOKEEPER_KEY         ETCDCTL_KEY             CONSUL_CLIENT_KEY
+//
+// The last three are paths of PEM files. A variable that ends in _FILE is the path of a file with the
+// secret; newlines at its end are no part of it.
+//
+//   - ZOOKEEPER_AUTH is scheme:credentials, such as digest:user:password. The nodes that are then
+//     made are for these credentials alone: all candidates of an election need the same.
+//   - ETCDCTL_USER is user:password, or the user where one of the others has the password. Without
+//     them the common name of the client certificate is the user, if the servers want one.
+//   - What else Consul's tools read counts as well: CONSUL_CAPATH, CONSUL_NAMESPACE and so on. The URL's
+//     host wins over CONSUL_HTTP_ADDR, and its tls over CONSUL_HTTP_SSL.
+//
+// Open refuses what is wrong, or half there, with an error that names the variable and the file, and
+// has no secret in it. A client certificate with its key is read again for each connection, and
+// etcd's password file each time that a token is fetched, so that they may be renewed while the
+// process runs. All else is read once.
 //
 // Importing this package compiles the clients of all services. Libraries, and
 // programs that know their service, import its backend alone.

@@ -22,7 +22,11 @@ import (
 const pingAfter = 10 * time.Second
 
 func openEtcd(t *target, o options) (*Backend, error) {
-	config := t.tlsConfig()
+	var env environment
+	config, login := env.tls(t, certificates{"ETCDCTL_CACERT", "ETCDCTL_CERT", "ETCDCTL_KEY"}), env.login()
+	if err := env.err(); err != nil {
+		return nil, err
+	}
 	scheme := "http://"
 	if config != nil {
 		scheme = "https://"
@@ -38,6 +42,9 @@ func openEtcd(t *target, o options) (*Backend, error) {
 		Backoff:           backoff.Config{BaseDelay: timeout / 100, Multiplier: 1.6, Jitter: 0.2, MaxDelay: timeout / 10},
 		MinConnectTimeout: max(timeout/3, time.Second),
 	})}
+	if login != nil {
+		dialing = append(dialing, grpc.WithChainUnaryInterceptor(login.unary), grpc.WithChainStreamInterceptor(login.stream))
+	}
 	if o.dial != nil {
 		dialing = append(dialing, grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return o.dial(ctx, "tcp", address)

@@ -28,11 +28,11 @@ type scheme struct {
 func schemes() []*scheme {
 	return []*scheme{
 		{name: "zk", port: "2181", params: []string{"timeout", "tls"}, open: openZooKeeper,
-			secret: "give them to zookeeper.New in Config.Auth"},
+			secret: "set ZOOKEEPER_AUTH or ZOOKEEPER_AUTH_FILE"},
 		{name: "etcd", port: "2379", params: []string{"timeout", "tls"}, open: openEtcd,
-			secret: "make the client with them, and give it to etcd.New"},
+			secret: "set ETCDCTL_USER, and ETCDCTL_PASSWORD or ETCDCTL_PASSWORD_FILE"},
 		{name: "consul", port: "8500", params: []string{"check", "timeout", "tls"}, open: openConsul,
-			secret: "set CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH"},
+			secret: "set CONSUL_HTTP_TOKEN, CONSUL_HTTP_TOKEN_FILE or CONSUL_HTTP_AUTH"},
 		{name: "mem", open: openMemory,
 			secret: "there is nobody to show them to"},
 	}

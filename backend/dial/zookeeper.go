@@ -2,16 +2,21 @@ package dial
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/elector-go/elector/backend/zookeeper"
 )
 
 func openZooKeeper(t *target, o options) (*Backend, error) {
+	var env environment
+	config, auth := env.tls(t, certificates{"ZOOKEEPER_CACERT", "ZOOKEEPER_CERT", "ZOOKEEPER_KEY"}), env.auth()
+	if err := env.err(); err != nil {
+		return nil, err
+	}
 	b, err := zookeeper.New(zookeeper.Config{
-		Servers: t.servers, Chroot: t.path, SessionTimeout: t.timeout, TLS: t.tlsConfig(), Logger: o.log, Dialer: o.dialer(),
+		Servers: t.servers, Chroot: t.path, SessionTimeout: t.timeout, TLS: config, Auth: auth, Logger: o.log, Dialer: o.dialer(),
 	})
 	if err != nil {
 		return nil, err
@@ -31,10 +36,16 @@ func (o options) dialer() zookeeper.Dialer {
 	}
 }
 
-// tlsConfig is nil where TLS is not wanted.
-func (t *target) tlsConfig() *tls.Config {
-	if t.tls == nil || !*t.tls {
+// auth reads the credentials. It is nil where there are none.
+func (e *environment) auth() []zookeeper.Auth {
+	const name = "ZOOKEEPER_AUTH"
+	value := e.secret(name)
+	if value == "" {
 		return nil
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12}
+	scheme, credentials, ok := strings.Cut(value, ":")
+	if _, _, pair := strings.Cut(credentials, ":"); !ok || scheme == "" || scheme == "digest" && !pair {
+		e.fault("%s, or the file of %s_FILE, is not SCHEME:CREDENTIALS, such as digest:user:password", name, name)
+	}
+	return []zookeeper.Auth{{Scheme: scheme, Credentials: []byte(credentials)}}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -67,8 +68,9 @@ func (b *Backend) Limits() backend.Limits {
 }
 
 // Open implements backend.Backend. Servers that do not answer within the timeout
-// asked for are ErrUnavailable. The error names the endpoints, and why the last connection
-// failed; to find that out takes a tenth of a second more at most.
+// asked for are ErrUnavailable, and at once those with which no TLS connection can come about. The
+// error names the endpoints, and why the last connection failed; to find that out takes a tenth of
+// a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	return driver.OpenApart(ctx, b, o, b.open)
 }
@@ -77,8 +79,13 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	if b.client.Ctx().Err() != nil {
 		return nil, errors.New("the client is closed") // it would try a hundred times by itself
 	}
-	asking, cancel := context.WithTimeout(ctx, ttl)
+	within, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()
+	asking, stop := context.WithCancelCause(within)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer stop(nil)
+	watching.Go(func() { b.watchTrust(asking, ttl/20, stop) })
 	began, said := time.Now(), false
 	for pause := (driver.Pause{}); ; {
 		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
@@ -93,6 +100,8 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		switch {
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
+		case errors.Is(context.Cause(asking), errUntrusted):
+			return nil, fmt.Errorf("%w: %s", down, b.unanswered(b.client.Ctx()))
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, driver.ContextError(ctx)
 		case errors.Is(err, context.DeadlineExceeded):
@@ -100,7 +109,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 			if ctx.Err() != nil {
 				end = driver.ContextError(ctx)
 			}
-			return nil, fmt.Errorf("%w: %s", end, b.unanswered())
+			return nil, fmt.Errorf("%w: %s", end, b.unanswered(b.client.Ctx()))
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know
@@ -127,8 +136,8 @@ const unansweredPatience = 100 * time.Millisecond
 // unanswered tells whom the client has asked in vain, and why its last connection failed. The
 // client keeps that to itself, as it tries again until ctx ends: gRPC tells it to one request that
 // is not tried again.
-func (b *Backend) unanswered() string {
-	ctx, cancel := context.WithTimeout(b.client.Ctx(), unansweredPatience)
+func (b *Backend) unanswered(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, unansweredPatience)
 	defer cancel()
 	told := "no answer in time from " + strings.Join(b.client.Endpoints(), ", ")
 	_, err := pb.NewMaintenanceClient(b.client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
@@ -143,6 +152,28 @@ func (b *Backend) unanswered() string {
 		return told + ": " + text
 	}
 	return told
+}
+
+// errUntrusted: no server can be talked to, as one side does not trust the other's certificate, or
+// one of them speaks no TLS.
+var errUntrusted = errors.New("TLS is refused")
+
+// watchTrust has stop called, with errUntrusted, once that is why the client has no connection: no
+// waiting changes it. It returns then, or when ctx ends.
+func (b *Backend) watchTrust(ctx context.Context, every time.Duration, stop context.CancelCauseFunc) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if strings.Contains(b.unanswered(ctx), "tls: ") {
+			stop(errUntrusted)
+			return
+		}
+	}
 }
 
 // connectionFailed is what gRPC says before the reason.

@@ -41,8 +41,14 @@ type Auth struct {
 	// Scheme is the server's authentication provider, for example "digest".
 	Scheme string
 	// Credentials are what it wants; for digest "user:password".
-	Credentials []byte
+	Credentials []byte `json:"-"`
 }
+
+// String is the scheme alone: an Auth may be printed and logged.
+func (a Auth) String() string { return a.Scheme + ":(hidden)" }
+
+// GoString is String.
+func (a Auth) GoString() string { return a.String() }
 
 // Digest is the Auth of a user and password.
 func Digest(user, password string) Auth {

@@ -24,7 +24,7 @@ func main() {
 	flag.Parse()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	b, err := dial.Open(ctx, *url) // with credentials: New of the service's package
+	b, err := dial.Open(ctx, *url)
 	if err != nil {
 		log.Fatal(err)
 	}

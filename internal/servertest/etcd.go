@@ -26,6 +26,10 @@ type EtcdConfig struct {
 	// with its last value.
 	Args []string
 
+	// Listen are URLs at which one server serves clients besides its own address, such as an
+	// https:// one with the certificate that Args name.
+	Listen []string
+
 	// Network, if not nil, is where the members of a cluster run. By default
 	// servers listen on 127.0.0.1.
 	Network *networktest.Network
@@ -107,7 +111,7 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 	args := []string{
 		"--name", e.node,
 		"--data-dir", e.dataDir,
-		"--listen-client-urls", e.URL(),
+		"--listen-client-urls", strings.Join(append([]string{e.URL()}, cfg.Listen...), ","),
 		"--advertise-client-urls", e.URL(),
 		"--listen-peer-urls", e.etcdPeerURL(),
 		"--initial-advertise-peer-urls", e.etcdPeerURL(),

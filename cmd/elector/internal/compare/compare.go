@@ -114,7 +114,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		return found, nil
 	}
 	if err != nil {
-		return found, fmt.Errorf("%w: no session within %v: %w", errUnreachable, connectTimeout, err)
+		return found, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), connectTimeout)

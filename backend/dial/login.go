@@ -1,0 +1,131 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+)
+
+// A login has all requests to etcd bear the token of a user. The client library can do that, too,
+// but its New then waits for a server, and what it was given is the password for good.
+type login struct {
+	user     string
+	password func() string
+
+	turn  chan struct{}          // taken by who logs in
+	token atomic.Pointer[string] // nil before the first; "" where the servers want none
+}
+
+// login reads the user and the password, with etcdctl's rules. It is nil where there is none.
+func (e *environment) login() *login {
+	const (
+		userVariable = "ETCDCTL_USER"
+		variable     = "ETCDCTL_PASSWORD"
+		fromFile     = variable + "_FILE"
+	)
+	user, password := os.Getenv(userVariable), e.secret(variable)
+	given := os.Getenv(variable) != "" || os.Getenv(fromFile) != ""
+	switch {
+	case user == "" && given:
+		e.fault("%s has a password, and there is no user: set %s", variable, userVariable)
+		return nil
+	case user == "":
+		return nil
+	case !given:
+		var ok bool
+		if user, password, ok = strings.Cut(user, ":"); !ok || password == "" {
+			e.fault("%s has no password: give user:password, or set %s or %s", userVariable, variable, fromFile)
+		}
+	}
+	l := &login{user: user, turn: make(chan struct{}, 1), password: func() string { return password }}
+	if path := os.Getenv(fromFile); path != "" {
+		l.password = func() string { // it may have been changed
+			if text, err := os.ReadFile(path); err == nil && trimNewline(text) != "" {
+				return trimNewline(text)
+			}
+			return password
+		}
+	}
+	return l
+}
+
+// unary has a request bear the token. One that is refused for it was not done, and is sent once
+// more with the next token.
+func (l *login) unary(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	if method == pb.Auth_Authenticate_FullMethodName {
+		return invoke(ctx, method, request, answer, conn, opts...)
+	}
+	var err error
+	token := l.token.Load()
+	fresh := token == nil
+	if fresh {
+		if token, err = l.renew(ctx, conn, nil); err != nil {
+			return err
+		}
+	}
+	err = invoke(bearing(ctx, *token), method, request, answer, conn, opts...)
+	if fresh || !refused(err) {
+		return err
+	}
+	if token, err = l.renew(ctx, conn, token); err != nil {
+		return err
+	}
+	return invoke(bearing(ctx, *token), method, request, answer, conn, opts...)
+}
+
+// stream has a stream bear a fresh token, which it keeps: who opens another may do so as the last
+// one's has run out, which only the stream's answers tell.
+func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	token, err := l.renew(ctx, conn, l.token.Load())
+	if err != nil {
+		return nil, err
+	}
+	return open(bearing(ctx, *token), desc, conn, method, opts...)
+}
+
+// bearing is ctx for a request that bears the token.
+func bearing(ctx context.Context, token string) context.Context {
+	if token == "" {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
+}
+
+// refused tells whether the servers do not take a token: it has run out, the server was
+// restarted, users were changed, or authentication was switched on.
+func refused(err error) bool {
+	err = rpctypes.Error(err)
+	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision) || errors.Is(err, rpctypes.ErrUserEmpty)
+}
+
+// renew logs in, unless somebody has done so since the old token was read. It blocks while no
+// server can be reached, until ctx ends.
+func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *string) (*string, error) {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, status.FromContextError(ctx.Err()).Err()
+	}
+	defer func() { <-l.turn }()
+	if token := l.token.Load(); token != old {
+		return token, nil
+	}
+	token := ""
+	answer, err := pb.NewAuthClient(conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: l.user, Password: l.password()}, grpc.WaitForReady(true))
+	switch {
+	case err == nil:
+		token = answer.Token
+	case !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled):
+		return nil, err
+	}
+	l.token.Store(&token)
+	return &token, nil
+}

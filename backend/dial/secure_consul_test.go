@@ -1,0 +1,104 @@
+package dial_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// consulRules are those of docs/operations.md for the elections below jobs.
+const consulRules = `
+key "jobs"            { policy = "write" }
+key_prefix "jobs/"    { policy = "write" }
+key_prefix ".elector/" { policy = "write" }
+session_prefix ""     { policy = "write" }
+service "elector"     { policy = "write" }
+`
+
+func TestConsulToken(t *testing.T) {
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	operator, err := consultest.Operator(server)
+	require.NoError(t, err)
+	_, _, err = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: "jobs", Rules: consulRules}, nil)
+	require.NoError(t, err)
+	token := &api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: "jobs"}}}
+	token, _, err = operator.ACL().TokenCreate(token, nil)
+	require.NoError(t, err)
+	url := "consul://" + server.Addr() + "?check=4s"
+
+	_, err = refusal(t, url)
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorContains(t, err, "Permission denied")
+
+	t.Setenv("CONSUL_HTTP_TOKEN", "00000000-1111-2222-3333-444444444444")
+	_, err = refusal(t, url)
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.NotContains(t, err.Error(), "00000000-1111")
+
+	t.Setenv("CONSUL_HTTP_TOKEN", "")
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, token.SecretID+"\n"))
+	term, said := lead(t, url, "/jobs/one")
+	_, err = term.Commit(t.Context(), elector.Put("/elsewhere", nil))
+	assert.ErrorIs(t, err, backend.ErrDenied)
+
+	// The token is revoked while it leads, and while another waits.
+	heir := stand(t, open(t, url), "/jobs/one", elector.Hooks{})
+	next := make(chan error, 1)
+	go func() {
+		_, err := heir.Campaign(t.Context())
+		next <- err
+	}()
+	require.Eventually(t, func() bool {
+		all, err := heir.Candidates(t.Context())
+		return err == nil && len(all) == 2
+	}, 20*time.Second, 50*time.Millisecond)
+	_, err = operator.ACL().TokenDelete(token.AccessorID, nil)
+	require.NoError(t, err)
+	ended(t, term.Context())
+	fmt.Fprintln(said, context.Cause(term.Context()))
+	assert.True(t, said.has("ACL not found"))
+	assert.False(t, said.has(token.SecretID))
+	select {
+	case err := <-next:
+		assert.ErrorIs(t, err, backend.ErrDenied)
+		assert.NotContains(t, err.Error(), token.SecretID)
+	case <-time.After(time.Minute):
+		t.Error("the campaign with the revoked token goes on")
+	}
+}
+
+func TestConsulCertificates(t *testing.T) {
+	ca := authority(t)
+	own, ann, stranger := ca.ForTest(t, "server"), ca.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
+	expired, elsewhere := ca.ForTest(t, "server", certtest.Expired), ca.ForTest(t, "server", certtest.Elsewhere)
+	start := func(files certtest.Files) (url string) {
+		at := port(t)
+		servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(
+			`ports { https = %d } tls { https { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`, at, files.CA, files.Cert, files.Key)})
+		return fmt.Sprintf("consul://127.0.0.1:%d", at)
+	}
+	url := start(own)
+	setenv(t, "CONSUL_CACERT", ann.CA, "CONSUL_CLIENT_CERT", ann.Cert, "CONSUL_CLIENT_KEY", ann.Key)
+	term, _ := lead(t, url, "/jobs/one")
+	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	fails(t, url, "remote error: tls: ", "CONSUL_CLIENT_CERT", "", "CONSUL_CLIENT_KEY", "")
+	fails(t, url, "remote error: tls: ", "CONSUL_CLIENT_CERT", stranger.Cert, "CONSUL_CLIENT_KEY", stranger.Key)
+	fails(t, url, "x509: certificate signed by unknown authority", "CONSUL_CACERT", stranger.CA)
+	fails(t, url, "HTTP request to an HTTPS server", "CONSUL_HTTP_SSL", "false")
+	renewed(t, url, "CONSUL_CLIENT_CERT", "CONSUL_CLIENT_KEY", stranger, ann)
+	fails(t, start(expired), "x509: certificate has expired")
+	fails(t, start(elsewhere), "x509: cannot validate certificate for 127.0.0.1")
+}

@@ -1,0 +1,150 @@
+package dial_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// etcdUser makes a user that may hold the elections below /jobs, and write there, as
+// docs/operations.md has it, and no more.
+func etcdUser(t *testing.T, operator *clientv3.Client, name, password string) {
+	t.Helper()
+	readwrite := clientv3.PermissionType(clientv3.PermReadWrite)
+	_, err := operator.RoleAdd(t.Context(), name)
+	require.NoError(t, err)
+	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs", "", readwrite)
+	require.NoError(t, err)
+	_, err = operator.RoleGrantPermission(t.Context(), name, "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite)
+	require.NoError(t, err)
+	_, err = operator.UserAddWithOptions(t.Context(), name, password, &clientv3.UserAddOptions{NoPassword: password == ""})
+	require.NoError(t, err)
+	_, err = operator.UserGrantRole(t.Context(), name, name)
+	require.NoError(t, err)
+}
+
+// guard switches authentication on.
+func guard(t *testing.T, operator *clientv3.Client) {
+	t.Helper()
+	_, err := operator.RoleAdd(t.Context(), "root")
+	require.NoError(t, err)
+	_, err = operator.UserAdd(t.Context(), "root", "root")
+	require.NoError(t, err)
+	_, err = operator.UserGrantRole(t.Context(), "root", "root")
+	require.NoError(t, err)
+	_, err = operator.AuthEnable(t.Context())
+	require.NoError(t, err)
+}
+
+// etcdRoot is a client that may do everything.
+func etcdRoot(t *testing.T, server *servertest.Etcd) *clientv3.Client {
+	return etcdtest.NewClient(t, []string{server.Addr()}, func(cfg *clientv3.Config) { cfg.Username, cfg.Password = "root", "root" }).Client
+}
+
+func TestEtcdUser(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4", "--auth-token-ttl=2"}})
+	operator := etcdtest.Operator(t, server.Addr())
+	etcdUser(t, operator, "ann", secret)
+	guard(t, operator)
+	url := "etcd://" + server.Addr() + "?timeout=4s"
+
+	took, err := refusal(t, url)
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorContains(t, err, "user name is empty")
+	assert.Less(t, took, 4*time.Second)
+
+	t.Setenv("ETCDCTL_USER", "ann:wrong-"+secret)
+	took, err = refusal(t, url)
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	assert.ErrorContains(t, err, "invalid user ID or password")
+	assert.Less(t, took, 4*time.Second)
+
+	t.Setenv("ETCDCTL_USER", "ann:"+secret)
+	term, _ := lead(t, url, "/jobs/one")
+	_, err = term.Get(t.Context(), "/elsewhere")
+	assert.ErrorIs(t, err, backend.ErrDenied)
+
+	// Tokens run out after two seconds: a leader goes on, and one that waits for it.
+	passwords := file(t, secret+"\n")
+	setenv(t, "ETCDCTL_USER", "ann", "ETCDCTL_PASSWORD_FILE", passwords)
+	changed, _ := lead(t, url, "/jobs/two")
+	setenv(t, "ETCDCTL_PASSWORD_FILE", "", "ETCDCTL_PASSWORD", secret)
+	stays, said := lead(t, url, "/jobs/three")
+	heir := stand(t, open(t, url), "/jobs/two", elector.Hooks{})
+	next := make(chan error, 1)
+	go func() {
+		_, err := heir.Campaign(t.Context())
+		next <- err
+	}()
+	time.Sleep(7 * time.Second)
+	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
+	assert.True(t, stays.Valid(), "%v", context.Cause(stays.Context()))
+	_, err = changed.Commit(t.Context(), elector.Put("/jobs-state", nil))
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	_, err = changed.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	// The password is changed, in the file, too. Whoever has the old one alone is refused.
+	require.NoError(t, os.WriteFile(passwords, []byte(secret+"-new\n"), 0o600))
+	_, err = etcdRoot(t, server).UserChangePassword(t.Context(), "ann", secret+"-new")
+	require.NoError(t, err)
+	ended(t, stays.Context())
+	assert.True(t, said.has("invalid user ID or password"))
+	select {
+	case err := <-next:
+		assert.ErrorIs(t, err, backend.ErrDenied)
+		assert.ErrorContains(t, err, "invalid user ID or password")
+	case <-time.After(time.Minute):
+		t.Error("the campaign of the old password goes on")
+	}
+	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))
+	require.NoError(t, changed.Resign(t.Context()))
+}
+
+// TestEtcdCertificates has clients present certificates, whose names are users; and servers some
+// that are not to be trusted.
+func TestEtcdCertificates(t *testing.T) {
+	ca := authority(t)
+	own, ann, stranger := ca.ForTest(t, "server"), ca.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
+	expired, elsewhere := ca.ForTest(t, "server", certtest.Expired), ca.ForTest(t, "server", certtest.Elsewhere)
+	start := func(files certtest.Files) (url string, server *servertest.Etcd) {
+		address := at(port(t))
+		server = servertest.EtcdForTest(t, servertest.EtcdConfig{
+			NoSync: true, Listen: []string{"https://" + address},
+			Args: []string{"--bcrypt-cost=4", "--cert-file", files.Cert, "--key-file", files.Key, "--client-cert-auth", "--trusted-ca-file", files.CA},
+		})
+		return "etcd://" + address + "?timeout=10s", server
+	}
+	url, server := start(own)
+	operator := etcdtest.Operator(t, server.Addr())
+	etcdUser(t, operator, "ann", "")
+	guard(t, operator)
+
+	setenv(t, "ETCDCTL_CACERT", ann.CA, "ETCDCTL_CERT", ann.Cert, "ETCDCTL_KEY", ann.Key)
+	term, _ := lead(t, url, "/jobs/one")
+	_, err := term.Get(t.Context(), "/elsewhere")
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	_, err = term.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	fails(t, url, "remote error: tls: ", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
+	fails(t, url, "remote error: tls: ", "ETCDCTL_CERT", stranger.Cert, "ETCDCTL_KEY", stranger.Key)
+	fails(t, url, "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", stranger.CA)
+	fails(t, url+"&tls=true", "x509: certificate signed by unknown authority", "ETCDCTL_CACERT", "", "ETCDCTL_CERT", "", "ETCDCTL_KEY", "")
+	renewed(t, url, "ETCDCTL_CERT", "ETCDCTL_KEY", stranger, ann)
+	url, _ = start(expired)
+	fails(t, url, "x509: certificate has expired")
+	url, _ = start(elsewhere)
+	fails(t, url, "x509: cannot validate certificate for 127.0.0.1")
+}

@@ -1,0 +1,198 @@
+package dial_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// secret is what nobody may say.
+const secret = "S3cr3t"
+
+// said collects all that is said in a test, and holds that no secret is in it.
+type said struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (s *said) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *said) has(text string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Contains(s.text.String(), text)
+}
+
+// listen returns a logger at debug level for all that is said in the test.
+func listen(t *testing.T) (*said, *slog.Logger) {
+	s := new(said)
+	t.Cleanup(func() {
+		if s.has(secret) {
+			t.Errorf("the secret is in what was said:\n%s", s.text.String())
+		}
+	})
+	return s, slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// port is a free one, for a server.
+func port(t *testing.T) int {
+	t.Helper()
+	ports, err := loopback.Ports(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { loopback.Release(ports...) })
+	return ports[0]
+}
+
+// authority makes a certificate authority.
+func authority(t *testing.T) *certtest.Authority {
+	t.Helper()
+	a, err := certtest.New()
+	require.NoError(t, err)
+	return a
+}
+
+// setenv sets the variables of the test that are given in pairs.
+func setenv(t *testing.T, pairs ...string) {
+	t.Helper()
+	for i := 0; i < len(pairs); i += 2 {
+		t.Setenv(pairs[i], pairs[i+1])
+	}
+}
+
+// file writes a file of the test.
+func file(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// secured opens a URL with the environment as it is.
+func secured(t *testing.T, url string) (*dial.Backend, *said) {
+	t.Helper()
+	s, log := listen(t)
+	b := open(t, url, dial.WithLogger(log))
+	fmt.Fprintf(s, "%v %+v %#v", b, b, b)
+	return b, s
+}
+
+// lead wins an election with the environment as it is.
+func lead(t *testing.T, url, election string) (*elector.Term, *said) {
+	t.Helper()
+	b, s := secured(t, url)
+	e := stand(t, b, election, elector.Hooks{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	term, err := e.Campaign(ctx)
+	require.NoError(t, err)
+	return term, s
+}
+
+func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks) elector.Elector {
+	t.Helper()
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: "me", Hooks: hooks})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = e.Close(ctx) // the service may have withdrawn the rights to be told
+	})
+	return e
+}
+
+// refusal is the error of a session that cannot be opened, and how long it took to be told.
+func refusal(t *testing.T, url string) (time.Duration, error) {
+	t.Helper()
+	b, s := secured(t, url)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	began := time.Now()
+	opened, err := b.Open(ctx, backend.OpenOptions{})
+	if !assert.Error(t, err) {
+		_ = opened.Close(ctx)
+		t.FailNow()
+	}
+	fmt.Fprintln(s, err)
+	return time.Since(began), err
+}
+
+// at is the address of a port of this machine.
+func at(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// ended waits for the end of a term.
+func ended(t *testing.T, term context.Context) {
+	t.Helper()
+	select {
+	case <-term.Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the term has not ended")
+	}
+}
+
+// fails holds that a session cannot be opened with these variables, that the error says why, and
+// that it does so before the session timeout is over.
+func fails(t *testing.T, url, says string, variables ...string) {
+	t.Helper()
+	t.Run(says, func(t *testing.T) {
+		setenv(t, variables...)
+		took, err := refusal(t, url)
+		for range 10 { // a reset may overtake the server's reason
+			if strings.Contains(err.Error(), says) {
+				break
+			}
+			took, err = refusal(t, url)
+		}
+		assert.ErrorContains(t, err, says)
+		assert.NotContains(t, err.Error(), "context deadline exceeded")
+		assert.Less(t, took, 8*time.Second)
+	})
+}
+
+// renewed holds that a certificate and its key which are written over count from the next connection
+// on. The variables are the names of those that hold the paths.
+func renewed(t *testing.T, url, certificate, key string, before, after certtest.Files) {
+	t.Helper()
+	copied := func(from, to string) {
+		text, err := os.ReadFile(from)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(to, text, 0o600))
+	}
+	cert, own := file(t, ""), file(t, "")
+	copied(before.Cert, cert)
+	copied(before.Key, own)
+	setenv(t, certificate, cert, key, own)
+	b, _ := secured(t, url)
+	_, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	copied(after.Cert, cert)
+	copied(after.Key, own)
+	var s *backend.Session
+	require.Eventually(t, func() bool {
+		s, err = b.Open(t.Context(), backend.OpenOptions{})
+		return err == nil
+	}, 30*time.Second, 100*time.Millisecond)
+	assert.NoError(t, s.Close(t.Context()))
+}

@@ -1,0 +1,82 @@
+package dial_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// TestZooKeeperDigest holds that nodes belong to who has made them, that other credentials are refused
+// with a word about it, and that a session that has lost its link presents them again.
+func TestZooKeeperDigest(t *testing.T) {
+	server := servertest.SharedZooKeeper(t)
+	url := fmt.Sprintf("zk://%s/secure-%d?timeout=4s", server.Addr(), time.Now().UnixNano())
+	t.Setenv("ZOOKEEPER_AUTH_FILE", file(t, "digest:ann:"+secret+"\n"))
+	b, said := secured(t, url)
+	e := stand(t, b, "/jobs/one", elector.Hooks{})
+	term, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	config := zookeeper.Config{Auth: []zookeeper.Auth{zookeeper.Digest("ann", secret)}}
+	fmt.Fprintf(said, "%v %+v %#v", config, config, config)
+
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	acl, _, err := zookeeper.Conn(s).GetACL(zookeeper.Path(s, "/jobs/one"))
+	require.NoError(t, err)
+	assert.Equal(t, zk.DigestACL(zk.PermAll, "ann", secret), acl)
+	require.NoError(t, s.Close(t.Context()))
+
+	for _, auth := range []string{"", "digest:ann:wrong-" + secret, "digest:bob:" + secret} {
+		setenv(t, "ZOOKEEPER_AUTH_FILE", "", "ZOOKEEPER_AUTH", auth)
+		other, said := secured(t, url)
+		_, err := stand(t, other, "/jobs/one", elector.Hooks{}).Campaign(t.Context())
+		assert.ErrorIs(t, err, backend.ErrDenied)
+		assert.ErrorContains(t, err, "the ACL gives the right to none of Config.Auth")
+		fmt.Fprintln(said, err)
+	}
+	assert.True(t, term.Valid(), "%v", context.Cause(term.Context()))
+	require.NoError(t, term.Resign(t.Context()))
+}
+
+func TestZooKeeperCertificates(t *testing.T) {
+	ca := authority(t)
+	own, ann, stranger := ca.ForTest(t, "server"), ca.ForTest(t, "ann"), authority(t).ForTest(t, "ann")
+	expired, elsewhere := ca.ForTest(t, "server", certtest.Expired), ca.ForTest(t, "server", certtest.Elsewhere)
+	start := func(files certtest.Files) (url string) {
+		at := port(t)
+		servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
+			NoSync: true, QuickStart: true,
+			Extra: []string{
+				fmt.Sprintf("secureClientPort=%d", at), "secureClientPortAddress=127.0.0.1",
+				"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+				"ssl.keyStore.location=" + files.Both, "ssl.keyStore.type=PEM",
+				"ssl.trustStore.location=" + files.CA, "ssl.trustStore.type=PEM",
+			},
+		})
+		return fmt.Sprintf("zk://127.0.0.1:%d/secure?timeout=4s", at)
+	}
+	url := start(own)
+	setenv(t, "ZOOKEEPER_CACERT", ann.CA, "ZOOKEEPER_CERT", ann.Cert, "ZOOKEEPER_KEY", ann.Key, "ZOOKEEPER_AUTH", "digest:ann:"+secret)
+	term, _ := lead(t, url, "/jobs/one")
+	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
+	assert.NoError(t, err)
+
+	fails(t, url, "remote error: tls: ", "ZOOKEEPER_CERT", "", "ZOOKEEPER_KEY", "")
+	fails(t, url, "remote error: tls: ", "ZOOKEEPER_CERT", stranger.Cert, "ZOOKEEPER_KEY", stranger.Key)
+	fails(t, url, "x509: certificate signed by unknown authority", "ZOOKEEPER_CACERT", stranger.CA)
+	fails(t, url+"&tls=false", "no session was granted")
+	renewed(t, url, "ZOOKEEPER_CERT", "ZOOKEEPER_KEY", stranger, ann)
+	fails(t, start(expired), "x509: certificate has expired")
+	fails(t, start(elsewhere), "x509: cannot validate certificate for 127.0.0.1")
+}
