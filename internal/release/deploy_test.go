@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -164,6 +165,15 @@ func TestDockerfile(t *testing.T) {
 			if _, err := os.Stat(filepath.Join("../..", from)); err != nil {
 				t.Errorf("COPY: %v", err)
 			}
+		}
+	}
+	command, err := parse("../../cmd/elector/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range command.Replace {
+		if mod := path.Join("cmd/elector", line.New.Path, "go.mod"); !strings.Contains(text, "COPY "+mod+" ") {
+			t.Errorf("go mod download needs %s, which is not there yet", mod)
 		}
 	}
 	wanted, err := parse("../../go.mod")

@@ -145,7 +145,7 @@ func licences(ctx context.Context, dir string, env []string) ([]byte, error) {
 	var all strings.Builder
 	for _, line := range slices.Compact(modules) {
 		name, folder, ok := strings.Cut(line, "\t")
-		if !ok || strings.HasPrefix(name, "github.com/elector-go/elector ") {
+		if !ok || strings.HasPrefix(name, "github.com/elector-go/elector") {
 			continue
 		}
 		files, err := noticesIn(folder)
@@ -158,7 +158,7 @@ func licences(ctx context.Context, dir string, env []string) ([]byte, error) {
 			if err != nil {
 				return nil, err
 			}
-			fmt.Fprintf(&all, "%s\n%s: %s\n%[1]s\n\n%s\n\n", strings.Repeat("=", 78), name, filepath.Base(path), strings.TrimSpace(string(text)))
+			fmt.Fprintf(&all, "%[1]s\n%[2]s: %[3]s\n%[1]s\n\n%[4]s\n\n", strings.Repeat("=", 78), name, filepath.Base(path), strings.TrimSpace(string(text)))
 		}
 		if all.Len() == before {
 			return nil, fmt.Errorf("%s has no licence in %s: it cannot be passed on", name, folder)

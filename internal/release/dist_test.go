@@ -85,7 +85,7 @@ func TestLicences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"github.com/spf13/cobra v", "github.com/go-zookeeper/zk v", "go.etcd.io/etcd/client/v3 v", "Go: LICENSE"} {
+	for _, want := range []string{"github.com/spf13/cobra v", "github.com/go-zookeeper/zk v", "go.etcd.io/etcd/client/v3 v", "Go: LICENSE", "Apache License", "Redistribution and use"} {
 		if !bytes.Contains(all, []byte(want)) {
 			t.Errorf("nothing of %s", want)
 		}
