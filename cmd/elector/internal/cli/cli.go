@@ -74,6 +74,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	at, err := root.ExecuteContextC(ctx)
 	var usage usageError
 	var exit runner.Exit
+	var coded codedError
 	switch {
 	case err == nil:
 		return OK
@@ -85,6 +86,9 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "elector: %v\n\nSee '%s --help'.\n", err, at.CommandPath())
 		return Misused
+	case errors.As(err, &coded):
+		fmt.Fprintf(stderr, "elector: %v\n", err)
+		return coded.code
 	}
 	fmt.Fprintf(stderr, "elector: %v\n", err)
 	return Failed
@@ -103,7 +107,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
-	root.AddCommand(newCompare(), newRun(), newMan())
+	root.AddCommand(newStatus(), newCandidates(), newList(), newRun(), newCompare(), newMan())
 	return root
 }
 

@@ -120,3 +120,33 @@ const runExamples = `    # a daemon on one machine of the fleet
 
     # try your command without a service: it leads at once
     elector run mem:// /try -- sh -c 'echo token $ELECTOR_TOKEN'`
+
+const statusHelp = `Status says who leads an election: its ID and value, the fencing token of its term,
+and whether somebody has asked it to go. It reads, and changes nothing.` + lookHelp
+
+const candidatesHelp = `Candidates lists who stands in an election, in order of succession where the
+strategy has one. It reads, and changes nothing.` + lookHelp
+
+const listHelp = `Ls lists the elections at a path and below, with who leads and how many stand; all of
+the service without a path. It reads, and changes nothing.
+
+EXIT STATUS
+    0    all was listed
+    1    something failed, or not all was listed; standard error says what
+    2    wrong usage
+    130  interrupted` + urlHelp
+
+const lookHelp = `
+
+EXIT STATUS
+    0    somebody leads
+    1    the service could not be asked; standard error says why
+    2    wrong usage
+    3    nobody leads
+    4    there is no election at the path
+    130  interrupted` + urlHelp
+
+const urlHelp = `
+
+ENVIRONMENT
+    ELECTOR_URL  the service's URL, for command lines without one`
