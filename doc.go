@@ -40,6 +40,9 @@
 //	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})
+//	if errors.Is(err, context.Canceled) {
+//		err = nil // SIGTERM: Run has returned after work had, and the seat is free
+//	}
 //	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
 //	defer cancel()
 //	return errors.Join(err, e.Close(closing))
