@@ -136,6 +136,37 @@ EXIT STATUS
     2    wrong usage
     130  interrupted` + urlHelp
 
+const watchHelp = `Watch prints who leads an election, and a line at each change, until it is interrupted. It goes
+on while the service is away, and says so.
+
+EXIT STATUS
+    1    the service refuses to be asked
+    2    wrong usage
+    130  interrupted` + urlHelp
+
+const resignHelp = `Resign asks the leader to go. It returns when the leader is asked; "elector watch" shows it go.
+The leader's program ends its work first, and then another candidate leads.` + actHelp
+
+const transferHelp = `Transfer asks the leader to go, and has the candidate with this ID lead next. It returns when
+the leader is asked; "elector watch" shows it done.` + actHelp
+
+const designateHelp = `Designate has the candidate with this ID outrank all others, whoever leads, until "undesignate"
+takes that back. The strategy ranked heeds it. It moves leadership by itself where the candidates
+preempt; elsewhere the candidate leads at the next change.` + actHelp
+
+const removeHelp = `Rm removes what an election has left in the service: its directory, and its record. It refuses
+while somebody stands, unless --evict is given.` + actHelp
+
+const actHelp = `
+
+EXIT STATUS
+    0    it is written
+    1    it is refused, or the service could not be asked; standard error says why
+    2    wrong usage
+    3    nobody leads who could be asked
+    4    there is no election at the path
+    130  interrupted` + urlHelp
+
 const lookHelp = `
 
 EXIT STATUS

@@ -38,15 +38,16 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-// A looker is a command that looks at elections, and changes nothing.
+// A looker is a command that does one thing with one service, by package inspect.
 type looker struct {
 	timeout time.Duration
 	json    bool
 }
 
-// look does what a command does with one service; it returns what goes to JSON, and prints a table to w. An
-// error beside a result says what is wrong with it: the result is printed all the same.
-type look func(ctx context.Context, in *inspect.Inspector, path string) (result any, rows [][]string, err error)
+// look does what a command does with one service; it returns what goes to JSON, and the rows of a table. An
+// error beside a result says what is wrong with it: the result is printed all the same. id is the last
+// argument of a command that takes a candidate's.
+type look func(ctx context.Context, in *inspect.Inspector, path, id string) (result any, rows [][]string, err error)
 
 func newStatus() *cobra.Command {
 	return newLook(&cobra.Command{
@@ -55,7 +56,7 @@ func newStatus() *cobra.Command {
 		Long:    statusHelp,
 		Example: "    elector status etcd://etcd1:2379 /jobs/reindex",
 		Args:    electionArgs,
-	}, func(ctx context.Context, in *inspect.Inspector, path string) (any, [][]string, error) {
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
 		v, err := in.Leader(ctx, path)
 		if err != nil {
 			return nil, nil, near(ctx, in, path, err)
@@ -71,7 +72,7 @@ func newCandidates() *cobra.Command {
 		Long:    candidatesHelp,
 		Example: "    elector candidates etcd://etcd1:2379 /jobs/reindex",
 		Args:    electionArgs,
-	}, func(ctx context.Context, in *inspect.Inspector, path string) (any, [][]string, error) {
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
 		v, err := in.Candidates(ctx, path)
 		if err != nil {
 			return nil, nil, near(ctx, in, path, err)
@@ -87,7 +88,7 @@ func newList() *cobra.Command {
 		Long:    listHelp,
 		Example: "    elector ls etcd://etcd1:2379 /jobs",
 		Args:    cobra.MaximumNArgs(2),
-	}, func(ctx context.Context, in *inspect.Inspector, path string) (any, [][]string, error) {
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
 		l, err := in.List(ctx, path, inspect.ListOptions{})
 		if err != nil {
 			return nil, nil, err
@@ -107,11 +108,12 @@ func newLook(cmd *cobra.Command, do look) *cobra.Command {
 		return nil
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		args, id := candidate(cmd, args)
 		url, path, err := target(args)
 		if err != nil {
 			return err
 		}
-		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, do)
+		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, id, do)
 	}
 	cmd.ValidArgsFunction = completeElection
 	f := cmd.Flags()
@@ -147,23 +149,18 @@ func target(args []string) (url, path string, err error) {
 	return url, path, nil
 }
 
-func (l looker) run(ctx context.Context, w io.Writer, url, path string, do look) (err error) {
+func (l looker) run(ctx context.Context, w io.Writer, url, path, id string, do look) (err error) {
 	if l.timeout <= 0 {
 		return usageError{fmt.Errorf("--timeout %v: must be above 0", l.timeout)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("no answer from the service within %v", l.timeout))
 	defer cancel()
-	b, err := dial.Open(ctx, url)
-	if err != nil {
-		return usageError{err}
-	}
-	defer func() { _ = b.Close() }() // all is known by then
-	in, err := inspect.New(b, inspect.Options{})
+	in, done, err := open(ctx, url)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = in.Close(ctx) }() // a session with no entry, which ends by itself otherwise
-	result, rows, err := do(ctx, in, path)
+	defer done()
+	result, rows, err := do(ctx, in, path, id)
 	if errors.Is(err, elector.ErrConfig) {
 		err = usageError{err}
 	}
@@ -176,6 +173,22 @@ func (l looker) run(ctx context.Context, w io.Writer, url, path string, do look)
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return cmp.Or(e.Encode(result), err)
+}
+
+// open opens an inspector on a service. done is called when all is known.
+func open(ctx context.Context, url string) (in *inspect.Inspector, done func(), err error) {
+	b, err := dial.Open(ctx, url)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	if in, err = inspect.New(b, inspect.Options{}); err != nil {
+		_ = b.Close()
+		return nil, nil, err
+	}
+	return in, func() {
+		_ = in.Close(ctx) // a session with no entry, which ends by itself otherwise
+		_ = b.Close()
+	}, nil
 }
 
 // leaderless is the error of an election that nobody leads.
@@ -236,16 +249,11 @@ func completeElection(cmd *cobra.Command, args []string, typed string) ([]string
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()
-	b, err := dial.Open(ctx, url)
+	in, done, err := open(ctx, url)
 	if err != nil {
 		return nil, noFiles
 	}
-	defer func() { _ = b.Close() }()
-	in, err := inspect.New(b, inspect.Options{})
-	if err != nil {
-		return nil, noFiles
-	}
-	defer func() { _ = in.Close(ctx) }()
+	defer done()
 	l, err := in.List(ctx, path.Dir(typed), inspect.ListOptions{Most: 1000})
 	var names []string
 	for _, v := range l.Elections {

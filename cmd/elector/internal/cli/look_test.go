@@ -17,11 +17,20 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
+// standBy has a candidate stand with a strategy until the test ends.
+func standBy(t *testing.T, url, election, id, value string, strategy elector.Strategy) {
+	t.Cleanup(standing(t, url, election, id, value, strategy))
+}
+
 // stand has a candidate stand until stop, and returns when it leads or waits.
 func stand(t *testing.T, url, election, id, value string) (stop func()) {
+	return standing(t, url, election, id, value, fair.New())
+}
+
+func standing(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
 	b, err := dial.Open(t.Context(), url)
 	require.NoError(t, err)
-	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id, Value: []byte(value)})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value)})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
