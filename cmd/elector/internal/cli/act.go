@@ -202,7 +202,7 @@ func change(v inspect.View) string {
 	line := "nobody leads"
 	switch {
 	case v.Trouble != nil:
-		return "out of touch: " + v.Trouble.Why
+		return v.Trouble.Why
 	case v.Strategy == "":
 		return "there is no election"
 	case v.Leader != nil:
