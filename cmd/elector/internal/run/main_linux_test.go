@@ -20,7 +20,13 @@ import (
 // beElector has the test binary be the command. As a watchdog it is started by its first argument.
 const beElector = "ELECTOR_TEST_MAIN"
 
+// lateWatchdog names a folder that the first watchdog makes, and then is late, as on a busy machine.
+const lateWatchdog = "ELECTOR_TEST_LATE_WATCHDOG"
+
 func TestMain(m *testing.M) {
+	if dir := os.Getenv(lateWatchdog); dir != "" && len(os.Args) > 1 && os.Args[1] == watchdog.Word && os.Mkdir(dir, 0o700) == nil {
+		time.Sleep(5 * time.Second)
+	}
 	if os.Getenv(beElector) != "" || len(os.Args) > 1 && os.Args[1] == watchdog.Word {
 		os.Exit(cli.Main())
 	}

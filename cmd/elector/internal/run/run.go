@@ -136,6 +136,9 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 	}
 	ending := r.watch(ctx, t, w, c)
 	ended := c.Result()
+	if ended.Late { // a busy machine: another term may do
+		return nil, "", fmt.Errorf("the command was not started: %s", ended.Failed)
+	}
 	log := r.Log.With("token", t.Token(), "exit", ended.Code)
 	switch {
 	case ended.Failed != "":

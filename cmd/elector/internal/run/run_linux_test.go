@@ -150,6 +150,15 @@ func TestCannotStart(t *testing.T) {
 	assert.Contains(t, c.log.String(), "exec format error")
 }
 
+// A watchdog that begins too late starts nothing: that is no failure of the command, and it is tried again.
+func TestLateWatchdog(t *testing.T) {
+	t.Setenv(lateWatchdog, t.TempDir()+"/late")
+	j := newJob(t)
+	c := stand(t, service(), "anna", j.command(heeds+waits), nil)
+	j.await(`^began \d+ anna /jobs/report$`, 1, 1)
+	assert.Contains(t, c.log.String(), "it is too late to begin")
+}
+
 // A leader that is asked to go has its command end, and stands again.
 func TestAsked(t *testing.T) {
 	t.Parallel()

@@ -45,6 +45,8 @@ type Result struct {
 	Killed string `json:",omitempty"`
 	// Failed says why it could not be started. Code is 126 then, as with a shell.
 	Failed string `json:",omitempty"`
+	// Late says that it failed as Spec.Until had passed before it could begin. A later time may do.
+	Late bool `json:",omitempty"`
 }
 
 // Why a watchdog kills.

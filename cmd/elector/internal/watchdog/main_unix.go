@@ -39,11 +39,13 @@ func Main(args []string) int {
 	syscall.CloseOnExec(reportsFD)
 	w := &watchdog{reports: json.NewEncoder(reports)}
 	if err := w.run(args, bufio.NewReader(orders)); err != nil {
-		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error()}})
+		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error(), Late: errors.Is(err, errLate)}})
 		return 1
 	}
 	return 0
 }
+
+var errLate = errors.New("it is too late to begin")
 
 type watchdog struct {
 	reports *json.Encoder
@@ -64,7 +66,7 @@ func (w *watchdog) run(args []string, orders *bufio.Reader) error {
 		return fmt.Errorf("nobody says until when it may run: %w", err)
 	}
 	if w.left() <= 0 {
-		return errors.New("it is too late to begin")
+		return errLate
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
