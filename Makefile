@@ -6,9 +6,12 @@
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
-#               an etcd server, a Consul server, PostgreSQL, MariaDB, kazoo, etcdctl and the
-#               browser Chromium
+#               an etcd server, a Consul server, PostgreSQL, MariaDB, Prometheus, kazoo,
+#               etcdctl and the browser Chromium
 # make doctor   shows which of that is there, in which version, and how to get what is missing
+# make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
+#               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps
+# make dist VERSION=v0.1.0 makes archives of the command for six platforms, in dist/
 # make compare  compares the strategies on memory, by cmd/elector; COMPARE has other flags for it
 #
 # The proofs of docs/proof.md, at length:
@@ -27,7 +30,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . cmd/elector examples/fencing internal/fencetest
+MODULES = . cmd/elector examples/fencing internal/fencetest adapter/gocron metrics/otel metrics/prometheus internal/release
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
@@ -36,7 +39,7 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos
+.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos release dist
 
 # make ends what it has started when it is ended itself, and "go run" would not pass that on.
 TESTRUN = GOWORK=off $(GO) build -o .test/testrun ./internal/testrun && exec .test/testrun
@@ -113,3 +116,12 @@ setup:
 
 doctor:
 	@GO="$(GO)" sh scripts/doctor.sh
+
+RELEASE = cd internal/release && GOWORK=off $(GO) run .
+version = $(or $(VERSION),$(error say VERSION=v0.1.0, or which it is))
+
+release:
+	$(RELEASE) $(if $(TAG),-tag) $(version)
+
+dist:
+	$(RELEASE) -dist "$(CURDIR)/dist" $(version)

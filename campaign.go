@@ -36,6 +36,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		}
 	}()
 
+	e.hooks.campaign(CampaignEvent{Context: caller})
 	won := false
 	fit := e.checks(ctx)
 	if fit != nil {
@@ -50,6 +51,7 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		var entered time.Time
 		seat, err := e.attempt(ctx, fit, &entered)
 		if err == nil {
+			e.hooks.campaign(CampaignEvent{Context: caller, Completed: true, Term: seat.term})
 			panicked, won = false, true
 			return seat.term, nil
 		}
@@ -64,8 +66,10 @@ func (e *elector) Campaign(ctx context.Context) (*Term, error) {
 		if ctx.Err() == nil && passing && e.backOff(ctx, &retry, entered, RetryEvent{What: WorkCampaign, Err: err}) == nil {
 			continue
 		}
+		err = e.fail(caller, "campaign", err)
+		e.hooks.campaign(CampaignEvent{Context: caller, Completed: true, Err: err})
 		panicked = false
-		return nil, e.fail(caller, "campaign", err)
+		return nil, err
 	}
 }
 

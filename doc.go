@@ -32,7 +32,7 @@
 //	defer stop()
 //	e, err := elector.New(elector.Config{
 //		Backend:  b,               // of zookeeper.New, etcd.New, consul.New or memory.New
-//		Strategy: fair.New(),      // or unfair.New(), kafka.New()
+//		Strategy: fair.New(),      // or of another package in strategy/
 //		Election: "/jobs/reindex",
 //		ID:       hostname,
 //	})
@@ -40,6 +40,9 @@
 //	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
 //		return work(ctx, t.Token()) // returns when ctx ends
 //	})
+//	if errors.Is(err, context.Canceled) {
+//		err = nil // SIGTERM: Run has returned after work had, and the seat is free
+//	}
 //	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
 //	defer cancel()
 //	return errors.Join(err, e.Close(closing))

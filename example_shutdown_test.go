@@ -30,7 +30,9 @@ func candidate(b backend.Backend, hostname string) error {
 	err = elector.Run(ctx, e, func(ctx context.Context, t *elector.Term) error {
 		return reindex(ctx, t.Token()) // ctx ends before anyone else can lead
 	})
-	// On SIGTERM, Run returns after reindex has returned and the seat is free.
+	if errors.Is(err, context.Canceled) {
+		err = nil // SIGTERM: Run has returned after reindex had, and the seat is free
+	}
 	closing, cancel := context.WithTimeout(context.Background(), 5*time.Second) // ctx has ended
 	defer cancel()
 	return errors.Join(err, e.Close(closing))

@@ -1,6 +1,7 @@
 package elector
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -16,15 +17,16 @@ import (
 // its methods, never under a lock and never on a client library's goroutine. Any two
 // may run at the same time, but for these: Elected comes before the Ended of its
 // term, and Ended before the next Elected; Session comes in order. A campaign and
-// each Observe call Retry on their own, and a campaign and a Resign call Stage.
+// each Observe call Retry on their own, a campaign and a Resign call Stage, and each Commit
+// calls Commit.
 //
 // A hook delays what it reports on, so it should be quick; a term's Context ends in
 // time whatever a hook does. A hook that panics in Campaign costs the session, so
 // that no entry stays behind.
 //
 // A hook may call Leader, Candidates and Observe, in the session there is: where
-// there is none they fail with ErrInHook. It may use a Term (Stage must not resign it:
-// that reports a stage in turn). Campaign and Close, which wait for hooks, fail
+// there is none they fail with ErrInHook. It may use a Term (Stage must not resign it, nor
+// Commit commit: that reports in turn). Campaign and Close, which wait for hooks, fail
 // with ErrInHook: call them on another goroutine, and do not wait for that in the
 // hook, which nothing can find out. To give up in Retry, cancel the campaign's ctx.
 // To another elector's hook the same applies while this one has a hook running, too.
@@ -64,6 +66,13 @@ type Hooks struct {
 
 	// Stage is called as the recipe's own states begin and complete.
 	Stage func(StageEvent)
+
+	// Campaign is called when a Campaign begins and when it is about to return, after Elected if it has
+	// won. One that is refused at once, such as by ErrBusy, is not told.
+	Campaign func(CampaignEvent)
+
+	// Commit is called when a Term.Commit is about to return.
+	Commit func(CommitEvent)
 }
 
 // Join returns hooks that call those of h, and then those of each of more, in this order. A hook that
@@ -85,6 +94,8 @@ func (h Hooks) join(o Hooks) Hooks {
 		Occupied: both2(h.Occupied, o.Occupied),
 		Aside:    both1(h.Aside, o.Aside),
 		Stage:    both1(h.Stage, o.Stage),
+		Campaign: both1(h.Campaign, o.Campaign),
+		Commit:   both1(h.Commit, o.Commit),
 	}
 }
 
@@ -199,6 +210,30 @@ func (e StageEvent) String() string {
 	return e.Stage.String() + " completed"
 }
 
+// A CampaignEvent tells that a Campaign begins, or completes.
+type CampaignEvent struct {
+	// Context is the one that Campaign was called with, for the values in it, such as a trace's.
+	Context context.Context
+	// Completed is false when the campaign begins.
+	Completed bool
+	// Term is the one that a completed campaign has won, and Err why it has won none.
+	Term *Term
+	Err  error
+}
+
+// A CommitEvent tells what became of a Term.Commit.
+type CommitEvent struct {
+	// Context is the one that Commit was called with, for the values in it, such as a trace's.
+	Context context.Context
+	Term    *Term
+	// Began is when it was called, and Took how long it took.
+	Began time.Time
+	Took  time.Duration
+	// Ops is the number of ops, and Err what Commit returns.
+	Ops int
+	Err error
+}
+
 // hooks are the Hooks of one elector. It counts those that run.
 type hooks struct {
 	Hooks
@@ -244,6 +279,18 @@ func (h *hooks) occupied(t *Term, err error) {
 func (h *hooks) aside(why error) {
 	if h.Aside != nil {
 		runHook(h, func() { h.Aside(why) })
+	}
+}
+
+func (h *hooks) campaign(c CampaignEvent) {
+	if h.Campaign != nil {
+		runHook(h, func() { h.Campaign(c) })
+	}
+}
+
+func (h *hooks) commit(c CommitEvent) {
+	if h.Commit != nil {
+		runHook(h, func() { h.Commit(c) })
 	}
 }
 

@@ -90,12 +90,14 @@ func TestHooksThatCallBack(t *testing.T) {
 				return answer
 			}},
 			Hooks: elector.Hooks{
-				Aside:   func(error) { c.from("aside") },
-				Elected: func(*elector.Term) { c.from("elected") },
-				Ended:   func(*elector.Term, error) { c.from("ended") },
-				Session: func(_ string, s backend.State) { c.from("session " + s.String()) },
-				Retry:   func(elector.RetryEvent) { c.from("retry") },
-				Stage:   func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
+				Aside:    func(error) { c.from("aside") },
+				Elected:  func(*elector.Term) { c.from("elected") },
+				Ended:    func(*elector.Term, error) { c.from("ended") },
+				Session:  func(_ string, s backend.State) { c.from("session " + s.String()) },
+				Retry:    func(elector.RetryEvent) { c.from("retry") },
+				Stage:    func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
+				Campaign: func(elector.CampaignEvent) { c.from("campaign") },
+				Commit:   func(elector.CommitEvent) { c.from("commit") },
 			},
 		})
 		if err != nil {
@@ -107,6 +109,9 @@ func TestHooksThatCallBack(t *testing.T) {
 		term, err := e.Campaign(ctx)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, err := term.Commit(ctx, elector.Put("/k", nil)); err != nil {
+			t.Error(err)
 		}
 		synctest.Wait() // the hooks that tell of the session
 		client.Suspend()
@@ -128,7 +133,7 @@ func TestHooksThatCallBack(t *testing.T) {
 			t.Error(err)
 		}
 		for _, hook := range []string{
-			"aside", "elected", "ended", "retry", "session live", "session suspended", "session lost",
+			"aside", "campaign", "commit", "elected", "ended", "retry", "session live", "session suspended", "session lost",
 			"stage start", "stage offer", "stage determine", "stage elected", "stage failed", "stage stop",
 		} {
 			if !c.seen[hook] {

@@ -68,14 +68,16 @@ func (s *sights) status() Status {
 	return out
 }
 
-// turn notes that the elector has another role. After RoleClosed there is none.
+// turn notes that the elector has this role from now on, if it has another one. After RoleClosed there is none.
 func (s *sights) turn(to Role) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.role == RoleClosed {
 		return
 	}
-	s.role, s.since = to, time.Now()
+	if s.role != to { // one that tries again has been entering all the while
+		s.role, s.since = to, time.Now()
+	}
 	s.stint++
 	s.displaced()
 }

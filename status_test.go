@@ -276,10 +276,12 @@ func TestStatusOfOneThatTriesAgain(t *testing.T) {
 		service.Stop()
 		e := standing(t, service.Client("a"), "a")
 		began := time.Now()
+		entered := began
 		campaigns(t, e)
 		for range 5 {
 			s := e.Status()
-			if s.Role != elector.RoleEntering || !errors.Is(s.Err, backend.ErrUnavailable) || s.ErrAt.Before(began) || !s.NextTry.After(time.Now()) {
+			has(t, s, elector.RoleEntering, entered)
+			if !errors.Is(s.Err, backend.ErrUnavailable) || s.ErrAt.Before(began) || !s.NextTry.After(time.Now()) {
 				t.Fatalf("it tries again: %+v", s)
 			}
 			began = s.NextTry

@@ -14,6 +14,7 @@ import (
 
 // commit implements Term.Commit.
 func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
+	began := time.Now()
 	var made []backend.Entry
 	err := t.checkOps(ops)
 	if err == nil {
@@ -23,9 +24,12 @@ func (t *seat) commit(ctx context.Context, ops ...Op) ([]backend.Entry, error) {
 		})
 	}
 	if err != nil {
-		return nil, fmt.Errorf("elector: commit for %s, token %d: %w", t.e.cfg.Election, t.claim.Token, err)
+		made, err = nil, fmt.Errorf("elector: commit for %s, token %d: %w", t.e.cfg.Election, t.claim.Token, err)
 	}
-	return made, nil
+	t.e.hooks.commit(CommitEvent{
+		Context: ctx, Term: t.term, Began: began, Took: time.Since(began), Ops: len(ops), Err: err,
+	})
+	return made, err
 }
 
 // apply plans and commits until the plan was not made on what is outdated. Whenever it

@@ -14,6 +14,6 @@
 //
 // On a real service a rule may fail because the machine or the servers stood still. A control
 // tells: see Controls of [Service]. An attempt that failed while the control did is void, and the
-// rule is tried again. A rule that was void three times has failed. The report has the number
-// of void attempts of each rule, and why they were.
+// rule is tried again. The third attempt has the process for itself. A rule that was void three
+// times has failed. The report has the number of void attempts of each rule, and why they were.
 package conformance

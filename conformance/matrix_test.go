@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -173,12 +174,15 @@ var servers = []place{
 }
 
 func TestElectionOnServers(t *testing.T) {
-	tryAll(t, servers...)
+	tryAll(t, len(strategies.All()), servers...)
 }
+
+// atOnce is how many clusters of a service there are at once.
+const atOnce = 2
 
 func TestElectionOnClusters(t *testing.T) {
 	t.Parallel()
-	tryAll(t,
+	tryAll(t, atOnce,
 		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
@@ -195,28 +199,41 @@ func TestElectionOnClusters(t *testing.T) {
 // It runs beside the one above, as it mostly waits: for sessions of ten seconds.
 func TestElectionOnConsulClusters(t *testing.T) {
 	t.Parallel()
-	tryAll(t, place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
+	tryAll(t, atOnce, place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
 		s := consultest.Cluster(t)
 		stalls(t, s.Members)
 		return s.Service(consul.MinSessionTimeout, consul.Config{})
 	}, noEnd, lateOnConsul})
 }
 
-// tryAll tries every strategy on each place, all side by side: they mostly wait.
-func tryAll(t *testing.T, places ...place) {
+// tryAll tries every strategy on each place: so many on each of them side by side, as they mostly
+// wait. Not all are, because servers compute while they wait: fifteen clusters take two processors.
+func tryAll(t *testing.T, atOnce int, places ...place) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			for _, cfg := range strategies.All() {
-				t.Run(cfg.Strategy.Name(), func(t *testing.T) {
-					t.Parallel()
-					cfg := cfg
-					cfg.Service = p.start(t)
-					cfg.Why = p.late[cfg.Strategy.Name()]
-					lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised(cfg)), maps.Keys(cfg.Why))
-					appliesAll(t, conformance.TestElection(t, cfg), lacks)
+			all := make(chan conformance.ElectionConfig)
+			var tries sync.WaitGroup
+			for range atOnce {
+				tries.Go(func() {
+					for cfg := range all {
+						t.Run(cfg.Strategy.Name(), func(t *testing.T) { p.try(t, cfg) })
+					}
 				})
 			}
+			for _, cfg := range strategies.All() {
+				all <- cfg
+			}
+			close(all)
+			tries.Wait()
 		})
 	}
+}
+
+// try tries a strategy.
+func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
+	cfg.Service = p.start(t)
+	cfg.Why = p.late[cfg.Strategy.Name()]
+	lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised(cfg)), maps.Keys(cfg.Why))
+	appliesAll(t, conformance.TestElection(t, cfg), lacks)
 }

@@ -11,6 +11,7 @@ needs() {
 	"$1" "Chromium" chromium chromium "the page of elector compare"
 	"$1" "PostgreSQL" postgresql postgresql "package fence"
 	"$1" "MariaDB" mariadb mariadb-server-core "package fence"
+	"$1" "Prometheus" prometheus prometheus "the metrics' alerts and dashboard"
 	"$1" "kazoo" kazoo python3-kazoo "others' candidates on ZooKeeper"
 	"$1" "etcdctl" etcdctl etcd-client "others' candidates on etcd"
 	if own_networks; then
@@ -68,6 +69,10 @@ version_postgresql() { "$(find_postgresql | head -n 1)" --version | sed 's/[^0-9
 
 find_mariadb() { command -v /usr/sbin/mariadbd || command -v mariadbd; }
 version_mariadb() { "$(find_mariadb)" --version | sed -n 's/.*Ver \([0-9.]*\).*/\1/p'; }
+
+# promtool comes with it.
+find_prometheus() { command -v prometheus && command -v promtool >/dev/null; }
+version_prometheus() { prometheus --version 2>&1 | sed -n 's/^prometheus, version \([^ ]*\).*/\1/p'; }
 
 # As in internal/strangertest: a Python that has kazoo.
 find_kazoo() {

@@ -71,8 +71,8 @@ steps=$({ [ -z "$missing" ] || printf '%s\n' update install; printf '%s\n' $unbu
 if [ -n "$missing" ]; then
 	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
 		cat <<-EOT
-		The tests run on real servers of ZooKeeper, PostgreSQL and MariaDB, beside other
-		systems' candidates, and look at a page in a real browser.
+		The tests run on real servers of ZooKeeper, PostgreSQL, MariaDB and Prometheus,
+		beside other systems' candidates, and look at a page in a real browser.
 		Missing here:$missing
 		(names of Debian packages). On Debian or Ubuntu:
 
@@ -81,8 +81,8 @@ if [ -n "$missing" ]; then
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. Have Chromium or
 		Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
-		etcdctl, PostgreSQL's postgres and initdb, and mariadbd, and a python3 with kazoo
-		(pip install kazoo).
+		etcdctl, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
+		python3 with kazoo (pip install kazoo).
 		EOT
 		exit 1
 	fi
@@ -95,6 +95,15 @@ if [ -n "$missing" ]; then
 		created=/etc/postgresql-common/createcluster.d/elector.conf
 		mkdir -p "${created%/*}"
 		echo 'create_main_cluster = false' >"$created"
+		;;
+	esac
+	# Of Prometheus it would start a server, unless this file forbids that.
+	case " $missing " in *" prometheus "*)
+		if [ ! -e /usr/sbin/policy-rc.d ]; then
+			created="$created /usr/sbin/policy-rc.d"
+			printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+			chmod +x /usr/sbin/policy-rc.d
+		fi
 		;;
 	esac
 	# shellcheck disable=SC2086 # a list

@@ -46,8 +46,11 @@ type Observer interface {
 // those of the attempt; its cleanups are done before it is judged. What it logs goes to the
 // log of t. Its Name is that of t, with the number of the attempt from the second one on.
 //
+// Before the last attempt, and before the environment settles for it, Run calls alone, which may
+// be nil: it has all else in this process wait, lest a crowd takes the environment away three times.
+//
 // Run returns why attempts were void, one reason for each.
-func Run(t testing.TB, env Observer, try func(t testing.TB)) (void []string) {
+func Run(t testing.TB, env Observer, alone func(), try func(t testing.TB)) (void []string) {
 	t.Helper()
 	for n := 1; n <= Most; n++ {
 		a := &attempt{TB: t, n: n}
@@ -76,6 +79,9 @@ func Run(t testing.TB, env Observer, try func(t testing.TB)) (void []string) {
 		t.Logf("attempt %d of %d is void, as its environment failed, too: %s", n, Most, why)
 		if n == Most {
 			break
+		}
+		if n == Most-1 && alone != nil {
+			alone()
 		}
 		if why := env.Settle(); why != "" {
 			t.Errorf("void, and not tried again, as the environment does not become well: %s", why)

@@ -30,7 +30,7 @@ type verdict struct {
 func judge(t *testing.T, env Observer, try func(t testing.TB)) (v verdict) {
 	s := &scribe{TB: t}
 	test := &attempt{TB: s, n: 1}
-	test.run(func(t testing.TB) { v.void = Run(t, env, try) })
+	test.run(func(t testing.TB) { v.void = Run(t, env, nil, try) })
 	v.failed, v.skipped, v.said = test.Failed(), test.Skipped(), s.said.String()
 	return v
 }
@@ -95,6 +95,18 @@ func TestVoidThreeTimes(t *testing.T) {
 	v := judge(t, unwell, func(t testing.TB) { tries++; t.Fatal("saw it") })
 	if !v.failed || tries != Most || len(v.void) != Most || !strings.Contains(v.said, "void 3 times in a row") {
 		t.Errorf("tried %d times; %+v", tries, v)
+	}
+}
+
+// Nothing else is beside the last attempt, and others are beside those before.
+func TestLastAttemptIsAlone(t *testing.T) {
+	var did []string
+	test := &attempt{TB: &scribe{TB: t}, n: 1}
+	test.run(func(t testing.TB) {
+		Run(t, unwell, func() { did = append(did, "alone") }, func(t testing.TB) { did = append(did, "try"); t.Fail() })
+	})
+	if want := []string{"try", "try", "alone", "try"}; !slices.Equal(did, want) {
+		t.Errorf("did %v, want %v", did, want)
 	}
 }
 
@@ -172,7 +184,7 @@ func TestFailsLate(t *testing.T) {
 	s := &scribe{TB: t}
 	test := &attempt{TB: s, n: 1}
 	test.run(func(t testing.TB) {
-		Run(t, well, func(t testing.TB) { late = t })
+		Run(t, well, nil, func(t testing.TB) { late = t })
 		late.Error("too late")
 	})
 	if !test.Failed() {

@@ -37,6 +37,7 @@ type trial struct {
 	length   time.Duration // of its plan
 	program  string        // of candidates whose clock can be stepped, or ""
 	broken   string        // how its candidates are; "" for the sound
+	elector  string        // the command of which they are an elector run, or ""
 }
 
 func (t trial) String() string {

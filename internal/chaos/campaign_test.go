@@ -162,3 +162,15 @@ func TestBroken(t *testing.T) {
 		})
 	}
 }
+
+// TestElectorRun is a campaign in which each candidate is the command elector run: none of their commands,
+// nor what these have started, lives on when the next has begun.
+func TestElectorRun(t *testing.T) {
+	t.Parallel()
+	elector, err := buildElector(t.Context(), t.TempDir())
+	require.NoError(t, err)
+	r := campaignForTest(t, trial{backend: "etcd", servers: 1, strategy: "fair", faults: onProxies, seed: 3, length: short, elector: elector})
+	assert.Empty(t, r.violations)
+	assert.GreaterOrEqual(t, r.terms, 3)
+	assert.Greater(t, r.unfenced.lines, 500)
+}

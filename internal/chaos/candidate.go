@@ -59,6 +59,7 @@ type candidateOptions struct {
 	Seed     uint64
 	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
 	Broken   string // how it is to misbehave, so that it has to be found out
+	Elector  string // the command of which it is an elector run, or "": see beCommand
 }
 
 // beCandidate is the candidate's process: it campaigns and leads until it is told to
@@ -67,6 +68,9 @@ func beCandidate(options string) error {
 	var o candidateOptions
 	if err := json.Unmarshal([]byte(options), &o); err != nil {
 		return err
+	}
+	if o.Elector != "" {
+		return beCommand(o)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()

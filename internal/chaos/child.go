@@ -23,6 +23,7 @@ import (
 type child struct {
 	name string // of the candidate, and the how manieth process it is: "2.1"
 	cmd  *exec.Cmd
+	runs bool // it is an elector run
 
 	stdin   io.Writer      // takes durations, a line each, to step its clock by
 	stepped chan time.Time // its clock afterwards
@@ -56,7 +57,11 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 	if err != nil {
 		return nil, err
 	}
-	c := &child{name: o.Name, cmd: exec.Command(program), clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1)}
+	candidate := exec.Command(program)
+	if o.Elector != "" {
+		candidate = electorRun(o, program)
+	}
+	c := &child{name: o.Name, cmd: candidate, runs: o.Elector != "", clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1)}
 	c.cmd.Env = append(os.Environ(), environment+"="+string(options))
 	c.cmd.SysProcAttr = childAttr()
 	c.cmd.Stderr = &c.stderr
@@ -202,7 +207,8 @@ func (c *child) leave(patience time.Duration) error {
 		_ = c.cmd.Process.Signal(syscall.SIGQUIT) // which has it say where it hangs
 		<-c.exited
 	}
-	if late == nil && !c.cmd.ProcessState.Success() {
+	// An elector run has its command's exit code, or one that says that it was interrupted.
+	if late == nil && !c.cmd.ProcessState.Success() && !(c.runs && c.cmd.ProcessState.ExitCode() > 128) {
 		late = fmt.Errorf("candidate %s ended with %v", c.name, c.cmd.ProcessState)
 	}
 	if late != nil {

@@ -35,10 +35,6 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := c.read(ctx)
-	if err != nil {
-		return nil, err
-	}
 	files, err := filepath.Glob(filepath.Join(c.dir, "candidate-*.jsonl"))
 	if err != nil {
 		return nil, err
@@ -52,6 +48,13 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 		return nil, err
 	}
 	e := &evidence{history: h, lines: lines, faults: c.met, outages: c.outages, failover: c.service.failover, ghosts: ghosts, wrong: c.wrong}
+	if c.elector != "" {
+		return e, nil // nobody has written to the register, nor recorded a history
+	}
+	last, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := e.keepLedger(last); err != nil {
 		e.wrong = append(e.wrong, err.Error())
 	}

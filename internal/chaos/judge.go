@@ -50,6 +50,19 @@ func judge(t trial, e *evidence) *result {
 		r.outages++
 		r.away = max(r.away, time.Duration(m.end-m.begin))
 	}
+	if t.elector != "" {
+		r.checkLives(e)
+	} else {
+		r.checkRecorded(t, e)
+	}
+	for _, ghost := range e.ghosts {
+		r.violate("ghost", "%s is there, though all candidates have ended", ghost)
+	}
+	return r
+}
+
+// checkRecorded checks what candidates have recorded of themselves.
+func (r *result) checkRecorded(t trial, e *evidence) {
 	promised, _ := catalog.Named(t.strategy)
 	r.checkHistory(e, promised.Ordered)
 	r.checkLate(e)
@@ -66,10 +79,6 @@ func judge(t trial, e *evidence) *result {
 			r.violate("leaderless", "nobody led from %d to %d: %v, and %v is the bound", g.from, g.to, g.length(), g.bound)
 		}
 	}
-	for _, ghost := range e.ghosts {
-		r.violate("ghost", "%s is there, though all candidates have ended", ghost)
-	}
-	return r
 }
 
 func (r *result) violate(check, format string, args ...any) {

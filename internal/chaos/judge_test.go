@@ -245,3 +245,14 @@ func TestBound(t *testing.T) {
 	e.fault("server wiped", at(-40), at(-29))
 	assert.Equal(t, 20*time.Second+recovery, bound(from, at(100), e.faults, consul), "not so long ago")
 }
+
+// A command that lives on when that of a later term has begun is found, and one before that is none.
+func TestCheckLives(t *testing.T) {
+	e := &evidence{history: &history.History{}, lines: []line{{"1.1", 2, 10, 10}, {"1.1", 2, 20, 20}, {"2.1", 5, 21, 21}, {"2.1", 5, 40, 40}}}
+	r := judge(trial{strategy: "fair", elector: "elector"}, e)
+	assert.Empty(t, r.violations)
+	assert.Equal(t, 2, r.terms)
+	e.lines = append(e.lines, line{"1.1", 2, 22, 22})
+	r = judge(trial{strategy: "fair", elector: "elector"}, e)
+	assert.Equal(t, []string{"overlap: a command of 1.1 with token 2 lived at 22, and one of 2.1 with token 5 had begun at 21"}, r.violations)
+}

@@ -1,7 +1,7 @@
 // Command chaos runs campaigns of real faults against real servers, with candidates in
 // processes of their own, and checks what they have recorded:
 //
-//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,kafka] [-faults candidate,server,member] [-seed 1] [-minutes 1]
+//	go run ./internal/chaos [-backend zookeeper,etcd,consul,consul-ttl] [-servers 1,3] [-strategy fair,kafka] [-faults candidate,server,member] [-seed 1] [-minutes 1] [-run]
 //
 // It prints a line for each campaign. The faults and their order depend on the seed alone.
 // On a violation it keeps all that was recorded, says where, and exits with 1.
@@ -33,21 +33,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	program := ""
-	if o.clock {
-		dir, err := os.MkdirTemp("", "chaos-candidate-")
-		if err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-		if program, err = buildStepped(ctx, dir); err != nil {
-			return err
-		}
+	dir, err := os.MkdirTemp("", "chaos-candidate-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, elector := "", ""
+	switch {
+	case o.run:
+		elector, err = buildElector(ctx, dir)
+	case o.clock:
+		program, err = buildStepped(ctx, dir)
+	}
+	if err != nil {
+		return err
 	}
 	printHead(stdout)
 	failed := 0
 	for _, t := range o.trials() {
-		t.program = program
+		t.program, t.elector = program, elector
 		ok, err := t.report(ctx, stdout, stderr)
 		if err != nil {
 			return err

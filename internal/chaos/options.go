@@ -21,6 +21,7 @@ type options struct {
 	seed                 uint64
 	minutes              float64
 	clock                bool
+	run                  bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -34,6 +35,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
+	flags.BoolVar(&o.run, "run", false, "candidates are the command elector run: no two of their commands may live at the same time; without -clock")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -82,6 +84,6 @@ func (o options) trials() []trial {
 
 // args is the command line of one trial.
 func (t trial) args() string {
-	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t",
-		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "")
+	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t -run=%t",
+		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "", t.elector != "")
 }

@@ -10,5 +10,8 @@ func childAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
+// descendantAttr has a process leave its group and session, or stay.
+func descendantAttr(leaves bool) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: leaves} }
+
 func pauseProcess(p *os.Process) error  { return p.Signal(syscall.SIGSTOP) }
 func resumeProcess(p *os.Process) error { return p.Signal(syscall.SIGCONT) }

@@ -12,5 +12,7 @@ var errLinux = errors.New("campaigns of faults need Linux, for they stop process
 
 func childAttr() *syscall.SysProcAttr { return nil }
 
+func descendantAttr(bool) *syscall.SysProcAttr { return nil }
+
 func pauseProcess(*os.Process) error  { return errLinux }
 func resumeProcess(*os.Process) error { return errLinux }

@@ -46,6 +46,7 @@ func (s *slot) start() error {
 		Seed:    s.campaign.seed<<16 + uint64(len(s.campaign.children)),
 		Quiet:   s.campaign.service.network != nil,
 		Broken:  s.campaign.broken,
+		Elector: s.campaign.elector,
 	})
 	if err != nil {
 		return err

@@ -6,9 +6,9 @@
 // in a temporary folder, and are stopped by process id. On Linux the kernel
 // kills them if the test binary dies first, however it dies.
 //
-// ZooKeeper, PostgreSQL and MariaDB are to be installed. etcd and Consul are built from their sources by
-// the go command, at the versions in internal/servers/*/go.mod, and then found in
-// Go's build cache: the first use on a machine takes minutes, which 'make setup'
+// ZooKeeper, PostgreSQL, MariaDB and Prometheus are to be installed. etcd and Consul
+// are built from their sources by the go command, at the versions in
+// internal/servers/*/go.mod, and then found in Go's build cache: the first use on a machine takes minutes, which 'make setup'
 // takes ahead of the tests, and the first use in a process seconds.
 //
 // The members of a cluster can be put on a network of their own, which can then be broken

@@ -85,6 +85,14 @@ func MariaDBForTest(tb testing.TB, cfg SQLConfig) *MariaDB {
 	return m
 }
 
+// PrometheusForTest is ZooKeeperForTest for a Prometheus server.
+func PrometheusForTest(tb testing.TB, cfg PrometheusConfig) *Prometheus {
+	tb.Helper()
+	p, err := StartPrometheus(cfg)
+	closeAfterTest(tb, err, p)
+	return p
+}
+
 // closeAfterTest closes the servers when the test ends, if they were started.
 func closeAfterTest[S closable](tb testing.TB, err error, servers ...S) {
 	tb.Helper()

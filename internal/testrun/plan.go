@@ -22,10 +22,13 @@ const (
 var services = []string{"memory", "zookeeper", "etcd", "consul"}
 
 // modules are those beside the library's: ./... does not lead from one into another.
-var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest"}
+var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus", "internal/release"}
 
-// onDatabases are those that need servers of databases, which a set-up for memory alone lacks.
-var onDatabases = []string{"internal/fencetest"}
+// forReleases is the one of which the second tier is enough: it builds the command from nothing.
+const forReleases = "internal/release"
+
+// onServersToo are those that need other servers than the services, which a set-up for memory alone lacks.
+var onServersToo = []string{"internal/fencetest", "adapter/gocron", "metrics/prometheus"}
 
 // A combination is a strategy on real servers. It bears the name of its test.
 type combination struct{ test, service, strategy string }
@@ -126,7 +129,7 @@ func pattern(all []combination) string {
 const (
 	// crowds are tests that start most servers, a dozen at once, on networks of their own or
 	// to break them. Beside them whatever else waits for a server would wait for too long.
-	crowds = "^Test(Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
+	crowds = "^Test(Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|ElectorRun|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
 	// hogs are those that try wrong backends on a server. Some take the processors away on purpose.
 	hogs = "^Test(LosesSessions|StandsStill|LateMessagesAreFound)$"
 	// clusters are the backends' tests on clusters, and what takes as much as one.
@@ -206,10 +209,14 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	case "", "memory":
 		add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})
 		for _, m := range modules {
-			if service == "memory" && slices.Contains(onDatabases, m) {
+			if service == "memory" && slices.Contains(onServersToo, m) {
 				continue
 			}
-			add(testTier, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+			of := testTier
+			if m == forReleases {
+				of = restTier
+			}
+			add(of, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
 		}
 		add(testTier, stage{
 			name: "packages; elections on memory", race: true,

@@ -95,7 +95,7 @@ func (s stage) try(ctx context.Context, folder string, take func(event)) (code i
 		return 1, err
 	}
 	// Vetting is the linters' part. A test on real servers that Go remembers tried nothing.
-	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=20m", "-exec", "'" + self + "' " + metered}, s.testArgs()...)
+	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=40m", "-exec", "'" + self + "' " + metered}, s.testArgs()...)
 	cmd := s.command(ctx, "test", args...)
 	cmd.Env, cmd.Stderr = append(cmd.Env, programsFolder+"="+folder), os.Stderr
 	events, err := cmd.StdoutPipe()

@@ -83,7 +83,7 @@ func TestTakesAway(t *testing.T) {
 		var void []string
 		broken := judge.Contained(t, func(t testing.TB) {
 			tries := 0
-			void = attempts(t, observe(t, s.service(t)), takesAway, func(t testing.TB) {
+			void = attempts(t, observe(t, s.service(t)), takesAway, nil, func(t testing.TB) {
 				if tries++; tries == 1 {
 					s.ends()
 					t.Fatal("the session was lost")

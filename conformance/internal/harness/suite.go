@@ -155,8 +155,13 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void fu
 	}
 	join(t)
 	count := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
-		defer enter(r.Apart)()
-		void(attempts(t, y.env, takesAway(r.Need), func(t testing.TB) {
+		leave := enter(r.Apart)
+		defer func() { leave() }()
+		alone := func() {
+			leave()
+			leave = enter(true)
+		}
+		void(attempts(t, y.env, takesAway(r.Need), alone, func(t testing.TB) {
 			defer watch(r.Name, r.Text, 2*y.Limit(y.probe))() // the making of the service, too
 			reason, states = y.Attempt(t, r)
 		})...)
@@ -281,12 +286,12 @@ func observe(t testing.TB, s *kit.Service) *attempt.Environment {
 // attempts tries a rule, or one state of it, until an attempt counts, and returns why others were
 // void. takesAway says that the rule takes the service away, or a part of it, from the controls
 // as well.
-func attempts(t testing.TB, env *attempt.Environment, takesAway bool, try func(t testing.TB)) (void []string) {
+func attempts(t testing.TB, env *attempt.Environment, takesAway bool, alone func(), try func(t testing.TB)) (void []string) {
 	t.Helper()
 	if takesAway {
 		env = env.Clock()
 	}
-	return attempt.Run(t, env, try)
+	return attempt.Run(t, env, alone, try)
 }
 
 // takesAway tells of what a rule needs whether it takes the service, a member or a
@@ -298,7 +303,7 @@ func takesAway(need []string) bool {
 }
 
 // beside is shared by all rules of all suites that are being tried in this process. One that
-// measures the process has it for itself.
+// measures the process has it for itself, and so has the last attempt at a rule.
 var beside sync.RWMutex
 
 // Limit is how long an attempt at most rules may take.
@@ -309,7 +314,7 @@ func Limit(s *kit.Service) time.Duration {
 	return 30*time.Second + 15*s.TTL
 }
 
-// enter waits until a rule may be tried beside those that are. Nobody who holds it may wait
+// enter waits until a rule may be tried beside those that are, or apart from all. Nobody who holds it may wait
 // for a parallel subtest: those who wait for it have a place among the parallel ones already.
 func enter(apart bool) (leave func()) {
 	if apart {

@@ -13,7 +13,7 @@ import (
 // Contained calls try once and tells whether it has failed. t goes on, however it has ended.
 func Contained(t testing.TB, try func(t testing.TB)) (failed bool) {
 	done := false
-	attempt.Run(t, environment("a test"), func(t testing.TB) {
+	attempt.Run(t, environment("a test"), nil, func(t testing.TB) {
 		if done {
 			return
 		}
@@ -37,7 +37,7 @@ type Judgement struct {
 // Attempts makes attempts at a test in an environment that is well, and lets it fail.
 func Attempts(t testing.TB, try func(t testing.TB)) (j Judgement) {
 	j.Failed = Contained(t, func(t testing.TB) {
-		j.Void = attempt.Run(t, environment(""), func(t testing.TB) {
+		j.Void = attempt.Run(t, environment(""), nil, func(t testing.TB) {
 			j.Tries++
 			try(t)
 		})

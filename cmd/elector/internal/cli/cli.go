@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	runner "github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 )
 
 // Exit codes.
@@ -40,6 +44,9 @@ func (e usageError) Unwrap() error { return e.error }
 // The first interrupt ends the context, so that what is running cleans up and tells what
 // it has; the second ends the process at once.
 func Main() int {
+	if len(os.Args) > 1 && os.Args[1] == watchdog.Word {
+		return watchdog.Main(os.Args[2:])
+	}
 	ctx, interrupt := context.WithCancelCause(context.Background())
 	defer interrupt(nil)
 	signals := make(chan os.Signal, 1)
@@ -66,15 +73,22 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	addCobras(root)
 	at, err := root.ExecuteContextC(ctx)
 	var usage usageError
+	var exit runner.Exit
+	var coded codedError
 	switch {
 	case err == nil:
 		return OK
+	case errors.As(err, &exit): // the command has said why
+		return exit.Code
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintf(stderr, "elector: %v\n", err) // which may have more in it
 		return Interrupted
 	case errors.As(err, &usage):
 		fmt.Fprintf(stderr, "elector: %v\n\nSee '%s --help'.\n", err, at.CommandPath())
 		return Misused
+	case errors.As(err, &coded):
+		fmt.Fprintf(stderr, "elector: %v\n", err)
+		return coded.code
 	}
 	fmt.Fprintf(stderr, "elector: %v\n", err)
 	return Failed
@@ -93,7 +107,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
-	root.AddCommand(newCompare(), newMan())
+	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newCompare(), newMan())
 	return root
 }
 
@@ -135,6 +149,7 @@ func plain(err error) error {
 var kinds = map[string]string{
 	"intSlice":    "whole numbers, with commas between, such as 3,10,50",
 	"stringSlice": "words, with commas between",
+	"int64Slice":  "whole numbers, with commas between, such as 12,7",
 	"int":         "a whole number",
 	"uint64":      "a whole number from 0",
 	"float64":     "a number, such as 0.1",
@@ -159,13 +174,16 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return usageError{fmt.Errorf("unknown command %q: there are %s", args[0], strings.Join(names, ", "))}
 }
 
+// release is the version that the linker writes into the binaries of a release.
+var release string
+
 // version is what the binary was built from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"
 	}
-	v, modified := info.Main.Version, ""
+	v, modified := cmp.Or(release, info.Main.Version), ""
 	if v == "" {
 		v = "(devel)"
 	}

@@ -44,7 +44,7 @@ func TestMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"comprae"}, `unknown command "comprae": there are compare, completion, man`},
+		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, designate, ls, man, resign, rm, run, status, transfer, undesignate, watch`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
 		{[]string{"compare", "--frob"}, "unknown flag: --frob"},
 		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
@@ -59,6 +59,23 @@ func TestMisuse(t *testing.T) {
 		{[]string{"compare", "--html", dir + "/none/x"}, "x cannot be written: "},
 		{[]string{"compare", "--html", "-"}, "--html -: name a file"},
 		{[]string{"compare", "--charts", "/dev/null/x"}, "--charts: mkdir /dev/null: not a directory"},
+		{[]string{"run"}, "give the service's URL, the election's path, -- and the command"},
+		{[]string{"run", "mem://", "/e", "true"}, "give the service's URL, the election's path, -- and the command"},
+		{[]string{"run", "mem://", "/e", "--"}, "give the service's URL, the election's path, -- and the command"},
+		{[]string{"run", "mem://", "--", "/e", "true"}, "give the service's URL, the election's path, -- and the command"},
+		{[]string{"run", "redis://h", "/e", "--", "true"}, `unknown scheme "redis": there are zk://`},
+		{[]string{"run", "mem://", "e", "--", "true"}, `Election: key "e"`},
+		{[]string{"run", "mem://", "/e", "--id", "\n", "--", "true"}, `ID "\n"`},
+		{[]string{"run", "mem://", "/e", "--strategy", "fairer", "--", "true"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
+		{[]string{"run", "mem://", "/e", "--strategy", "kafka", "--id", "anna", "--", "true"}, `anna`},
+		{[]string{"run", "mem://", "/e", "--rank", "1", "--", "true"}, "--rank: the strategy fair has no ranks"},
+		{[]string{"run", "mem://", "/e", "--rank", "best", "--", "true"}, `--rank "best": give whole numbers`},
+		{[]string{"run", "mem://", "/e", "--grace", "-1s", "--", "true"}, "--grace -1s: must not be negative"},
+		{[]string{"run", "mem://", "/e", "--ttl", "-1s", "--", "true"}, "TTL -1s"},
+		{[]string{"run", "mem://", "/e", "--on-suspend", "wait", "--", "true"}, `--on-suspend "wait": give hold or stop`},
+		{[]string{"run", "mem://", "/e", "--log-format", "xml", "--", "true"}, `--log-format "xml": give text or json`},
+		{[]string{"run", "mem://", "/e", "--restart", "--once", "--", "true"}, "--restart and --once: give one of them"},
+		{[]string{"run", "mem://", "/e", "--", "/none/such"}, "the command cannot be run: "},
 		{[]string{"man"}, "name one directory"},
 		{[]string{"man", "a", "b"}, "name one directory"},
 		{[]string{"man", "/dev/null/none"}, "make the directory first"},
@@ -90,6 +107,7 @@ func TestHelp(t *testing.T) {
 		"":               {"compare", "completion", "man", "EXIT STATUS", "ENVIRONMENT"},
 		"--help":         {"compare", "EXIT STATUS"},
 		"compare --help": {"EXIT STATUS", "130", "ENVIRONMENT", "Examples:", "elector compare --json -", "--simulate"},
+		"run --help":     {"EXIT STATUS", "ELECTOR_TOKEN", "Examples:", "--grace"},
 		"man --help":     {"EXIT STATUS", "Examples:"},
 		"help man":       {"EXIT STATUS", "Examples:"},
 		"completion":     {"bash", "zsh"},
@@ -144,7 +162,7 @@ func TestTable(t *testing.T) {
 	} {
 		assert.Contains(t, stdout, want)
 	}
-	assert.Regexp(t, `(?m)^ +fair +4( +[0-9.]+(ns|µs|ms|s|)){6} +3 +`, stdout)
+	assert.Regexp(t, `(?m)^ +fair +4( +[0-9.]+(ns|µs|ms|s|)){4} +3 +`, stdout)
 	assert.Equal(t, "mem://, fair, 2 candidates: done\nmem://, fair, 4 candidates: done\nmem://, unfair, 2 candidates: done\nmem://, unfair, 4 candidates: done\n", stderr)
 }
 
@@ -199,7 +217,9 @@ func TestUnreachable(t *testing.T) {
 	assert.Equal(t, Failed, code)
 	assert.Contains(t, stderr, "the service cannot be used")
 	assert.Contains(t, stdout, "mem://\n")
-	assert.Contains(t, stdout, "* fair, 2 candidates: ended after 0 of 4 leader changes: the service cannot be used")
+	assert.Contains(t, stdout, "* fair, 2 candidates: failed: the service cannot be used")
+	assert.Contains(t, stderr, "fair, 2 candidates: failed\n")
+	assert.Regexp(t, `(?m)^ +fair \* +2( +-)+$`, stdout, "nothing was measured, and no zeros are printed")
 }
 
 // TestInterrupt interrupts the command as a user does: in its second run, of seconds.

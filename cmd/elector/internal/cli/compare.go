@@ -63,11 +63,16 @@ func newCompare() *cobra.Command {
 // complete tells shells what can stand after flags.
 func complete(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
-		"strategy": catalog.Names(),
-		"backend":  {"mem://", "zk://", "etcd://", "consul://"},
+		"strategy":   catalog.Names(),
+		"backend":    {"mem://", "zk://", "etcd://", "consul://"},
+		"on-suspend": {"hold", "stop"},
+		"log-format": {"text", "json"},
 	} {
+		if cmd.Flags().Lookup(flag) == nil {
+			continue
+		}
 		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)); err != nil {
-			panic(err) // no such flag: a mistake in this file
+			panic(err) // it is registered twice: a mistake in this package
 		}
 	}
 }

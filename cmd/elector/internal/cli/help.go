@@ -76,3 +76,108 @@ const compareExamples = `    # all strategies on the embedded service
 
     # figures for a script
     elector compare --json - | jq '.runs[] | [.strategy, .n, .perChange.wakeUps]'`
+
+const runHelp = `Run stands in an election, and runs a command while it leads. So a program in any
+language runs once in a fleet. Each machine runs the same line.
+
+The command and all that it starts are gone before another machine's command can
+start: elector asks them to end by SIGTERM, and kills them by SIGKILL. A process of
+its own, the watchdog, does that in time if elector itself is killed or stopped. See
+docs/command.md for what that rests on, and for what escapes.
+
+A command that ends by itself ends elector: the exit code is passed on, and the seat
+is free, so that the next machine starts its command. With --restart it is started
+again, and elector leads on. A command that elector ends, as the term is to end, does
+not end elector: it stands again. With --once it does.
+
+SIGTERM or SIGINT to elector ends the command in the same way, and then resigns. A
+second one ends all at once.
+
+EXIT STATUS
+    the command's own, if its end has ended elector, or elector was told to end
+         while it ran; 128 and the signal's number if a signal has ended it;
+         126 if it could not be started
+    1    something else failed; standard error says what
+    2    wrong usage, such as a command that is not there
+    130  interrupted while no command ran
+
+ENVIRONMENT OF THE COMMAND
+    ELECTOR_TOKEN     the fencing token of the term: it rises from term to term
+    ELECTOR_ID        the name of this candidate
+    ELECTOR_ELECTION  the path of the election`
+
+const runExamples = `    # a daemon on one machine of the fleet
+    elector run etcd://etcd1:2379,etcd2:2379 /jobs/feed -- feedd --foreground
+
+    # one that is started again when it crashes, and may take a minute to end
+    elector run zk://zk1:2181 /jobs/feed --restart --grace 1m -- feedd --foreground
+
+    # failover in seconds on Consul; the address is for others to see
+    elector run 'consul://127.0.0.1:8500?check=2s' /db/primary --value 10.0.0.7:5432 -- ./primary
+
+    # a machine that is preferred, where the others have --rank 1
+    elector run etcd://etcd1:2379 /jobs/feed --strategy ranked --rank 2 -- feedd --foreground
+
+    # try your command without a service: it leads at once
+    elector run mem:// /try -- sh -c 'echo token $ELECTOR_TOKEN'`
+
+const statusHelp = `Status says who leads an election: its ID and value, the fencing token of its term,
+and whether somebody has asked it to go. It reads, and changes nothing.` + lookHelp
+
+const candidatesHelp = `Candidates lists who stands in an election, in order of succession where the
+strategy has one. It reads, and changes nothing.` + lookHelp
+
+const listHelp = `Ls lists the elections at a path and below, with who leads and how many stand; all of
+the service without a path. It reads, and changes nothing.
+
+EXIT STATUS
+    0    all was listed
+    1    something failed, or not all was listed; standard error says what
+    2    wrong usage
+    130  interrupted` + urlHelp
+
+const watchHelp = `Watch prints who leads an election, and a line at each change, until it is interrupted. It goes
+on while the service is away, and says so.
+
+EXIT STATUS
+    1    the service refuses to be asked
+    2    wrong usage
+    130  interrupted` + urlHelp
+
+const resignHelp = `Resign asks the leader to go. It returns when the leader is asked; "elector watch" shows it go.
+The leader's program ends its work first, and then another candidate leads.` + actHelp
+
+const transferHelp = `Transfer asks the leader to go, and has the candidate with this ID lead next. It returns when
+the leader is asked; "elector watch" shows it done.` + actHelp
+
+const designateHelp = `Designate has the candidate with this ID outrank all others, whoever leads, until "undesignate"
+takes that back. The strategy ranked heeds it. It moves leadership by itself where the candidates
+preempt; elsewhere the candidate leads at the next change.` + actHelp
+
+const removeHelp = `Rm removes what an election has left in the service: its directory, and its record. It refuses
+while somebody stands, unless --evict is given.` + actHelp
+
+const actHelp = `
+
+EXIT STATUS
+    0    it is written
+    1    it is refused, or the service could not be asked; standard error says why
+    2    wrong usage
+    3    nobody leads who could be asked
+    4    there is no election at the path
+    130  interrupted` + urlHelp
+
+const lookHelp = `
+
+EXIT STATUS
+    0    somebody leads
+    1    the service could not be asked; standard error says why
+    2    wrong usage
+    3    nobody leads
+    4    there is no election at the path
+    130  interrupted` + urlHelp
+
+const urlHelp = `
+
+ENVIRONMENT
+    ELECTOR_URL  the service's URL, for command lines without one`

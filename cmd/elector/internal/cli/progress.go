@@ -48,7 +48,10 @@ func (p *progress) ran(r report.Run) {
 		return
 	}
 	how := "done"
-	if r.Truncated != "" {
+	switch {
+	case r.Empty() && r.Truncated != report.Interrupted:
+		how = "failed"
+	case r.Truncated != "":
 		how = "ended early"
 	}
 	fmt.Fprintf(p.to, "%s, %s, %d candidates: %s\n", r.Service, r.Strategy, r.N, how)

@@ -17,6 +17,7 @@ import (
 const legend = `leaderless   time without a leader: from the call of Resign, or, in a crash, from the
              instant at which the service dropped the leader's entry (as another session
              was told of it), until the next Campaign has returned
+p90, p99     where there are enough changes for them to be another than the longest: 10, 100
 unnoticed    how long the service took to drop a crashed leader's entry: its session timeout
 per change   of all candidates together, the old leader's return included: wake-ups (waits
              that returned with news), calls, writes refused of all, bytes of keys and values
@@ -25,7 +26,10 @@ Jain         how evenly those won who were there all the time: 1 all equally oft
              nothing where there were fewer elections than candidates
 waits        leader changes that a candidate saw pass, at most, before it was elected
 inversions   share of pairs of elections in which who came later won first: 0 is the order of arrival
-growth       what each further candidate adds; ^0 is constant, ^1 linear, ^2 quadratic in N
+growth       what each further candidate adds; ^0 is constant, ^1 linear, ^2 quadratic in N.
+             Only where it is no noise: from the fewest candidates to the most a count has to
+             change by more than 5 %; p50 of the times by a fifth, and p90 at one end has to
+             be below p50 at the other, with 10 changes or more at both
 `
 
 // printTable prints a report for people to read.
@@ -81,25 +85,44 @@ func (t *table) printf(format string, args ...any) {
 // service prints the runs on a service, of which each was to have this many changes.
 func (t *table) service(name string, changes int, runs []report.Run) {
 	t.printf("\n%s\n", name)
+	runs = slices.DeleteFunc(slices.Clone(runs), func(r report.Run) bool { return r.Service != name })
+	// A column that would be empty is left out.
+	percentiles := []int{50}
+	for _, percent := range []int{90, 99} {
+		if slices.ContainsFunc(runs, func(r report.Run) bool { return r.Resigned.Tells(percent) }) {
+			percentiles = append(percentiles, percent)
+		}
+	}
+	above, head := []string{"", ""}, []string{"strategy", "N"}
+	for _, percent := range percentiles {
+		above, head = append(above, ""), append(head, fmt.Sprintf("p%d", percent))
+	}
+	above[len(above)-1] = "leaderless,"
+	above = append(above, "resigned", "crashed", "", "", "per change", "", "", "per join", "", "", "")
+	head = append(head, "max", "p50", "unnoticed", "wake-ups", "calls", "refused", "bytes", "wake-ups", "Jain", "waits", "inversions")
+
 	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(cells ...string) { fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t") }
-	row("", "", "leaderless,", "resigned", "", "crashed", "", "", "per change", "", "", "per join", "", "", "", "")
-	row("strategy", "N", "p50", "p90", "p99", "max", "p50", "unnoticed", "wake-ups", "calls", "refused", "bytes", "wake-ups", "Jain", "waits", "inversions")
+	row(above...)
+	row(head...)
 	var notes []string
 	for _, run := range runs {
-		if run.Service != name {
+		cells := []string{run.Strategy, fmt.Sprint(run.N)}
+		if run.Truncated != "" {
+			cells[0] += " *"
+			notes = append(notes, fmt.Sprintf("* %s, %d candidates: %s", run.Strategy, run.N, run.Ended(changes)))
+		}
+		if run.Empty() {
+			row(append(cells, slices.Repeat([]string{"-"}, len(head)-len(cells))...)...)
 			continue
 		}
-		strategy := run.Strategy
-		if run.Truncated != "" {
-			strategy += " *"
-			notes = append(notes, fmt.Sprintf("* %s, %d candidates: ended after %d of %d leader changes: %s", run.Strategy, run.N, run.Resigned.N+run.Crashed.N, changes, run.Truncated))
+		for _, percent := range percentiles {
+			cells = append(cells, percentile(run.Resigned.Quantiles, percent))
 		}
-		row(strategy, fmt.Sprint(run.N),
-			timed(run.Resigned.Quantiles, run.Resigned.P50), timed(run.Resigned.Quantiles, run.Resigned.P90), timed(run.Resigned.Quantiles, run.Resigned.P99), timed(run.Resigned.Quantiles, run.Resigned.Max),
-			timed(run.Crashed.Quantiles, run.Crashed.P50), timed(run.Unnoticed, run.Unnoticed.P50),
+		row(append(cells, timed(run.Resigned.Quantiles, run.Resigned.Max),
+			percentile(run.Crashed.Quantiles, 50), percentile(run.Unnoticed, 50),
 			number(run.PerChange.WakeUps), number(run.PerChange.Operations), number(run.PerChange.Refused), number(run.PerChange.Bytes), number(run.PerJoin.WakeUps),
-			jain(run), fmt.Sprint(run.Fairness.LongestWait), fmt.Sprintf("%.2f", run.Fairness.Inversions))
+			jain(run), fmt.Sprint(run.Fairness.LongestWait), fmt.Sprintf("%.2f", run.Fairness.Inversions))...)
 	}
 	t.flush(columns)
 	for _, note := range notes {
@@ -140,6 +163,10 @@ func (t *table) growth(service string, all []report.Growth) {
 			continue
 		}
 		found = true
+		if g.Flat {
+			fmt.Fprintf(columns, "%s\t%s\t-\t\t\n", g.Strategy, figures[g.Figure])
+			continue
+		}
 		each := number(g.Slope)
 		if g.Figure == "leaderless" {
 			each = short(time.Duration(g.Slope))
@@ -192,7 +219,7 @@ func (t *table) server(service string, runs []report.Run) {
 // jain is the index, or nothing where there were fewer elections than candidates, so that
 // no strategy could have had them all win.
 func jain(r report.Run) string {
-	if r.Resigned.N+r.Crashed.N+1 < r.N {
+	if r.Changes()+1 < r.N {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f", r.Fairness.Jain)
@@ -207,6 +234,15 @@ func number(v float64) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
 	}
 	return fmt.Sprintf("%.0f", v)
+}
+
+// percentile is one of p50, p90 and p99, or nothing where there are too few to tell. The
+// median of one is that one.
+func percentile(q report.Quantiles, percent int) string {
+	if percent > 50 && !q.Tells(percent) {
+		return "-"
+	}
+	return timed(q, map[int]time.Duration{50: q.P50, 90: q.P90, 99: q.P99}[percent])
 }
 
 // timed is d, or nothing where there were none.

@@ -94,7 +94,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 	defer func() {
 		var why []string
 		if ctx.Err() != nil {
-			why = append(why, "interrupted")
+			why = append(why, report.Interrupted)
 		}
 		if err != nil {
 			why = append(why, strings.ReplaceAll(err.Error(), "\n", "; "))
@@ -152,8 +152,11 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 	return found, errors.Join(err, r.clean())
 }
 
-// report writes down what was found.
+// report writes down what was found: nothing, if there was no leader change.
 func (r *run) report(to *report.Run) {
+	if r.changes == 0 {
+		return
+	}
 	for _, c := range r.present {
 		if c != r.leader.candidate && c.entered {
 			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)

@@ -124,9 +124,10 @@ func TestGrowth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, err := Run(t.Context(), config())
 		require.NoError(t, err)
-		slopes := make(map[string]float64)
+		slopes, flat := make(map[string]float64), make(map[string]bool)
 		for _, g := range out.Growth {
 			slopes[g.Strategy+" "+g.Figure] = g.Slope
+			flat[g.Strategy+" "+g.Figure] = g.Flat
 			within := 1e-9
 			if g.Strategy == "ranked" {
 				within = 1e-6 // how many the first change has to read depends on who entered together
@@ -141,6 +142,11 @@ func TestGrowth(t *testing.T) {
 			"fair leaderless": 0, "unfair leaderless": 0, "ranked wakeUps": 0, "ranked leaderless": 0,
 		} {
 			assert.InDelta(t, want, slopes[figure], 1e-9, figure)
+		}
+		for figure, want := range map[string]bool{
+			"fair wakeUps": true, "fair bytes": true, "fair leaderless": true, "unfair wakeUps": false, "parentwatch bytes": false, "ranked operations": false,
+		} {
+			assert.Equal(t, want, flat[figure], "whether the growth of "+figure+" is no more than noise")
 		}
 		// Whoever is next reads all the others once, and at the first of 80 changes the winner does.
 		assert.InDelta(t, 1, slopes["ranked operations"], 0.02)
@@ -197,6 +203,7 @@ func TestSample(t *testing.T) {
 		out, err := Run(t.Context(), c)
 		require.NoError(t, err)
 		require.NotNil(t, out.Runs[0].Sample)
+		assert.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, out.Runs[0].Sample.Present)
 		kinds := make(map[report.EventKind]int)
 		last := time.Duration(0)
 		for _, e := range out.Runs[0].Sample.Events {
@@ -233,6 +240,28 @@ func TestInterrupted(t *testing.T) {
 		assert.Equal(t, "interrupted", out.Runs[1].Truncated)
 		assert.InDelta(t, 40, out.Runs[1].Resigned.N, 1)
 		assert.Equal(t, 3.0, out.Runs[1].PerChange.WakeUps)
+	})
+}
+
+// TestNoFigures holds that a run that ends before its first leader change has no figures, in
+// JSON neither.
+func TestNoFigures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, interrupt := context.WithCancelCause(t.Context())
+		c := config()
+		c.N, c.Strategies = []int{10}, []string{"fair"}
+		c.Progress = func(done, _ int, _ string) {
+			if done == 10 {
+				interrupt(errors.New("enough"))
+			}
+		}
+		out, err := Run(ctx, c)
+		assert.Error(t, err)
+		require.Len(t, out.Runs, 1)
+		assert.True(t, out.Runs[0].Empty())
+		text, err := json.Marshal(out.Runs[0])
+		require.NoError(t, err)
+		assert.JSONEq(t, `{"service": "mem://", "strategy": "fair", "n": 10, "truncated": "interrupted"}`, string(text))
 	})
 }
 

@@ -1,6 +1,16 @@
 package compare
 
-import "github.com/elector-go/elector/cmd/elector/internal/report"
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/elector-go/elector/cmd/elector/internal/report"
+)
+
+// flat is the part of itself below which a count's change from the fewest candidates to the
+// most is taken for noise: candidates that come and go change it by as much.
+const flat = 0.05
 
 // growth fits a line through each figure of each strategy on each service, where there
 // are runs with different numbers of candidates that went to their end.
@@ -33,17 +43,24 @@ func growth(runs []report.Run) (all []report.Growth) {
 		}
 		for _, f := range figures {
 			var x, y []float64
-			for _, r := range whole[key] {
+			var of []report.Run
+			for _, r := range slices.SortedFunc(slices.Values(whole[key]), func(a, b report.Run) int { return cmp.Compare(a.N, b.N) }) {
 				if f.name == "leaderless" && r.Resigned.N == 0 {
 					continue // all were crashes
 				}
-				x, y = append(x, float64(r.N)), append(y, f.of(r))
+				x, y, of = append(x, float64(r.N)), append(y, f.of(r)), append(of, r)
 			}
 			if len(x) < 2 {
 				continue
 			}
 			g := report.Growth{Service: key.service, Strategy: key.strategy, Figure: f.name}
 			g.Slope, g.Exponent, g.R2 = report.Line(x, y)
+			last := len(x) - 1
+			if f.name == "leaderless" {
+				g.Flat = !report.Apart(of[0].Resigned.Quantiles, of[last].Resigned.Quantiles)
+			} else {
+				g.Flat = math.Abs(y[last]-y[0]) <= flat*max(y[0], y[last])
+			}
 			all = append(all, g)
 		}
 	}

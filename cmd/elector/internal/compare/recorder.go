@@ -68,13 +68,13 @@ func (r *recorder) call(candidate int, c meter.Call) {
 	r.note(event{report.Event{Candidate: candidate, Kind: kind, Took: c.End.Sub(c.Began)}, c.Began})
 }
 
-// timeline returns what was noted, and ends noting.
-func (r *recorder) timeline() *report.Timeline {
+// timeline returns what was noted, of those that were present, and ends noting.
+func (r *recorder) timeline(present []int) *report.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noting = false
 	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Candidate, b.Candidate)) })
-	t := &report.Timeline{Events: make([]report.Event, len(r.events))}
+	t := &report.Timeline{Present: present, Events: make([]report.Event, len(r.events))}
 	for i, e := range r.events {
 		e.At = e.at.Sub(r.began)
 		t.Events[i] = e.Event

@@ -106,9 +106,18 @@ func (r *run) change(crash, sample bool) error {
 	r.figures.add(before, r.figures.read(r.ctx))
 	r.changes++
 	if sample {
-		r.sample = r.recorder.timeline()
+		r.sample = r.recorder.timeline(r.numbers())
 	}
 	return nil
+}
+
+// numbers are those of the candidates that are present, rising.
+func (r *run) numbers() (all []int) {
+	for _, c := range r.present {
+		all = append(all, c.number)
+	}
+	slices.Sort(all)
+	return all
 }
 
 // plan draws which changes are crashes, and picks the one to watch: a resignation in the

@@ -110,9 +110,28 @@ func shares(h report.Histogram) []share {
 		}
 		out = append(out, share{at, float64(sum) / float64(total)})
 	}
-	// Of the empty buckets at the beginning only the last says something.
-	first := max(0, slices.IndexFunc(out, func(s share) bool { return s.part > 0 })-1)
-	return out[first:]
+	if len(out) == 0 {
+		return nil
+	}
+	// A line begins on the axis: of the empty buckets at the beginning the last says so, or
+	// else the bound that the first one would have.
+	if first := slices.IndexFunc(out, func(s share) bool { return s.part > 0 }); first > 0 {
+		return out[first-1:]
+	}
+	return append([]share{{at: boundBelow(out[0].at)}}, out...)
+}
+
+// boundBelow is the next smaller of a histogram's bounds, which are 1, 2 and 5 times powers of ten.
+func boundBelow(at time.Duration) time.Duration {
+	bound := time.Duration(1)
+	for decade := time.Duration(1); decade < at && decade > 0; decade *= 10 {
+		for _, step := range []time.Duration{1, 2, 5} {
+			if step*decade < at {
+				bound = step * decade
+			}
+		}
+	}
+	return bound
 }
 
 func newWaits(runs []report.Run, looks map[string]look) (w waits, ok bool) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/url"
 	"os"
@@ -91,13 +92,14 @@ type eye struct {
 	scheme, media string
 }
 
-var eyes = []eye{
-	{"wide-light", 1280, 900, "light", "screen"},
-	{"wide-dark", 1280, 900, "dark", "screen"},
-	{"narrow-light", 360, 740, "light", "screen"},
-	{"narrow-dark", 360, 740, "dark", "screen"},
-	{"print", 720, 1000, "dark", "print"}, // paper is white
-}
+var eyes = func() (all []eye) {
+	for _, width := range []int64{360, 400, 800, 1200, 1600} {
+		for _, scheme := range []string{"light", "dark"} {
+			all = append(all, eye{fmt.Sprintf("%d-%s", width, scheme), width, 900, scheme, "screen"})
+		}
+	}
+	return append(all, eye{"print", 720, 1000, "dark", "print"}) // paper is white
+}()
 
 // complaints collects what the browser has to say against a page, and what it tried to load.
 type complaints struct {
@@ -150,6 +152,16 @@ const faults = `(() => {
 			if (!e.closest(".scroll") && !e.closest("svg") && e.getBoundingClientRect().right > root.clientWidth + 0.5) wrong.push("  " + e.tagName + "." + e.className);
 		}
 	}
+	// A table that is cut off shows so, and has what matters most in sight.
+	for (const box of document.querySelectorAll(".scroll")) {
+		if (box.scrollWidth <= box.clientWidth) continue;
+		const name = box.getAttribute("aria-label");
+		if (!getComputedStyle(box).backgroundImage.includes("gradient")) wrong.push(name + ": nothing shows that there is more of it");
+		for (const th of [...box.querySelectorAll("thead th")].slice(0, box.closest("#glance") ? 3 : 2)) {
+			const [a, b] = [th.getBoundingClientRect(), box.getBoundingClientRect()];
+			if (a.right > b.right && (box.closest("#glance") || a.width < b.width / 2)) wrong.push(name + ": '" + th.textContent + "' is out of sight");
+		}
+	}
 	for (const svg of document.querySelectorAll("svg")) {
 		const name = (svg.querySelector("title") || {}).id || "swatch";
 		const box = svg.getBoundingClientRect();
@@ -172,6 +184,10 @@ const faults = `(() => {
 	return wrong;
 })()`
 
+// blank is a script that returns the sections that leave the right third of the page blank.
+const blank = `[...document.querySelectorAll("section")].filter(s =>
+	Math.max(...[...s.querySelectorAll("svg, table")].map(e => e.getBoundingClientRect().right)) < document.documentElement.clientWidth * 2 / 3).map(s => s.id)`
+
 // paper is a script that returns the colours of the page's paper and of its first text.
 const paper = `[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.querySelector("h1")).color]`
 
@@ -180,17 +196,17 @@ func TestPageInBrowser(t *testing.T) {
 	folder := t.ArtifactDir()
 	var heard complaints
 	heard.listen(t, tab)
-	// One service, for the pictures take most of the time; two are in the hostile report.
+	// One service, for it takes time; two are in the hostile report.
 	whole := sample(t)
 	whole.Runs = slices.DeleteFunc(whole.Runs, func(r report.Run) bool { return r.Service[0] == 'm' })
 	one := sample(t)
 	one.Runs = one.Runs[:1]
 	one.Growth, one.Simulation = nil, nil
 	for _, c := range []struct {
-		name     string
-		r        report.Report
-		pictures bool // whether they are worth the seconds
-	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}} {
+		name  string
+		r     report.Report
+		whole bool // it has enough to fill a page
+	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}, {"failed", failedRuns(t), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			var html bytes.Buffer
 			if err := Write(&html, c.r); err != nil {
@@ -199,7 +215,12 @@ func TestPageInBrowser(t *testing.T) {
 			do(t, tab, chromedp.Navigate(keep(t, filepath.Join(folder, c.name+".html"), html.Bytes())))
 			for _, e := range eyes {
 				lookAt(t, tab, e)
-				if c.pictures {
+				if c.whole {
+					if sections := get(t, tab, chromedp.Evaluate[[]string](blank)); e.width >= 1200 && len(sections) > 0 {
+						t.Errorf("%s: %q leave the right third of the page blank", e.name, sections)
+					}
+				}
+				if seen() {
 					keep(t, filepath.Join(folder, c.name+"-"+e.name+".png"), get(t, tab, shot))
 				}
 			}
@@ -209,6 +230,10 @@ func TestPageInBrowser(t *testing.T) {
 		})
 	}
 }
+
+// seen tells whether somebody will look at pictures, which take most of the time: go test
+// -artifacts keeps them.
+func seen() bool { return flag.Lookup("test.artifacts").Value.String() == "true" }
 
 // lookAt shows the page to an eye, and reports what it does not like.
 func lookAt(t *testing.T, tab context.Context, e eye) {
@@ -239,11 +264,13 @@ func TestChartsInBrowser(t *testing.T) {
 	for name, svg := range charts {
 		t.Run(name, func(t *testing.T) {
 			do(t, tab, chromedp.Navigate(keep(t, filepath.Join(folder, name), svg)))
-			for _, e := range eyes[:2] {
+			for _, e := range eyes[6:8] { // 1200 px, light and dark
 				for _, w := range show(t, tab, e) {
 					t.Errorf("%s: %s", e.name, w)
 				}
-				keep(t, filepath.Join(folder, strings.TrimSuffix(name, ".svg")+"-"+e.name+".png"), get(t, tab, chromedp.CaptureScreenshot()))
+				if seen() {
+					keep(t, filepath.Join(folder, strings.TrimSuffix(name, ".svg")+"-"+e.name+".png"), get(t, tab, chromedp.CaptureScreenshot()))
+				}
 			}
 			for _, complaint := range heard.take() {
 				t.Error(complaint)
@@ -256,15 +283,17 @@ func TestChartsInBrowser(t *testing.T) {
 func TestBrowserFindsFaults(t *testing.T) {
 	tab := browser(t)
 	address := keep(t, filepath.Join(t.TempDir(), "bad.html"), []byte(`<!DOCTYPE html><title>bad</title><h1>bad</h1>
-<main style="width:3000px">wide</main><svg width="0" height="0"></svg>
+<main style="width:3000px">wide</main>
+<div id="glance"><div class="scroll" aria-label="cut" style="width:90px;overflow:auto"><table style="width:130px"><thead><tr><th style="width:100px">1</th><th>second</th></tr></thead></table></div></div><svg width="0" height="0"></svg>
 <svg viewBox="0 0 100 50" width="100" height="50"><text x="90" y="20">sticks out far</text><text x="10" y="20">one</text><text x="12" y="21">two</text></svg>
 <script>console.error("loud"); fetch("http://127.0.0.1:1/nothing").catch(() => {}); throw new Error("thrown")</script>`))
 	var heard complaints
 	heard.listen(t, tab)
 	do(t, tab, chromedp.Navigate(address))
-	wrong := show(t, tab, eyes[0])
+	wrong := show(t, tab, eyes[len(eyes)-2]) // 1600 px
 	all := strings.Join(append(wrong, heard.take()...), "\n")
-	for _, want := range []string{"px wide", "an empty picture", "sticks out", "'two' lies on 'one'", "console.error", "request: http://127.0.0.1:1/nothing", "thrown"} {
+	for _, want := range []string{"px wide", "an empty picture", "sticks out", "'two' lies on 'one'",
+		"cut: nothing shows", "'second' is out of sight", "console.error", "request: http://127.0.0.1:1/nothing", "thrown"} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no complaint about %q in:\n%s", want, all)
 		}

@@ -12,14 +12,15 @@ import (
 // glance is the shortest answer: every strategy with the most candidates that were tried.
 func (v view) glance() section {
 	s := section{ID: "glance", Title: "At a glance", Intro: []string{
-		"With the most candidates that each strategy was tried with. Times are medians; wake-ups and operations are means over all candidates, per leader change.",
+		"Means over all candidates, per leader change; times are medians. Order kept is 100\u00a0% less the inversions: 100\u00a0% is strict order of arrival, about 50\u00a0% is chance.",
 	}}
 	for _, svc := range services(v.report) {
 		var last []report.Run
 		for _, strategy := range v.order {
 			var most report.Run
 			for _, run := range svc.runs {
-				if run.Strategy == strategy && run.N > most.N {
+				// An empty one has nothing to show, unless there is no other.
+				if run.Strategy == strategy && (run.N > most.N && !run.Empty() || most.N == 0 || most.Empty()) {
 					most = run
 				}
 			}
@@ -27,17 +28,24 @@ func (v view) glance() section {
 				last = append(last, most)
 			}
 		}
-		s.Parts = append(s.Parts, part{Heading: svc.name, Tables: []table{v.perStrategy(
-			"Order kept is 100\u00a0% less the inversions: 100\u00a0% is strict order of arrival, about 50\u00a0% is chance.",
-			[]string{"N", "no leader: resigned", "crashed", "wake-ups", "operations", "bytes", "Jain’s index", "order kept"},
-			last, func(run report.Run) []cell {
-				return []cell{
-					{Main: count(float64(run.N))},
-					median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
-					{Main: count(run.PerChange.WakeUps)}, {Main: count(run.PerChange.Operations)}, {Main: size(run.PerChange.Bytes)},
-					v.jain(run), {Main: percent(1 - run.Fairness.Inversions)},
-				}
-			})}})
+		// What tells the strategies apart comes first: a narrow screen shows two columns.
+		head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
+		cells := func(run report.Run) []cell {
+			return []cell{
+				{Main: count(run.PerChange.WakeUps)}, {Main: percent(1 - run.Fairness.Inversions)},
+				median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
+				{Main: count(run.PerChange.Operations)}, {Main: size(run.PerChange.Bytes)}, v.jain(run),
+			}
+		}
+		caption := "With the most candidates that each was tried with."
+		if ns := sizes(last); len(ns) == 1 {
+			caption = "With " + plural(ns[0], "candidate", "candidates") + "."
+		} else {
+			of := cells
+			head = append(head, "N")
+			cells = func(run report.Run) []cell { return append(of(run), cell{Main: count(float64(run.N))}) }
+		}
+		s.Parts = append(s.Parts, part{Heading: svc.name, Tables: []table{v.perStrategy(caption, head, last, cells)}})
 	}
 	return s
 }
@@ -66,61 +74,102 @@ func (v view) change() section {
 }
 
 func (v view) changePart(svc service, runs []report.Run) part {
-	var from, until time.Duration
+	changes := make([]change, len(runs))
 	candidates := 0
-	for _, run := range runs {
-		candidates = max(candidates, run.N)
-		for _, e := range run.Sample.Events {
-			from, until = min(from, e.At), max(until, e.At+e.Took)
-			candidates = max(candidates, e.Candidate+1)
-		}
+	for i, run := range runs {
+		changes[i] = newChange(run)
+		candidates = max(candidates, changes[i].rows)
 	}
-	until = max(until+until/20, time.Microsecond)
-	from = min(from+from/20, -until/16) // room for the term that ends
+	from, until, cut := axis(changes)
 
 	p := part{Heading: svc.name}
 	pic := picture{
 		name: "change-" + svc.slug, title: "One leader change with " + plural(runs[0].N, "candidate", "candidates") + ", by strategy",
-		columns: 4, Class: "narrow",
+		columns: 3, Class: "narrow",
 		key: timelineKey(),
 	}
-	for _, run := range runs {
-		events := slices.Clone(run.Sample.Events)
-		slices.SortStableFunc(events, func(a, b report.Event) int { return cmp.Compare(a.At, b.At) })
-		n := tally(events)
-		gone, come := vacancy(events)
-		vacant := duration(come - gone)
+	var longer []string
+	for i, run := range runs {
+		c := changes[i]
+		vacant := duration(c.come - c.gone)
 		pic.panels = append(pic.panels, panel{
 			title: run.Strategy,
-			note:  fmt.Sprintf("%s, no leader for %s", plural(n[report.WokenUp], "wake-up", "wake-ups"), vacant),
+			note:  fmt.Sprintf("%s, no leader for %s", plural(c.n[report.WokenUp], "wake-up", "wake-ups"), vacant),
 			desc: fmt.Sprintf("A change of leader by %s with %s: no leader for %s; %s, %s, %s, %s in vain.",
-				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(n[report.WokenUp], "wake-up", "wake-ups"),
-				plural(n[report.Read], "read", "reads"), plural(n[report.Wrote], "write", "writes"), plural(n[report.Refused], "write", "writes")),
+				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(c.n[report.WokenUp], "wake-up", "wake-ups"),
+				plural(c.n[report.Read], "read", "reads"), plural(c.n[report.Wrote], "write", "writes"), plural(c.n[report.Refused], "write", "writes")),
 			width: 264, tall: 400,
-			draw: timeline{v.looks[run.Strategy], events, candidates, from, until}.draw,
+			draw: timeline{v.looks[run.Strategy], c.events, candidates, from, until}.draw,
 		})
+		if cut && c.still > until {
+			longer = append(longer, fmt.Sprintf("%s until %s", run.Strategy, duration(c.still)))
+		}
 	}
 	pic.Caption = fmt.Sprintf("A change of leader by %[2]s with %[1]s, all at one scale. The bar at the left is the term that ends, the bar at the right the one that begins.",
-		plural(runs[0].N, "candidate", "candidates"), cause(runs[0]))
+		plural(runs[0].N, "candidate", "candidates"), cause(runs[0])) + partly(svc, runs[0].N)
+	if len(longer) > 0 {
+		pic.Caption += " Not all of it is drawn: candidates go on reading or writing with " + list(longer) + "."
+	}
 	p.Pictures = append(p.Pictures, pic)
 	if lacking := v.lacking(svc, runs); lacking != "" {
 		p.Missing = append(p.Missing, "No change was recorded with "+lacking+".")
 	}
-	p.Tables = append(p.Tables, v.perStrategy("The change that is drawn, in figures.",
-		[]string{"by", "no leader for", "wake-ups", "reads", "writes", "writes in vain", "still after"},
+	p.Tables = append(p.Tables, v.perStrategy("The change that is drawn, in figures: a "+cause(runs[0])+".",
+		[]string{"wake-ups", "no leader for", "reads", "writes", "writes in vain", "still after"},
 		runs, func(run report.Run) []cell {
-			n := tally(run.Sample.Events)
-			events := slices.Clone(run.Sample.Events)
-			slices.SortStableFunc(events, func(a, b report.Event) int { return cmp.Compare(a.At, b.At) })
-			from, to := vacancy(events)
-			var still time.Duration
-			for _, e := range events {
-				still = max(still, e.At+e.Took)
-			}
-			return []cell{{Main: cause(run)}, {Main: duration(to - from)}, {Main: count(float64(n[report.WokenUp]))}, {Main: count(float64(n[report.Read]))},
-				{Main: count(float64(n[report.Wrote]))}, {Main: count(float64(n[report.Refused]))}, {Main: duration(still)}}
+			c := newChange(run)
+			return []cell{{Main: count(float64(c.n[report.WokenUp]))}, {Main: duration(c.come - c.gone)}, {Main: count(float64(c.n[report.Read]))},
+				{Main: count(float64(c.n[report.Wrote]))}, {Main: count(float64(c.n[report.Refused]))}, {Main: duration(c.still)}}
 		}))
 	return p
+}
+
+// A change is a run's sample as it is drawn.
+type change struct {
+	events     []report.Event // by time; candidates by their rows
+	rows       int
+	n          map[report.EventKind]int
+	gone, come time.Duration // the ends of the time without a leader
+	still      time.Duration // the end of the last event
+}
+
+func newChange(run report.Run) change {
+	c := change{events: slices.Clone(run.Sample.Events), rows: run.N, n: tally(run.Sample.Events)}
+	for i := range c.events {
+		e := &c.events[i]
+		// Those that have left have no row. (A report without the list has one for each number.)
+		if at, ok := slices.BinarySearch(run.Sample.Present, e.Candidate); ok {
+			e.Candidate = at
+		}
+		c.rows = max(c.rows, e.Candidate+1)
+		c.still = max(c.still, e.At+e.Took)
+	}
+	slices.SortStableFunc(c.events, func(a, b report.Event) int { return cmp.Compare(a.At, b.At) })
+	c.gone, c.come = vacancy(c.events)
+	return c
+}
+
+// axis are the ends of the time axis of all changes, and whether it ends before one of them:
+// it is cut where one takes far longer than the others, which would all be too narrow to see.
+func axis(changes []change) (from, until time.Duration, cut bool) {
+	var ends []time.Duration
+	for _, c := range changes {
+		ends = append(ends, c.still)
+		for _, e := range c.events {
+			from = min(from, e.At)
+		}
+	}
+	slices.Sort(ends)
+	until = ends[len(ends)-1]
+	if len(ends) > 1 {
+		most := 2 * ends[len(ends)-2]
+		for _, c := range changes {
+			most = max(most, 2*c.come) // who leads next is always seen
+		}
+		until, cut = min(until, most), until > most
+	}
+	until = max(until+until/20, time.Microsecond)
+	return min(from+from/20, -until/16), until, cut // room for the term that ends
 }
 
 func tally(events []report.Event) map[report.EventKind]int {

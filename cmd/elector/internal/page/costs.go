@@ -15,9 +15,9 @@ func (v view) leaderless() section {
 		"From the end of a term’s hold on the seat until the next campaign has returned: of a resignation from the call, of a crash from the instant at which the service dropped the leader’s entry.",
 	}}
 	for _, svc := range services(v.report) {
-		p := part{Heading: svc.name}
+		p := part{Heading: svc.name, Beside: beside(svc.runs)}
 		pic := picture{name: "leaderless-" + svc.slug, title: "Time without a leader, by number of candidates", columns: 2, Class: "large",
-			Caption: "Marks are medians; whiskers reach up to p99, with a tick at p90. Both axes are logarithmic; strategies are drawn a little aside of one another."}
+			Caption: "Marks are medians. " + whiskers + " Both axes are logarithmic; strategies are drawn a little aside of one another."}
 		for _, kind := range []struct {
 			title, missing string
 			of             func(report.Run) report.Quantiles
@@ -34,8 +34,9 @@ func (v view) leaderless() section {
 				c := curve{strategy: strategy, label: strategy, points: timed(svc.runs, strategy, kind.of)}
 				curves = append(curves, c)
 			}
-			v.add(&p, &pic, curves, kind.title, "time without a leader", span)
-			p.Tables = append(p.Tables, v.pivot(kind.title+", without a leader for: p50, and below it p90 · p99 · max.", svc.runs,
+			all := each(svc.runs, kind.of)
+			v.add(&p, &pic, curves, kind.title, "time without a leader; "+sampled(all)+" a mark", span)
+			p.Tables = append(p.Tables, v.pivot(quantilesCaption(kind.title+", without a leader for", all), svc.runs,
 				func(r report.Run) cell { return quantiles(kind.of(r)) }))
 		}
 		if note := unnoticed(svc.runs); note != "" {
@@ -48,6 +49,15 @@ func (v view) leaderless() section {
 	}
 	return s
 }
+
+// notApart says of times what report.Apart does not take for a difference.
+const notApart = "the medians differ by less than a fifth, or nine in ten of the shorter ones are not below the median of the others, or there are fewer than 10"
+
+// whiskers says what reaches up from a mark.
+const whiskers = "Whiskers reach up to p99, or to the longest of fewer than 100, with a tick at p90, of 10 or more."
+
+// beside tells whether tables with a column for each N are narrow.
+func beside(runs []report.Run) bool { return len(sizes(runs)) <= 4 }
 
 // unnoticed says how long crashes were, or "".
 func unnoticed(runs []report.Run) string {
@@ -70,13 +80,23 @@ func unnoticed(runs []report.Run) string {
 	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", between, duration(longest))
 }
 
-// timed are a strategy's quantiles against N.
+// enough is of how many samples a mark is drawn. Lines through fewer show chance.
+const enough = 5
+
+// timed are a strategy's quantiles against N, where there are enough samples.
 func timed(runs []report.Run, strategy string, of func(report.Run) report.Quantiles) []point {
 	var out []point
 	for _, n := range sizes(runs) {
-		if run, ok := find(runs, strategy, n); ok && of(run).N > 0 {
+		if run, ok := find(runs, strategy, n); ok && of(run).N >= enough {
 			q := of(run)
-			out = append(out, point{n, float64(q.P50), float64(q.P90), float64(q.P99)})
+			p := point{n: n, mid: float64(q.P50), top: float64(q.Max)}
+			if q.Tells(90) {
+				p.p90 = float64(q.P90)
+			}
+			if q.Tells(99) {
+				p.top = float64(q.P99)
+			}
+			out = append(out, p)
 		}
 	}
 	return out
@@ -86,7 +106,7 @@ func timed(runs []report.Run, strategy string, of func(report.Run) report.Quanti
 func (v view) add(p *part, pic *picture, curves []curve, title, note string, format func(float64) string) {
 	sc, ok := newScaling(curves, v.looks, format)
 	if !ok {
-		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N.")
+		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N. Of fewer than five times none is drawn.")
 		return
 	}
 	desc := upperFirst(note) + " against the number of candidates."
@@ -114,13 +134,13 @@ func (v view) cost() section {
 	for _, svc := range services(v.report) {
 		p := part{Heading: svc.name}
 		pic := picture{name: "cost-" + svc.slug, title: "What a leader change costs, by number of candidates", columns: 3, Class: "wide",
-			Caption: "Beside each name stands what every further candidate adds: the slope of the straight line through the figures."}
+			Caption: "Beside each name stands what every further candidate adds, if that is more than noise: the slope of the straight line through the figures."}
 		for _, f := range figures {
 			var curves []curve
 			for _, strategy := range v.order {
 				c := curve{strategy: strategy, label: strategy}
 				for _, g := range svc.growth {
-					if g.Strategy == strategy && g.Figure == f.name {
+					if g.Strategy == strategy && g.Figure == f.name && !g.Flat {
 						c.label += " " + signed(f.format(rounded(g.Slope)))
 					}
 				}
@@ -161,7 +181,7 @@ func serverNotes(runs []report.Run) []string {
 // growth is a table of how figures grow with N.
 func (v view) growth(svc service) table {
 	names := []string{"wakeUps", "operations", "bytes", "leaderless"}
-	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line.",
+	t := table{Caption: "Growth with N. What each further candidate adds; below it the exponent (0 is constant, 1 is linear, 2 is quadratic) and R² of the straight line. A dash stands where growth cannot be told from noise: from the fewest candidates to the most the count changes by less than 5\u00a0%; of the times " + notApart + ".",
 		Head: []string{"Strategy", "wake-ups", "operations", "bytes", "time without a leader"}}
 	formats := []func(float64) string{count, count, size, span}
 	for _, strategy := range v.order {
@@ -172,7 +192,10 @@ func (v view) growth(svc service) table {
 			for _, g := range svc.growth {
 				if g.Strategy == strategy && g.Figure == name {
 					found = true
-					c = cell{signed(formats[i](rounded(g.Slope))), "N^" + index(g.Exponent) + ", R² " + index(g.R2)}
+					if g.Flat {
+						continue
+					}
+					c = cell{signed(formats[i](rounded(g.Slope))), []string{"N^" + index(g.Exponent), "R² " + index(g.R2)}}
 				}
 			}
 			r.Cells = append(r.Cells, c)

@@ -27,7 +27,7 @@ func (v view) fairness() section {
 			most = max(most, slices.Max(run.Fairness.Wins))
 			jains = append(jains, run.Strategy+" "+index(run.Fairness.Jain))
 		}
-		pic := picture{name: "wins-" + svc.slug, title: "Wins per candidate, by strategy", columns: 4, Class: "narrow",
+		pic := picture{name: "wins-" + svc.slug, title: "Wins per candidate, by strategy", columns: 3, Class: "narrow",
 			Caption: fmt.Sprintf("Wins per candidate in the order of their first arrival, with %s. Jain’s index: %s.",
 				plural(runs[0].N, "candidate", "candidates"), list(jains))}
 		for _, run := range runs {
@@ -43,6 +43,7 @@ func (v view) fairness() section {
 					count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time", "times")),
 				width: 264, tall: 210, draw: winsBars{v.looks[run.Strategy], wins, most}.draw})
 		}
+		pic.Caption += partly(svc, runs[0].N)
 		p.Pictures = append(p.Pictures, pic)
 		if lacking := v.lacking(svc, runs); lacking != "" {
 			p.Missing = append(p.Missing, "There is no count of wins for "+lacking+".")
@@ -53,7 +54,7 @@ func (v view) fairness() section {
 				if len(r.Fairness.Wins) == 0 {
 					return cell{Main: none}
 				}
-				return cell{count(float64(r.Fairness.LongestWait)), percent(r.Fairness.Inversions)}
+				return cell{count(float64(r.Fairness.LongestWait)), []string{percent(r.Fairness.Inversions)}}
 			}))
 		s.Parts = append(s.Parts, p)
 	}
@@ -75,7 +76,7 @@ func (v view) jain(run report.Run) cell {
 	if v.report.Method.Churn == 0 {
 		each, more := total/n, total%n
 		squares := (n-more)*each*each + more*(each+1)*(each+1)
-		c.Sub = "best " + index(float64(total)*float64(total)/(float64(n)*float64(squares)))
+		c.Sub = []string{"best " + index(float64(total)*float64(total)/(float64(n)*float64(squares)))}
 	}
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
@@ -31,12 +32,16 @@ var (
 // content is what the template is filled with. What is not of a template type is escaped.
 type content struct {
 	Style     template.CSS
+	Verdict   string
 	Summary   string
 	Facts     []fact
 	Truncated []string
 	Sections  []section
-	Made      string
+	Made      time.Time
 }
+
+// Date is when the report was made, for people.
+func (c content) Date() string { return c.Made.UTC().Format("2 January 2006, 15:04 MST") }
 
 // A fact is one line of how the report came about.
 type fact struct {
@@ -52,11 +57,12 @@ func (f fact) Words() []string { return strings.Fields(f.Text) }
 func Write(w io.Writer, r report.Report) error {
 	if err := layout.Execute(w, content{
 		Style:     template.CSS(chartStyle + pageStyle),
+		Verdict:   view{newPalette(r), r}.verdict(),
 		Summary:   summary(r),
 		Facts:     facts(r),
 		Truncated: truncated(r),
 		Sections:  sections(r),
-		Made:      made(r),
+		Made:      r.Made,
 	}); err != nil {
 		return fmt.Errorf("page: %w", err)
 	}
@@ -77,29 +83,25 @@ func Charts(r report.Report) map[string][]byte {
 	return files
 }
 
-func made(r report.Report) string {
-	if r.Made.IsZero() {
-		return ""
-	}
-	return r.Made.UTC().Format("2 January 2006, 15:04 MST")
-}
-
 // summary says in a sentence what was compared.
 func summary(r report.Report) string {
 	var parts []string
-	if len(r.Runs) > 0 {
+	measured := report.Report{Runs: slices.DeleteFunc(slices.Clone(r.Runs), report.Run.Empty)}
+	if len(measured.Runs) > 0 {
 		var names []string
-		for _, s := range services(r) {
+		for _, s := range services(measured) {
 			names = append(names, s.name)
 		}
-		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s",
-			list(newPalette(report.Report{Runs: r.Runs}).order), extent(r.Runs), list(names)))
+		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s", list(newPalette(measured).order), extent(measured.Runs), list(names)))
 	}
 	if r.Simulation != nil && len(r.Simulation.Runs) > 0 {
 		parts = append(parts, fmt.Sprintf("%s with %s, in simulated time",
 			list(newPalette(report.Report{Runs: r.Simulation.Runs}).order), extent(r.Simulation.Runs)))
 	}
-	if len(parts) == 0 {
+	switch {
+	case len(parts) == 0 && len(r.Runs) > 0:
+		return "Nothing was measured: every run failed."
+	case len(parts) == 0:
 		return "Nothing was compared: the report has no runs."
 	}
 	return "How a cluster gets its next leader: " + strings.Join(parts, "; ") + "."
@@ -151,15 +153,10 @@ func facts(r report.Report) []fact {
 }
 
 // truncated lists the runs that are not whole, and why.
-func truncated(r report.Report) []string {
-	runs := slices.Clone(r.Runs)
-	if r.Simulation != nil {
-		runs = append(runs, r.Simulation.Runs...)
-	}
-	var out []string
-	for _, run := range runs {
+func truncated(r report.Report) (out []string) {
+	for _, run := range r.Runs {
 		if run.Truncated != "" {
-			out = append(out, fmt.Sprintf("%s, %s, N = %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Truncated))
+			out = append(out, fmt.Sprintf("%s, %s, N"+nbsp+"= %s: %s", run.Service, run.Strategy, count(float64(run.N)), run.Ended(r.Method.Changes)))
 		}
 	}
 	return out

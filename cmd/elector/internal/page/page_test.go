@@ -83,6 +83,7 @@ func TestMissing(t *testing.T) {
 		{"all but one N", func(r *report.Report) {
 			r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.N != 30 })
 		}, "After a resignation: there is no curve to draw", `id="leaderless-memory`},
+		{"all crashes but four", each(func(r *report.Run) { r.Crashed.N = min(r.Crashed.N, 4) }), "After a crash: there is no curve to draw", `<title id="leaderless-memory-2`},
 		{"samples", each(func(r *report.Run) { r.Sample = nil }), "No leader change was recorded event by event.", `id="change-memory`},
 		{"one sample", each(func(r *report.Run) {
 			if r.Strategy == "kafka" {
@@ -246,13 +247,140 @@ func TestJain(t *testing.T) {
 	r.Method.Churn = 0
 	for _, run := range r.Runs {
 		c := view{report: r}.jain(run)
-		best, ok := strings.CutPrefix(c.Sub, "best ")
+		best, ok := strings.CutPrefix(strings.Join(c.Sub, ""), "best ")
 		if !ok || best < c.Main {
 			t.Errorf("%s, N = %d: index %s, %q", run.Strategy, run.N, c.Main, c.Sub)
 		}
 	}
 	r.Method.Churn = 0.1
-	if c := (view{report: r}).jain(r.Runs[0]); c.Sub != "" {
+	if c := (view{report: r}).jain(r.Runs[0]); c.Sub != nil {
 		t.Errorf("with churn: %q", c.Sub)
+	}
+}
+
+// failedRuns is a report of which every other run measured nothing, as when a service is gone.
+func failedRuns(t *testing.T) report.Report {
+	r := sample(t)
+	for i := range r.Runs {
+		if run := &r.Runs[i]; i%2 == 0 {
+			*run = report.Run{Service: run.Service, Strategy: run.Strategy, N: run.N, Truncated: "no session within 10s"}
+		}
+	}
+	return r
+}
+
+// TestFailed holds that a run that measured nothing has no figures, not even zeros.
+func TestFailed(t *testing.T) {
+	r := failedRuns(t)
+	html := written(t, r)
+	if want := "<li>memory: (made up), fair, N\u00a0= 3: failed: no session within 10s</li>"; !strings.Contains(html, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	r.Simulation, r.Growth = nil, nil
+	r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return !r.Empty() })
+	html = written(t, r)
+	if want := "Nothing was measured: every run failed."; !strings.Contains(html, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	if want := "No run came to its end, so nothing can be said."; !strings.Contains(html, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	for _, cell := range regexp.MustCompile(`<td>([^<]*)`).FindAllStringSubmatch(html, -1) {
+		if !slices.Contains([]string{none, none + " †"}, cell[1]) {
+			t.Errorf("a cell says %q", cell[1])
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	run := func(strategy string, wakeUps float64, p50, p90 time.Duration) report.Run {
+		return report.Run{Service: "mem://", Strategy: strategy, N: 50, PerChange: report.Cost{WakeUps: wakeUps},
+			Resigned: report.Leaderless{Quantiles: report.Quantiles{N: 20, P50: p50, P90: p90, Max: p90}}}
+	}
+	fair, unfair := run("fair", 2.97, 200, 210), run("unfair", 49, 500, 510)
+	kafka, parentwatch, ranked := run("kafka", 48.9, 480, 520), run("parentwatch", 97, 220, 240), run("ranked", 2, 700, 720)
+	few, cut, bigger := unfair, unfair, unfair
+	few.Resigned.N = 9
+	cut.Truncated = "interrupted"
+	bigger.N, bigger.Service = 500, "zk://h"
+	for name, c := range map[string]struct {
+		runs []report.Run
+		want string
+	}{
+		"all": {[]report.Run{fair, unfair, kafka, parentwatch, ranked},
+			"At 50 candidates, ranked wakes 2 per leader change, fair 3, unfair and kafka all 49, parentwatch 97; after a resignation a leader is back soonest with fair and parentwatch (200 ns to 220 ns), last with ranked (700 ns)."},
+		// One between two that are apart is like neither of them.
+		"scattered": {[]report.Run{fair, run("unfair", 49, 500, 800), run("kafka", 49, 520, 530), ranked},
+			"At 50 candidates, ranked wakes 2 per leader change, fair 3, unfair and kafka all 49; after a resignation a leader is back soonest with fair (200 ns), last with ranked (700 ns)."},
+		"no difference": {[]report.Run{unfair, kafka},
+			"At 50 candidates, unfair and kafka wake all 49 per leader change; their times without a leader are too close to tell them apart."},
+		"too few":     {[]report.Run{few}, "At 50 candidates, unfair wakes all 49 per leader change."},
+		"one":         {[]report.Run{fair}, "At 50 candidates, fair wakes 3 per leader change; after a resignation there is no leader for 200 ns."},
+		"cut short":   {[]report.Run{cut}, "No run came to its end, so nothing can be said."},
+		"two sizes":   {[]report.Run{fair, unfair, bigger}, "At 50 candidates on mem://, fair wakes 3 per leader change, unfair all 49; after a resignation a leader is back soonest with fair (200 ns), last with unfair (500 ns)."},
+		"most of two": {[]report.Run{fair, bigger}, "At 500 candidates on zk://h, unfair wakes 49 per leader change; after a resignation there is no leader for 500 ns."},
+		"nothing":     {nil, ""},
+	} {
+		r := report.Report{Runs: c.runs}
+		if got := strings.ReplaceAll((view{newPalette(r), r}).verdict(), nbsp, " "); got != c.want {
+			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
+		}
+	}
+	r := report.Report{Simulation: &report.Simulation{Runs: []report.Run{fair}}}
+	if got := (view{newPalette(r), r}).verdict(); !strings.HasPrefix(got, "At 50 candidates, simulated, fair wakes") {
+		t.Errorf("simulated: %s", got)
+	}
+}
+
+// TestQuantiles holds that few samples are not shown as if they were many.
+func TestQuantiles(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "–", 1: "1 ns", 2: "1 ns, max 4 ns", 9: "1 ns, max 4 ns", 10: "1 ns, p90 2 ns, max 4 ns", 100: "1 ns, p90 2 ns, p99 3 ns, max 4 ns",
+	} {
+		c := quantiles(report.Quantiles{N: n, P50: 1, P90: 2, P99: 3, Max: 4})
+		if got := strings.ReplaceAll(strings.Join(append([]string{c.Main}, c.Sub...), ", "), nbsp, " "); got != want {
+			t.Errorf("of %d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+// TestShares holds that each line of waits begins at 0 %, on the axis.
+func TestShares(t *testing.T) {
+	for _, run := range sample(t).Runs {
+		h := report.NewHistogram([]time.Duration{7, 30, 31, 900})
+		for _, h := range []report.Histogram{run.Waits, h} {
+			points := shares(h)
+			if points[0].part != 0 || points[1].part == 0 || points[0].at >= points[1].at || points[len(points)-1].part != 1 {
+				t.Errorf("%s, N = %d: %v", run.Strategy, run.N, points)
+			}
+		}
+	}
+	if got := boundBelow(3 * time.Microsecond); got != 2*time.Microsecond {
+		t.Errorf("below 3µs: %v", got)
+	}
+}
+
+// TestTimeline holds that there is a row for each candidate that was there, however they are
+// numbered, and that one long change does not squeeze the others.
+func TestTimeline(t *testing.T) {
+	run := report.Run{N: 3, Sample: &report.Timeline{Present: []int{0, 4, 17}, Events: []report.Event{
+		{At: 5, Took: 5, Candidate: 17, Kind: report.Elected}, {At: 0, Candidate: 4, Kind: report.Ended},
+	}}}
+	short := newChange(run)
+	if short.rows != 3 || short.events[0].Candidate != 1 || short.events[1].Candidate != 2 || short.still != 10 {
+		t.Errorf("%+v", short)
+	}
+	run.Sample.Events = append(run.Sample.Events, report.Event{At: 1e6, Candidate: 0, Kind: report.Read})
+	long := newChange(run)
+	if _, until, cut := axis([]change{short, long}); !cut || until > time.Microsecond {
+		t.Errorf("the axis goes to %v, cut: %v", until, cut)
+	}
+	if _, until, cut := axis([]change{long, long}); cut || until < 1e6 {
+		t.Errorf("two alike: the axis goes to %v, cut: %v", until, cut)
+	}
+	// A picture of a part of what was tried says so.
+	html := written(t, sample(t))
+	if want := "This is a part of what was tried: the tables go up to 1,000 candidates"; strings.Count(html, want) != 3 {
+		t.Errorf("%d pictures say that they show a part, want those of a change, of wins and of waits on memory", strings.Count(html, want))
 	}
 }

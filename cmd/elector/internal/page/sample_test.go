@@ -58,7 +58,7 @@ func makeUp() report.Report {
 	}}
 	for _, strategy := range madeUp {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
-			run := invent(dice, "simulation", strategy, n, 8, 4)
+			run := invent(dice, "simulation", strategy, n, 10, 5)
 			run.Sample = nil
 			run.Fairness.Wins = nil // too many for a file
 			r.Simulation.Runs = append(r.Simulation.Runs, run)

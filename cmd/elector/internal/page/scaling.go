@@ -10,10 +10,10 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A point is a figure at N candidates. p90 and p99 are 0 where the figure has none.
+// A point is a figure at N candidates. p90 and top, the whisker's end, are 0 where it has none.
 type point struct {
 	n             int
-	mid, p90, p99 float64
+	mid, p90, top float64
 }
 
 // A curve is one strategy's figures against N.
@@ -60,7 +60,7 @@ func (s scaling) draw(c draw.Canvas) {
 		curve.label = fit(curve.label, names, c.Size().X*2/5)
 		room = max(room, names.Width(curve.label))
 		for _, p := range slices.Concat(curve.points, curve.measured) {
-			low, high = min(low, p.mid), max(high, p.mid, p.p90, p.p99)
+			low, high = min(low, p.mid), max(high, p.mid, p.p90, p.top)
 			ns = append(ns, p.n)
 		}
 	}
@@ -130,14 +130,14 @@ func (s scaling) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// whisker reaches from the median to p99, with a tick at p90.
+// whisker reaches from the median to the top, with a tick at p90.
 func (s scaling) whisker(c draw.Canvas, col ink, x vg.Length, y func(float64) vg.Length, p point) {
-	if p.p99 <= p.mid {
+	if p.top <= p.mid {
 		return
 	}
 	style := draw.LineStyle{Color: col, Width: 0.9}
-	c.StrokeLine2(style, x, y(p.mid), x, y(p.p99))
-	c.StrokeLine2(style, x-2.5, y(p.p99), x+2.5, y(p.p99))
+	c.StrokeLine2(style, x, y(p.mid), x, y(p.top))
+	c.StrokeLine2(style, x-2.5, y(p.top), x+2.5, y(p.top))
 	if p.p90 > p.mid {
 		c.StrokeLine2(style, x-1.7, y(p.p90), x+1.7, y(p.p90))
 	}

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"fmt"
 	"html/template"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ type section struct {
 // notes, and sentences for what is missing.
 type part struct {
 	Heading  string
+	Beside   bool // the tables are narrow enough to stand beside the pictures of a wide page
 	Pictures []picture
 	Notes    []string
 	Missing  []string
@@ -42,7 +44,11 @@ type row struct {
 	Cells  []cell
 }
 
-type cell struct{ Main, Sub string }
+// A cell has a figure, and below it others, each on a line of its own.
+type cell struct {
+	Main string
+	Sub  []string
+}
 
 // none stands for a figure that there is not.
 const none = "–"
@@ -128,17 +134,33 @@ const few = 60
 func (v view) close(runs []report.Run, has func(report.Run) bool) []report.Run {
 	var best []report.Run
 	for _, n := range sizes(runs) {
-		var at []report.Run
-		for _, strategy := range v.order {
-			if run, ok := find(runs, strategy, n); ok && has(run) {
-				at = append(at, run)
-			}
-		}
+		at := v.at(runs, n, has)
 		if len(at) > len(best) || len(at) == len(best) && len(at) > 0 && n <= few {
 			best = at
 		}
 	}
 	return best
+}
+
+// at returns the runs with n candidates that have what is asked for, one per strategy in the
+// palette's order.
+func (v view) at(runs []report.Run, n int, has func(report.Run) bool) (at []report.Run) {
+	for _, strategy := range v.order {
+		if run, ok := find(runs, strategy, n); ok && has(run) {
+			at = append(at, run)
+		}
+	}
+	return at
+}
+
+// partly says that a picture shows fewer candidates than there are in the tables, or "".
+func partly(svc service, n int) string {
+	ns := sizes(svc.runs)
+	most := ns[len(ns)-1]
+	if n == most {
+		return ""
+	}
+	return fmt.Sprintf(" This is a part of what was tried: the tables go up to %s, which could not be told apart here.", plural(most, "candidate", "candidates"))
 }
 
 // view is what all sections need.
@@ -163,7 +185,13 @@ func sections(r report.Report) []section {
 func (v view) perStrategy(caption string, head []string, runs []report.Run, cells func(report.Run) []cell) table {
 	t := table{Caption: caption, Head: append([]string{"Strategy"}, head...)}
 	for _, run := range runs {
-		t.Rows = append(t.Rows, row{v.swatch(run.Strategy), run.Strategy + dagger(run), cells(run)})
+		r := row{v.swatch(run.Strategy), run.Strategy + dagger(run), nil}
+		if run.Empty() {
+			r.Cells = slices.Repeat([]cell{{Main: none}}, len(head))
+		} else {
+			r.Cells = cells(run)
+		}
+		t.Rows = append(t.Rows, r)
 	}
 	return t
 }
@@ -182,7 +210,9 @@ func (v view) pivot(caption string, runs []report.Run, figure func(report.Run) c
 		r := row{Swatch: v.swatch(strategy), Name: strategy}
 		for _, n := range ns {
 			c := cell{Main: none}
-			if run, ok := find(runs, strategy, n); ok {
+			if run, ok := find(runs, strategy, n); ok && run.Empty() {
+				c.Main += dagger(run)
+			} else if ok {
 				if c = figure(run); c.Main != none {
 					c.Main += dagger(run)
 				}
@@ -212,10 +242,61 @@ func (v view) swatch(strategy string) template.HTML {
 	return template.HTML(`<svg class="swatch" aria-hidden="true" viewBox="0 0 30 12" width="30" height="12">` + c.body.String() + `</svg>`)
 }
 
-// quantiles is a cell with the median, and the others below it.
+// quantiles is a cell with the median, and below it what more there are samples enough for.
 func quantiles(q report.Quantiles) cell {
-	if q.N == 0 {
-		return cell{Main: none}
+	c := median(q)
+	if !q.Tells(50) {
+		return c
 	}
-	return cell{duration(q.P50), duration(q.P90) + " · " + duration(q.P99) + " · " + duration(q.Max)}
+	if q.Tells(90) {
+		c.Sub = append(c.Sub, "p90 "+duration(q.P90))
+	}
+	if q.Tells(99) {
+		c.Sub = append(c.Sub, "p99 "+duration(q.P99))
+	}
+	c.Sub = append(c.Sub, "max "+duration(q.Max))
+	return c
+}
+
+// quantilesCaption says what is in such cells.
+func quantilesCaption(what string, all []report.Quantiles) string {
+	below := "the longest"
+	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(90) }) {
+		below = "p90 (of 10 or more) and the longest"
+	}
+	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(99) }) {
+		below = "p90 (of 10 or more), p99 (of 100 or more) and the longest"
+	}
+	if _, most := samples(all); most == 1 {
+		return what + ". There is one of each."
+	}
+	return what + ": the median of " + sampled(all) + "; below it " + below + "."
+}
+
+// samples are the fewest that a run has that has any, and the most.
+func samples(all []report.Quantiles) (fewest, most int) {
+	for _, q := range all {
+		if q.N > 0 && (fewest == 0 || q.N < fewest) {
+			fewest = q.N
+		}
+		most = max(most, q.N)
+	}
+	return fewest, most
+}
+
+// sampled says how many samples each run has.
+func sampled(all []report.Quantiles) string {
+	fewest, most := samples(all)
+	if fewest == most {
+		return plural(most, "sample", "samples")
+	}
+	return fmt.Sprintf("%s to %s", count(float64(fewest)), plural(most, "sample", "samples"))
+}
+
+// each are the same quantiles of all runs.
+func each(runs []report.Run, of func(report.Run) report.Quantiles) (all []report.Quantiles) {
+	for _, run := range runs {
+		all = append(all, of(run))
+	}
+	return all
 }

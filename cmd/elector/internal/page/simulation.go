@@ -17,10 +17,10 @@ func (v view) simulation() section {
 	s := section{ID: "simulation", Title: "At scale, by simulation", Intro: []string{
 		"The same strategies’ code in simulated time, against a model of a server that does one thing at a time. As above, a crash counts from the instant at which the server dropped the leader’s entry: its session timeout comes before.",
 	}}
-	p := part{}
+	p := part{Beside: beside(sim.Runs)}
 	measured := v.calibrated()
 	note := "simulated: line and filled marks"
-	caption := "Both axes are logarithmic. Whiskers reach up to p99, with a tick at p90."
+	caption := "Both axes are logarithmic. " + whiskers
 	if len(measured) > 0 {
 		note += "; measured: hollow"
 		var names []string
@@ -48,7 +48,7 @@ func (v view) simulation() section {
 			curves = append(curves, curve{strategy: strategy, label: strategy, points: timed(sim.Runs, strategy, kind.of), measured: timed(measured, strategy, kind.of)})
 		}
 		v.add(&p, &pic, curves, kind.title, note, span)
-		p.Tables = append(p.Tables, v.pivot(kind.title+", simulated: p50, and below it p90 · p99 · max.", sim.Runs, func(r report.Run) cell { return quantiles(kind.of(r)) }))
+		p.Tables = append(p.Tables, v.pivot(quantilesCaption(kind.title+", simulated", each(sim.Runs, kind.of)), sim.Runs, func(r report.Run) cell { return quantiles(kind.of(r)) }))
 	}
 	if len(pic.panels) > 0 {
 		p.Pictures = append(p.Pictures, pic)
@@ -91,12 +91,12 @@ func modelTable(m report.Model) table {
 
 func (v view) calibration() table {
 	t := table{Caption: "Calibration: time without a leader after a resignation, p50, measured and simulated.",
-		Head: []string{"Strategy", "service", "N", "measured", "simulated", "error"}}
+		Head: []string{"Strategy", "N", "measured", "simulated", "error", "service"}}
 	worst := 0.0
 	for _, c := range v.report.Simulation.Calibration {
 		worst = max(worst, math.Abs(c.Error))
-		t.Rows = append(t.Rows, row{v.swatch(c.Strategy), c.Strategy, []cell{{Main: c.Service}, {Main: count(float64(c.N))},
-			{Main: duration(c.Measured)}, {Main: duration(c.Simulated)}, {Main: signed(percent(c.Error))}}})
+		t.Rows = append(t.Rows, row{v.swatch(c.Strategy), c.Strategy, []cell{{Main: count(float64(c.N))},
+			{Main: duration(c.Measured)}, {Main: duration(c.Simulated)}, {Main: signed(percent(c.Error))}, {Main: c.Service}}})
 	}
 	t.Caption += " The largest error is " + percent(worst) + "."
 	return t

@@ -106,6 +106,9 @@ func (t timeline) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 	radius := min(max(row*0.36, 1.5), 3.2)
 	for _, e := range t.events {
+		if e.At > t.until {
+			continue // the axis is cut
+		}
 		eventMark(c, t.look.ink, e.Kind, at(e.At), at(e.At+e.Took), y(float64(e.Candidate)), radius)
 	}
 }

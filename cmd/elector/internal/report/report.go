@@ -2,7 +2,10 @@
 // kept as JSON, printed as a table and drawn as a page.
 package report
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema is the version of the form. It rises when a field changes its meaning or goes;
 // new fields leave it alone.
@@ -40,7 +43,8 @@ type Method struct {
 	TTL     time.Duration `json:"ttl"`     // session timeout
 }
 
-// A Run is one strategy with N candidates on one service.
+// A Run is one strategy with N candidates on one service. What it did not get to measure is
+// zero, and left out of JSON.
 type Run struct {
 	Service   string `json:"service"` // a URL without secrets, or "simulation"
 	Strategy  string `json:"strategy"`
@@ -50,27 +54,45 @@ type Run struct {
 	// Leaderless is the time from the end of a term's hold on the seat until the next
 	// Campaign has returned: of a resignation, from the call of Resign; of a crash, from
 	// the instant the service dropped the crashed leader's entry.
-	Resigned Leaderless `json:"resigned"`
-	Crashed  Leaderless `json:"crashed"`
+	Resigned Leaderless `json:"resigned,omitzero"`
+	Crashed  Leaderless `json:"crashed,omitzero"`
 	// Unnoticed is how long the service took to drop a crashed leader's entry, which no
 	// strategy has a say in.
-	Unnoticed Quantiles `json:"unnoticed"`
+	Unnoticed Quantiles `json:"unnoticed,omitzero"`
 
 	// PerChange is the mean cost of one leader change, over all candidates, the leader's
 	// return included, until all is still.
-	PerChange Cost `json:"perChange"`
+	PerChange Cost `json:"perChange,omitzero"`
 	// PerJoin is the mean cost of one candidate's joining, over all candidates.
-	PerJoin Cost `json:"perJoin"`
+	PerJoin Cost `json:"perJoin,omitzero"`
 	// Server is what the service itself counted per resignation, by the name that it
 	// gives to the figure. Empty where it counts nothing.
 	Server map[string]float64 `json:"server,omitempty"`
 	// ServerNote says why there are no such figures.
 	ServerNote string `json:"serverNote,omitempty"`
 
-	Fairness Fairness  `json:"fairness"`
-	Waits    Histogram `json:"waits"` // from a candidate's arrival to its election
+	Fairness Fairness  `json:"fairness,omitzero"`
+	Waits    Histogram `json:"waits,omitzero"` // from a candidate's arrival to its election
 	// Sample is one leader change, watched closely.
 	Sample *Timeline `json:"sample,omitempty"`
+}
+
+// Changes is how many leader changes were measured.
+func (r Run) Changes() int { return r.Resigned.N + r.Crashed.N }
+
+// Empty tells whether the run ended before it had measured a single leader change.
+func (r Run) Empty() bool { return r.Truncated != "" && r.Changes() == 0 }
+
+// Interrupted is why a run ended that the user has ended.
+const Interrupted = "interrupted"
+
+// Ended says what became of a run that ended before its time, of which this many changes were
+// asked for.
+func (r Run) Ended(changes int) string {
+	if r.Empty() && r.Truncated != Interrupted {
+		return "failed: " + r.Truncated
+	}
+	return fmt.Sprintf("ended after %d of %d leader changes: %s", r.Changes(), changes, r.Truncated)
 }
 
 // Leaderless are times without a leader.
@@ -124,8 +146,11 @@ type Histogram struct {
 // A Timeline is one leader change: everything that candidates did or were told from
 // just before it until all was still.
 type Timeline struct {
-	Crash  bool    `json:"crash"`
-	Events []Event `json:"events"`
+	Crash bool `json:"crash"`
+	// Present are the numbers of those that were there, rising. With candidates that come
+	// and go they have gaps.
+	Present []int   `json:"present,omitempty"`
+	Events  []Event `json:"events"`
 }
 
 // An Event is one thing that happened to one candidate. Candidates are numbered in the
@@ -161,6 +186,9 @@ type Growth struct {
 	Exponent float64 `json:"exponent"`
 	// R2 is how well the straight line through the figures fits: 1 is exact.
 	R2 float64 `json:"r2"`
+	// Flat tells that the growth cannot be told from noise: from the fewest candidates to the
+	// most a count changes by less than 5 %, or the times are not Apart.
+	Flat bool `json:"flat,omitempty"`
 }
 
 // A Simulation is the same strategies in simulated time, against a model of a server.

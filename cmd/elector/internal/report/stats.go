@@ -22,6 +22,20 @@ func Quantile(all []time.Duration) Quantiles {
 	return Quantiles{N: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
 }
 
+// Tells tells whether there are enough durations for a percentile to be another than the
+// longest: 2 for p50, 10 for p90, 100 for p99.
+func (q Quantiles) Tells(percent int) bool { return q.N*(100-percent) >= 100 }
+
+// Apart tells whether two sets of durations differ by more than noise: nine in ten of the one
+// are shorter than half of the other, with ten or more of each. The medians differ by a fifth
+// or more, too, as much as a machine may become slower from one run to the next.
+func Apart(a, b Quantiles) bool {
+	if a.P50 > b.P50 {
+		a, b = b, a
+	}
+	return a.Tells(90) && b.Tells(90) && a.P90 < b.P50 && a.P50 <= b.P50/5*4
+}
+
 // NewLeaderless is of times in the order in which they happened.
 func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{Quantile(all), all} }
 

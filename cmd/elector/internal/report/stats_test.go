@@ -125,3 +125,31 @@ func TestHistogram(t *testing.T) {
 		t.Errorf("of the longest duration: %+v", got)
 	}
 }
+
+func TestApart(t *testing.T) {
+	of := func(n int, p50, p90 time.Duration) Quantiles {
+		return Quantiles{N: n, P50: p50, P90: p90, P99: p90, Max: p90}
+	}
+	for name, c := range map[string]struct {
+		a, b Quantiles
+		want bool
+	}{
+		"far":       {of(10, 100, 120), of(10, 200, 210), true},
+		"a fifth":   {of(10, 80, 81), of(10, 100, 110), true},
+		"less":      {of(10, 81, 82), of(10, 100, 110), false},
+		"scattered": {of(10, 100, 201), of(10, 200, 210), false},
+		"few":       {of(9, 100, 120), of(10, 200, 210), false},
+		"the same":  {of(10, 100, 100), of(10, 100, 100), false},
+		"none":      {Quantiles{}, of(10, 100, 120), false},
+	} {
+		if Apart(c.a, c.b) != c.want || Apart(c.b, c.a) != c.want {
+			t.Errorf("%s: want %v both ways", name, c.want)
+		}
+	}
+	for n, want := range map[int][]bool{1: {false, false, false}, 2: {true, false, false}, 10: {true, true, false}, 99: {true, true, false}, 100: {true, true, true}} {
+		q := Quantiles{N: n}
+		if got := []bool{q.Tells(50), q.Tells(90), q.Tells(99)}; !slices.Equal(got, want) {
+			t.Errorf("%d samples tell p50, p90, p99: %v, want %v", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/inspect"
+)
+
+// takesCandidate is how the Use of a command ends whose last argument is a candidate's ID.
+const takesCandidate = " CANDIDATE"
+
+// candidate takes the candidate's ID off the arguments of a command that takes one.
+func candidate(cmd *cobra.Command, args []string) (rest []string, id string) {
+	if last := len(args) - 1; cmd.Annotations[takesCandidate] != "" && last >= 0 {
+		return args[:last], args[last]
+	}
+	return args, ""
+}
+
+// newAct completes a command that changes an election. withID says that it takes a candidate's ID.
+func newAct(name, short, long, example string, withID bool, do look) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: name + " [URL] ELECTION", Short: short, Long: long, Example: "    elector " + name + " etcd://etcd1:2379 /jobs/reindex" + example,
+		Args: electionArgs,
+	}
+	if withID {
+		cmd.Use += takesCandidate
+		cmd.Annotations = map[string]string{takesCandidate: "yes"}
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			rest, id := candidate(cmd, args)
+			if err := electionArgs(cmd, rest); err != nil || id == "" {
+				return fmt.Errorf("give the service's URL, the election's path and the candidate's ID, such as: etcd://127.0.0.1 /jobs/reindex host-2; the URL may be in %s", urlVariable)
+			}
+			return nil
+		}
+	}
+	return newLook(cmd, func(ctx context.Context, in *inspect.Inspector, path, id string) (any, [][]string, error) {
+		result, rows, err := do(ctx, in, path, id)
+		if errors.Is(err, elector.ErrNoLeader) {
+			err = codedError{err, Leaderless}
+		}
+		return result, rows, near(ctx, in, path, err)
+	})
+}
+
+// asking adds the flags that say for people who asks, and why.
+func asking(cmd *cobra.Command, by, why *string) {
+	user := os.Getenv("USER")
+	if host, err := os.Hostname(); err == nil && user != "" {
+		user += "@" + host
+	}
+	cmd.Flags().StringVar(by, "by", user, "who asks, for the leader's log")
+	cmd.Flags().StringVar(why, "why", "", "the reason, for the leader's log")
+}
+
+func newResign() *cobra.Command {
+	var r elector.Request
+	cmd := newAct("resign", "Ask the leader to go", resignHelp, " --why 'disk is slow'", false,
+		func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+			return asked(in.Ask(ctx, path, r))
+		})
+	asking(cmd, &r.By, &r.Why)
+	return cmd
+}
+
+func newTransfer() *cobra.Command {
+	var r elector.Request
+	cmd := newAct("transfer", "Have a candidate lead next", transferHelp, " host-2", true,
+		func(ctx context.Context, in *inspect.Inspector, path, id string) (any, [][]string, error) {
+			return asked(in.Transfer(ctx, path, id, r))
+		})
+	asking(cmd, &r.By, &r.Why)
+	return cmd
+}
+
+// asked shows who was asked to go.
+func asked(l inspect.Leader, err error) (any, [][]string, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := [][]string{{"asked to go", shown(l.ID)}}
+	if l.Asked != nil {
+		rows = append(rows, []string{"asked before", shown(l.Asked.By) + ": " + shown(l.Asked.Why)})
+	}
+	return l, rows, nil
+}
+
+func newDesignate() *cobra.Command {
+	var d elector.Designation
+	cmd := newAct("designate", "Have a candidate outrank all others", designateHelp, " host-2", true,
+		func(ctx context.Context, in *inspect.Inspector, path, id string) (any, [][]string, error) {
+			d.ID = id
+			if err := in.Designate(ctx, path, d); err != nil {
+				return nil, nil, err
+			}
+			return d, [][]string{{"designated", shown(id)}}, nil
+		})
+	asking(cmd, &d.By, &d.Why)
+	return cmd
+}
+
+func newUndesignate() *cobra.Command {
+	return newAct("undesignate", "Take a designation back", designateHelp, "", false,
+		func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+			if err := in.Undesignate(ctx, path); err != nil {
+				return nil, nil, err
+			}
+			return elector.Designation{}, [][]string{{"designated", "-"}}, nil
+		})
+}
+
+func newRemove() *cobra.Command {
+	var o inspect.RemoveOptions
+	cmd := newAct("rm", "Remove what an election has left", removeHelp, "", false,
+		func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+			gone, err := in.Remove(ctx, path, o)
+			if err != nil && len(gone.Entries) == 0 {
+				return nil, nil, err
+			}
+			rows := [][]string{{"removed", shown(gone.Election)}}
+			for _, key := range gone.Entries {
+				rows = append(rows, []string{"entry", shown(key)})
+			}
+			if gone.Kept != "" {
+				rows = append(rows, []string{"kept", "the record: " + shown(gone.Kept)})
+			}
+			return gone, rows, err
+		})
+	cmd.Flags().BoolVar(&o.Evict, "evict", false, "also the entries of those who stand; processes that live stand again at once")
+	return cmd
+}
+
+func newWatch() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "watch [URL] ELECTION",
+		Short:   "Print a line when another leads",
+		Long:    watchHelp,
+		Example: "    elector watch etcd://etcd1:2379 /jobs/reindex",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := electionArgs(cmd, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url, path, err := target(args)
+			if err != nil {
+				return err
+			}
+			return follow(cmd.Context(), cmd.OutOrStdout(), url, path, asJSON)
+		},
+		ValidArgsFunction: completeElection,
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per line")
+	return cmd
+}
+
+// follow prints a line per change until ctx ends.
+func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) error {
+	in, done, err := open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer done()
+	last := ""
+	for v, err := range in.Watch(ctx, path, inspect.WatchOptions{}) {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, elector.ErrConfig):
+			return usageError{err}
+		case err != nil:
+			return err
+		case asJSON:
+			if err := json.NewEncoder(w).Encode(v); err != nil {
+				return err
+			}
+			continue
+		}
+		if line := change(v); line != last {
+			if _, err := fmt.Fprintf(w, "%s  %s\n", v.At.Format(time.RFC3339), line); err != nil {
+				return err
+			}
+			last = line
+		}
+	}
+	return nil
+}
+
+// change is what a watch says of an election.
+func change(v inspect.View) string {
+	line := "nobody leads"
+	switch {
+	case v.Trouble != nil:
+		return v.Trouble.Why
+	case v.Strategy == "":
+		return "there is no election"
+	case v.Leader != nil:
+		line = fmt.Sprintf("%s leads, token %d", shown(v.Leader.ID), v.Leader.Token)
+		if a := v.Leader.Asked; a != nil {
+			line += ", asked to go " + a.String()
+		}
+	}
+	if v.Designated != nil {
+		line += fmt.Sprintf("; %s is designated", shown(v.Designated.ID))
+	}
+	return line
+}

@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rivo/uniseg"
+	"github.com/spf13/cobra"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/inspect"
+)
+
+// Exit codes of the commands that look at one election.
+const (
+	Leaderless = 3
+	NoElection = 4
+)
+
+// urlVariable names the environment variable with the service's URL.
+const urlVariable = "ELECTOR_URL"
+
+// codedError is a failure with an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e codedError) Unwrap() error { return e.error }
+
+// A looker is a command that does one thing with one service, by package inspect.
+type looker struct {
+	timeout time.Duration
+	json    bool
+}
+
+// look does what a command does with one service; it returns what goes to JSON, and the rows of a table. An
+// error beside a result says what is wrong with it: the result is printed all the same. id is the last
+// argument of a command that takes a candidate's.
+type look func(ctx context.Context, in *inspect.Inspector, path, id string) (result any, rows [][]string, err error)
+
+func newStatus() *cobra.Command {
+	return newLook(&cobra.Command{
+		Use:     "status [URL] ELECTION",
+		Short:   "Say who leads",
+		Long:    statusHelp,
+		Example: "    elector status etcd://etcd1:2379 /jobs/reindex",
+		Args:    electionArgs,
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+		v, err := in.Leader(ctx, path)
+		if err != nil {
+			return nil, nil, near(ctx, in, path, err)
+		}
+		return v, statusRows(v), leaderless(v)
+	})
+}
+
+func newCandidates() *cobra.Command {
+	return newLook(&cobra.Command{
+		Use:     "candidates [URL] ELECTION",
+		Short:   "List who stands, in order",
+		Long:    candidatesHelp,
+		Example: "    elector candidates etcd://etcd1:2379 /jobs/reindex",
+		Args:    electionArgs,
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+		v, err := in.Candidates(ctx, path)
+		if err != nil {
+			return nil, nil, near(ctx, in, path, err)
+		}
+		return v, candidateRows(v), leaderless(v)
+	})
+}
+
+func newList() *cobra.Command {
+	return newLook(&cobra.Command{
+		Use:     "ls [URL] [PATH]",
+		Short:   "List the elections at a path and below",
+		Long:    listHelp,
+		Example: "    elector ls etcd://etcd1:2379 /jobs",
+		Args:    cobra.MaximumNArgs(2),
+	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
+		l, err := in.List(ctx, path, inspect.ListOptions{})
+		if err != nil {
+			return nil, nil, err
+		}
+		return l, listRows(l), incomplete(l)
+	})
+}
+
+// newLook completes a command that does one look.
+func newLook(cmd *cobra.Command, do look) *cobra.Command {
+	var l looker
+	args := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, given []string) error {
+		if err := args(cmd, given); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		args, id := candidate(cmd, args)
+		url, path, err := target(args)
+		if err != nil {
+			return err
+		}
+		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, id, do)
+	}
+	cmd.ValidArgsFunction = completeElection
+	f := cmd.Flags()
+	f.DurationVar(&l.timeout, "timeout", 10*time.Second, "how long to wait for the service")
+	f.BoolVar(&l.json, "json", false, "print JSON")
+	return cmd
+}
+
+// electionArgs takes an election's path, with the service's URL before it or in the environment.
+func electionArgs(_ *cobra.Command, args []string) error {
+	if len(args) == 0 || len(args) > 2 || len(args) == 1 && !strings.HasPrefix(args[0], "/") {
+		return fmt.Errorf("give the service's URL and the election's path, such as: etcd://127.0.0.1 /jobs/reindex; the URL may be in %s", urlVariable)
+	}
+	return nil
+}
+
+// target is the service and the path that arguments name; "/" if they name no path.
+func target(args []string) (url, path string, err error) {
+	url, path = os.Getenv(urlVariable), "/"
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "/") {
+			path = arg
+		} else {
+			url = arg
+		}
+	}
+	switch {
+	case url == "":
+		return "", "", usageError{fmt.Errorf("which service? Give its URL before the path, or in %s", urlVariable)}
+	case len(args) == 2 && (args[0] != url || args[1] != path):
+		return "", "", usageError{errors.New("give the service's URL first, and then a path that begins with /")}
+	}
+	return url, path, nil
+}
+
+func (l looker) run(ctx context.Context, w io.Writer, url, path, id string, do look) (err error) {
+	if l.timeout <= 0 {
+		return usageError{fmt.Errorf("--timeout %v: must be above 0", l.timeout)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("no answer from the service within %v", l.timeout))
+	defer cancel()
+	in, done, err := open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer done()
+	result, rows, err := do(ctx, in, path, id)
+	if errors.Is(err, elector.ErrConfig) {
+		err = usageError{err}
+	}
+	if result == nil {
+		return err
+	}
+	if !l.json {
+		return cmp.Or(printRows(w, rows), err)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return cmp.Or(e.Encode(result), err)
+}
+
+// open opens an inspector on a service. done is called when all is known.
+func open(ctx context.Context, url string) (in *inspect.Inspector, done func(), err error) {
+	b, err := dial.Open(ctx, url)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	if in, err = inspect.New(b, inspect.Options{}); err != nil {
+		_ = b.Close()
+		return nil, nil, err
+	}
+	return in, func() {
+		_ = in.Close(ctx) // a session with no entry, which ends by itself otherwise
+		_ = b.Close()
+	}, nil
+}
+
+// leaderless is the error of an election that nobody leads.
+func leaderless(v inspect.View) error {
+	if v.Leader != nil {
+		return nil
+	}
+	why := ""
+	if v.Unknown {
+		why = fmt.Sprintf(", as far as can be told: the strategy %s is not known here", shown(v.Strategy))
+	}
+	return codedError{fmt.Errorf("nobody leads %s%s", v.Election, why), Leaderless}
+}
+
+// incomplete is the error of a list that is not all there is.
+func incomplete(l inspect.Listing) error {
+	for _, m := range l.Missed {
+		return fmt.Errorf("not all of %s was looked at: %s: %s (%d such places)", l.Under, shown(m.Key), m.Why, len(l.Missed))
+	}
+	for _, v := range l.Elections {
+		if v.Trouble != nil {
+			return fmt.Errorf("%s could not be looked at: %s", v.Election, v.Trouble.Why)
+		}
+	}
+	return nil
+}
+
+// near names the elections around a path at which there is none.
+func near(ctx context.Context, in *inspect.Inspector, election string, err error) error {
+	if !errors.Is(err, elector.ErrNoElection) {
+		return err
+	}
+	const most = 5
+	for at := election; at != "/"; {
+		at = path.Dir(at)
+		l, listing := in.List(ctx, at, inspect.ListOptions{Most: 1000})
+		if listing != nil {
+			break // what was found out before is the answer
+		}
+		var there []string
+		for _, v := range l.Elections[:min(most, len(l.Elections))] {
+			there = append(there, v.Election)
+		}
+		if len(there) > 0 {
+			err = fmt.Errorf("%w. Did you mean %s?", err, strings.Join(there, ", "))
+			break
+		}
+	}
+	return codedError{err, NoElection}
+}
+
+// completeElection lists the elections that begin with what was typed.
+func completeElection(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	const noFiles = cobra.ShellCompDirectiveNoFileComp
+	url, _, err := target(args)
+	if err != nil || len(args) > 1 || !strings.HasPrefix(typed, "/") {
+		return nil, noFiles
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	in, done, err := open(ctx, url)
+	if err != nil {
+		return nil, noFiles
+	}
+	defer done()
+	l, err := in.List(ctx, path.Dir(typed), inspect.ListOptions{Most: 1000})
+	var names []string
+	for _, v := range l.Elections {
+		if err == nil && strings.HasPrefix(v.Election, typed) {
+			names = append(names, v.Election)
+		}
+	}
+	return names, noFiles
+}
+
+func statusRows(v inspect.View) [][]string {
+	rows := [][]string{{"election", shown(v.Election)}, {"strategy", shown(v.Strategy)}}
+	if v.Leader == nil {
+		rows = append(rows, []string{"leader", "-"})
+	} else {
+		l := v.Leader
+		rows = append(rows, []string{"leader", shown(l.ID)}, []string{"value", shown(string(l.Value))},
+			[]string{"token", strconv.FormatUint(l.Token, 10)}, []string{"session", shown(l.Session)})
+		if !l.Since.IsZero() {
+			rows = append(rows, []string{"since", l.Since.Format(time.RFC3339)})
+		}
+		if l.Asked != nil {
+			rows = append(rows, []string{"asked to go by", shown(l.Asked.By) + ": " + shown(l.Asked.Why)})
+		}
+	}
+	if d := v.Designated; d != nil {
+		rows = append(rows, []string{"designated", shown(d.ID)})
+	}
+	return rows
+}
+
+func candidateRows(v inspect.View) [][]string {
+	rows := [][]string{{"PLACE", "ID", "LEADS", "RANK", "SINCE", "SESSION", "VALUE"}}
+	for n, c := range v.Candidates {
+		leads, rank, since := "", "", ""
+		if c.Leads {
+			leads = "leads"
+		}
+		if c.Rank != nil {
+			rank = strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Rank), " ", ","), "[]")
+		}
+		if !c.Since.IsZero() {
+			since = c.Since.Format(time.RFC3339)
+		}
+		rows = append(rows, []string{strconv.Itoa(n + 1), shown(c.ID), cmp.Or(leads, "-"), cmp.Or(rank, "-"), cmp.Or(since, "-"),
+			shown(c.Session), shown(string(c.Value))})
+	}
+	if v.Hidden {
+		rows = append(rows, []string{"…", "those who wait leave no trace with " + shown(v.Strategy)})
+	}
+	return rows
+}
+
+func listRows(l inspect.Listing) [][]string {
+	rows := [][]string{{"ELECTION", "STRATEGY", "STAND", "LEADER"}}
+	for _, v := range l.Elections {
+		leader := "-"
+		if v.Leader != nil {
+			leader = shown(v.Leader.ID)
+		}
+		rows = append(rows, []string{shown(v.Election), shown(v.Strategy), strconv.Itoa(v.Count), leader})
+	}
+	return rows
+}
+
+// shown is a text that somebody else has written, for a terminal: quoted if anything in it could be taken for
+// something else.
+func shown(s string) string {
+	if s == "" {
+		return "-"
+	}
+	if s == "-" || strings.ContainsAny(s, "\" \\") || strconv.Quote(s) != `"`+s+`"` {
+		return strconv.Quote(s)
+	}
+	return s
+}
+
+// printRows prints cells in columns, also of wide runes.
+func printRows(w io.Writer, rows [][]string) error {
+	var widths []int
+	for _, row := range rows {
+		for n, cell := range row[:len(row)-1] { // nothing comes after the last
+			if n == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[n] = max(widths[n], uniseg.StringWidth(cell))
+		}
+	}
+	var text strings.Builder
+	for _, row := range rows {
+		for n, cell := range row {
+			text.WriteString(cell)
+			if n < len(row)-1 {
+				text.WriteString(strings.Repeat(" ", widths[n]-uniseg.StringWidth(cell)+2))
+			}
+		}
+		text.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}

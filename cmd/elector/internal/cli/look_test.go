@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// standBy has a candidate stand with a strategy until the test ends.
+func standBy(t *testing.T, url, election, id, value string, strategy elector.Strategy) {
+	t.Cleanup(standing(t, url, election, id, value, strategy))
+}
+
+// stand has a candidate stand until stop, and returns when it leads or waits.
+func stand(t *testing.T, url, election, id, value string) (stop func()) {
+	return standing(t, url, election, id, value, fair.New())
+}
+
+func standing(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
+	b, err := dial.Open(t.Context(), url)
+	require.NoError(t, err)
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+		closing, done := context.WithTimeout(context.Background(), time.Minute)
+		defer done()
+		assert.NoError(t, e.Close(closing))
+		assert.NoError(t, b.Close())
+	}
+	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, time.Minute, 10*time.Millisecond)
+	return stop
+}
+
+func TestLookOnEtcd(t *testing.T) {
+	looks(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr())
+}
+
+func TestLookOnConsul(t *testing.T) {
+	looks(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
+}
+
+func TestLookOnZooKeeper(t *testing.T) {
+	looks(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr())
+}
+
+func looks(t *testing.T, url string) {
+	t.Setenv(urlVariable, url)
+	stopFirst := stand(t, url, "/jobs/reindex", "host-1", "\x1b[31m")
+	stopSecond := stand(t, url, "/jobs/reindex", "主機", "")
+
+	code, out, errs := run("status", "/jobs/reindex", "--timeout", "1m")
+	require.Equal(t, OK, code, errs)
+	assert.Regexp(t, `(?m)^election  /jobs/reindex\nstrategy  fair\nleader    host-1\nvalue     "\\x1b\[31m"\ntoken     \d+\nsession   \S+\n$`, out)
+
+	code, out, errs = run("candidates", url, "/jobs/reindex", "--timeout", "1m")
+	require.Equal(t, OK, code, errs)
+	assert.Regexp(t, `^PLACE  ID      LEADS  RANK  SINCE  SESSION +VALUE\n`+
+		`1      host-1  leads  -     -      \S+ +"\\x1b\[31m"\n2      主機    -      -     -      \S+ +-\n$`, out)
+
+	code, out, errs = run("ls", "--timeout", "1m")
+	require.Equal(t, OK, code, errs)
+	assert.Equal(t, "ELECTION       STRATEGY  STAND  LEADER\n/jobs/reindex  fair      2      host-1\n", out)
+
+	code, out, errs = run("status", "/jobs/reindx", "--timeout", "1m")
+	assert.Equal(t, NoElection, code, errs)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "Did you mean /jobs/reindex?")
+
+	code, out, _ = run("__complete", "status", "/jobs/")
+	assert.Equal(t, OK, code)
+	assert.Contains(t, out, "/jobs/reindex\n")
+
+	stopSecond()
+	stopFirst()
+	var v inspect.View
+	code, out, errs = run("status", "/jobs/reindex", "--json", "--timeout", "1m")
+	assert.Equal(t, Leaderless, code, errs)
+	assert.Contains(t, errs, "nobody leads /jobs/reindex")
+	require.NoError(t, json.Unmarshal([]byte(out), &v), out)
+	assert.Equal(t, "fair", v.Strategy)
+	assert.Nil(t, v.Leader)
+}
+
+// A service that takes the connection and says nothing is waited for as long as was said.
+func TestLookAtSilence(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	code, out, errs := run("status", "etcd://"+l.Addr().String(), "/jobs/reindex", "--timeout", "200ms")
+	assert.Equal(t, Failed, code)
+	assert.Empty(t, out)
+	assert.Contains(t, errs, "no answer from the service within 200ms")
+}
+
+func TestLookMisuse(t *testing.T) {
+	t.Setenv(urlVariable, "")
+	for says, args := range map[string][]string{
+		"give the service's URL and the election's path": {"status"},
+		"which service?":               {"status", "/jobs/reindex"},
+		"give the service's URL first": {"candidates", "/jobs/reindex", "mem://"},
+		"--timeout 0s: must be above":  {"ls", "mem://", "--timeout", "0"},
+	} {
+		code, out, errs := run(args...)
+		assert.Equal(t, Misused, code, args)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, says)
+	}
+}

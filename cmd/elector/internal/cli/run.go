@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
+	runner "github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/strategy/catalog"
+)
+
+func newRun() *cobra.Command {
+	c := runner.Config{Stdout: os.Stdout, Stderr: os.Stderr}
+	var suspend, format string
+	cmd := &cobra.Command{
+		Use:     "run URL ELECTION [flags] -- COMMAND [ARG...]",
+		Short:   "Run a command while this process leads",
+		Long:    runHelp,
+		Example: runExamples,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); dash != 2 || len(args) == 2 {
+				return usageError{errors.New("give the service's URL, the election's path, -- and the command, such as: elector run etcd://127.0.0.1 /jobs/report -- ./report --all")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.URL, c.Election, c.Command = args[0], args[1], args[2:]
+			if !cmd.Flags().Changed("rank") {
+				c.Rank = nil
+			}
+			switch suspend {
+			case "hold", "stop":
+				c.Stop = suspend == "stop"
+			default:
+				return usageError{fmt.Errorf("--on-suspend %q: give hold or stop", suspend)}
+			}
+			var err error
+			if c.Log, err = logger(cmd.ErrOrStderr(), format); err != nil {
+				return usageError{err}
+			}
+			if !term.IsTerminal(int(os.Stdin.Fd())) { // a process group in the background would be stopped when it reads from one
+				c.Stdin = os.Stdin
+			}
+			return lead(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.SortFlags = false
+	f.StringVar(&c.ID, "id", "", "`name` of this candidate; without it the host's name")
+	f.StringVar(&c.Value, "value", "", "`text` that others see of this candidate, such as its address")
+	f.StringVar(&c.Strategy, "strategy", "fair", "`name` of the strategy; all candidates of an election need the same: "+strings.Join(catalog.Names(), ", "))
+	f.Int64SliceVar(&c.Rank, "rank", nil, "`numbers`, with commas between, by which ranked compares candidates: the highest leads")
+	f.DurationVar(&c.TTL, "ttl", 0, "session timeout; 0: the URL's timeout, or the service's default")
+	f.DurationVar(&c.Grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL; an eighth of the session timeout at most when leadership is lost")
+	f.StringVar(&suspend, "on-suspend", "hold", "`what` to do out of touch with the service: hold runs the command for as long as nobody else can lead, stop ends it at once")
+	f.BoolVar(&c.Restart, "restart", false, "start a command that ends by itself again, and go on leading")
+	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
+	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")
+	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json")
+	complete(cmd)
+	return cmd
+}
+
+// logger writes to w, in a form that a flag names.
+func logger(w io.Writer, format string) (*slog.Logger, error) {
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, nil)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, nil)), nil
+	}
+	return nil, fmt.Errorf("--log-format %q: give text or json", format)
+}
+
+// lead opens the service, and runs the command while this process leads.
+func lead(ctx context.Context, c runner.Config) error {
+	if err := c.Validate(); err != nil {
+		return usageError{err}
+	}
+	b, err := dial.Open(ctx, c.URL, dial.WithLogger(c.Log))
+	if err != nil {
+		return usageError{err}
+	}
+	err = runner.Run(ctx, b, c)
+	if closed := b.Close(); closed != nil {
+		c.Log.Warn("the service's client", "err", closed)
+	}
+	if errors.Is(err, elector.ErrConfig) {
+		return usageError{errors.New(strings.ReplaceAll(err.Error(), "elector: Config.", ""))} // those are Go's names
+	}
+	return err
+}

@@ -1,0 +1,220 @@
+package run_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A process is an elector run of its own.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stderr buffer
+	exited chan struct{}
+}
+
+// start starts the command elector run.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command(os.Args[0], append([]string{"run"}, args...)...), exited: make(chan struct{})}
+	p.begin()
+	return p
+}
+
+// begin starts what cmd says. What it starts does not outlive the test.
+func (p *process) begin() {
+	p.t.Helper()
+	p.cmd.Env = append(os.Environ(), beElector+"=1")
+	p.cmd.Stderr = &p.stderr
+	p.cmd.WaitDelay = patience
+	require.NoError(p.t, p.cmd.Start())
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // its exit code is what is looked at
+	}()
+	p.t.Cleanup(func() {
+		p.signal(syscall.SIGKILL)
+		<-p.exited
+		if p.t.Failed() {
+			p.t.Logf("%s:\n%s", p.cmd, p.stderr.String())
+		}
+	})
+}
+
+// signal signals it, unless it has ended.
+func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
+
+// exit waits for its end.
+func (p *process) exit() int {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		p.t.Fatalf("it does not end:\n%s", p.stderr.String())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// says waits until it has logged a text.
+func (p *process) says(text string) {
+	p.t.Helper()
+	eventually(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
+}
+
+// onEach runs a test on each real service. url makes the service's URL from an address.
+func onEach(t *testing.T, test func(t *testing.T, addr string, url func(addr string) string)) {
+	t.Run("zookeeper", func(t *testing.T) {
+		t.Parallel()
+		test(t, servertest.SharedZooKeeper(t).Addr(), func(addr string) string {
+			return "zk://" + addr + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + "?timeout=4s"
+		})
+	})
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		test(t, servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr(), func(addr string) string { return "etcd://" + addr + "?timeout=4s" })
+	})
+	t.Run("consul", func(t *testing.T) {
+		t.Parallel()
+		test(t, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return "consul://" + addr + "?check=2s" })
+	})
+}
+
+// TestKilled kills elector run without notice: its command is gone, with all that it has started, before
+// the next one starts.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+		j := newJob(t)
+		command := append([]string{"--"}, j.command(ignores+forks+escapes+waits)...)
+		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
+		j.await("^began .* anna", 1, 3)
+		first := j.pids()
+		start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...).says("campaigning")
+		anna.signal(syscall.SIGKILL)
+		eventually(t, "anna's command is gone", func() bool { return len(alive(first)) == 0 })
+		assert.Zero(t, j.told("^began .* ben"), "it is gone at once, and not when the session has timed out")
+		j.await("^began .* ben", 1, 6)
+		assert.Zero(t, j.told("^overlap"), j.log())
+	})
+}
+
+// TestFrozen freezes elector run for longer than its session: the watchdog kills the command in time. It
+// stands again when it goes on.
+func TestFrozen(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+		j := newJob(t)
+		command := append([]string{"--"}, j.command(heeds+forks+escapes+waits)...)
+		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
+		j.await("^began .* anna", 1, 3)
+		first := j.pids()
+		ben := start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...)
+		ben.says("campaigning")
+		anna.signal(syscall.SIGSTOP)
+		j.await("^began .* ben", 1, 6)
+		assert.Empty(t, alive(first))
+		assert.Zero(t, j.told("^overlap"), j.log())
+		assert.Zero(t, j.told("^term$"), "a frozen process sends no signal")
+		anna.signal(syscall.SIGCONT)
+		anna.says("its time was over")
+		ben.signal(syscall.SIGTERM)
+		j.await("^began .* anna", 2, 9)
+		assert.Zero(t, ben.exit(), "its command's")
+		assert.Zero(t, j.told("^overlap"), j.log())
+	})
+}
+
+// TestCut has no message come through, in either direction: the command is asked to end, and is gone
+// while the term holds.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+		j, link := newJob(t), proxytest.ForTest(t, addr)
+		command := append([]string{"--"}, j.command(heeds+forks+waits)...)
+		anna := start(t, append([]string{url(link.Addr()), election, "--id", "anna"}, command...)...)
+		j.await("^began .* anna", 1, 2)
+		first := j.pids()
+		start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...).says("campaigning")
+		link.Stall()
+		j.await("^began .* ben", 1, 4)
+		assert.Empty(t, alive(first))
+		assert.Zero(t, j.told("^overlap"), j.log())
+		assert.Equal(t, 1, j.told("^term$"))
+		anna.says("the trust window runs down")
+		anna.says("resigned: the trust window runs down") // and not: session lost
+	})
+}
+
+// TestAway has no service at the start: it says so, and ends when it is told to.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	port, err := loopback.Ports(1)
+	require.NoError(t, err)
+	defer loopback.Release(port...)
+	p := start(t, fmt.Sprintf("zk://127.0.0.1:%d", port[0]), election, "--", "true")
+	p.says("trying again")
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 130, p.exit())
+	assert.Contains(t, p.stderr.String(), "elector: interrupted\n")
+}
+
+// TestTerminal interrupts elector run as a user does, at a terminal: that is for elector, and the command
+// gets SIGTERM once. Standard input is no terminal for it.
+func TestTerminal(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	line := fmt.Sprintf("exec %s run mem:// %s -- sh -c '%s' %s", os.Args[0], election, `read x || echo "no input" >> $0/log
+trap "echo term >> \$0/log; exit 5" TERM
+`+waits, j.dir)
+	p := &process{t: t, cmd: exec.Command("script", "--quiet", "--return", "--command", line, "/dev/null"), exited: make(chan struct{})}
+	keys, err := p.cmd.StdinPipe()
+	require.NoError(t, err)
+	p.cmd.Stdout = &p.stderr
+	p.begin()
+	j.await("^began", 1, 0)
+	assert.Equal(t, 1, j.told("^no input$"))
+	_, err = keys.Write([]byte{3}) // Ctrl-C
+	require.NoError(t, err)
+	assert.Equal(t, 5, p.exit())
+	assert.Equal(t, 1, j.told("^term$"))
+	assert.Contains(t, p.stderr.String(), "interrupted: cleaning up")
+}
+
+// TestTwice holds that a second signal waits for nothing, and leaves no command.
+func TestTwice(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	p := start(t, append([]string{"mem://", election, "--grace", "1h", "--"}, j.command(ignores+forks+escapes+waits)...)...)
+	j.await("^began", 1, 3)
+	p.signal(syscall.SIGTERM)
+	p.says("SIGTERM")
+	time.Sleep(time.Second) // or it would be the same signal
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 130, p.exit())
+	eventually(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
+}
+
+// TestStandardFiles passes standard input, output and error on, and the log in the form that is asked for.
+func TestStandardFiles(t *testing.T) {
+	t.Parallel()
+	p := &process{t: t, exited: make(chan struct{}), cmd: exec.Command(os.Args[0], "run", "mem://", election, "--log-format", "json", "--", "sh", "-c", "cat; echo error >&2; exit 9")}
+	var out buffer
+	p.cmd.Stdin, p.cmd.Stdout = strings.NewReader("input\n"), &out
+	p.begin()
+	assert.Equal(t, 9, p.exit())
+	assert.Equal(t, "input\n", out.String())
+	assert.Contains(t, p.stderr.String(), "\nerror\n")
+	assert.Contains(t, p.stderr.String(), `"msg":"the command has started","token":`)
+}

@@ -1,0 +1,163 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+)
+
+const (
+	// closing is how long the end waits for the service to confirm that the seat is free.
+	closing = 5 * time.Second
+	// steady is how long a command has to run before its end is no failure to begin, and restartMin
+	// and restartMax are the pauses before it is started again.
+	steady     = 10 * time.Second
+	restartMin = time.Second
+	restartMax = 30 * time.Second
+)
+
+// Run campaigns, and runs the command while it leads, until the command ends by itself (but see
+// Config.Restart and Once), or ctx does: then it ends the command, and resigns. A config that Validate
+// has passed may still be wrong: that is elector.ErrConfig.
+//
+// The error is an Exit if the command has ended Run, or was ended for ctx, with a code other than 0;
+// ctx's cause if no command ran when it ended; else what the campaign failed for.
+func Run(ctx context.Context, b backend.Backend, c Config) error {
+	strategy, err := c.strategy()
+	if err != nil {
+		return err
+	}
+	cfg := elector.Config{
+		Backend: b, Strategy: strategy, Election: c.Election, ID: c.ID, Value: []byte(c.Value), TTL: c.TTL, Logger: c.Log,
+	}
+	var open *door
+	if c.HTTP != "" {
+		if open, err = listen(ctx, c.HTTP, c.Election); err != nil {
+			return err
+		}
+		defer open.listener.Close()
+		cfg.Hooks = open.metrics.Hooks()
+	}
+	e, err := elector.New(cfg)
+	if err != nil {
+		return err
+	}
+	if open != nil {
+		shut, err := open.serve(e, c.Log)
+		if err != nil {
+			return err
+		}
+		defer shut()
+	}
+	r := &runner{Config: c, interrupted: ctx}
+	c.Log.Info("campaigning", "election", c.Election, "candidate", c.ID, "strategy", c.Strategy)
+	err = elector.Run(ctx, e, r.lead)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), closing)
+	defer cancel()
+	if unconfirmed := e.Close(bounded); unconfirmed != nil {
+		c.Log.Warn("the seat is free when the session has timed out", "err", unconfirmed)
+	}
+	var over *over
+	switch {
+	case errors.As(err, &over) && over.code == 0:
+		return nil
+	case errors.As(err, &over):
+		return Exit{over.code}
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// over is the error of lead with which elector.Run ends.
+type over struct{ code int }
+
+func (o *over) Error() string { return fmt.Sprintf("the command has exited with %d", o.code) }
+func (o *over) Unwrap() error { return elector.ErrStop }
+
+// A runner runs commands, one after the other.
+type runner struct {
+	Config
+	interrupted context.Context // ends when Run is to end
+}
+
+// lead runs the command in a term, until that is to end.
+func (r *runner) lead(ctx context.Context, t *elector.Term) error {
+	for pause := restartMin; ; {
+		began := time.Now()
+		result, why, err := r.once(ctx, t)
+		switch {
+		case err != nil:
+			return err
+		case result == nil: // it was not started
+			return context.Cause(ctx)
+		case why == "" && !r.Restart, r.Once, r.interrupted.Err() != nil:
+			return &over{result.Code}
+		case why != "":
+			return errors.New(why)
+		}
+		if time.Since(began) > steady {
+			pause = restartMin
+		}
+		r.Log.Info("the command is to be started again", "token", t.Token(), "wait", pause)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		pause = min(2*pause, restartMax)
+	}
+}
+
+// once runs the command once. why says for what it was ended, and is "" if it has ended by itself. The
+// result is nil if the term was to end before the command began.
+func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Result, why string, err error) {
+	w := window{t.Guard().Session, r.Grace}
+	for w.near() { // the next heartbeat moves it
+		select {
+		case <-time.After(w.pulse()):
+		case <-ctx.Done():
+			return nil, "", nil
+		}
+	}
+	c, err := watchdog.Start(watchdog.Spec{
+		Path: r.Command[0], Args: r.Command[1:], Env: r.env(t), Until: w.closes(),
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("the command cannot be run: %w", err)
+	}
+	ending := r.watch(ctx, t, w, c)
+	ended := c.Result()
+	log := r.Log.With("token", t.Token(), "exit", ended.Code)
+	switch {
+	case ended.Failed != "":
+		log.Error("the command could not be started", "err", ended.Failed)
+	case ended.Killed == watchdog.KilledLate || ended.Killed == watchdog.KilledNoWatch:
+		log.Warn("the watchdog has killed the command", "why", ended.Killed)
+		if ending == "" {
+			ending = ended.Killed
+		}
+	case ended.Signal != 0:
+		log.Info("the command has ended", "signal", ended.Signal)
+	default:
+		log.Info("the command has ended")
+	}
+	return &ended, ending, nil
+}
+
+// env is the command's environment.
+func (r *runner) env(t *elector.Term) []string {
+	return append(os.Environ(),
+		"ELECTOR_TOKEN="+strconv.FormatUint(t.Token(), 10),
+		"ELECTOR_ID="+r.ID,
+		"ELECTOR_ELECTION="+r.Election,
+	)
+}

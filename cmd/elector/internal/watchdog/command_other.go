@@ -1,0 +1,30 @@
+//go:build !unix
+
+package watchdog
+
+import (
+	"syscall"
+	"time"
+)
+
+// Supported tells whether there are watchdogs on this system.
+const Supported = false
+
+// Main fails: there is no watchdog here.
+func Main([]string) int { return 2 }
+
+// A Command is never made here.
+type Command struct{}
+
+// Start fails with ErrUnsupported.
+func Start(Spec) (*Command, error) { return nil, ErrUnsupported }
+
+// These are never called.
+
+func (*Command) Started() <-chan struct{} { return nil }
+func (*Command) Done() <-chan struct{}    { return nil }
+func (*Command) PID() int                 { return 0 }
+func (*Command) Until(time.Time)          {}
+func (*Command) Signal(syscall.Signal)    {}
+func (*Command) Kill()                    {}
+func (*Command) Result() Result           { return Result{} }

@@ -1,0 +1,185 @@
+//go:build unix
+
+package watchdog
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Supported tells whether there are watchdogs on this system.
+const Supported = true
+
+// now reads the clock that this process and its watchdog share, in nanoseconds.
+func now() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(clock, &t) // it fails for bad arguments only
+	return t.Nano()
+}
+
+// A Command is one that runs under a watchdog. Its methods may be called from any goroutine, and do not
+// block.
+type Command struct {
+	watchdog *exec.Cmd
+	started  chan struct{}
+	done     chan struct{}
+
+	mu     sync.Mutex
+	orders *os.File // nil when it is closed
+	pid    int      // of the command and its group; 0 before it has started and when it has ended
+	result Result
+}
+
+// Start starts a watchdog, and has it start the command. The caller has to keep it until Done, and
+// should call Until as time goes on.
+func Start(s Spec) (*Command, error) {
+	program, err := self()
+	if err != nil {
+		return nil, err
+	}
+	theirOrders, orders, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	reports, theirReports, err := os.Pipe()
+	if err != nil {
+		discard(theirOrders, orders)
+		return nil, err
+	}
+	w := exec.Command(program, append([]string{Word, s.Path}, s.Args...)...)
+	w.Args[0] = os.Args[0]
+	w.Env = s.Env
+	if s.Stdin != nil { // a nil *os.File in an interface would be no nil
+		w.Stdin = s.Stdin
+	}
+	if s.Stdout != nil {
+		w.Stdout = s.Stdout
+	}
+	if s.Stderr != nil {
+		w.Stderr = s.Stderr
+	}
+	w.ExtraFiles = []*os.File{theirOrders, theirReports}
+	w.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's signals are not for it
+	c := &Command{watchdog: w, orders: orders, started: make(chan struct{}), done: make(chan struct{})}
+	c.Until(s.Until)
+	err = w.Start()
+	discard(theirOrders, theirReports)
+	if err != nil {
+		discard(orders, reports)
+		return nil, fmt.Errorf("start the watchdog: %w", err)
+	}
+	go c.listen(reports)
+	return c, nil
+}
+
+// listen hears what the watchdog has to tell, until that is gone.
+func (c *Command) listen(reports *os.File) {
+	defer close(c.done)
+	defer discard(reports)
+	in := json.NewDecoder(reports)
+	var group int
+	for ended := false; !ended; {
+		var r report
+		err := in.Decode(&r)
+		c.mu.Lock()
+		switch {
+		case err != nil: // it was killed
+			ended = true
+			c.result = Result{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Killed: KilledNoWatch}
+			if group != 0 {
+				_ = syscall.Kill(-group, syscall.SIGKILL)
+			}
+		case r.Ended != nil:
+			ended, c.result, group = true, *r.Ended, 0
+		case r.Started != 0:
+			c.pid, group = r.Started, r.Started
+			close(c.started)
+		}
+		if ended {
+			c.pid = 0
+		}
+		c.mu.Unlock()
+	}
+	c.end()
+	_ = c.watchdog.Wait() // what it had to say it has said
+	if group != 0 {
+		awaitGone(group)
+	}
+}
+
+// awaitGone waits until a process group is gone. Nobody but this process and the first one can be the
+// parent of those in it that have ended.
+func awaitGone(group int) {
+	for syscall.Kill(-group, 0) != syscall.ESRCH {
+		_, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// Started is closed when the command runs. It stays open if it could not be started.
+func (c *Command) Started() <-chan struct{} { return c.started }
+
+// PID is the process id of the command, and of its group: 0 before it has started, and when it has ended.
+func (c *Command) PID() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pid
+}
+
+// Until has the watchdog kill at this instant, and no sooner.
+func (c *Command) Until(t time.Time) {
+	// The clock first: were this process frozen between the two, the instant would be too early.
+	clock := now()
+	at := clock + int64(time.Until(t))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.orders == nil {
+		return
+	}
+	// A watchdog that is frozen does not read. Then the instant that it knows goes on to count.
+	_ = c.orders.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
+	_, _ = fmt.Fprintf(c.orders, "%d\n", at)
+}
+
+// Signal sends a signal to the command's process group.
+func (c *Command) Signal(s syscall.Signal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pid != 0 {
+		_ = syscall.Kill(-c.pid, s) // an error says that none is left, or that it may not
+	}
+}
+
+// Kill kills the command and all that it has started.
+func (c *Command) Kill() {
+	c.Signal(syscall.SIGKILL)
+	c.end()
+	_ = c.watchdog.Process.Signal(syscall.SIGCONT) // it may be frozen
+}
+
+// end tells the watchdog that nobody needs the command any more.
+func (c *Command) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.orders != nil {
+		discard(c.orders)
+		c.orders = nil
+	}
+}
+
+// Done is closed when the command and all that it has started is gone.
+func (c *Command) Done() <-chan struct{} { return c.done }
+
+// Result is how the command has ended; zero before Done.
+func (c *Command) Result() Result {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.result
+}

@@ -1,0 +1,144 @@
+//go:build unix
+
+package watchdog
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// look is how often a watchdog compares the clock with the instant at which it is to kill. A timer of
+// Go's runtime does not count the time in which the machine sleeps, and the clock here does.
+const look = 100 * time.Millisecond
+
+// Main is the watchdog's process. Its arguments are the command's program and arguments. It returns an
+// exit code, which nobody looks at.
+//
+// It heeds no signal that can be kept off: those of a terminal, or of a service manager that signals
+// everything, are for the command and whoever has started this.
+func Main(args []string) int {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM)
+	runtime.LockOSThread() // for good: the kernel kills the command when the thread ends that has started it
+	orders, reports := os.NewFile(ordersFD, "orders"), os.NewFile(reportsFD, "reports")
+	if len(args) == 0 || orders == nil || reports == nil {
+		fmt.Fprintln(os.Stderr, "elector: this is for elector run to call")
+		return 2
+	}
+	syscall.CloseOnExec(ordersFD)
+	syscall.CloseOnExec(reportsFD)
+	w := &watchdog{reports: json.NewEncoder(reports)}
+	if err := w.run(args, bufio.NewReader(orders)); err != nil {
+		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error()}})
+		return 1
+	}
+	return 0
+}
+
+type watchdog struct {
+	reports *json.Encoder
+	until   atomic.Int64           // when to kill, by now
+	group   int                    // of the command
+	killed  atomic.Pointer[string] // why, once it was done
+}
+
+// tell tells whoever has started this, who may be gone.
+func (w *watchdog) tell(r report) { _ = w.reports.Encode(r) }
+
+// run runs the command, and returns when nothing of it is left. An error says that it was not started.
+func (w *watchdog) run(args []string, orders *bufio.Reader) error {
+	if err := adopt(); err != nil {
+		return err
+	}
+	if err := w.heed(orders); err != nil {
+		return fmt.Errorf("nobody says until when it may run: %w", err)
+	}
+	if w.left() <= 0 {
+		return errors.New("it is too late to begin")
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = commandAttr()
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	w.group = cmd.Process.Pid
+	go func() {
+		for w.heed(orders) == nil {
+		}
+		w.kill(KilledOrphan)
+	}()
+	go func() {
+		for left := w.left(); left > 0; left = w.left() {
+			time.Sleep(min(left, look))
+		}
+		w.kill(KilledLate)
+	}()
+	w.tell(report{Started: w.group})
+	status := w.reap()
+	ended := Result{Code: status.ExitStatus()}
+	if status.Signaled() {
+		ended.Signal = status.Signal()
+		ended.Code = 128 + int(ended.Signal)
+	}
+	if why := w.killed.Load(); why != nil {
+		ended.Killed = *why
+	}
+	w.tell(report{Ended: &ended})
+	return nil
+}
+
+// heed waits for the next instant to kill at.
+func (w *watchdog) heed(orders *bufio.Reader) error {
+	line, err := orders.ReadString('\n')
+	if err != nil {
+		return err
+	}
+	until, err := strconv.ParseInt(strings.TrimSuffix(line, "\n"), 10, 64)
+	if err != nil {
+		return err
+	}
+	w.until.Store(until)
+	return nil
+}
+
+// left is how long the command may run.
+func (w *watchdog) left() time.Duration { return time.Duration(w.until.Load() - now()) }
+
+// kill kills all there is, for the first reason that it is given.
+func (w *watchdog) kill(why string) {
+	w.killed.CompareAndSwap(nil, &why)
+	_ = syscall.Kill(-w.group, syscall.SIGKILL) // an error says that none is left, or that it may not
+	killChildren()
+}
+
+// reap waits until the command is gone, has what it leaves killed, and waits until that is gone. It
+// returns how the command has ended.
+func (w *watchdog) reap() (status syscall.WaitStatus) {
+	for gone := false; ; {
+		var s syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &s, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil: // there is no child any more
+			return status
+		case pid == w.group:
+			status, gone = s, true
+			_ = syscall.Kill(-w.group, syscall.SIGKILL)
+		}
+		if gone || w.killed.Load() != nil {
+			killChildren() // those that the one which is gone now has left
+		}
+	}
+}

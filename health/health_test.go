@@ -1,0 +1,297 @@
+package health_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/health"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// candidate makes an elector, which is closed at the end.
+func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
+	t.Helper()
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close(context.Background()) })
+	return e
+}
+
+// runs has an elector lead by a function until the test ends.
+func runs(t *testing.T, e elector.Elector, lead func(ctx context.Context, t *elector.Term) error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = elector.Run(ctx, e, lead) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	synctest.Wait()
+}
+
+func untilTold(ctx context.Context, _ *elector.Term) error {
+	<-ctx.Done()
+	return nil
+}
+
+// ask asks a handler, which takes no time.
+func ask(h http.Handler, method, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+	return w
+}
+
+// answers fails unless the answers to /leader, /replica and /healthz are 200 or not as wanted. Each
+// is JSON that says the same, and why not.
+func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
+	t.Helper()
+	for path, want := range map[string]bool{"/leader": leader, "/replica": replica, "/healthz": well, "/status": true} {
+		w := ask(h, "GET", path)
+		var said struct {
+			OK     bool
+			Why    string
+			Status struct{ Role string }
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil {
+			t.Fatalf("%s: %v in %s", path, err, w.Body)
+		}
+		code := http.StatusServiceUnavailable
+		if want {
+			code = http.StatusOK
+		}
+		if w.Code != code || said.OK != want || (said.Why == "") != want || said.Status.Role == "" {
+			t.Errorf("%s: %d, want %d: %s", path, w.Code, code, w.Body)
+		}
+		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: header %v", path, w.Header())
+		}
+	}
+}
+
+// A leader, and one behind it: each answer is true, in touch, out of touch, and back.
+func TestLeaderAndReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		clients := []*memory.Client{service.Client("a"), service.Client("b")}
+		var handlers []http.Handler
+		for _, c := range clients {
+			e := candidate(t, c, c.Name(), "")
+			handlers = append(handlers, health.New(e, health.Options{}))
+			answers(t, handlers[len(handlers)-1], false, false, true)
+			runs(t, e, untilTold)
+		}
+		time.Sleep(time.Hour)
+		answers(t, handlers[0], true, false, true)
+		answers(t, handlers[1], false, true, true)
+
+		clients[1].Suspend()
+		synctest.Wait()
+		answers(t, handlers[1], false, false, true)
+		time.Sleep(24 * time.Hour) // a long outage kills nobody
+		answers(t, handlers[1], false, false, true)
+		clients[1].Resume()
+		time.Sleep(time.Minute)
+		answers(t, handlers[1], false, true, true)
+
+		clients[0].Suspend()
+		synctest.Wait()
+		answers(t, handlers[0], true, false, true) // its window has not ended
+		time.Sleep(time.Minute)
+		answers(t, handlers[0], false, false, true)
+		answers(t, handlers[1], true, false, true)
+	})
+}
+
+// An outage is a fault if it is said to be one.
+func TestOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		service.Stop()
+		e := candidate(t, service.Client("a"), "a", "")
+		h := health.New(e, health.Options{Outage: time.Hour})
+		runs(t, e, untilTold)
+		time.Sleep(time.Hour - time.Second)
+		answers(t, h, false, false, true)
+		time.Sleep(2 * time.Second)
+		answers(t, h, false, false, false)
+		service.Start()
+		time.Sleep(time.Minute)
+		answers(t, h, true, false, true)
+	})
+}
+
+// A lead function that heeds nothing is a fault once its term has been over for the bound.
+func TestLeadThatGoesOn(t *testing.T) {
+	for _, bound := range []time.Duration{0, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			client := memory.New(memory.Options{}).Client("a")
+			e := candidate(t, client, "a", "")
+			h := health.New(e, health.Options{Bound: bound})
+			release := make(chan struct{})
+			runs(t, e, func(context.Context, *elector.Term) error { <-release; return nil })
+			time.Sleep(time.Hour)
+			answers(t, h, true, false, true)
+			client.Expire()
+			synctest.Wait()
+			if bound == 0 {
+				bound = health.DefaultBound
+			}
+			time.Sleep(bound)
+			answers(t, h, false, false, true)
+			time.Sleep(time.Millisecond)
+			answers(t, h, false, false, false)
+			close(release)
+			synctest.Wait()
+			if w := ask(h, "GET", "/healthz"); w.Code != http.StatusOK {
+				t.Errorf("it has returned: %s", w.Body)
+			}
+		})
+	}
+}
+
+// A process whose Run has returned does nothing any more, unless it is meant to.
+func TestNoCampaign(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := candidate(t, memory.New(memory.Options{}), "a", "")
+		h, observer := health.New(e, health.Options{}), health.New(e, health.Options{Idle: true})
+		if err := elector.Run(t.Context(), e, func(context.Context, *elector.Term) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		answers(t, h, false, false, true)
+		time.Sleep(health.DefaultBound + time.Second)
+		answers(t, h, false, false, false)
+		answers(t, observer, false, false, true)
+		if err := e.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(health.DefaultBound + time.Second)
+		answers(t, h, false, false, false)
+		answers(t, observer, false, false, true)
+	})
+}
+
+// A pause after a term that has failed is no fault: its end is known.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := candidate(t, memory.New(memory.Options{}), "a", "")
+		h := health.New(e, health.Options{Bound: time.Millisecond})
+		runs(t, e, func(context.Context, *elector.Term) error { return errors.New("disk full") })
+		for range 1000 {
+			if w := ask(h, "GET", "/healthz"); w.Code != http.StatusOK {
+				t.Fatalf("%v: %s", e.Status(), w.Body)
+			}
+			time.Sleep(300 * time.Millisecond)
+			synctest.Wait()
+		}
+	})
+}
+
+// A stuck is an elector that shows what it is told to.
+type stuck struct {
+	elector.Elector
+	status elector.Status
+}
+
+func (s stuck) Status() elector.Status { return s.status }
+
+// What no elector should come to is told all the same.
+func TestStuck(t *testing.T) {
+	long := time.Now().Add(-time.Hour)
+	for want, s := range map[string]elector.Status{
+		"the next try is overdue":              {Role: elector.RoleEntering, Since: long, NextTry: long},
+		"it stands in a session that has been": {Role: elector.RoleStanding, Since: long, State: backend.Lost, Deadline: long},
+	} {
+		w := ask(health.New(stuck{status: s}, health.Options{}), "GET", "/healthz")
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), want) {
+			t.Errorf("%d, want one that says %q: %s", w.Code, want, w.Body)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	h := health.New(candidate(t, memory.New(memory.Options{}), "a", ""), health.Options{})
+	for _, c := range []struct {
+		method, path string
+		code         int
+	}{
+		{"HEAD", "/status", 200}, {"POST", "/leader", 405}, {"DELETE", "/status", 405}, {"GET", "/", 404}, {"GET", "/leader/x", 404},
+	} {
+		if w := ask(h, c.method, c.path); w.Code != c.code {
+			t.Errorf("%s %s: %d, want %d", c.method, c.path, w.Code, c.code)
+		}
+	}
+}
+
+// A follower sends its clients to the leader, and says how old its knowledge is, also while the service
+// is away.
+func TestRedirect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		a, b := candidate(t, service.Client("a"), "a", "http://a.example:8080/app/"), candidate(t, service.Client("b"), "b", "http://b.example")
+		one, two := health.Redirect(a, app), health.Redirect(b, app)
+		w := ask(two, "GET", "/x")
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "no leader is known") {
+			t.Errorf("nothing is known: %d %v %s", w.Code, w.Header(), w.Body)
+		}
+		runs(t, a, untilTold)
+		runs(t, b, untilTold)
+		if w := ask(one, "GET", "/"); w.Code != http.StatusTeapot {
+			t.Errorf("at the leader: %d", w.Code)
+		}
+		redirects := func(age string) {
+			t.Helper()
+			w := ask(two, "POST", "/jobs//%2e?of=%3Cme%3E&n=1")
+			if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://a.example:8080/app/jobs//.?of=%3Cme%3E&n=1" {
+				t.Errorf("%d to %q", w.Code, to)
+			}
+			if got := w.Header().Get("Age"); got != age || w.Header().Get("Cache-Control") != "no-store" {
+				t.Errorf("age %q, want %q", got, age)
+			}
+		}
+		redirects("0")
+		service.Stop()
+		asOf := b.Status().LeaderAsOf
+		time.Sleep(time.Until(asOf.Add(time.Hour)))
+		redirects("3600")
+	})
+}
+
+// Where a leader's value is hostile, or no URL, nobody is sent.
+func TestRedirectToNobody(t *testing.T) {
+	for _, value := range []string{
+		"", "a.example:8080", "//a.example", "javascript:alert(1)", "http://", "http:///x", "ftp://a.example", "http://me:secret@a.example",
+		"http://a.example/?q", "http://a.example/#x", "http://a.example\r\nSet-Cookie: x=1", "\x00", "http://[::1", "http://a.example:port",
+	} {
+		s := elector.Status{Role: elector.RoleStanding, Leader: elector.Leader{ID: "a", Token: 1, Value: []byte(value)}, LeaderAsOf: time.Now()}
+		w := ask(health.Redirect(stuck{status: s}, http.NotFoundHandler()), "GET", "/")
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Location") != "" || !strings.Contains(w.Body.String(), "the leader's value") {
+			t.Errorf("%q: %d %v %s", value, w.Code, w.Header(), w.Body)
+		}
+		if strings.Contains(w.Header().Get("Location"), "secret") {
+			t.Errorf("%q: %v", value, w.Header())
+		}
+	}
+	for value, want := range map[string]string{
+		"http://a.example": "http://a.example//evil.example/x", "HTTPS://[::1]:8443/": "https://[::1]:8443//evil.example/x",
+	} {
+		s := elector.Status{Role: elector.RoleStanding, Leader: elector.Leader{ID: "a", Token: 1, Value: []byte(value)}, LeaderAsOf: time.Now()}
+		r := httptest.NewRequest("GET", "/", nil)
+		r.URL.Path = "//evil.example/x"
+		w := httptest.NewRecorder()
+		health.Redirect(stuck{status: s}, http.NotFoundHandler()).ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); got != want {
+			t.Errorf("%q: to %q, want %q", value, got, want)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+)
+
+type traceKey struct{}
+
+// A campaign tells that it begins and how it ends, with the values of its caller's ctx.
+func TestCampaignHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		var heard []elector.CampaignEvent
+		elected := false
+		e := standing(t, b, "a", func(c *elector.Config) {
+			c.Hooks = elector.Hooks{
+				Elected:  func(*elector.Term) { elected = true },
+				Campaign: func(c elector.CampaignEvent) { heard = append(heard, c); assert.Equal(t, c.Term != nil, elected) },
+			}
+		})
+		term, err := e.Campaign(context.WithValue(t.Context(), traceKey{}, "first"))
+		require.NoError(t, err)
+		require.Len(t, heard, 2)
+		assert.False(t, heard[0].Completed)
+		assert.True(t, heard[1].Completed)
+		assert.Same(t, term, heard[1].Term)
+		for _, c := range heard {
+			assert.Equal(t, "first", c.Context.Value(traceKey{}))
+			assert.NoError(t, c.Err)
+		}
+
+		_, err = e.Campaign(t.Context())
+		assert.ErrorIs(t, err, elector.ErrBusy)
+		assert.Len(t, heard, 2, "it has not begun")
+
+		require.NoError(t, term.Resign(t.Context()))
+		elected = false
+		b.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		_, err = e.Campaign(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Len(t, heard, 4)
+		assert.Equal(t, elector.CampaignEvent{Context: ctx, Completed: true, Err: err}, heard[3])
+		b.Start()
+	})
+}
+
+// A hook that panics as a campaign ends leaves no term behind that nobody holds.
+func TestCampaignHookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		e := standing(t, b, "a", func(c *elector.Config) {
+			c.Hooks.Campaign = func(c elector.CampaignEvent) {
+				if c.Completed {
+					panic("boom")
+				}
+			}
+		})
+		assert.PanicsWithValue(t, "boom", func() { _, _ = e.Campaign(t.Context()) })
+		next, err := standing(t, b, "b").Campaign(t.Context())
+		require.NoError(t, err)
+		assert.True(t, next.Valid())
+	})
+}
+
+// Each Commit tells what became of it, and how long it took.
+func TestCommitHook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := memory.New(memory.Options{})
+		var heard []elector.CommitEvent
+		e := standing(t, b, "a", func(c *elector.Config) {
+			c.Hooks.Commit = func(c elector.CommitEvent) { heard = append(heard, c) }
+		})
+		term, err := e.Campaign(t.Context())
+		require.NoError(t, err)
+		ctx := context.WithValue(t.Context(), traceKey{}, "write")
+		began := time.Now()
+		_, err = term.Commit(ctx, elector.Put("/a", nil), elector.Put("/b", nil))
+		require.NoError(t, err)
+		require.Len(t, heard, 1)
+		assert.Equal(t, elector.CommitEvent{Context: ctx, Term: term, Began: began, Took: time.Since(began), Ops: 2}, heard[0])
+
+		require.NoError(t, term.Resign(t.Context()))
+		_, err = term.Commit(t.Context(), elector.Put("/a", nil))
+		require.Len(t, heard, 2)
+		assert.Equal(t, err, heard[1].Err)
+		assert.True(t, errors.Is(err, elector.ErrDeposed))
+	})
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/elector-go/elector/conformance/history"
+)
+
+// A candidate may be an `elector run`. Then this program is its command: it tells that it lives, and so
+// does a process that it has started. No two that have different tokens may live at the same time.
+
+const (
+	// liveEvery is how often a command tells that it lives.
+	liveEvery = 5 * time.Millisecond
+
+	// longestLife is when a command ends that nobody has ended: elector has failed to.
+	longestLife = time.Minute
+
+	// descendant is the variable by which a process is told that it is what a command has started.
+	descendant = "ELECTOR_CHAOS_DESCENDANT"
+)
+
+// buildElector builds the command elector in dir, and returns its path.
+func buildElector(ctx context.Context, dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/elector-go/elector").Output()
+	if err != nil {
+		return "", fmt.Errorf("go list -m: %w", err)
+	}
+	program := filepath.Join(dir, "elector")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".") // it is in a module of its own
+	build.Dir = filepath.Join(string(bytes.TrimSpace(root)), "cmd", "elector")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build of the command elector: %w\n%s", err, out)
+	}
+	return program, nil
+}
+
+// electorRun is a candidate that has command for its command.
+func electorRun(o candidateOptions, command string) *exec.Cmd {
+	return exec.Command(o.Elector, "run", o.URL, election, "--id", o.ID, "--strategy", o.Strategy,
+		"--restart", "--grace", "500ms", "--", command)
+}
+
+// beCommand lives, and tells of it, until it is killed, or is asked to end and heeds that, or a while has
+// passed.
+func beCommand(o candidateOptions) error {
+	token, err := strconv.ParseUint(os.Getenv("ELECTOR_TOKEN"), 10, 64)
+	if err != nil {
+		return err
+	}
+	clock, err := history.Machine()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(o.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	live := func() error {
+		at := clock.Now()
+		text, err := json.Marshal(line{Process: o.Name, Token: token, Asked: at, Written: at})
+		if err == nil {
+			_, err = log.Write(append(text, '\n'))
+		}
+		return err
+	}
+	if err := live(); err != nil { // before all else
+		return err
+	}
+	random := rand.New(rand.NewPCG(o.Seed, uint64(os.Getpid())))
+	ends := time.Now().Add(longestLife)
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	leads := os.Getenv(descendant) == ""
+	if leads {
+		fmt.Println(saysLeads, token)
+		if err := startDescendant(random.IntN(2) > 0); err != nil {
+			return err
+		}
+		if random.IntN(3) > 0 {
+			ends = time.Now().Add(time.Duration(random.Int64N(int64(longestTerm))))
+		}
+	}
+	heeds := leads && random.IntN(2) > 0
+	for told := time.Now(); time.Now().Before(ends); time.Sleep(liveEvery) {
+		if err := live(); err != nil {
+			return err
+		}
+		if leads && time.Since(told) > tellEvery {
+			fmt.Println(saysWorks)
+			told = time.Now()
+		}
+		select {
+		case <-terms:
+			if heeds {
+				return nil
+			}
+		default:
+		}
+	}
+	return nil
+}
+
+// startDescendant starts a process that does as the command does, in the command's group or out of it.
+func startDescendant(leaves bool) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), descendant+"=1")
+	cmd.SysProcAttr = descendantAttr(leaves)
+	return cmd.Start()
+}
+
+// checkLives finds commands that lived on when that of a later term had begun.
+func (r *result) checkLives(e *evidence) {
+	r.unfenced.lines = len(e.lines)
+	first, last := map[uint64]line{}, map[uint64]line{}
+	for _, l := range e.lines {
+		if at, known := first[l.Token]; !known || l.Written < at.Written {
+			first[l.Token] = l
+		}
+		if l.Written > last[l.Token].Written {
+			last[l.Token] = l
+		}
+	}
+	tokens := slices.Sorted(maps.Keys(first))
+	r.terms = len(tokens)
+	var latest line // of those with lower tokens
+	for _, token := range tokens {
+		if begin := first[token]; latest.Written >= begin.Written {
+			r.overlaps++
+			r.violate(history.CheckOverlap, "a command of %s with token %d lived at %d, and one of %s with token %d had begun at %d",
+				latest.Process, latest.Token, latest.Written, begin.Process, token, begin.Written)
+		}
+		if l := last[token]; l.Written > latest.Written {
+			latest = l
+		}
+	}
+}

@@ -1,0 +1,313 @@
+package electorotel_test
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/measure"
+	electorotel "github.com/elector-go/elector/metrics/otel"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A fixture is an elector on memory whose telemetry is kept.
+type fixture struct {
+	elector.Elector
+	service   *memory.Service
+	client    *memory.Client
+	telemetry *electorotel.Telemetry
+	reader    *sdkmetric.ManualReader
+	spans     *tracetest.SpanRecorder
+	tracer    *sdktrace.TracerProvider
+}
+
+func start(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{service: memory.New(memory.Options{}), reader: sdkmetric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
+	f.tracer = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(f.spans))
+	var err error
+	f.telemetry, err = electorotel.New(electorotel.Options{
+		Election: "/e", Attributes: []attribute.KeyValue{attribute.String("zone", "east")},
+		MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(f.reader)), TracerProvider: f.tracer,
+	})
+	require.NoError(t, err)
+	f.client = f.service.Client("a")
+	f.Elector, err = elector.New(elector.Config{
+		Backend: f.client, Strategy: fair.New(), Election: "/e", ID: "host-1", Hooks: f.telemetry.Hooks(),
+	})
+	require.NoError(t, err)
+	f.telemetry.Follow(f)
+	t.Cleanup(func() { assert.NoError(t, f.Close(context.Background())) })
+	return f
+}
+
+// read returns what a reader collects, by name.
+func (f *fixture) read(t *testing.T) map[string]metricdata.Metrics {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	require.NoError(t, f.reader.Collect(t.Context(), &all))
+	byName := make(map[string]metricdata.Metrics)
+	for _, scope := range all.ScopeMetrics {
+		assert.Equal(t, electorotel.Scope, scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			byName[m.Name] = m
+		}
+	}
+	return byName
+}
+
+// A point is one of a metric's series.
+type point struct {
+	attributes attribute.Set
+	value      float64
+}
+
+func points(t *testing.T, m metricdata.Metrics) (all []point) {
+	t.Helper()
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			all = append(all, point{p.Attributes, float64(p.Value)})
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			all = append(all, point{p.Attributes, p.Value})
+		}
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			all = append(all, point{p.Attributes, float64(p.Count)})
+		}
+	default:
+		t.Errorf("%s is a %T", m.Name, data)
+	}
+	return all
+}
+
+// value is what the series with a label is worth, "" for a metric without.
+func value(t *testing.T, metrics map[string]metricdata.Metrics, m *measure.Metric, label string) float64 {
+	t.Helper()
+	for _, p := range points(t, metrics[m.Name]) {
+		if v, ok := p.attributes.Value(attribute.Key("elector." + m.Label)); m.Label == "" || ok && v.AsString() == label {
+			return p.value
+		}
+	}
+	t.Errorf("%s: no %q", m.Name, label)
+	return -1
+}
+
+// spansOf returns the spans of an operation that have ended.
+func (f *fixture) spansOf(operation string) (all []sdktrace.ReadOnlySpan) {
+	for _, s := range f.spans.Ended() {
+		if s.Name() == operation+" /e" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func attributes(s sdktrace.ReadOnlySpan) *attribute.Set {
+	set := attribute.NewSet(s.Attributes()...)
+	return &set
+}
+
+func text(s sdktrace.ReadOnlySpan, key attribute.Key) string {
+	v, _ := attributes(s).Value(key)
+	return v.AsString()
+}
+
+// Metrics have name, unit, kind and attributes as they are defined, and none from outside.
+func TestMetrics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		term, err := f.Campaign(t.Context())
+		require.NoError(t, err)
+		_, err = term.Commit(t.Context(), elector.Put("/secret", []byte("secret")))
+		require.NoError(t, err)
+		_, err = term.Commit(t.Context(), elector.Create("/secret", nil))
+		require.ErrorIs(t, err, elector.ErrConflict)
+		synctest.Wait()
+
+		metrics := f.read(t)
+		defined := make(map[string]*measure.Metric)
+		for _, m := range measure.All {
+			defined[m.Name] = m
+			if m.Kind == measure.State || m.Kind == measure.Gauge {
+				assert.Contains(t, metrics, m.Name, "while it leads all gauges are there")
+			}
+		}
+		for name, got := range metrics {
+			m := defined[name]
+			require.NotNil(t, m, name)
+			assert.Equal(t, m.Unit, got.Unit, name)
+			assert.Equal(t, m.Help, got.Description, name)
+			switch data := got.Data.(type) {
+			case metricdata.Sum[int64]:
+				assert.Equal(t, m.Kind == measure.Counter, data.IsMonotonic, name)
+				assert.Contains(t, []measure.Kind{measure.Counter, measure.State}, m.Kind, name)
+			case metricdata.Gauge[float64]:
+				assert.Equal(t, measure.Gauge, m.Kind, name)
+			case metricdata.Histogram[float64]:
+				assert.Equal(t, measure.Histogram, m.Kind, name)
+				assert.Equal(t, m.Buckets, data.DataPoints[0].Bounds, name)
+			}
+			for _, p := range points(t, got) {
+				want := map[attribute.Key]string{"elector.election": "/e", "zone": "east"}
+				for _, kv := range p.attributes.ToSlice() {
+					if kv.Key == attribute.Key("elector."+m.Label) {
+						assert.Contains(t, m.Values, kv.Value.AsString(), name)
+						continue
+					}
+					assert.Equal(t, want[kv.Key], kv.Value.AsString(), name)
+					delete(want, kv.Key)
+				}
+				assert.Empty(t, want, name)
+			}
+		}
+		assert.Equal(t, 1.0, value(t, metrics, measure.IsLeader, ""))
+		assert.Equal(t, 1.0, value(t, metrics, measure.RoleState, "leading"))
+		assert.Equal(t, 0.0, value(t, metrics, measure.RoleState, "idle"))
+		assert.Equal(t, 1.0, value(t, metrics, measure.Terms, ""))
+		assert.Equal(t, 1.0, value(t, metrics, measure.CommitDuration, "ok"))
+		assert.Equal(t, 1.0, value(t, metrics, measure.CommitDuration, "conflict"))
+		assert.Equal(t, 1.0, value(t, metrics, measure.CampaignDuration, measure.Elected))
+
+		require.NoError(t, f.telemetry.Close())
+		metrics = f.read(t)
+		assert.NotContains(t, metrics, measure.IsLeader.Name)
+		assert.Contains(t, metrics, measure.Terms.Name)
+	})
+}
+
+// A campaign belongs to its caller's trace, a term is one of its own that is linked to the campaign, and
+// a commit belongs to what wanted it and is linked to the term.
+func TestSpans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		ctx, caller := f.tracer.Tracer("test").Start(t.Context(), "caller")
+		f.service.Stop()
+		time.AfterFunc(20*time.Millisecond, f.service.Start)
+		term, err := f.Campaign(ctx)
+		require.NoError(t, err)
+		require.Len(t, f.spansOf("campaign"), 1)
+		campaign := f.spansOf("campaign")[0]
+		assert.Equal(t, caller.SpanContext().SpanID(), campaign.Parent().SpanID())
+		assert.Equal(t, "elected", text(campaign, "elector.outcome"))
+		assert.Equal(t, "east", text(campaign, "zone"))
+		v, _ := attributes(campaign).Value("elector.token")
+		assert.Equal(t, int64(term.Token()), v.AsInt64())
+		assert.Equal(t, codes.Unset, campaign.Status().Code)
+		require.NotEmpty(t, campaign.Events(), "of the tries that failed")
+		assert.Equal(t, "exception", campaign.Events()[0].Name)
+		assert.Contains(t, campaign.Events()[0].Attributes, attribute.String("elector.reason", "unavailable"))
+		assert.GreaterOrEqual(t, campaign.EndTime().Sub(campaign.StartTime()), 20*time.Millisecond)
+
+		work, job := f.tracer.Tracer("test").Start(t.Context(), "job")
+		link := f.telemetry.TermLink(term)
+		assert.True(t, link.SpanContext.IsValid())
+		_, err = term.Commit(work, elector.Put("/k", nil), elector.Put("/l", nil))
+		require.NoError(t, err)
+		require.Len(t, f.spansOf("commit"), 1)
+		commit := f.spansOf("commit")[0]
+		assert.Equal(t, job.SpanContext().SpanID(), commit.Parent().SpanID())
+		require.Len(t, commit.Links(), 1)
+		assert.Equal(t, link.SpanContext, commit.Links()[0].SpanContext)
+		assert.Equal(t, "ok", text(commit, "elector.outcome"))
+		v, _ = attributes(commit).Value("elector.ops")
+		assert.Equal(t, int64(2), v.AsInt64())
+		assert.Equal(t, codes.Unset, commit.Status().Code)
+
+		_, err = elector.Ask(t.Context(), f.service, fair.New(), "/e", elector.Request{})
+		require.NoError(t, err)
+		<-term.Asked()
+		synctest.Wait()
+		f.client.Suspend()
+		time.Sleep(time.Minute)
+		require.Len(t, f.spansOf("term"), 1)
+		tenure := f.spansOf("term")[0]
+		assert.Equal(t, link.SpanContext, tenure.SpanContext())
+		assert.False(t, tenure.Parent().IsValid())
+		assert.NotEqual(t, campaign.SpanContext().TraceID(), tenure.SpanContext().TraceID())
+		require.Len(t, tenure.Links(), 1)
+		assert.Equal(t, campaign.SpanContext(), tenure.Links()[0].SpanContext)
+		assert.Equal(t, "session_lost", text(tenure, "elector.cause"))
+		assert.Equal(t, "session_lost", text(tenure, "error.type"))
+		assert.Equal(t, codes.Error, tenure.Status().Code)
+		var events []string
+		for _, event := range tenure.Events() {
+			events = append(events, event.Name)
+		}
+		assert.Subset(t, events, []string{"elector.asked", "elector.session.suspended"})
+
+		_, err = term.Commit(work, elector.Put("/k", nil))
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		late := f.spansOf("commit")[1]
+		assert.Equal(t, codes.Error, late.Status().Code)
+		assert.Equal(t, "deposed", text(late, "error.type"))
+		f.client.Resume()
+
+		next, err := f.Campaign(t.Context())
+		require.NoError(t, err)
+		assert.False(t, f.telemetry.TermLink(term).SpanContext.IsValid(), "it is not the latest any more")
+		_, err = term.Commit(work, elector.Put("/k", nil))
+		require.ErrorIs(t, err, elector.ErrDeposed)
+		assert.Empty(t, f.spansOf("commit")[2].Links())
+		require.NoError(t, next.Resign(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, codes.Unset, f.spansOf("term")[1].Status().Code)
+		assert.Equal(t, "resigned", text(f.spansOf("term")[1], "elector.cause"))
+	})
+}
+
+// A campaign that its caller ends has not failed, and one that is refused has.
+func TestSpansOfCampaignsThatAreNotWon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := start(t)
+		f.service.Stop()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := f.Campaign(ctx)
+		require.Error(t, err)
+		require.Len(t, f.spansOf("campaign"), 1)
+		assert.Equal(t, "cancelled", text(f.spansOf("campaign")[0], "elector.outcome"))
+		assert.Equal(t, codes.Unset, f.spansOf("campaign")[0].Status().Code)
+		f.service.Start()
+
+		founder, err := f.service.Client("b").Open(t.Context(), backend.OpenOptions{})
+		require.NoError(t, err)
+		defer founder.Close(context.Background())
+		_, err = founder.Commit(t.Context(), nil, backend.CompareAndSet("/e", []byte("something else"), 0))
+		require.NoError(t, err)
+		_, err = f.Campaign(t.Context())
+		require.ErrorIs(t, err, elector.ErrStrategyMismatch)
+		refused := f.spansOf("campaign")[1]
+		assert.Equal(t, "failed", text(refused, "elector.outcome"))
+		assert.Equal(t, "strategy_mismatch", text(refused, "error.type"))
+		assert.Equal(t, codes.Error, refused.Status().Code)
+	})
+}
+
+// What is compiled into a program is OpenTelemetry's API, and no SDK.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	require.NoError(t, err)
+	assert.Contains(t, string(out), "go.opentelemetry.io/otel/metric")
+	for path := range strings.FieldsSeq(string(out)) {
+		assert.NotContains(t, path, "go.opentelemetry.io/otel/sdk")
+		assert.NotContains(t, path, "prometheus")
+	}
+}

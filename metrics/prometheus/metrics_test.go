@@ -1,0 +1,167 @@
+package electorprom_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/measure"
+	"github.com/elector-go/elector/internal/servertest"
+	electorprom "github.com/elector-go/elector/metrics/prometheus"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// instrumented makes an elector whose metrics are in a registry of its own.
+func instrumented(t *testing.T, b backend.Backend, id string, labels prometheus.Labels) (elector.Elector, *prometheus.Registry) {
+	t.Helper()
+	m := electorprom.New(electorprom.Options{Election: "/jobs/reindex", Labels: labels})
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/reindex", ID: id, Hooks: m.Hooks()})
+	require.NoError(t, err)
+	m.Follow(e)
+	t.Cleanup(func() { assert.NoError(t, e.Close(context.Background())) })
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(m))
+	return e, registry
+}
+
+// scrape reads a registry as Prometheus does, by HTTP.
+func scrape(t *testing.T, registry *prometheus.Registry) (text string, families map[string]*dto.MetricFamily) {
+	t.Helper()
+	exporter := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
+	defer exporter.Close()
+	response, err := http.Get(exporter.URL)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, response.StatusCode, string(body))
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err = parser.TextToMetricFamilies(strings.NewReader(string(body)))
+	require.NoError(t, err)
+	return string(body), families
+}
+
+// value is what a counter or gauge is worth that has the label, "" for none.
+func value(t *testing.T, families map[string]*dto.MetricFamily, name, label string) float64 {
+	t.Helper()
+	require.Contains(t, families, name)
+	for _, m := range families[name].GetMetric() {
+		if label == "" || slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetValue() == label }) {
+			switch {
+			case m.GetCounter() != nil:
+				return m.GetCounter().GetValue()
+			case m.GetHistogram() != nil:
+				return float64(m.GetHistogram().GetSampleCount())
+			}
+			return m.GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("%s has no label %q", name, label)
+	return 0
+}
+
+// A leader is scraped that has written, with errors whose texts nobody should see.
+func TestScrape(t *testing.T) {
+	service := memory.New(memory.Options{})
+	e, registry := instrumented(t, service.Client("a"), "host-1", prometheus.Labels{"zone": "east"})
+	term, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	_, err = term.Commit(t.Context(), elector.Put("/secret", []byte("secret")))
+	require.NoError(t, err)
+	_, err = term.Commit(t.Context(), elector.Create("/secret", nil))
+	require.ErrorIs(t, err, elector.ErrConflict)
+
+	text, families := scrape(t, registry)
+	for _, outside := range []string{"host-1", "secret", "version"} {
+		assert.NotContains(t, text, outside, "labels are bounded")
+	}
+	for _, m := range measure.All {
+		name := m.PrometheusName()
+		require.Contains(t, families, name, "all metrics are there while it leads")
+		for _, series := range families[name].GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range series.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			assert.Equal(t, "/jobs/reindex", labels["election"])
+			assert.Equal(t, "east", labels["zone"])
+			delete(labels, "election")
+			delete(labels, "zone")
+			if m.Label != "" {
+				assert.Contains(t, m.Values, labels[m.Label], name)
+				delete(labels, m.Label)
+			}
+			assert.Empty(t, labels, name)
+		}
+	}
+	assert.Equal(t, 1.0, value(t, families, "elector_is_leader", ""))
+	assert.Equal(t, 1.0, value(t, families, "elector_role", "leading"))
+	assert.Equal(t, 0.0, value(t, families, "elector_role", "standing"))
+	assert.Equal(t, 1.0, value(t, families, "elector_commit_duration_seconds", "ok"))
+	assert.Equal(t, 1.0, value(t, families, "elector_commit_duration_seconds", "conflict"))
+	assert.Equal(t, 0.0, value(t, families, "elector_term_ends_total", "deposed"), "it is there before the first")
+
+	require.NoError(t, term.Resign(t.Context()))
+	require.Eventually(t, func() bool {
+		_, families := scrape(t, registry)
+		return value(t, families, "elector_term_ends_total", "resigned") == 1 && value(t, families, "elector_is_leader", "") == 0
+	}, waitFor, tick)
+}
+
+// The linters of client_golang and of promtool have nothing to say.
+func TestLint(t *testing.T) {
+	service := memory.New(memory.Options{})
+	e, registry := instrumented(t, service, "a", nil)
+	term, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	_, err = term.Commit(t.Context(), elector.Put("/k", nil))
+	require.NoError(t, err)
+
+	problems, err := testutil.GatherAndLint(registry)
+	require.NoError(t, err)
+	assert.Empty(t, problems)
+
+	promtool, err := servertest.Promtool()
+	require.NoError(t, err)
+	text, _ := scrape(t, registry)
+	check := exec.Command(promtool, "check", "metrics")
+	check.Stdin = strings.NewReader(text)
+	said, err := check.CombinedOutput()
+	assert.NoError(t, err, string(said))
+	assert.Empty(t, string(said))
+}
+
+// Two electors of a process are told apart by their election; twice the same is refused, as are labels
+// that the metrics have already.
+func TestRegister(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(electorprom.New(electorprom.Options{Election: "/a"})))
+	require.NoError(t, registry.Register(electorprom.New(electorprom.Options{Election: "/b"})))
+	err := registry.Register(electorprom.New(electorprom.Options{Election: "/a"}))
+	assert.True(t, errors.As(err, new(prometheus.AlreadyRegisteredError)), err)
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	assert.NotEmpty(t, families, "counters are there before Follow")
+	for _, label := range []string{"outcome", "role", "", "__name__"} {
+		err := prometheus.NewRegistry().Register(electorprom.New(electorprom.Options{Labels: prometheus.Labels{label: "x"}}))
+		assert.Error(t, err, label)
+	}
+}
