@@ -152,8 +152,8 @@ func ended(t *testing.T, term context.Context) {
 	}
 }
 
-// fails holds that a session cannot be opened with these variables, that the error says why, and
-// that it does so before the session timeout is over.
+// fails holds that a session cannot be opened with these variables, and that the error says why. What
+// the client itself finds out about the server is said before the session timeout is over.
 func fails(t *testing.T, url, says string, variables ...string) {
 	t.Helper()
 	t.Run(says, func(t *testing.T) {
@@ -167,7 +167,9 @@ func fails(t *testing.T, url, says string, variables ...string) {
 		}
 		assert.ErrorContains(t, err, says)
 		assert.NotContains(t, err.Error(), "context deadline exceeded")
-		assert.Less(t, took, 8*time.Second)
+		if strings.HasPrefix(says, "x509") {
+			assert.Less(t, took, 8*time.Second)
+		}
 	})
 }
 
