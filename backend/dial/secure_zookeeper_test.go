@@ -17,8 +17,8 @@ import (
 	"github.com/elector-go/elector/internal/servertest"
 )
 
-// TestZooKeeperDigest holds that nodes belong to who has made them, that other credentials are refused
-// with a word about it, and that a session that has lost its link presents them again.
+// TestZooKeeperDigest holds that nodes belong to the user that has made them, and that other credentials are
+// refused with a word about it.
 func TestZooKeeperDigest(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
 	url := fmt.Sprintf("zk://%s/secure-%d?timeout=4s", server.Addr(), time.Now().UnixNano())
