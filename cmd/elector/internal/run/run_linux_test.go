@@ -248,7 +248,7 @@ func TestEndsWhileItWaits(t *testing.T) {
 // term is over.
 func TestOutOfTouch(t *testing.T) {
 	t.Parallel()
-	s, j := service(), newJob(t)
+	s, j := memory.New(memory.Options{DefaultTTL: 10 * time.Second}), newJob(t) // an eighth of it is for what the command says
 	link := s.Client("anna")
 	anna := stand(t, link, "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
