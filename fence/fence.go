@@ -80,7 +80,8 @@
 // Check may fail with a serialization failure (40001 on PostgreSQL; 1020 on MariaDB) where it would
 // otherwise have to return [ErrDeposed]: at REPEATABLE READ and SERIALIZABLE, where a claim came after
 // the transaction's snapshot. Run the whole transaction again, as after any such failure: if this
-// leader was deposed, the new one's Check says so.
+// leader was deposed, the new one's Check says so. After ClaimTx at SERIALIZABLE, a read of what the old
+// leader wrote during the wait may fail with 1020 on MariaDB with innodb_snapshot_isolation.
 //
 // # Why it holds
 //
