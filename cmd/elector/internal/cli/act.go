@@ -146,12 +146,7 @@ func newWatch() *cobra.Command {
 		Short:   "Print a line when another leads",
 		Long:    watchHelp,
 		Example: "    elector watch etcd://etcd1:2379 /jobs/reindex",
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := electionArgs(cmd, args); err != nil {
-				return usageError{err}
-			}
-			return nil
-		},
+		Args:    misuse(electionArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			url, path, err := target(args)
 			if err != nil {

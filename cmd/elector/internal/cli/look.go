@@ -100,13 +100,7 @@ func newList() *cobra.Command {
 // newLook completes a command that does one look.
 func newLook(cmd *cobra.Command, do look) *cobra.Command {
 	var l looker
-	args := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, given []string) error {
-		if err := args(cmd, given); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
+	cmd.Args = misuse(cmd.Args)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, id := candidate(cmd, args)
 		url, path, err := target(args)
@@ -120,6 +114,16 @@ func newLook(cmd *cobra.Command, do look) *cobra.Command {
 	f.DurationVar(&l.timeout, "timeout", 10*time.Second, "how long to wait for the service")
 	f.BoolVar(&l.json, "json", false, "print JSON")
 	return cmd
+}
+
+// misuse has what is wrong with arguments be a mistake of the command line.
+func misuse(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
 }
 
 // electionArgs takes an election's path, with the service's URL before it or in the environment.
@@ -224,8 +228,8 @@ func near(ctx context.Context, in *inspect.Inspector, election string, err error
 	const most = 5
 	for at := election; at != "/"; {
 		at = path.Dir(at)
-		l, listing := in.List(ctx, at, inspect.ListOptions{Most: 1000})
-		if listing != nil {
+		l, unlisted := in.List(ctx, at, inspect.ListOptions{Most: 1000})
+		if unlisted != nil {
 			break // what was found out before is the answer
 		}
 		var there []string

@@ -34,6 +34,12 @@ func start(t testing.TB, args ...string) *process {
 	return p
 }
 
+// standAs has one stand under a name.
+func standAs(t testing.TB, url, id string, command []string) *process {
+	t.Helper()
+	return start(t, append([]string{url, election, "--id", id, "--"}, command...)...)
+}
+
 // begin starts what cmd says. What it starts does not outlive the test.
 func (p *process) begin() {
 	p.t.Helper()
@@ -105,11 +111,11 @@ func TestKilled(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
-		command := append([]string{"--"}, j.command(ignores+forks+escapes+waits)...)
-		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
+		command := j.command(ignores + forks + escapes + waits)
+		anna := standAs(t, url(addr), "anna", command)
 		j.await("^began .* anna", 1, 3)
 		first := j.pids()
-		start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...).says("campaigning")
+		standAs(t, url(addr), "ben", command).says("campaigning")
 		anna.signal(syscall.SIGKILL)
 		eventually(t, "anna's command is gone", func() bool { return len(alive(first)) == 0 })
 		assert.Zero(t, j.told("^began .* ben"), "it is gone at once, and not when the session has timed out")
@@ -124,11 +130,11 @@ func TestFrozen(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
-		command := append([]string{"--"}, j.command(heeds+forks+escapes+waits)...)
-		anna := start(t, append([]string{url(addr), election, "--id", "anna"}, command...)...)
+		command := j.command(heeds + forks + escapes + waits)
+		anna := standAs(t, url(addr), "anna", command)
 		j.await("^began .* anna", 1, 3)
 		first := j.pids()
-		ben := start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...)
+		ben := standAs(t, url(addr), "ben", command)
 		ben.says("campaigning")
 		anna.signal(syscall.SIGSTOP)
 		j.await("^began .* ben", 1, 6)
@@ -150,11 +156,11 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t testing.TB, addr string, url func(string) string) {
 		j, link := newJob(t), proxytest.ForTest(t, addr)
-		command := append([]string{"--"}, j.command(heeds+forks+waits)...)
-		anna := start(t, append([]string{url(link.Addr()), election, "--id", "anna"}, command...)...)
+		command := j.command(heeds + forks + waits)
+		anna := standAs(t, url(link.Addr()), "anna", command)
 		j.await("^began .* anna", 1, 2)
 		first := j.pids()
-		start(t, append([]string{url(addr), election, "--id", "ben"}, command...)...).says("campaigning")
+		standAs(t, url(addr), "ben", command).says("campaigning")
 		link.Stall()
 		j.await("^began .* ben", 1, 4)
 		assert.Empty(t, alive(first))

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	electorprom "github.com/elector-go/elector/metrics/prometheus"
 )
 
 const (
@@ -34,23 +35,15 @@ func Run(ctx context.Context, b backend.Backend, c Config) error {
 	if err != nil {
 		return err
 	}
-	cfg := elector.Config{
-		Backend: b, Strategy: strategy, Election: c.Election, ID: c.ID, Value: []byte(c.Value), TTL: c.TTL, Logger: c.Log,
-	}
-	var open *door
-	if c.HTTP != "" {
-		if open, err = listen(ctx, c.HTTP, c.Election); err != nil {
-			return err
-		}
-		defer open.listener.Close()
-		cfg.Hooks = open.metrics.Hooks()
-	}
-	e, err := elector.New(cfg)
+	metrics := electorprom.New(electorprom.Options{Election: c.Election})
+	e, err := elector.New(elector.Config{
+		Backend: b, Strategy: strategy, Election: c.Election, ID: c.ID, Value: []byte(c.Value), TTL: c.TTL, Logger: c.Log, Hooks: metrics.Hooks(),
+	})
 	if err != nil {
 		return err
 	}
-	if open != nil {
-		shut, err := open.serve(e, c.Log)
+	if c.HTTP != "" {
+		shut, err := serve(ctx, c.HTTP, e, metrics, c.Log)
 		if err != nil {
 			return err
 		}
