@@ -37,6 +37,9 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(client)}, nil
 }
 
+// Client returns the client that New was given, for requests of the user's own.
+func (b *Backend) Client() *api.Client { return b.client }
+
 // String returns "consul".
 func (b *Backend) String() string { return "consul" }
 

@@ -81,6 +81,28 @@ func parse(raw string) (*target, error) {
 	return t, nil
 }
 
+// A Server is one of those that a URL names.
+type Server struct {
+	Address string // host:port
+	URL     string // names this server alone, and is otherwise the same
+}
+
+// Servers returns the servers that a URL names, in its order, for programs that ask each by itself. mem:// has
+// none. It looks no names up, and the error is the one of Open for a URL that is wrong.
+func Servers(url string) ([]Server, error) {
+	t, err := parse(url)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	begin := t.scheme.name + "://"
+	rest := strings.TrimLeftFunc(url[len(begin):], func(r rune) bool { return r != '/' && r != '?' })
+	var all []Server
+	for _, address := range t.servers {
+		all = append(all, Server{address, begin + address + rest})
+	}
+	return all, nil
+}
+
 // parse reads what comes after the scheme, and reports all that is wrong with it.
 func (t *target) parse(rest string) error {
 	if strings.Contains(rest, "#") {

@@ -59,6 +59,9 @@ func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	return &Backend{client: client, cfg: cfg.withDefaults(), lines: lines{client: client}}, nil
 }
 
+// Client returns the client that New was given, for requests of the user's own.
+func (b *Backend) Client() *clientv3.Client { return b.client }
+
 // String returns "etcd".
 func (b *Backend) String() string { return "etcd" }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -44,6 +45,13 @@ func (b *Backend) String() string { return "zookeeper" }
 // grants what it likes.
 func (b *Backend) Limits() backend.Limits {
 	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
+}
+
+// Dial connects to one server, "host:port", as sessions do, with TLS if they have it, and asks for no session:
+// for four-letter words. It blocks until ctx ends, or for as long as a session with the default timeout tries
+// one server. The caller closes the connection.
+func (b *Backend) Dial(ctx context.Context, address string) (net.Conn, error) {
+	return b.cfg.dial(ctx, "tcp", address, b.cfg.connectTimeout(b.cfg.SessionTimeout))
 }
 
 // Conn returns the native connection of a session of this package, for

@@ -144,6 +144,27 @@ EXIT STATUS
     2    wrong usage
     130  interrupted` + urlHelp
 
+const doctorHelp = `Doctor says whether a service is fit for leader election, and whether these credentials
+can hold elections at a path and below: anywhere without a path.
+
+It asks each server by itself, and then does on the service what a candidate does: it
+opens sessions, writes some ten times below the path, watches, and deletes what it
+wrote. (ZooKeeper's chroot is made if it is missing, and stays.) It changes nothing
+else. Candidates may run meanwhile.
+
+Each line is one finding: ok, warn (elections work, for now), fail, or unknown (it
+cannot be told). A line with an arrow says what to do.
+
+EXIT STATUS
+    0    nothing fails; there may be warnings
+    1    something fails: elections do not work, or not with these credentials
+    2    wrong usage, settings of the credentials included
+    130  interrupted` + urlHelp
+
+const doctorExamples = `    elector doctor zk://zk1:2181,zk2:2181,zk3:2181
+    elector doctor etcd://etcd1:2379,etcd2:2379,etcd3:2379 /jobs
+    elector doctor --json | jq '.level'`
+
 const resignHelp = `Resign asks the leader to go. It returns when the leader is asked; "elector watch" shows it go.
 The leader's program ends its work first, and then another candidate leads.` + actHelp
 

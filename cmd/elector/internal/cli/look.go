@@ -110,10 +110,33 @@ func newLook(cmd *cobra.Command, do look) *cobra.Command {
 		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, id, do)
 	}
 	cmd.ValidArgsFunction = completeElection
-	f := cmd.Flags()
-	f.DurationVar(&l.timeout, "timeout", 10*time.Second, "how long to wait for the service")
-	f.BoolVar(&l.json, "json", false, "print JSON")
+	l.flags(cmd, 10*time.Second)
 	return cmd
+}
+
+// flags adds the looker's flags.
+func (l *looker) flags(cmd *cobra.Command, timeout time.Duration) {
+	cmd.Flags().DurationVar(&l.timeout, "timeout", timeout, "how long to wait for the service")
+	cmd.Flags().BoolVar(&l.json, "json", false, "print JSON")
+}
+
+// bound returns a ctx that ends with the timeout.
+func (l looker) bound(ctx context.Context) (context.Context, context.CancelFunc, error) {
+	if l.timeout <= 0 {
+		return nil, nil, usageError{fmt.Errorf("--timeout %v: must be above 0", l.timeout)}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("no answer from the service within %v", l.timeout))
+	return ctx, cancel, nil
+}
+
+// print prints a result, as JSON or as rows, and returns err.
+func (l looker) print(w io.Writer, result any, rows [][]string, err error) error {
+	if !l.json {
+		return cmp.Or(printRows(w, rows), err)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return cmp.Or(e.Encode(result), err)
 }
 
 // misuse has what is wrong with arguments be a mistake of the command line.
@@ -154,10 +177,10 @@ func target(args []string) (url, path string, err error) {
 }
 
 func (l looker) run(ctx context.Context, w io.Writer, url, path, id string, do look) (err error) {
-	if l.timeout <= 0 {
-		return usageError{fmt.Errorf("--timeout %v: must be above 0", l.timeout)}
+	ctx, cancel, err := l.bound(ctx)
+	if err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, l.timeout, fmt.Errorf("no answer from the service within %v", l.timeout))
 	defer cancel()
 	in, done, err := open(ctx, url)
 	if err != nil {
@@ -171,12 +194,7 @@ func (l looker) run(ctx context.Context, w io.Writer, url, path, id string, do l
 	if result == nil {
 		return err
 	}
-	if !l.json {
-		return cmp.Or(printRows(w, rows), err)
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return cmp.Or(e.Encode(result), err)
+	return l.print(w, result, rows, err)
 }
 
 // open opens an inspector on a service. done is called when all is known.

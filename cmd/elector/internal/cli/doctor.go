@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/elector-go/elector/cmd/elector/internal/doctor"
+)
+
+func newDoctor() *cobra.Command {
+	var l looker
+	cmd := &cobra.Command{
+		Use:     "doctor [URL] [PATH]",
+		Short:   "Say whether a service is fit for elections",
+		Long:    doctorHelp,
+		Example: doctorExamples,
+		Args:    misuse(cobra.MaximumNArgs(2)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			url, path, err := target(args)
+			if err != nil {
+				return err
+			}
+			return l.examine(cmd.Context(), cmd.OutOrStdout(), url, path)
+		},
+	}
+	l.flags(cmd, 30*time.Second)
+	return cmd
+}
+
+// examine prints what the doctor has found.
+func (l looker) examine(ctx context.Context, w io.Writer, url, path string) error {
+	bounded, cancel, err := l.bound(ctx)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	r, err := doctor.Check(bounded, url, path)
+	if err != nil {
+		return usageError{err}
+	}
+	switch {
+	case ctx.Err() != nil:
+		err = context.Cause(ctx)
+	case r.Level == doctor.Fail:
+		err = errors.New("this service is not fit for elections as it is, or not for these credentials")
+	}
+	return l.print(w, r, doctorRows(r), err)
+}
+
+func doctorRows(r doctor.Report) [][]string {
+	var rows [][]string
+	add := func(where string, all doctor.Findings) {
+		for _, f := range all {
+			rows = append(rows, []string{string(f.Level), where, f.Check, printable(f.Says)})
+			if f.Do != "" {
+				rows = append(rows, []string{"", "", "", "→ " + f.Do})
+			}
+		}
+	}
+	for _, s := range r.Servers {
+		add(s.Address, s.Findings)
+	}
+	add("service", r.Service)
+	return append(rows, []string{string(r.Level), "all in all"})
+}
+
+// printable is a sentence that quotes what somebody else has written, on one line of a terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n':
+			return ' '
+		case unicode.IsPrint(r):
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}

@@ -1,0 +1,71 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/hashicorp/consul/api"
+)
+
+// perCandidate is how many connections a candidate may need at its agent.
+const perCandidate = 5
+
+// consul asks an agent about itself, and whether the servers have a leader.
+func (s *Server) consul(ctx context.Context, client *api.Client) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	leader := ""
+	_, err := client.Raw().Query("/v1/status/leader", &leader, new(api.QueryOptions).WithContext(ctx))
+	switch {
+	case err != nil:
+		s.failed(ctx, err)
+		return
+	case leader == "":
+		s.unfit("leader", "fewer than half of Consul's servers may be up: consul operator raft list-peers", "the agent answers, and the servers have no leader")
+		return
+	}
+	s.Findings.add("leader", OK, "", "the servers' leader is %.60s", leader)
+
+	var self struct {
+		Config struct {
+			Version string
+			Server  bool
+		}
+		DebugConfig struct {
+			HTTPMaxConnsPerClient       *int
+			LeaveOnTerm, SkipLeaveOnInt *bool
+		}
+		Stats struct{ Consul struct{ Leader string } }
+	}
+	_, err = client.Raw().Query("/v1/agent/self", &self, new(api.QueryOptions).WithContext(ctx))
+	var status api.StatusError
+	switch {
+	case errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized):
+		s.Findings.add("settings", Unknown, `to have them told here, give the token agent_prefix "" { policy = "read" }`, "the token may not read the agent's settings")
+		return
+	case err != nil:
+		s.failed(ctx, err)
+		return
+	}
+	s.tellVersion(self.Config.Version, 1, 0)
+	switch {
+	case !self.Config.Server:
+		s.Findings.add("role", OK, "", "client agent")
+	case self.Stats.Consul.Leader == "true":
+		s.Findings.add("role", OK, "", "server, leader")
+	default:
+		s.Findings.add("role", OK, "", "server, follower")
+	}
+	d := self.DebugConfig
+	if d.HTTPMaxConnsPerClient == nil {
+		s.Findings.add("connections", Unknown, "", "the agent does not tell http_max_conns_per_client")
+	} else if n := *d.HTTPMaxConnsPerClient; n > 0 && n < 10*perCandidate {
+		s.Findings.add("connections", Warn, "raise limits.http_max_conns_per_client", "http_max_conns_per_client is %d: enough for %d candidates from one address", n, n/perCandidate)
+	} else {
+		s.Findings.add("connections", OK, "", "http_max_conns_per_client is %d (0: any number); a candidate needs %d at most", n, perCandidate)
+	}
+	if d.LeaveOnTerm != nil && *d.LeaveOnTerm || d.SkipLeaveOnInt != nil && !*d.SkipLeaveOnInt {
+		s.Findings.add("leave", Warn, "set leave_on_terminate = false and skip_leave_on_interrupt = true", "an agent that is stopped leaves, and ends the sessions of its candidates at once")
+	}
+}

@@ -1,0 +1,270 @@
+// Package doctor tells whether a coordination service is fit for leader election, and whether this process's
+// credentials can hold one there. It asks each server by itself, and then does on the service what a candidate does.
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/backend/zookeeper"
+)
+
+// answerWithin is how long a server may take for one answer. One that is frozen takes connections, and never answers.
+const answerWithin = 3 * time.Second
+
+// A Level says how bad a finding is.
+type Level string
+
+const (
+	OK      Level = "ok"
+	Unknown Level = "unknown" // it cannot be told, and may be well
+	Warn    Level = "warn"    // elections work, for now
+	Fail    Level = "fail"    // elections do not work, or not for these credentials
+)
+
+// A Finding is one thing that was looked at. What it quotes of a service's answers is that service's text.
+type Finding struct {
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	Says  string `json:"says"`
+	Do    string `json:"do,omitempty"` // what to do about it
+}
+
+// Findings are in the order in which they were made.
+type Findings []Finding
+
+// maxSays bounds a finding, which may quote what anybody has sent.
+const maxSays = 500
+
+func (f *Findings) add(check string, l Level, do, format string, args ...any) {
+	says := fmt.Sprintf(format, args...)
+	if len(says) > maxSays {
+		says = strings.ToValidUTF8(says[:maxSays], "") + "…"
+	}
+	*f = append(*f, Finding{check, l, says, do})
+}
+
+// A Server is what was found about one server.
+type Server struct {
+	Address  string   `json:"address"`
+	Findings Findings `json:"findings"`
+
+	use   error             // why it is of no use, or nil
+	facts map[string]string // what is to be the same on all servers
+}
+
+// A Report is all that was found.
+type Report struct {
+	URL     string   `json:"url"`
+	Path    string   `json:"path"`
+	Level   Level    `json:"level"`
+	Servers []Server `json:"servers,omitempty"`
+	Service Findings `json:"service"`
+}
+
+// Check looks at the service that a URL names, and holds what a candidate needs below path ("/": anywhere) in it: it
+// writes there for a moment, and deletes what it wrote. It blocks until all is known or ctx ends, and then for some
+// seconds to delete. The Report has what was found until then. The error says that the URL, the path or the settings
+// of the credentials are wrong: then nothing was asked.
+func Check(ctx context.Context, url, path string) (Report, error) {
+	r := Report{URL: url, Path: path}
+	if path != "/" {
+		if err := backend.CheckKey(path); err != nil {
+			return r, err
+		}
+	}
+	servers, err := dial.Servers(url)
+	if err != nil {
+		return r, err
+	}
+	dead := make(map[string]error)
+	b, err := dial.Open(ctx, url, dial.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
+		if err := dead[address]; err != nil {
+			return nil, err // a candidate would find out, too, and take longer
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}))
+	if err != nil {
+		return r, err
+	}
+	defer b.Close() // its error tells of nothing that was found
+
+	r.Servers = make([]Server, len(servers))
+	var all sync.WaitGroup
+	for i, s := range servers {
+		r.Servers[i] = Server{Address: s.Address, facts: make(map[string]string)}
+		all.Go(func() { r.Servers[i].check(ctx, s.URL, len(servers) > 1) })
+	}
+	all.Wait()
+	for _, s := range r.Servers {
+		if s.use != nil {
+			dead[s.Address] = s.use
+		}
+	}
+	r.compare()
+	switch n := len(dead); {
+	case n == len(servers) && n > 0:
+		r.Service.add("servers", Fail, "see what is said of each server", "none of %d can be used", n)
+	default:
+		if len(servers) == 0 {
+			r.Service.add("servers", OK, "", "the service is in this process: there is no server to reach, and its clock is this process's")
+		}
+		checkService(ctx, b, path, &r.Service)
+	}
+	r.Level = r.worst()
+	return r, nil
+}
+
+// worst is the level of the worst finding.
+func (r *Report) worst() Level {
+	order := []Level{OK, Unknown, Warn, Fail}
+	worst := 0
+	for _, f := range slices.Concat(r.Service, slices.Concat(findings(r.Servers)...)) {
+		worst = max(worst, slices.Index(order, f.Level))
+	}
+	return order[worst]
+}
+
+func findings(servers []Server) (all []Findings) {
+	for _, s := range servers {
+		all = append(all, s.Findings)
+	}
+	return all
+}
+
+// compare looks at what is to be the same on all servers.
+func (r *Report) compare() {
+	for _, name := range []string{"cluster", "version", "tickTime", "minSessionTimeout", "maxSessionTimeout"} {
+		var values, where []string
+		for _, s := range r.Servers {
+			if v := s.facts[name]; v != "" && !slices.Contains(values, v) {
+				values, where = append(values, v), append(where, s.Address+" has "+v)
+			}
+		}
+		switch differ := strings.Join(where, ", "); {
+		case len(values) < 2:
+		case name == "cluster":
+			r.Service.add(name, Fail, "name servers of one cluster in the URL", "the servers are not of one cluster: %s", differ)
+		case name == "version":
+			r.Service.add(name, Warn, "end the upgrade", "the servers' versions differ: %s", differ)
+		default:
+			r.Service.add(name, Warn, "stop the candidates, and give all servers the same", "%s differs: %s", name, differ)
+		}
+	}
+}
+
+// unfit notes a finding that makes the server useless. Elections work without it as long as there are others.
+func (s *Server) unfit(check, do, format string, args ...any) {
+	s.Findings.add(check, Warn, do, format, args...)
+	s.use = errors.New(s.Findings[len(s.Findings)-1].Says)
+}
+
+// check looks at one server. opens says that a session is opened there.
+func (s *Server) check(ctx context.Context, url string, opens bool) {
+	if !s.reach(ctx) {
+		return
+	}
+	b, err := dial.Open(ctx, url)
+	if err != nil {
+		s.unfit("client", "", "%v", err)
+		return
+	}
+	defer b.Close() // its error tells of nothing that was found
+	switch b := b.Backend.(type) {
+	case *zookeeper.Backend:
+		s.zooKeeper(ctx, b)
+	case *etcd.Backend:
+		s.etcd(ctx, b.Client())
+	case *consul.Backend:
+		s.consul(ctx, b.Client())
+	}
+	if s.use != nil || !opens {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	session, err := b.Open(ctx, backend.OpenOptions{})
+	switch {
+	case errors.Is(err, backend.ErrDenied):
+		s.Findings.add("session", Warn, lackRights, "%v", err) // the service will tell
+	case err != nil:
+		s.unfit("session", "see its log; has it lost touch with the other servers?", "answers, and grants no session: %v", err)
+	default:
+		s.Findings.add("session", OK, "", "grants sessions")
+		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+		defer cancel()
+		_ = session.Close(done) // it has no entries, and ends by itself
+	}
+}
+
+// reach connects, and says what is wrong as soon as it is known.
+func (s *Server) reach(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	began := time.Now()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.Address)
+	var lookup *net.DNSError
+	switch {
+	case err == nil:
+		_ = conn.Close() // nothing was said on it
+		s.Findings.add("reachable", OK, "", "connected in %v", rounded(time.Since(began)))
+		return true
+	case errors.As(err, &lookup):
+		s.unfit("reachable", "check the name in the URL, and this machine's DNS", "the name is not resolved: %v", err)
+	case strings.Contains(err.Error(), "refused"): // on each system in words of its own
+		s.unfit("reachable", "start the server, or check the port", "connection refused: nothing listens there")
+	case ctx.Err() != nil:
+		s.unfit("reachable", "is the machine up? Does a firewall drop packets?", "no connection within %v", answerWithin)
+	default:
+		s.unfit("reachable", "check the address and the network", "%v", err)
+	}
+	return false
+}
+
+// failed notes why a server that took the connection did not answer.
+func (s *Server) failed(ctx context.Context, err error) {
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), strings.Contains(text, "HTTPS server"):
+		s.unfit("answers", "check the certificates and tls= in the URL: docs/operations.md, Secured services", "TLS does not come about: %v", err)
+	case ctx.Err() != nil:
+		s.unfit("answers", "its process is stopped, swaps, or hangs; or it speaks TLS and the client does not", "accepts connections but does not answer within %v", answerWithin)
+	default:
+		s.unfit("answers", "", "%v", err)
+	}
+}
+
+// tellVersion notes the version, which has to be major.minor or later.
+func (s *Server) tellVersion(v string, major, minor int) {
+	v = fmt.Sprintf("%.60s", v)
+	s.facts["version"] = v
+	parts := append(strings.SplitN(strings.TrimPrefix(v, "v"), ".", 3), "")
+	a, err := strconv.Atoi(parts[0])
+	b, err2 := strconv.Atoi(parts[1])
+	switch {
+	case err != nil || err2 != nil:
+		s.Findings.add("version", Unknown, "", "says %q", v)
+	case a < major || a == major && b < minor:
+		s.Findings.add("version", Fail, "upgrade the server", "%s: elector needs %d.%d or later", v, major, minor)
+	default:
+		s.Findings.add("version", OK, "", "%s", v)
+	}
+}
+
+func rounded(d time.Duration) time.Duration {
+	if d > time.Millisecond {
+		return d.Round(10 * time.Microsecond)
+	}
+	return d.Round(time.Microsecond)
+}

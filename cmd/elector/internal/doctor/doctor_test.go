@@ -1,0 +1,337 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/certtest"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+
+// check holds that the doctor comes to an end, and returns what it has found.
+func check(t *testing.T, url, path string) Report {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	r, err := Check(ctx, url, path)
+	require.NoError(t, err)
+	require.NoError(t, ctx.Err(), "%v", r)
+	return r
+}
+
+// says holds that there is a finding of this check at this level, with this text.
+func says(t *testing.T, all Findings, check string, level Level, text string) {
+	t.Helper()
+	for _, f := range all {
+		if f.Check == check && f.Level == level && strings.Contains(f.Says, text) {
+			return
+		}
+	}
+	assert.Fail(t, fmt.Sprintf("nothing of %s is %s and says %q", check, level, text), "%+v", all)
+}
+
+// A member is a server that can fail.
+type member interface {
+	Addr() string
+	Pause() error
+	Resume() error
+	Kill() error
+}
+
+// members looks at a cluster of three with all well, one frozen, one dead, and two dead. The URL names three members.
+func members(t *testing.T, url string, all []member, lonely string) {
+	r := check(t, url, "/")
+	for _, s := range r.Servers {
+		says(t, s.Findings, "reachable", OK, "connected")
+		says(t, s.Findings, "session", OK, "grants sessions")
+	}
+	says(t, r.Service, "rights", OK, "create, read, list, watch and delete")
+	says(t, r.Service, "commit", OK, "10 commits")
+	assert.NotEqual(t, Fail, r.Level)
+
+	require.NoError(t, all[0].Pause())
+	r = check(t, url, "/")
+	says(t, r.Servers[0].Findings, "answers", Warn, "accepts connections but does not answer")
+	says(t, r.Service, "rights", OK, "create")
+	assert.Equal(t, Warn, r.Level)
+	require.NoError(t, all[0].Resume())
+
+	require.NoError(t, all[0].Kill())
+	r = check(t, url, "/")
+	says(t, r.Servers[0].Findings, "reachable", Warn, "connection refused")
+	says(t, r.Service, "rights", OK, "create")
+	assert.Equal(t, Warn, r.Level)
+
+	require.NoError(t, all[1].Kill())
+	require.Eventually(t, func() bool { // the last one finds out when it has missed its heartbeats
+		r = check(t, url, "/")
+		return r.Level == Fail && strings.Contains(fmt.Sprint(r.Servers[2].Findings), lonely)
+	}, 2*time.Minute, time.Second, "%v", r)
+	says(t, r.Service, "servers", Fail, "none of 3 can be used")
+}
+
+func TestEtcdCluster(t *testing.T) {
+	t.Parallel()
+	c := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true})
+	url := "etcd://" + strings.Join(c.Addrs(), ",")
+	r := check(t, url, "/")
+	assert.Contains(t, fmt.Sprint(r.Servers), " leader ")
+	assert.Contains(t, fmt.Sprint(r.Servers), " follower ")
+	says(t, r.Service, "timeouts", OK, "from 2s")
+	says(t, r.Service, "clock", Unknown, "etcd tells no time")
+	members(t, url, []member{c.Members[0], c.Members[1]}, "knows no leader")
+}
+
+func TestZooKeeperEnsemble(t *testing.T) {
+	t.Parallel()
+	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, TickTime: 400 * time.Millisecond})
+	url := "zk://" + strings.Join(c.Addrs(), ",") + "/doctor"
+	r := check(t, url, "/")
+	assert.Contains(t, fmt.Sprint(r.Servers), " leader ")
+	assert.Contains(t, fmt.Sprint(r.Servers), " follower ")
+	says(t, r.Servers[1].Findings, "settings", OK, "tickTime 400 ms, minSessionTimeout 800 ms, maxSessionTimeout 60000 ms")
+	says(t, r.Service, "timeouts", OK, "from 800ms to 1m0s")
+	says(t, r.Service, "clock", OK, "further than this machine's")
+	says(t, check(t, url+"?timeout=2m", "/").Service, "session", Warn, "asked for a timeout of 2m0s, granted 1m0s")
+	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
+}
+
+// A server that takes no four-letter word but srvr, or none, is no worse for it.
+func TestZooKeeperWithoutWords(t *testing.T) {
+	t.Parallel()
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
+		Extra: []string{"4lw.commands.whitelist=ruok"}, SystemProperties: map[string]string{"zookeeper.4lw.commands.whitelist": "srvr"}})
+	r := check(t, "zk://"+server.Addr(), "/")
+	says(t, r.Servers[0].Findings, "settings", Unknown, `does not answer to "conf"`)
+	says(t, r.Service, "commit", OK, "10 commits")
+	assert.Equal(t, Unknown, r.Level)
+}
+
+func TestConsul(t *testing.T) {
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true, Config: "limits { http_max_conns_per_client = 40 }"})
+	operator, err := consultest.Operator(server)
+	require.NoError(t, err)
+	token := func(rules string) string {
+		policy, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: nonce(), Rules: rules}, nil)
+		require.NoError(t, err)
+		made, _, err := operator.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{ID: policy.ID}}}, nil)
+		require.NoError(t, err)
+		return made.SecretID
+	}
+	url := "consul://" + server.Addr()
+	t.Setenv("CONSUL_HTTP_TOKEN", "")
+	r := check(t, url, "/")
+	says(t, r.Servers[0].Findings, "settings", Unknown, "may not read")
+	says(t, r.Service, "session", Fail, "Permission denied")
+
+	const jobs = `key "jobs" { policy = "write" } key_prefix "jobs/" { policy = "write" } key_prefix ".elector/" { policy = "write" } session_prefix "" { policy = "write" }`
+	t.Setenv("CONSUL_HTTP_TOKEN", token(jobs))
+	says(t, check(t, url, "/elsewhere").Service, "rights", Fail, "may not")
+	r = check(t, url, "/jobs")
+	says(t, r.Service, "rights", OK, "below /jobs")
+	assert.NotEqual(t, Fail, r.Level)
+
+	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
+	r = check(t, url, "/")
+	says(t, r.Servers[0].Findings, "role", OK, "server, leader")
+	says(t, r.Servers[0].Findings, "connections", Warn, "enough for 8 candidates")
+	says(t, r.Service, "session", OK, "15s")
+	keys, _, err := operator.KV().Keys("", "", nil)
+	require.NoError(t, err)
+	assert.Empty(t, keys, "nothing stays behind")
+
+	require.NoError(t, server.Pause())
+	r = check(t, url, "/")
+	says(t, r.Servers[0].Findings, "answers", Warn, "does not answer")
+	assert.Equal(t, Fail, r.Level)
+}
+
+// TestEtcdRights holds that rights count where the elections are to be, and that nothing stays.
+func TestEtcdRights(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
+	operator := etcdtest.Operator(t, server.Addr())
+	do := func(_ any, err error) {
+		t.Helper()
+		require.NoError(t, err)
+	}
+	readwrite := clientv3.PermissionType(clientv3.PermReadWrite)
+	do(operator.RoleAdd(t.Context(), "jobs"))
+	do(operator.RoleGrantPermission(t.Context(), "jobs", "/jobs", "", readwrite))
+	do(operator.RoleGrantPermission(t.Context(), "jobs", "/jobs/", clientv3.GetPrefixRangeEnd("/jobs/"), readwrite))
+	do(operator.UserAdd(t.Context(), "ann", "right"))
+	do(operator.UserGrantRole(t.Context(), "ann", "jobs"))
+	do(operator.UserAdd(t.Context(), "root", "root"))
+	do(operator.RoleAdd(t.Context(), "root"))
+	do(operator.UserGrantRole(t.Context(), "root", "root"))
+	do(operator.AuthEnable(t.Context()))
+	url := "etcd://" + server.Addr()
+
+	says(t, check(t, url, "/jobs").Service, "session", Fail, "user name is empty")
+	t.Setenv("ETCDCTL_USER", "ann:wrong")
+	r := check(t, url, "/jobs")
+	says(t, r.Servers[0].Findings, "status", Warn, "invalid user ID or password")
+	says(t, r.Service, "session", Fail, "invalid user ID or password")
+	t.Setenv("ETCDCTL_USER", "ann:right")
+	r = check(t, url, "/jobs/deep")
+	says(t, r.Service, "rights", OK, "below /jobs/deep")
+	assert.NotEqual(t, Fail, r.Level)
+	says(t, check(t, url, "/").Service, "rights", Fail, "may not")
+
+	t.Setenv("ETCDCTL_USER", "root:root")
+	b, err := dial.Open(t.Context(), url)
+	require.NoError(t, err)
+	defer b.Close()
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(t.Context())
+	left, _, err := s.Children(t.Context(), "/", 10)
+	require.NoError(t, err)
+	assert.Empty(t, left, "nothing stays behind, and not the keys above either")
+}
+
+func TestEtcdAlarm(t *testing.T) {
+	t.Parallel()
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
+	operator := etcdtest.Operator(t, server.Addr())
+	status, err := operator.Status(t.Context(), server.Addr())
+	require.NoError(t, err)
+	_, err = pb.NewMaintenanceClient(operator.ActiveConnection()).Alarm(t.Context(), &pb.AlarmRequest{
+		Action: pb.AlarmRequest_ACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: status.Header.MemberId,
+	})
+	require.NoError(t, err)
+	r := check(t, "etcd://"+server.Addr(), "/")
+	says(t, r.Servers[0].Findings, "space", Fail, "NOSPACE")
+	says(t, r.Service, "rights", Fail, "create")
+}
+
+// TestTLS has servers that speak TLS: credentials are those of candidates, and a certificate that is not trusted is told.
+func TestTLS(t *testing.T) {
+	ca, err := certtest.New()
+	require.NoError(t, err)
+	files := ca.ForTest(t, "server")
+	ports, err := loopback.Ports(3)
+	require.NoError(t, err)
+	t.Cleanup(func() { loopback.Release(ports...) })
+	servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Listen: []string{fmt.Sprintf("https://127.0.0.1:%d", ports[0])},
+		Args: []string{"--cert-file", files.Cert, "--key-file", files.Key}})
+	servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(
+		`ports { https = %d } tls { https { cert_file = %q, key_file = %q } }`, ports[1], files.Cert, files.Key)})
+	servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{
+		fmt.Sprintf("secureClientPort=%d", ports[2]), "secureClientPortAddress=127.0.0.1", "ssl.clientAuth=none",
+		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
+		"ssl.keyStore.location=" + files.Both, "ssl.keyStore.type=PEM", "ssl.trustStore.location=" + files.CA, "ssl.trustStore.type=PEM",
+	}})
+	for i, name := range []string{"ETCDCTL_CACERT", "CONSUL_CACERT", "ZOOKEEPER_CACERT"} {
+		scheme := []string{"etcd", "consul", "zk"}[i]
+		url := fmt.Sprintf("%s://127.0.0.1:%d?tls=true", scheme, ports[i])
+		r := check(t, url, "/")
+		says(t, r.Servers[0].Findings, "answers", Warn, "x509: ")
+		assert.Equal(t, Fail, r.Level, scheme)
+		t.Setenv(name, files.CA)
+		r = check(t, url, "/")
+		assert.NotEqual(t, Fail, r.Level, "%v", r)
+		says(t, r.Service, "rights", OK, "create")
+		says(t, r.Servers[0].Findings, "version", OK, ".")
+	}
+}
+
+// TestBabble holds that a server may say what it likes, for as long as it likes.
+func TestBabble(t *testing.T) {
+	for _, babble := range []string{"x", "Zookeeper version: \x1b[31m\nMode: \n", "HTTP/1.1 200 OK\r\n\r\n{", strings.Repeat("9", 1<<20), ""} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					_, _ = io.ReadFull(conn, make([]byte, 4))
+					_, _ = io.WriteString(conn, babble)
+				}()
+			}
+		}()
+		for _, scheme := range []string{"zk", "etcd", "consul"} {
+			r := check(t, scheme+"://"+l.Addr().String(), "/")
+			assert.Equal(t, Fail, r.Level, "%s %.20q: %v", scheme, babble, r)
+		}
+		require.NoError(t, l.Close())
+	}
+}
+
+func TestMemory(t *testing.T) {
+	r := check(t, "mem://doctor", "/a/b")
+	assert.Equal(t, OK, r.Level, "%v", r)
+	b, err := dial.Open(t.Context(), "mem://doctor")
+	require.NoError(t, err)
+	s, err := b.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(t.Context())
+	_, err = s.Get(t.Context(), "/a")
+	assert.ErrorIs(t, err, backend.ErrNoEntry)
+
+	_, err = Check(t.Context(), "mem://", "a")
+	assert.ErrorIs(t, err, backend.ErrBadKey)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("enough"))
+	_, err = Check(ended, "mem://", "/")
+	assert.ErrorContains(t, err, "context canceled")
+}
+
+func TestRate(t *testing.T) {
+	begin := time.Now()
+	at := func(after, took time.Duration, service int64) stamp {
+		return stamp{begin.Add(after), begin.Add(after + took), service}
+	}
+	for _, c := range []struct {
+		service int64
+		took    time.Duration
+		level   Level
+	}{
+		{2000, time.Millisecond, OK},
+		{2100, time.Millisecond, Warn},
+		{1900, time.Millisecond, Warn},
+		{2100, 200 * time.Millisecond, OK}, // it cannot be told
+		{1900, 3 * time.Second, OK},
+		{-5000, time.Millisecond, Warn},
+	} {
+		var f Findings
+		f.rate(at(0, c.took, 1e12), at(2*time.Second, c.took, 1e12+c.service))
+		assert.Equal(t, c.level, f[0].Level, "%v: %v", c, f)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	r := Report{Servers: []Server{{Address: "a", facts: map[string]string{"cluster": "1", "tickTime": "2000"}}, {Address: "b", facts: map[string]string{"cluster": "2", "tickTime": "2000"}}}}
+	r.compare()
+	says(t, r.Service, "cluster", Fail, "a has 1, b has 2")
+	assert.Len(t, r.Service, 1)
+	old := Server{facts: map[string]string{}}
+	for version, level := range map[string]Level{"3.4.14": Fail, "3.5.0": OK, "v4": Unknown, "": Unknown, "10.1": OK, "\x1b": Unknown} {
+		old.Findings = nil
+		old.tellVersion(version, 3, 5)
+		assert.Equal(t, level, old.Findings[0].Level, version)
+	}
+}

@@ -1,0 +1,65 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// etcd asks a member for its status, by a request that is not tried again, so that gRPC tells why a connection failed.
+func (s *Server) etcd(ctx context.Context, client *clientv3.Client) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	a, err := pb.NewMaintenanceClient(client.ActiveConnection()).Status(ctx, &pb.StatusRequest{})
+	switch err := rpctypes.Error(err); {
+	case err == nil:
+	case ctx.Err() == nil && refusesUser(err):
+		s.Findings.add("status", Warn, lackRights, "%v", err)
+		return
+	default:
+		s.failed(ctx, err)
+		return
+	}
+	s.facts["cluster"] = fmt.Sprintf("%x", a.GetHeader().GetClusterId())
+	s.tellVersion(a.Version, 3, 5)
+	switch {
+	case a.Leader == 0:
+		s.unfit("role", "see its log: fewer than half of the cluster may be up", "knows no leader: it has lost touch with the other members")
+		return
+	case a.IsLearner:
+		s.unfit("role", "take it out of the URL, or promote it", "a learner: it takes no part in elections")
+		return
+	case a.Leader == a.GetHeader().GetMemberId():
+		s.Findings.add("role", OK, "", "leader")
+	default:
+		s.Findings.add("role", OK, "", "follower")
+	}
+	const mib = 1 << 20
+	size := fmt.Sprintf("the database has %.1f MiB, %.1f of them in use", float64(a.DbSize)/mib, float64(a.DbSizeInUse)/mib)
+	if a.DbSizeQuota > 0 {
+		size += fmt.Sprintf("; the quota is %d MiB", a.DbSizeQuota/mib)
+	}
+	for _, text := range a.Errors { // alarms of all members, and what this one lacks
+		if strings.Contains(text, "NOSPACE") {
+			s.Findings.add("space", Fail, "compact, defragment, or raise --quota-backend-bytes; then: etcdctl alarm disarm", "the alarm NOSPACE is on: nothing can be written; %s", size)
+			return
+		}
+		s.Findings.add("alarm", Fail, "see the servers' logs, and: etcdctl alarm list", "%s", text)
+	}
+	if a.DbSizeQuota > 0 && a.DbSize > a.DbSizeQuota/5*4 {
+		s.Findings.add("space", Warn, "compact and defragment, or raise --quota-backend-bytes", "over four fifths of the quota: %s", size)
+		return
+	}
+	s.Findings.add("space", OK, "", "%s", size)
+}
+
+// refusesUser tells whether the servers do not know who asks, or not let them ask.
+func refusesUser(err error) bool {
+	return errors.Is(err, rpctypes.ErrUserEmpty) || errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrPermissionDenied) ||
+		errors.Is(err, rpctypes.ErrInvalidAuthToken)
+}

@@ -1,0 +1,301 @@
+package doctor
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/backend/zookeeper"
+)
+
+const (
+	commits = 10
+	// apart is how far the two writes lie apart that clocks are compared by.
+	apart = 2 * time.Second
+	// drift is the difference of the rates of two clocks that no sound pair has. Trust windows bear an eighth.
+	drift = 0.01
+
+	lackRights = "give these credentials the rights of docs/operations.md, Secured services; and the path to this command"
+)
+
+// checkService does what a candidate does, below dir.
+func checkService(ctx context.Context, b *dial.Backend, dir string, f *Findings) {
+	l := b.Limits()
+	s := open(ctx, b, l.DefaultTTL, "session", f)
+	if s == nil {
+		return
+	}
+	defer closing(ctx, s)
+	if got := s.TTL(); got < l.DefaultTTL {
+		f.add("session", Warn, "raise the servers' maxSessionTimeout, or give timeout= in the URL what there is", "asked for a timeout of %v, granted %v", l.DefaultTTL, got)
+	} else if got > l.DefaultTTL {
+		f.add("session", Warn, "lower the servers' least timeout, or give timeout= in the URL what there is", "asked for a timeout of %v, granted %v", l.DefaultTTL, got)
+	} else {
+		f.add("session", OK, "", "granted, with a timeout of %v", got)
+	}
+	span(ctx, b, f)
+	p := probe{ctx: ctx, s: s, f: f, dir: path.Join(dir, "elector-doctor-"+nonce())}
+	defer p.clean()
+	if p.rights() {
+		p.commits()
+		p.clock(b)
+	}
+}
+
+// open opens a session, or says why there is none.
+func open(ctx context.Context, b backend.Backend, ttl time.Duration, check string, f *Findings) *backend.Session {
+	ctx, cancel := context.WithTimeout(ctx, 3*answerWithin) // Consul's refusals are asked again for five seconds
+	defer cancel()
+	s, err := b.Open(ctx, backend.OpenOptions{TTL: ttl})
+	switch {
+	case errors.Is(err, backend.ErrDenied):
+		f.add(check, Fail, lackRights, "%v", err)
+	case err != nil:
+		f.add(check, Fail, "see the servers' logs", "%v", err)
+	}
+	return s
+}
+
+// closing ends a session also after ctx.
+func closing(ctx context.Context, s *backend.Session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
+	defer cancel()
+	_ = s.Close(ctx) // it ends by itself
+}
+
+// span finds which timeouts the service grants, by asking for very short and very long ones.
+func span(ctx context.Context, b *dial.Backend, f *Findings) {
+	l := b.Limits()
+	granted := func(ttl time.Duration) (got time.Duration) {
+		if s := open(ctx, b, ttl, "timeouts", f); s != nil {
+			got = s.TTL()
+			closing(ctx, s)
+		}
+		return got
+	}
+	switch b.Backend.(type) {
+	case *zookeeper.Backend:
+		least, most := granted(l.MinTTL), granted(l.MaxTTL)
+		if least > 0 && most > 0 {
+			f.add("timeouts", OK, "", "grants session timeouts from %v to %v (minSessionTimeout or what was asked for, maxSessionTimeout)", least, most)
+		}
+	case *etcd.Backend:
+		if least := granted(l.MinTTL); least > 0 {
+			f.add("timeouts", OK, "", "grants session timeouts from %v (3/2 of --election-timeout, or what was asked for)", least)
+		}
+	case *consul.Backend:
+		f.add("timeouts", OK, "", "this URL takes session timeouts from %v to %v", l.MinTTL, l.MaxTTL)
+	}
+}
+
+func nonce() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails, says its documentation
+	return hex.EncodeToString(b[:])
+}
+
+// A probe is an election's keys for a moment.
+type probe struct {
+	ctx   context.Context
+	s     *backend.Session
+	f     *Findings
+	dir   string
+	made  []string // keys that were missing, the deepest first
+	entry backend.Entry
+}
+
+// rights tries each right that a candidate needs, until one is missing.
+func (p *probe) rights() bool {
+	var queued backend.Entry
+	for _, right := range []struct {
+		name string
+		try  func() error
+	}{
+		{"read", func() error { return p.missing() }},
+		{"create", func() error { return p.write() }},
+		{"create an entry of the session", func() error {
+			made, err := p.s.Commit(p.ctx, nil, backend.Enqueue(p.dir, nil))
+			if err == nil {
+				queued = made[0]
+			}
+			return err
+		}},
+		{"list", func() error {
+			l, err := p.s.List(p.ctx, p.dir)
+			if err == nil && !slices.Contains(l.Keys, queued.Key) {
+				err = errors.New("the entry that was just made is not listed")
+			}
+			return err
+		}},
+		{"watch", func() error {
+			seen := make(chan error, 1)
+			known := p.entry
+			go func() {
+				_, err := p.s.Await(p.ctx, known)
+				seen <- err
+			}()
+			if err := p.write(); err != nil {
+				return err // the session's end ends the wait
+			}
+			return <-seen
+		}},
+		{"delete", func() error { return p.s.Discard(p.ctx, queued) }},
+	} {
+		began := time.Now()
+		err := right.try()
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, backend.ErrDenied):
+			p.f.add("rights", Fail, lackRights, "these credentials may not %s below %s: %v", right.name, p.dir, err)
+		case p.ctx.Err() != nil:
+			p.f.add("rights", Fail, "see the servers' logs", "tried to %s for %v, in vain: %v", right.name, rounded(time.Since(began)), err)
+		default:
+			p.f.add("rights", Fail, "see the servers' logs", "cannot %s: %v", right.name, err)
+		}
+		return false
+	}
+	p.f.add("rights", OK, "", "these credentials may create, read, list, watch and delete below %s", path.Dir(p.dir))
+	return true
+}
+
+// missing finds which keys are going to be made.
+func (p *probe) missing() error {
+	for key := p.dir; key != "/"; key = backend.Parent(key) {
+		_, err := p.s.Get(p.ctx, key)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, backend.ErrNoEntry) {
+			return err
+		}
+		p.made = append(p.made, key)
+	}
+	return nil
+}
+
+// write writes the probe's own entry.
+func (p *probe) write() error {
+	made, err := p.s.Commit(p.ctx, nil, backend.CompareAndSet(p.dir, []byte(nonce()), p.entry.Version))
+	if err == nil {
+		p.entry = made[0]
+	}
+	return err
+}
+
+// clean deletes what was made, also after ctx. Keys above the probe stay where others have made some below them since.
+func (p *probe) clean() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
+	defer cancel()
+	for i, key := range p.made {
+		e, err := p.s.Get(ctx, key)
+		if err == nil {
+			_, err = p.s.Commit(ctx, nil, backend.Delete(e))
+		}
+		if err == nil || errors.Is(err, backend.ErrNoEntry) || i > 0 && errors.Is(err, backend.ErrConflict) {
+			continue
+		}
+		if errors.Is(err, backend.ErrDenied) && p.entry.Key == "" {
+			return // nothing was made
+		}
+		p.f.add("clean", Warn, "delete it by hand", "%s may have been left in the service: %v", key, err)
+		return
+	}
+}
+
+// commits measures how long a commit takes.
+func (p *probe) commits() {
+	var took []time.Duration
+	for range commits {
+		began := time.Now()
+		if err := p.write(); err != nil {
+			p.f.add("commit", Fail, "see the servers' logs", "%v", err)
+			return
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	says := fmt.Sprintf("%d commits took %v at least, %v as a rule, %v at most", commits, rounded(took[0]), rounded(took[commits/2]), rounded(took[commits-1]))
+	if ttl := p.s.TTL(); took[commits-1] > ttl/8 {
+		p.f.add("commit", Warn, "take a longer timeout=, or see what slows the servers: disks, load, the network", "%s: more than an eighth of the session timeout of %v", says, ttl)
+		return
+	}
+	p.f.add("commit", OK, "", "%s", says)
+}
+
+// clock compares the rate of the service's clock with this machine's. Trust windows rest on it.
+func (p *probe) clock(b *dial.Backend) {
+	switch b.Backend.(type) {
+	case *etcd.Backend:
+		p.f.add("clock", Unknown, ntp, "etcd tells no time to compare with")
+		return
+	case *consul.Backend:
+		p.f.add("clock", Unknown, ntp, "Consul tells its time to the second only, which is too coarse to compare with")
+		return
+	case *zookeeper.Backend:
+	default:
+		return
+	}
+	first, err := p.stamp()
+	var second stamp
+	if err == nil {
+		pause := time.NewTimer(apart)
+		defer pause.Stop()
+		select {
+		case <-pause.C:
+			second, err = p.stamp()
+		case <-p.ctx.Done():
+			err = context.Cause(p.ctx)
+		}
+	}
+	if err != nil {
+		p.f.add("clock", Unknown, "", "%v", err)
+		return
+	}
+	p.f.rate(first, second)
+}
+
+const ntp = "see that NTP runs on the servers and here"
+
+// A stamp is an instant of the service's clock, in ms, that lies between two of this process's.
+type stamp struct {
+	sent, answered time.Time
+	service        int64
+}
+
+// rate compares the clocks by two stamps.
+func (f *Findings) rate(a, b stamp) {
+	least, most := b.sent.Sub(a.answered), b.answered.Sub(a.sent)
+	service := time.Duration(b.service-a.service) * time.Millisecond
+	low, high := float64(service-time.Millisecond)/float64(most)-1, float64(service+time.Millisecond)/float64(max(least, 1))-1
+	says := fmt.Sprintf("in %v the service's clock has gone %+.2f %% to %+.2f %% further than this machine's", rounded(most), 100*low, 100*high)
+	if low > drift || high < -drift {
+		f.add("clock", Warn, ntp+", and that nobody sets a clock", "%s", says)
+		return
+	}
+	f.add("clock", OK, "", "%s", says)
+}
+
+// stamp writes, and reads when that was by the clock of ZooKeeper's leader.
+func (p *probe) stamp() (stamp, error) {
+	sent := time.Now()
+	err := p.write()
+	answered := time.Now()
+	if err != nil {
+		return stamp{}, err
+	}
+	_, stat, err := zookeeper.Conn(p.s).Exists(zookeeper.Path(p.s, p.dir))
+	if err != nil {
+		return stamp{}, err
+	}
+	return stamp{sent, answered, stat.Mtime}, nil
+}

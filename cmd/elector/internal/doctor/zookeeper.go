@@ -1,0 +1,93 @@
+package doctor
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/backend/zookeeper"
+)
+
+// maxAnswer is how much of a server's answer is read.
+const maxAnswer = 64 << 10
+
+// zooKeeper asks a server by four-letter words. Which of them it takes is its own choice: srvr alone by default.
+func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
+	answer, err := s.word(ctx, b, "srvr")
+	if s.use != nil {
+		return
+	}
+	srvr := lines(answer, ": ")
+	version, _, _ := strings.Cut(srvr["Zookeeper version"], "-")
+	switch {
+	case strings.Contains(answer, "not currently serving"):
+		s.unfit("serves", "see its log: fewer than half of the ensemble may be up", "is not serving: it has lost touch with the other servers")
+		return
+	case err != nil:
+		s.Findings.add("version", Unknown, "", "no answer to four-letter words: %v", err)
+	case version == "":
+		s.unlisted("version", "srvr")
+	default:
+		s.tellVersion(version, 3, 5)
+		s.Findings.add("role", OK, "", "%.60s", srvr["Mode"])
+	}
+
+	answer, err = s.word(ctx, b, "conf")
+	if s.use != nil {
+		return
+	}
+	conf := lines(answer, "=")
+	tick, tickErr := strconv.Atoi(conf["tickTime"])
+	least, leastErr := strconv.Atoi(conf["minSessionTimeout"])
+	if err != nil || tickErr != nil || leastErr != nil {
+		s.unlisted("settings", "conf")
+		return
+	}
+	for _, name := range []string{"tickTime", "minSessionTimeout", "maxSessionTimeout"} {
+		s.facts[name] = conf[name]
+	}
+	const says = "tickTime %.10s ms, minSessionTimeout %.10s ms, maxSessionTimeout %.10s ms, maxClientCnxns %.10s"
+	values := []any{conf["tickTime"], conf["minSessionTimeout"], conf["maxSessionTimeout"], conf["maxClientCnxns"]}
+	if least < 2*tick {
+		s.Findings.add("settings", Warn, "set minSessionTimeout to two ticks at least, or leave it out", says, values...)
+		return
+	}
+	s.Findings.add("settings", OK, "", says, values...)
+}
+
+// unlisted notes that a server does not take a word, which is no fault.
+func (s *Server) unlisted(check, word string) {
+	s.Findings.add(check, Unknown, "to have it told here, add "+word+" to 4lw.commands.whitelist in zoo.cfg", "the server does not answer to %q", word)
+}
+
+// word is what a server answers to a four-letter word. A server that does not answer is unfit; err is any other fault.
+func (s *Server) word(ctx context.Context, b *zookeeper.Backend, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	var answer []byte
+	conn, err := b.Dial(ctx, s.Address)
+	if err == nil {
+		defer conn.Close()
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+		if _, err = io.WriteString(conn, word); err == nil {
+			answer, err = io.ReadAll(io.LimitReader(conn, maxAnswer))
+		}
+	}
+	if err != nil && (conn == nil || ctx.Err() != nil) {
+		s.failed(ctx, err)
+	}
+	return string(answer), err
+}
+
+// lines are the answer's lines with a name and a value.
+func lines(answer, between string) map[string]string {
+	all := make(map[string]string)
+	for line := range strings.Lines(answer) {
+		if name, value, ok := strings.Cut(line, between); ok {
+			all[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return all
+}
