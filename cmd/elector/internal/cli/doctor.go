@@ -46,9 +46,9 @@ func (l looker) examine(ctx context.Context, w io.Writer, url, path string) erro
 	}
 	switch {
 	case ctx.Err() != nil:
-		err = context.Cause(ctx)
+		err = context.Cause(ctx) // and what was found is printed
 	case r.Level == doctor.Fail:
-		err = errors.New("this service is not fit for elections as it is, or not for these credentials")
+		err = errors.New(verdicts[r.Level])
 	}
 	return l.print(w, r, doctorRows(r), err)
 }
@@ -67,7 +67,13 @@ func doctorRows(r doctor.Report) [][]string {
 		add(s.Address, s.Findings)
 	}
 	add("service", r.Service)
-	return append(rows, []string{string(r.Level), "all in all"})
+	return append(rows, []string{string(r.Level), "all", "", verdicts[r.Level]})
+}
+
+var verdicts = map[doctor.Level]string{
+	doctor.OK:   "fit for elections",
+	doctor.Warn: "fit for elections, with warnings",
+	doctor.Fail: "not fit for elections, or not with these credentials",
 }
 
 // printable is a sentence that quotes what somebody else has written, on one line of a terminal.

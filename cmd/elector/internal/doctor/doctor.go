@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -60,17 +62,18 @@ type Server struct {
 	Address  string   `json:"address"`
 	Findings Findings `json:"findings"`
 
+	heard atomic.Bool       // it has sent something
 	use   error             // why it is of no use, or nil
 	facts map[string]string // what is to be the same on all servers
 }
 
 // A Report is all that was found.
 type Report struct {
-	URL     string   `json:"url"`
-	Path    string   `json:"path"`
-	Level   Level    `json:"level"`
-	Servers []Server `json:"servers,omitempty"`
-	Service Findings `json:"service"`
+	URL     string    `json:"url"`
+	Path    string    `json:"path"`
+	Level   Level     `json:"level"` // of the worst finding: OK, Warn or Fail
+	Servers []*Server `json:"servers,omitempty"`
+	Service Findings  `json:"service"`
 }
 
 // Check looks at the service that a URL names, and holds what a candidate needs below path ("/": anywhere) in it: it
@@ -100,11 +103,11 @@ func Check(ctx context.Context, url, path string) (Report, error) {
 	}
 	defer b.Close() // its error tells of nothing that was found
 
-	r.Servers = make([]Server, len(servers))
 	var all sync.WaitGroup
-	for i, s := range servers {
-		r.Servers[i] = Server{Address: s.Address, facts: make(map[string]string)}
-		all.Go(func() { r.Servers[i].check(ctx, s.URL, len(servers) > 1) })
+	for _, named := range servers {
+		s := &Server{Address: named.Address, facts: make(map[string]string)}
+		r.Servers = append(r.Servers, s)
+		all.Go(func() { s.check(ctx, named.URL, len(servers) > 1) })
 	}
 	all.Wait()
 	for _, s := range r.Servers {
@@ -113,34 +116,31 @@ func Check(ctx context.Context, url, path string) (Report, error) {
 		}
 	}
 	r.compare()
-	switch n := len(dead); {
-	case n == len(servers) && n > 0:
-		r.Service.add("servers", Fail, "see what is said of each server", "none of %d can be used", n)
-	default:
-		if len(servers) == 0 {
-			r.Service.add("servers", OK, "", "the service is in this process: there is no server to reach, and its clock is this process's")
-		}
+	switch {
+	case len(servers) == 0:
+		r.Service.add("servers", OK, "", "the service is in this process: there is no server to reach, and its clock is this process's")
+		fallthrough
+	case len(dead) < len(servers):
 		checkService(ctx, b, path, &r.Service)
+	default:
+		r.Service.add("servers", Fail, "see what is said of each server", "no server can be used")
 	}
-	r.Level = r.worst()
+	r.judge()
 	return r, nil
 }
 
-// worst is the level of the worst finding.
-func (r *Report) worst() Level {
-	order := []Level{OK, Unknown, Warn, Fail}
-	worst := 0
-	for _, f := range slices.Concat(r.Service, slices.Concat(findings(r.Servers)...)) {
-		worst = max(worst, slices.Index(order, f.Level))
+// judge finds the level of the worst finding.
+func (r *Report) judge() {
+	r.Level = OK
+	all := r.Service
+	for _, s := range r.Servers {
+		all = slices.Concat(all, s.Findings)
 	}
-	return order[worst]
-}
-
-func findings(servers []Server) (all []Findings) {
-	for _, s := range servers {
-		all = append(all, s.Findings)
+	for _, f := range all {
+		if f.Level == Fail || f.Level == Warn && r.Level == OK {
+			r.Level = f.Level
+		}
 	}
-	return all
 }
 
 // compare looks at what is to be the same on all servers.
@@ -175,8 +175,8 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 	if !s.reach(ctx) {
 		return
 	}
-	b, err := dial.Open(ctx, url)
-	if err != nil {
+	b, err := dial.Open(ctx, url, dial.WithDialContext(s.dial))
+	if err != nil { // it was opened before
 		s.unfit("client", "", "%v", err)
 		return
 	}
@@ -232,16 +232,39 @@ func (s *Server) reach(ctx context.Context) bool {
 	return false
 }
 
+// dial has the server heard.
+func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	return &line{conn, &s.heard}, err
+}
+
+// A line notes that the other side has sent something, or has hung up.
+type line struct {
+	net.Conn
+	heard *atomic.Bool
+}
+
+func (l *line) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if n > 0 || err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		l.heard.Store(true)
+	}
+	return n, err
+}
+
 // failed notes why a server that took the connection did not answer.
 func (s *Server) failed(ctx context.Context, err error) {
 	text := err.Error()
+	if _, cause, ok := strings.Cut(text, `connection error: desc = "`); ok { // gRPC's words
+		text = strings.TrimSuffix(cause, `"`)
+	}
 	switch {
-	case strings.Contains(text, "tls: "), strings.Contains(text, "x509: "), strings.Contains(text, "HTTPS server"):
-		s.unfit("answers", "check the certificates and tls= in the URL: docs/operations.md, Secured services", "TLS does not come about: %v", err)
+	case !s.heard.Load():
+		s.unfit("answers", "its process is stopped, swaps, or hangs; or another service listens there", "accepts connections but does not answer")
 	case ctx.Err() != nil:
-		s.unfit("answers", "its process is stopped, swaps, or hangs; or it speaks TLS and the client does not", "accepts connections but does not answer within %v", answerWithin)
+		s.unfit("answers", "see its log, and check the certificates", "gives no answer to the request within %v: %s", answerWithin, text)
 	default:
-		s.unfit("answers", "", "%v", err)
+		s.unfit("answers", "check the scheme, the port and tls= in the URL, and the certificates: docs/operations.md, Secured services", "%s", text)
 	}
 }
 

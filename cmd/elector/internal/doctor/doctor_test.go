@@ -24,6 +24,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
@@ -48,6 +49,14 @@ func says(t *testing.T, all Findings, check string, level Level, text string) {
 		}
 	}
 	assert.Fail(t, fmt.Sprintf("nothing of %s is %s and says %q", check, level, text), "%+v", all)
+}
+
+// told is all that was found about servers.
+func told(all []*Server) (text string) {
+	for _, s := range all {
+		text += fmt.Sprintf("%v\n", s.Findings)
+	}
+	return text
 }
 
 // A member is a server that can fail.
@@ -87,16 +96,16 @@ func members(t *testing.T, url string, all []member, lonely string) {
 		r = check(t, url, "/")
 		return r.Level == Fail && strings.Contains(fmt.Sprint(r.Servers[2].Findings), lonely)
 	}, 2*time.Minute, time.Second, "%v", r)
-	says(t, r.Service, "servers", Fail, "none of 3 can be used")
+	says(t, r.Service, "servers", Fail, "no server can be used")
 }
 
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	c := servertest.EtcdClusterForTest(t, 3, servertest.EtcdConfig{NoSync: true})
-	url := "etcd://" + strings.Join(c.Addrs(), ",")
+	url := "etcd://" + strings.Join(c.Addrs(), ",") + "?timeout=4s"
 	r := check(t, url, "/")
-	assert.Contains(t, fmt.Sprint(r.Servers), " leader ")
-	assert.Contains(t, fmt.Sprint(r.Servers), " follower ")
+	assert.Contains(t, told(r.Servers), " leader ")
+	assert.Contains(t, told(r.Servers), " follower ")
 	says(t, r.Service, "timeouts", OK, "from 2s")
 	says(t, r.Service, "clock", Unknown, "etcd tells no time")
 	members(t, url, []member{c.Members[0], c.Members[1]}, "knows no leader")
@@ -107,8 +116,8 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	c := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, TickTime: 400 * time.Millisecond})
 	url := "zk://" + strings.Join(c.Addrs(), ",") + "/doctor"
 	r := check(t, url, "/")
-	assert.Contains(t, fmt.Sprint(r.Servers), " leader ")
-	assert.Contains(t, fmt.Sprint(r.Servers), " follower ")
+	assert.Contains(t, told(r.Servers), " leader ")
+	assert.Contains(t, told(r.Servers), " follower ")
 	says(t, r.Servers[1].Findings, "settings", OK, "tickTime 400 ms, minSessionTimeout 800 ms, maxSessionTimeout 60000 ms")
 	says(t, r.Service, "timeouts", OK, "from 800ms to 1m0s")
 	says(t, r.Service, "clock", OK, "further than this machine's")
@@ -116,15 +125,38 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
 }
 
-// A server that takes no four-letter word but srvr, or none, is no worse for it.
+// A server that takes no four-letter words beside srvr is no worse for it. An interrupt leaves nothing behind.
 func TestZooKeeperWithoutWords(t *testing.T) {
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true,
-		Extra: []string{"4lw.commands.whitelist=ruok"}, SystemProperties: map[string]string{"zookeeper.4lw.commands.whitelist": "srvr"}})
+		Extra: []string{"4lw.commands.whitelist=ruok"}})
 	r := check(t, "zk://"+server.Addr(), "/")
 	says(t, r.Servers[0].Findings, "settings", Unknown, `does not answer to "conf"`)
 	says(t, r.Service, "commit", OK, "10 commits")
-	assert.Equal(t, Unknown, r.Level)
+	assert.Equal(t, OK, r.Level)
+
+	operator := zktest.Operator(t, server.Addr())
+	probes := func() (n int) {
+		keys, _, err := operator.Children("/")
+		require.NoError(t, err)
+		for _, key := range keys {
+			if strings.HasPrefix(key, "elector-doctor-") {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Zero(t, probes(), "nothing stays behind")
+	ctx, interrupt := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := Check(ctx, "zk://"+server.Addr(), "/")
+		done <- err
+	}()
+	require.Eventually(t, func() bool { return probes() == 1 }, time.Minute, 10*time.Millisecond)
+	interrupt()
+	require.NoError(t, <-done)
+	assert.Zero(t, probes(), "nor of one that was interrupted")
 }
 
 func TestConsul(t *testing.T) {
@@ -194,6 +226,7 @@ func TestEtcdRights(t *testing.T) {
 	t.Setenv("ETCDCTL_USER", "ann:right")
 	r = check(t, url, "/jobs/deep")
 	says(t, r.Service, "rights", OK, "below /jobs/deep")
+	says(t, r.Service, "clean", OK, "/jobs stays") // to delete it takes more rights than these
 	assert.NotEqual(t, Fail, r.Level)
 	says(t, check(t, url, "/").Service, "rights", Fail, "may not")
 
@@ -206,7 +239,10 @@ func TestEtcdRights(t *testing.T) {
 	defer s.Close(t.Context())
 	left, _, err := s.Children(t.Context(), "/", 10)
 	require.NoError(t, err)
-	assert.Empty(t, left, "nothing stays behind, and not the keys above either")
+	assert.Equal(t, []string{"/jobs"}, left)
+	left, _, err = s.Children(t.Context(), "/jobs", 10)
+	require.NoError(t, err)
+	assert.Empty(t, left, "nothing else stays behind")
 }
 
 func TestEtcdAlarm(t *testing.T) {
@@ -221,7 +257,7 @@ func TestEtcdAlarm(t *testing.T) {
 	require.NoError(t, err)
 	r := check(t, "etcd://"+server.Addr(), "/")
 	says(t, r.Servers[0].Findings, "space", Fail, "NOSPACE")
-	says(t, r.Service, "rights", Fail, "create")
+	says(t, r.Service, "session", Fail, "space exceeded")
 }
 
 // TestTLS has servers that speak TLS: credentials are those of candidates, and a certificate that is not trusted is told.
@@ -324,7 +360,7 @@ func TestRate(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
-	r := Report{Servers: []Server{{Address: "a", facts: map[string]string{"cluster": "1", "tickTime": "2000"}}, {Address: "b", facts: map[string]string{"cluster": "2", "tickTime": "2000"}}}}
+	r := Report{Servers: []*Server{{Address: "a", facts: map[string]string{"cluster": "1", "tickTime": "2000"}}, {Address: "b", facts: map[string]string{"cluster": "2", "tickTime": "2000"}}}}
 	r.compare()
 	says(t, r.Service, "cluster", Fail, "a has 1, b has 2")
 	assert.Len(t, r.Service, 1)

@@ -186,13 +186,17 @@ func (p *probe) missing() error {
 // write writes the probe's own entry.
 func (p *probe) write() error {
 	made, err := p.s.Commit(p.ctx, nil, backend.CompareAndSet(p.dir, []byte(nonce()), p.entry.Version))
-	if err == nil {
+	switch {
+	case err == nil:
 		p.entry = made[0]
+	case errors.Is(err, backend.ErrDenied) && p.entry.Key == "":
+		p.made = nil // nothing was
 	}
 	return err
 }
 
-// clean deletes what was made, also after ctx. Keys above the probe stay where others have made some below them since.
+// clean deletes what was made, also after ctx. Keys above the probe stay where others use them by now, or the rights
+// are for what is below them.
 func (p *probe) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
 	defer cancel()
@@ -201,14 +205,15 @@ func (p *probe) clean() {
 		if err == nil {
 			_, err = p.s.Commit(ctx, nil, backend.Delete(e))
 		}
-		if err == nil || errors.Is(err, backend.ErrNoEntry) || i > 0 && errors.Is(err, backend.ErrConflict) {
-			continue
+		switch {
+		case err == nil, errors.Is(err, backend.ErrNoEntry):
+		case i > 0 && (errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrDenied)):
+			p.f.add("clean", OK, "", "%s stays: elections below it make it, too", key)
+			return
+		default:
+			p.f.add("clean", Warn, "delete it by hand", "%s may have been left in the service: %v", key, err)
+			return
 		}
-		if errors.Is(err, backend.ErrDenied) && p.entry.Key == "" {
-			return // nothing was made
-		}
-		p.f.add("clean", Warn, "delete it by hand", "%s may have been left in the service: %v", key, err)
-		return
 	}
 }
 

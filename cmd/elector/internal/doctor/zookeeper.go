@@ -70,7 +70,7 @@ func (s *Server) word(ctx context.Context, b *zookeeper.Backend, word string) (s
 	conn, err := b.Dial(ctx, s.Address)
 	if err == nil {
 		defer conn.Close()
-		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Now()) })()
 		if _, err = io.WriteString(conn, word); err == nil {
 			answer, err = io.ReadAll(io.LimitReader(conn, maxAnswer))
 		}

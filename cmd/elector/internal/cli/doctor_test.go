@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"encoding/json"
+	"net"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/cmd/elector/internal/doctor"
+)
+
+func TestDoctor(t *testing.T) {
+	t.Setenv(urlVariable, "mem://cli-doctor")
+	code, out, errs := run("doctor", "/jobs")
+	assert.Equal(t, OK, code, errs)
+	assert.Regexp(t, `(?m)^ok  service  rights +these credentials may create, read, list, watch and delete below /jobs$`, out)
+	assert.Regexp(t, `(?m)^ok  all +fit for elections$`, out)
+
+	code, out, errs = run("doctor", "--json")
+	assert.Equal(t, OK, code, errs)
+	var r doctor.Report
+	require.NoError(t, json.Unmarshal([]byte(out), &r))
+	assert.Equal(t, doctor.OK, r.Level)
+	assert.Equal(t, "/", r.Path)
+	assert.NotEmpty(t, r.Service)
+}
+
+func TestDoctorOfNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close()) // nothing listens there now
+	for _, scheme := range []string{"zk", "etcd", "consul"} {
+		code, out, errs := run("doctor", scheme+"://"+l.Addr().String())
+		assert.Equal(t, Failed, code)
+		assert.Contains(t, out, "connection refused")
+		assert.Contains(t, out, "→ start the server, or check the port")
+		assert.Contains(t, errs, "not fit for elections")
+	}
+}
+
+func TestDoctorMisuse(t *testing.T) {
+	t.Setenv(urlVariable, "")
+	for says, args := range map[string][]string{
+		"which service?":              {"doctor"},
+		"unknown scheme":              {"doctor", "mysql://h"},
+		"--timeout 0s: must be above": {"doctor", "mem://", "--timeout", "0"},
+		`key "/jobs/"`:                {"doctor", "mem://", "/jobs/"},
+		"accepts at most 2 arg":       {"doctor", "mem://", "/jobs", "x"},
+	} {
+		code, out, errs := run(args...)
+		assert.Equal(t, Misused, code, args)
+		assert.Empty(t, out)
+		assert.Contains(t, errs, says)
+	}
+}
+
+func TestPrintable(t *testing.T) {
+	assert.Equal(t, "a b 主機 � �", printable("a\nb 主機 \x1b \u202e"))
+}
