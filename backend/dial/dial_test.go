@@ -48,6 +48,25 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
+// TestServers holds that each server of a URL has a URL of its own, which Open takes.
+func TestServers(t *testing.T) {
+	for url, want := range map[string][]dial.Server{
+		"zk://h1,[::1]:99/a%20b?timeout=3s": {{"h1:2181", "zk://h1:2181/a%20b?timeout=3s"}, {"[::1]:99", "zk://[::1]:99/a%20b?timeout=3s"}},
+		"etcd://h1:1,h2?timeout=3s":         {{"h1:1", "etcd://h1:1?timeout=3s"}, {"h2:2379", "etcd://h2:2379?timeout=3s"}},
+		"consul://h":                        {{"h:8500", "consul://h:8500"}},
+		"mem://name":                        nil,
+	} {
+		got, err := dial.Servers(url)
+		require.NoError(t, err)
+		assert.Equal(t, want, got)
+		for _, s := range got {
+			open(t, s.URL)
+		}
+	}
+	_, err := dial.Servers("zk://h,")
+	assert.ErrorContains(t, err, "a host is missing")
+}
+
 func TestRefused(t *testing.T) {
 	const nonsense = "there are zk://, etcd://, consul://, mem://"
 	for _, c := range []struct{ url, says string }{

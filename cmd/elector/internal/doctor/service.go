@@ -24,7 +24,7 @@ const (
 	// drift is the difference of the rates of two clocks that no sound pair has. Trust windows bear an eighth.
 	drift = 0.01
 
-	lackRights = "give these credentials the rights of docs/operations.md, Secured services; and the path to this command"
+	lackRights = "see the rights in docs/operations.md, Secured services; give this command the path of your elections"
 )
 
 // checkService does what a candidate does, below dir.
@@ -60,7 +60,7 @@ func open(ctx context.Context, b backend.Backend, ttl time.Duration, check strin
 	case errors.Is(err, backend.ErrDenied):
 		f.add(check, Fail, lackRights, "%v", err)
 	case err != nil:
-		f.add(check, Fail, "see the servers' logs", "%v", err)
+		f.add(check, Fail, "see the servers' logs, and check tls= in the URL", "%v", err)
 	}
 	return s
 }
