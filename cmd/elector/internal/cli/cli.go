@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 )
 
@@ -106,7 +107,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{plain(cmd, err)} })
 	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newDoctor(), newCompare(), newMan())
 	return root
 }
@@ -136,8 +137,16 @@ func addCobras(root *cobra.Command) {
 	}
 }
 
-// plain leaves out what names functions of Go, of an error that names flag and value.
-func plain(err error) error {
+// plain leaves out what names functions of Go, of an error that names flag and value, and suggests a flag in place of
+// one that there is not.
+func plain(cmd *cobra.Command, err error) error {
+	var none *pflag.NotExistError
+	if errors.As(err, &none) {
+		var all []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name) })
+		name := cmp.Or(none.GetSpecifiedShortnames(), none.GetSpecifiedName()) // -json is a list of short names
+		return fmt.Errorf("%w%s", err, suggest.DidYouMean("--"+name, all))
+	}
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
 		return err
@@ -171,7 +180,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError{fmt.Errorf("unknown command %q: there are %s", args[0], strings.Join(names, ", "))}
+	return usageError{fmt.Errorf("unknown command %q: there are %s%s", args[0], strings.Join(names, ", "), suggest.DidYouMean(args[0], names))}
 }
 
 // release is the version that the linker writes into the binaries of a release.

@@ -44,10 +44,12 @@ func TestMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch`},
+		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch. Did you mean compare?`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
-		{[]string{"compare", "--frob"}, "unknown flag: --frob"},
-		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
+		{[]string{"compare", "--frob"}, "unknown flag: --frob\n"},
+		{[]string{"compare", "--strategies", "fair"}, "unknown flag: --strategies. Did you mean --strategy?"},
+		{[]string{"status", "-json"}, "in -json. Did you mean --json?"},
+		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ") + ". Did you mean fair?"},
 		{[]string{"compare", "--n", "1"}, "--n 1: must be from 2"},
 		{[]string{"compare", "--n", "three"}, `--n "three": give whole numbers, with commas between`},
 		{[]string{"compare", "--simulate", "1"}, "--simulate 1: must be from 2"},
@@ -66,7 +68,7 @@ func TestMisuse(t *testing.T) {
 		{[]string{"run", "redis://h", "/e", "--", "true"}, `unknown scheme "redis": there are zk://`},
 		{[]string{"run", "mem://", "e", "--", "true"}, `Election: key "e"`},
 		{[]string{"run", "mem://", "/e", "--id", "\n", "--", "true"}, `ID "\n"`},
-		{[]string{"run", "mem://", "/e", "--strategy", "fairer", "--", "true"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
+		{[]string{"run", "mem://", "/e", "--strategy", "fairer", "--", "true"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ") + ". Did you mean fair?"},
 		{[]string{"run", "mem://", "/e", "--strategy", "kafka", "--id", "anna", "--", "true"}, `anna`},
 		{[]string{"run", "mem://", "/e", "--rank", "1", "--", "true"}, "--rank: the strategy fair has no ranks"},
 		{[]string{"run", "mem://", "/e", "--rank", "best", "--", "true"}, `--rank "best": give whole numbers`},

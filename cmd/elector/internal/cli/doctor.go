@@ -28,6 +28,7 @@ func newDoctor() *cobra.Command {
 			}
 			return l.examine(cmd.Context(), cmd.OutOrStdout(), url, path)
 		},
+		ValidArgsFunction: completeElection,
 	}
 	l.flags(cmd, 30*time.Second)
 	return cmd

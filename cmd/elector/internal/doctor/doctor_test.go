@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -157,6 +158,18 @@ func TestZooKeeperWithoutWords(t *testing.T) {
 	interrupt()
 	require.NoError(t, <-done)
 	assert.Zero(t, probes(), "nor of one that was interrupted")
+}
+
+// TestZooKeeperRights holds that nodes of somebody else's are told.
+func TestZooKeeperRights(t *testing.T) {
+	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
+	operator := zktest.Operator(t, servertest.SharedZooKeeper(t).Addr())
+	_, err := operator.Create("/anns", nil, 0, zk.DigestACL(zk.PermAll, "ann", "right"))
+	require.NoError(t, err)
+	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:wrong")
+	says(t, check(t, url, "/anns").Service, "rights", Fail, "may not create below /anns")
+	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:right")
+	says(t, check(t, url, "/anns").Service, "rights", OK, "below /anns")
 }
 
 func TestConsul(t *testing.T) {

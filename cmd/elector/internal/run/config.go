@@ -8,12 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
-	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -93,9 +92,9 @@ func (c *Config) Validate() error {
 
 // strategy is the one that is named, with the rank.
 func (c *Config) strategy() (elector.Strategy, error) {
-	item, ok := catalog.Named(c.Strategy)
-	if !ok {
-		return nil, fmt.Errorf("--strategy %q: unknown: there are %s", c.Strategy, strings.Join(catalog.Names(), ", "))
+	item, err := suggest.Strategy(c.Strategy)
+	if err != nil {
+		return nil, err
 	}
 	if c.Rank == nil {
 		return item.Strategy, nil
