@@ -45,13 +45,14 @@ func (l looker) examine(ctx context.Context, w io.Writer, url, path string) erro
 	if err != nil {
 		return usageError{err}
 	}
+	rows := doctorRows(r)
 	switch {
-	case ctx.Err() != nil:
-		err = context.Cause(ctx) // and what was found is printed
+	case ctx.Err() != nil: // what was found is printed, without a verdict
+		rows, err = rows[:len(rows)-1], context.Cause(ctx)
 	case r.Level == doctor.Fail:
 		err = errors.New(verdicts[r.Level])
 	}
-	return l.print(w, r, doctorRows(r), err)
+	return l.print(w, r, rows, err)
 }
 
 func doctorRows(r doctor.Report) [][]string {

@@ -8,6 +8,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
+const lonely = "half of Consul's servers or more may be down: consul members, consul operator raft list-peers"
+
 // perCandidate is how many connections a candidate may need at its agent.
 const perCandidate = 5
 
@@ -17,12 +19,16 @@ func (s *Server) consul(ctx context.Context, client *api.Client) {
 	defer cancel()
 	leader := ""
 	_, err := client.Raw().Query("/v1/status/leader", &leader, new(api.QueryOptions).WithContext(ctx))
+	var status api.StatusError
 	switch {
+	case errors.As(err, &status) && status.Code == http.StatusInternalServerError: // the servers' own errors
+		s.unfit("leader", lonely, "the agent answers, and reaches no servers: %s", status.Body)
+		return
 	case err != nil:
 		s.failed(ctx, err)
 		return
 	case leader == "":
-		s.unfit("leader", "fewer than half of Consul's servers may be up: consul operator raft list-peers", "the agent answers, and the servers have no leader")
+		s.unfit("leader", lonely, "the agent answers, and the servers have no leader")
 		return
 	}
 	s.Findings.add("leader", OK, "", "the servers' leader is %.60s", leader)
@@ -39,7 +45,6 @@ func (s *Server) consul(ctx context.Context, client *api.Client) {
 		Stats struct{ Consul struct{ Leader string } }
 	}
 	_, err = client.Raw().Query("/v1/agent/self", &self, new(api.QueryOptions).WithContext(ctx))
-	var status api.StatusError
 	switch {
 	case errors.As(err, &status) && (status.Code == http.StatusForbidden || status.Code == http.StatusUnauthorized):
 		s.Findings.add("settings", Unknown, `to have them told here, give the token agent_prefix "" { policy = "read" }`, "the token may not read the agent's settings")

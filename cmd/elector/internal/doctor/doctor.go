@@ -260,11 +260,11 @@ func (s *Server) failed(ctx context.Context, err error) {
 	}
 	switch {
 	case !s.heard.Load():
-		s.unfit("answers", "its process is stopped, swaps, or hangs; or another service listens there", "accepts connections but does not answer")
+		s.unfit("answers", "its process is stopped, swaps, or hangs; or it wants TLS, or is another service", "accepts connections but does not answer")
 	case ctx.Err() != nil:
 		s.unfit("answers", "see its log, and check the certificates", "gives no answer to the request within %v: %s", answerWithin, text)
 	default:
-		s.unfit("answers", "check the scheme, the port and tls= in the URL, and the certificates: docs/operations.md, Secured services", "%s", text)
+		s.unfit("answers", "check the scheme, the port and tls= in the URL, and the certificates: docs/operations.md, Secured services", "connected, and then: %s", text)
 	}
 }
 

@@ -167,7 +167,7 @@ func TestZooKeeperRights(t *testing.T) {
 	_, err := operator.Create("/anns", nil, 0, zk.DigestACL(zk.PermAll, "ann", "right"))
 	require.NoError(t, err)
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:wrong")
-	says(t, check(t, url, "/anns").Service, "rights", Fail, "may not create below /anns")
+	says(t, check(t, url, "/anns").Service, "rights", Fail, "may not read below /anns")
 	t.Setenv("ZOOKEEPER_AUTH", "digest:ann:right")
 	says(t, check(t, url, "/anns").Service, "rights", OK, "below /anns")
 }
@@ -205,9 +205,16 @@ func TestConsul(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, keys, "nothing stays behind")
 
+	agent := servertest.ConsulAgentForTest(t, []*servertest.Consul{server}, servertest.ConsulConfig{NoSync: true})
+	r = check(t, "consul://"+agent.Addr(), "/")
+	says(t, r.Servers[0].Findings, "role", OK, "client agent")
+	says(t, r.Service, "rights", OK, "create")
+
 	require.NoError(t, server.Pause())
 	r = check(t, url, "/")
 	says(t, r.Servers[0].Findings, "answers", Warn, "does not answer")
+	require.NoError(t, server.Kill())
+	says(t, check(t, "consul://"+agent.Addr(), "/").Servers[0].Findings, "leader", Warn, "reaches no servers")
 	assert.Equal(t, Fail, r.Level)
 }
 

@@ -122,7 +122,7 @@ func (p *probe) rights() bool {
 	}{
 		{"read", func() error { return p.missing() }},
 		{"create", func() error { return p.write() }},
-		{"create an entry of the session", func() error {
+		{"create entries of a session", func() error {
 			made, err := p.s.Commit(p.ctx, nil, backend.Enqueue(p.dir, nil))
 			if err == nil {
 				queued = made[0]
@@ -150,13 +150,13 @@ func (p *probe) rights() bool {
 		}},
 		{"delete", func() error { return p.s.Discard(p.ctx, queued) }},
 	} {
-		began := time.Now()
+		began, below := time.Now(), path.Dir(p.dir)
 		err := right.try()
 		switch {
 		case err == nil:
 			continue
 		case errors.Is(err, backend.ErrDenied):
-			p.f.add("rights", Fail, lackRights, "these credentials may not %s below %s: %v", right.name, p.dir, err)
+			p.f.add("rights", Fail, lackRights, "these credentials may not %s below %s: %v", right.name, below, err)
 		case p.ctx.Err() != nil:
 			p.f.add("rights", Fail, "see the servers' logs", "tried to %s for %v, in vain: %v", right.name, rounded(time.Since(began)), err)
 		default:
