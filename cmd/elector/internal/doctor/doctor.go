@@ -235,7 +235,10 @@ func (s *Server) reach(ctx context.Context) bool {
 // dial has the server heard.
 func (s *Server) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, address)
-	return &line{conn, &s.heard}, err
+	if err != nil {
+		return nil, err
+	}
+	return &line{conn, &s.heard}, nil
 }
 
 // A line notes that the other side has sent something, or has hung up.

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/program"
 )
 
 const (
@@ -109,29 +110,29 @@ type probe struct {
 	s     *backend.Session
 	f     *Findings
 	dir   string
-	made  []string // keys that were missing, the deepest first
-	entry backend.Entry
+	made  []string      // keys that were missing, the deepest first
+	entry backend.Entry // under dir, as last written
+	under backend.Entry // of the session, enqueued in dir
 }
 
 // rights tries each right that a candidate needs, until one is missing.
 func (p *probe) rights() bool {
-	var queued backend.Entry
 	for _, right := range []struct {
 		name string
 		try  func() error
 	}{
-		{"read", func() error { return p.missing() }},
-		{"create", func() error { return p.write() }},
+		{"read", p.missing},
+		{"create", p.write},
 		{"create entries of a session", func() error {
 			made, err := p.s.Commit(p.ctx, nil, backend.Enqueue(p.dir, nil))
 			if err == nil {
-				queued = made[0]
+				p.under = made[0]
 			}
 			return err
 		}},
 		{"list", func() error {
 			l, err := p.s.List(p.ctx, p.dir)
-			if err == nil && !slices.Contains(l.Keys, queued.Key) {
+			if err == nil && !slices.Contains(l.Keys, p.under.Key) {
 				err = errors.New("the entry that was just made is not listed")
 			}
 			return err
@@ -148,7 +149,7 @@ func (p *probe) rights() bool {
 			}
 			return <-seen
 		}},
-		{"delete", func() error { return p.s.Discard(p.ctx, queued) }},
+		{"delete", func() error { return p.s.Discard(p.ctx, p.under) }},
 	} {
 		began, below := time.Now(), path.Dir(p.dir)
 		err := right.try()
@@ -168,18 +169,20 @@ func (p *probe) rights() bool {
 	return true
 }
 
-// missing finds which keys are going to be made.
+// missing finds which keys the probe makes.
 func (p *probe) missing() error {
+	var made []string
 	for key := p.dir; key != "/"; key = backend.Parent(key) {
 		_, err := p.s.Get(p.ctx, key)
 		if err == nil {
-			return nil
+			break
 		}
 		if !errors.Is(err, backend.ErrNoEntry) {
 			return err
 		}
-		p.made = append(p.made, key)
+		made = append(made, key)
 	}
+	p.made = made
 	return nil
 }
 
@@ -200,13 +203,19 @@ func (p *probe) write() error {
 func (p *probe) clean() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), answerWithin)
 	defer cancel()
+	if p.made != nil && p.entry.Key == "" { // a creation that was cut off may come late, and no later than this
+		_, _ = p.s.Commit(ctx, nil, backend.CompareAndSet(p.dir, nil, 0))
+	}
+	if p.under.Exists() {
+		_ = p.s.Discard(ctx, p.under) // it is gone with the session at the latest
+	}
 	for i, key := range p.made {
-		e, err := p.s.Get(ctx, key)
-		if err == nil {
-			_, err = p.s.Commit(ctx, nil, backend.Delete(e))
+		err := p.remove(ctx, key)
+		for i == 0 && errors.Is(err, backend.ErrConflict) && program.Sleep(ctx, 50*time.Millisecond) == nil {
+			err = p.remove(ctx, key) // an entry below whose creation was cut off is being removed
 		}
 		switch {
-		case err == nil, errors.Is(err, backend.ErrNoEntry):
+		case err == nil:
 		case i > 0 && (errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrDenied)):
 			p.f.add("clean", OK, "", "%s stays: elections below it make it, too", key)
 			return
@@ -215,6 +224,18 @@ func (p *probe) clean() {
 			return
 		}
 	}
+}
+
+// remove deletes what stands under key, if there is anything.
+func (p *probe) remove(ctx context.Context, key string) error {
+	e, err := p.s.Get(ctx, key)
+	if err == nil {
+		_, err = p.s.Commit(ctx, nil, backend.Delete(e))
+	}
+	if errors.Is(err, backend.ErrNoEntry) {
+		return nil
+	}
+	return err
 }
 
 // commits measures how long a commit takes.
@@ -251,16 +272,12 @@ func (p *probe) clock(b *dial.Backend) {
 		return
 	}
 	first, err := p.stamp()
+	if err == nil {
+		err = program.Sleep(p.ctx, apart)
+	}
 	var second stamp
 	if err == nil {
-		pause := time.NewTimer(apart)
-		defer pause.Stop()
-		select {
-		case <-pause.C:
-			second, err = p.stamp()
-		case <-p.ctx.Done():
-			err = context.Cause(p.ctx)
-		}
+		second, err = p.stamp()
 	}
 	if err != nil {
 		p.f.add("clock", Unknown, "", "%v", err)
