@@ -168,7 +168,7 @@ func TestWorseCounts(t *testing.T) {
 func TestReason(t *testing.T) {
 	for said, want := range map[string]string{
 		"    server.go:139: rule server/restart is broken on x\n        \trule: one leads\n        \tsaw:  two lead\n\n  1s c1: start\n": "saw:  two lead",
-		"2026/11/25 connected\n    a_test.go:12: no answer\n    a_test.go:13: again\n":                                                     "a_test.go:12: no answer",
+		"2026/11/25 connected\n    a_test.go:12: no answer\n    a_test.go:13: again\n":                                                   "a_test.go:12: no answer",
 		"panic: x\n": "",
 	} {
 		assert.Equal(t, want, reason(said))
