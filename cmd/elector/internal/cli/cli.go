@@ -107,7 +107,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{plain(err)} })
-	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newCompare(), newMan())
+	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newDashboard(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newCompare(), newMan())
 	return root
 }
 

@@ -44,7 +44,7 @@ func TestMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, designate, ls, man, resign, rm, run, status, transfer, undesignate, watch`},
+		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, dashboard, designate, ls, man, resign, rm, run, status, transfer, undesignate, watch`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
 		{[]string{"compare", "--frob"}, "unknown flag: --frob"},
 		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ")},
