@@ -163,3 +163,22 @@ func TestWorseCounts(t *testing.T) {
 	assert.Nil(t, find([]*report{x}, "fair", "consul"))
 	assert.Equal(t, passed, x.results["b"].outcome, "the report itself is left alone")
 }
+
+// What is broken is listed in the end with the line that tells why.
+func TestReason(t *testing.T) {
+	for said, want := range map[string]string{
+		"    server.go:139: rule server/restart is broken on x\n        \trule: one leads\n        \tsaw:  two lead\n\n  1s c1: start\n": "saw:  two lead",
+		"2026/11/25 connected\n    a_test.go:12: no answer\n    a_test.go:13: again\n":                                                   "a_test.go:12: no answer",
+		"panic: x\n": "",
+	} {
+		assert.Equal(t, want, reason(said))
+	}
+	var screen strings.Builder
+	o := outcome{screen: &screen, file: io.Discard}
+	for _, e := range []event{{Action: "run"}, {Action: "output", Output: "    a_test.go:12: no answer\n"}, {Action: "fail"}} {
+		e.Package, e.Test = "p", "TestA"
+		o.take(e)
+	}
+	o.end(0, 0)
+	assert.Contains(t, screen.String(), "BROKEN: 1\n  p TestA\n    a_test.go:12: no answer\n")
+}

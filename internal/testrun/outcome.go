@@ -33,7 +33,8 @@ func (n name) top() name {
 type outcome struct {
 	screen, file io.Writer // in short, and all of it
 	reports      reports
-	broken       []name // tests without a broken subtest, and packages without a broken test
+	broken       []name          // tests without a broken subtest, and packages without a broken test
+	reasons      map[name]string // of broken tests, a line each
 	skipped      []name
 	passed       int
 
@@ -219,7 +220,24 @@ func (o *outcome) tell(of name) {
 	if said != nil {
 		fmt.Fprint(o.file, said.String())
 		o.texts = append(o.texts, text{of, said.String()})
+		put(&o.reasons, of, reason(said.String()))
 	}
+}
+
+// seen is what a rule of the conformance suite says that it saw, and complaint what any test says.
+var (
+	seen      = regexp.MustCompile(`(?m)^\s*(saw: .*)$`)
+	complaint = regexp.MustCompile(`(?m)^\s*(\S+\.go:\d+: .*)$`)
+)
+
+// reason is the line of what a broken test has said that tells most.
+func reason(said string) string {
+	for _, tells := range []*regexp.Regexp{seen, complaint} {
+		if found := tells.FindStringSubmatch(said); found != nil {
+			return found[1]
+		}
+	}
+	return ""
 }
 
 // shortened leaves the first lines of a text, and the last ones.
@@ -298,6 +316,9 @@ func (o *outcome) end(took time.Duration, turn int) {
 	var broken []string
 	for _, b := range o.broken {
 		broken = append(broken, fmt.Sprintf("  %s\n", strings.Replace(b.String(), "/rules/", ": rule ", 1)))
+		if why := o.reasons[b]; why != "" {
+			broken[len(broken)-1] += "    " + why + "\n"
+		}
 	}
 	if n := len(broken); n > 0 {
 		fmt.Fprintf(o.file, "\nBROKEN: %d\n%s", n, strings.Join(broken, ""))

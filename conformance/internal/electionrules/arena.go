@@ -43,6 +43,7 @@ type arena struct {
 	// states are those that are tried beside each other.
 	states []func(a *arena)
 	ended  bool
+	outage bool // the whole service was away at some time
 }
 
 func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
@@ -176,7 +177,8 @@ func (a *arena) finish() {
 		ctx, cancel := a.within()
 		err := c.real.Close(ctx)
 		cancel()
-		// The end of a session that was lost out of touch may be beyond confirmation.
+		// The end of a session that was lost out of touch may be beyond confirmation. A server
+		// that has just been restarted may stall.
 		if !c.cut {
 			a.Must("Close of "+c.id, err)
 		}

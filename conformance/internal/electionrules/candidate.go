@@ -68,7 +68,7 @@ func (a *arena) id(n int) string {
 // standIn makes a candidate in process at.
 func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate {
 	a.T.Helper()
-	c := &candidate{a: a, client: at, tap: &tap{Backend: meter.New(at.Backend, nil)}}
+	c := &candidate{a: a, client: at, cut: a.outage, tap: &tap{Backend: meter.New(at.Backend, nil)}}
 	cfg := elector.Config{
 		Backend:  c.tap,
 		Strategy: a.cfg.Strategy,

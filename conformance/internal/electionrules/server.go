@@ -90,6 +90,7 @@ func serverMemberKilled(a *arena) {
 func (a *arena) stopService() {
 	a.T.Helper()
 	a.hist.note("the service is stopped")
+	a.outage = true
 	for _, c := range a.candidates {
 		c.cut = true
 	}

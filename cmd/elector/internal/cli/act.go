@@ -54,12 +54,17 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 
 // asking adds the flags that say for people who asks, and why.
 func asking(cmd *cobra.Command, by, why *string) {
+	signing(cmd, by)
+	cmd.Flags().StringVar(why, "why", "", "the reason, for the leader's log")
+}
+
+// signing adds the flag that says for people who asks.
+func signing(cmd *cobra.Command, by *string) {
 	user := os.Getenv("USER")
 	if host, err := os.Hostname(); err == nil && user != "" {
 		user += "@" + host
 	}
 	cmd.Flags().StringVar(by, "by", user, "who asks, for the leader's log")
-	cmd.Flags().StringVar(why, "why", "", "the reason, for the leader's log")
 }
 
 func newResign() *cobra.Command {

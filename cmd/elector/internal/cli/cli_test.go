@@ -44,7 +44,7 @@ func TestMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch. Did you mean compare?`},
+		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, dashboard, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch. Did you mean compare?`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
 		{[]string{"compare", "--frob"}, "unknown flag: --frob\n"},
 		{[]string{"compare", "--strategies", "fair"}, "unknown flag: --strategies. Did you mean --strategy?"},

@@ -165,6 +165,23 @@ const doctorExamples = `    elector doctor zk://zk1:2181,zk2:2181,zk3:2181
     elector doctor etcd://etcd1:2379,etcd2:2379,etcd3:2379 /jobs
     elector doctor --json | jq '.level'`
 
+const dashboardHelp = `Dashboard serves a page that shows the elections at a path and below, all of the service
+without one: who leads, with which token and for how long; who stands, in order; the
+terms since the dashboard began; and the time without a leader. It changes by itself.
+
+The page reads, and changes nothing. With --allow-changes a second address is logged,
+which has a token behind its #. Whoever opens that address can ask leaders to go,
+transfer and designate. Keep it to yourself.
+
+There is no TLS and no login. Whoever reaches the address sees the page: by default
+that is this machine alone. From elsewhere, go through ssh -L 4041:127.0.0.1:4041, or
+a proxy that has people log in.
+
+EXIT STATUS
+    1    the page cannot be served; standard error says why
+    2    wrong usage
+    130  interrupted` + urlHelp
+
 const resignHelp = `Resign asks the leader to go. It returns when the leader is asked; "elector watch" shows it go.
 The leader's program ends its work first, and then another candidate leads.` + actHelp
 

@@ -1,17 +1,15 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"net"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
@@ -19,35 +17,12 @@ import (
 
 // standBy has a candidate stand with a strategy until the test ends.
 func standBy(t *testing.T, url, election, id, value string, strategy elector.Strategy) {
-	t.Cleanup(standing(t, url, election, id, value, strategy))
+	t.Cleanup(standtest.Stand(t, url, election, id, value, strategy))
 }
 
 // stand has a candidate stand until stop, and returns when it leads or waits.
 func stand(t *testing.T, url, election, id, value string) (stop func()) {
-	return standing(t, url, election, id, value, fair.New())
-}
-
-func standing(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
-	b, err := dial.Open(t.Context(), url)
-	require.NoError(t, err)
-	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value)})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
-	}()
-	stop = func() {
-		cancel()
-		<-ended
-		closing, done := context.WithTimeout(context.Background(), time.Minute)
-		defer done()
-		assert.NoError(t, e.Close(closing))
-		assert.NoError(t, b.Close())
-	}
-	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, time.Minute, 10*time.Millisecond)
-	return stop
+	return standtest.Stand(t, url, election, id, value, fair.New())
 }
 
 func TestLookOnEtcd(t *testing.T) {

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// A terminal is a real one, as a user sits at.
+type terminal struct {
+	t     *testing.T
+	user  *os.File // the user's side
+	cmd   *exec.Cmd
+	mu    sync.Mutex
+	shown strings.Builder
+}
+
+// inTerminal starts the command in a terminal of its own.
+func inTerminal(t *testing.T, args ...string) *terminal {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	fd := int(user.Fd())
+	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 80}))
+	line, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), beElector+"=1", "TERM=xterm")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, cmd.Start())
+	require.NoError(t, line.Close())
+	p := &terminal{t: t, user: user, cmd: cmd}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		buf := make([]byte, 4096)
+		for {
+			n, err := user.Read(buf)
+			p.mu.Lock()
+			p.shown.Write(buf[:n])
+			p.mu.Unlock()
+			if err != nil { // the command and all that it started have let go of it
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has ended, unless the test has failed
+		<-over
+		assert.NoError(t, user.Close())
+	})
+	return p
+}
+
+func (p *terminal) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.shown.String()
+}
+
+// shows waits until the terminal shows the text.
+func (p *terminal) shows(text string) {
+	p.t.Helper()
+	require.Eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, time.Minute, 10*time.Millisecond, "%s", text)
+}
+
+func (p *terminal) types(keys string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.user, keys)
+	require.NoError(p.t, err)
+}
+
+// ends waits for the exit code.
+func (p *terminal) ends() int {
+	_ = p.cmd.Wait() // its exit code is what is looked at
+	return p.cmd.ProcessState.ExitCode()
+}
+
+const interruptKey = "\x03" // Ctrl-C
+
+func TestInTerminal(t *testing.T) {
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()
+	watch := inTerminal(t, "watch", url, "/jobs/reindex")
+	watch.shows("there is no election")
+	lead := inTerminal(t, "run", url, "/jobs/reindex", "--id", "host-1", "--", "sh", "-c", "echo leads; sleep 1000")
+	lead.shows("leads\r\n")
+	watch.shows("host-1 leads, token ")
+	status := inTerminal(t, "status", url, "/jobs/reindex")
+	assert.Equal(t, OK, status.ends())
+	status.shows("leader    host-1\r\n")
+
+	lead.types(interruptKey)
+	assert.Equal(t, 128+int(syscall.SIGTERM), lead.ends(), "the command's, which was asked to end: %s", lead.text())
+	watch.shows("nobody leads")
+	watch.types(interruptKey)
+	assert.Equal(t, Interrupted, watch.ends())
+	board := inTerminal(t, "dashboard", url, "--listen", "127.0.0.1:0")
+	board.shows("http://127.0.0.1:")
+	board.types(interruptKey)
+	assert.Equal(t, Interrupted, board.ends())
+	board.shows("elector: interrupted")
+	for _, p := range []*terminal{watch, lead, status, board} {
+		assert.NotContains(t, p.text(), "\x1b", "no control sequences")
+	}
+}

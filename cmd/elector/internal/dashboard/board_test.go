@@ -1,0 +1,132 @@
+package dashboard
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/inspect"
+)
+
+// TestSpans holds what the page's line of terms is made of.
+func TestSpans(t *testing.T) {
+	start := time.Now()
+	at := func(s int) time.Time { return start.Add(time.Duration(s) * time.Second) }
+	led := func(s int, id string, token uint64) inspect.View {
+		return inspect.View{Strategy: "fair", At: at(s), Leader: &inspect.Leader{ID: id, Token: token}}
+	}
+	var f followed
+	f.see(led(0, "a", 5))
+	f.see(led(1, "a", 5)) // its value has changed, perhaps
+	f.see(inspect.View{Strategy: "fair", At: at(2)})
+	f.see(led(3, "b", 1<<63))
+	f.see(inspect.View{Strategy: "fair", At: at(3), Trouble: &inspect.Trouble{Since: at(5), Why: "out of touch"}})
+	assert.Equal(t, "out of touch", f.Trouble)
+	assert.Equal(t, "b", f.Leader.ID, "what was known last stays")
+	f.see(led(7, "b", 1<<63))
+	f.see(led(8, "a", 1<<63+1))
+	var got []Span
+	for _, s := range f.Spans {
+		assert.False(t, s.To.IsZero() && len(got) < len(f.Spans)-1)
+		got = append(got, s)
+	}
+	assert.Equal(t, []Span{
+		{Led, "a", "5", at(0), at(2)},
+		{Vacant, "", "", at(2), at(3)},
+		{Led, "b", "9223372036854775808", at(3), at(5)},
+		{Unknown, "", "", at(5), at(7)},
+		{Led, "b", "9223372036854775808", at(7), at(8)},
+		{Led, "a", "9223372036854775809", at(8), time.Time{}},
+	}, got)
+	assert.Equal(t, at(8), f.Leader.From)
+
+	f = followed{}
+	f.see(led(1, "b", 7))
+	f.see(inspect.View{Trouble: &inspect.Trouble{Since: at(0)}})
+	f.see(led(9, "b", 7))
+	assert.Equal(t, at(1), f.Leader.From, "the term went on while nobody could look")
+	assert.Equal(t, at(1), f.Spans[1].From, "spans do not overlap")
+	f.see(inspect.View{Strategy: "strange", Unknown: true, At: at(10)})
+	assert.Nil(t, f.Leader)
+	assert.Equal(t, Unknown, f.Spans[len(f.Spans)-1].Kind, "a strategy that is not known here says nothing of a vacancy")
+
+	for n := range 3 * mostSpans {
+		f.see(led(20+n, "x", uint64(n)))
+	}
+	assert.Len(t, f.Spans, mostSpans)
+	assert.Equal(t, at(20+3*mostSpans-1), f.Spans[mostSpans-1].From)
+}
+
+func TestReadable(t *testing.T) {
+	for said, want := range map[string]string{
+		"":                "",
+		"host-1":          "host-1",
+		"主機 \"1\" <b>":    "主機 \"1\" <b>", // the page takes text
+		"a\nb":            `"a\nb"`,
+		"\x1b[31m":        `"\x1b[31m"`,
+		"gpj.\u202etxt":   `"gpj.\u202etxt"`,
+		"\xff":            `"\xff"`,
+		"zero\u200bwidth": `"zero\u200bwidth"`,
+	} {
+		assert.Equal(t, want, readable(said))
+	}
+	assert.Less(t, len(readable(string(make([]byte, 1<<20)))), 10_000)
+}
+
+// TestListed holds which elections are followed, and which are forgotten.
+func TestListed(t *testing.T) {
+	b := newBoard(nil, "/")
+	list := func(paths ...string) (l inspect.Listing) {
+		for _, p := range paths {
+			l.Elections = append(l.Elections, inspect.View{Election: p, Strategy: "fair"})
+		}
+		return l
+	}
+	began := func(l inspect.Listing, err error) (paths []string) {
+		for _, f := range b.listed(t.Context(), l, err) {
+			paths = append(paths, f.path)
+		}
+		return paths
+	}
+	assert.Equal(t, []string{"/a", "/b"}, began(list("/a", "/b"), nil))
+	assert.Empty(t, began(list("/a", "/b"), nil))
+	assert.Empty(t, began(list(), errors.New("no answer")))
+	s, version, changed := b.since(0)
+	assert.Equal(t, "no answer", s.Trouble)
+	assert.Len(t, s.Elections, 2)
+
+	b.all["/a"].gone = true // its watch says so
+	partly := list("/b")
+	partly.Missed = []inspect.Missed{{Key: "/x", Why: "too many"}}
+	began(partly, nil)
+	<-changed
+	s, _, _ = b.since(version)
+	assert.Contains(t, s.Trouble, "/x: too many")
+	assert.Equal(t, []string{"/a", "/b"}, s.Paths, "it may be where nobody looked")
+	assert.Empty(t, s.Elections, "neither has changed")
+	began(list("/b"), nil)
+	s, _, _ = b.since(0)
+	assert.Equal(t, []string{"/b"}, s.Paths)
+	assert.Empty(t, s.Trouble)
+
+	b.all["/b"].watched = false // its watch has ended
+	assert.Equal(t, []string{"/b"}, began(list("/b"), nil))
+	var many []string
+	for n := range mostElections + 10 {
+		many = append(many, "/"+string(rune('a'+n%26))+time.Duration(n).String())
+	}
+	began(list(many...), nil)
+	s, _, _ = b.since(0)
+	assert.Len(t, s.Paths, mostElections)
+	assert.Contains(t, s.Trouble, "only 500 of")
+}
+
+func TestCodes(t *testing.T) {
+	require.Equal(t, 409, codeOf(elector.ErrNoLeader))
+	require.Equal(t, 400, codeOf(elector.ErrConfig))
+	require.Equal(t, 502, codeOf(errors.New("out of reach")))
+}

@@ -1,0 +1,296 @@
+"use strict";
+// All that comes from the service is hostile: it goes into the page as text only.
+
+const $ = id => document.getElementById(id);
+const cards = new Map(); // by path
+const elections = new Map(); // as the dashboard has told, by path
+let state = null; // the last that came, without its elections
+let ahead = 0; // of this browser's clock before the dashboard's, in ms
+let heard = 0; // when something came last, by performance.now
+
+const token = takeToken();
+const mayChange = document.body.dataset.changes === "true" && token !== "";
+
+// The token comes behind the address's #, which is sent nowhere, and is not left there to be copied.
+function takeToken() {
+  const given = location.hash.slice(1);
+  if (given) {
+    history.replaceState(null, "", location.pathname);
+    sessionStorage.setItem("token", given);
+  }
+  return sessionStorage.getItem("token") || "";
+}
+
+function make(tag, text, kind) {
+  const e = document.createElement(tag);
+  if (text !== undefined) e.textContent = text;
+  if (kind) e.className = kind;
+  return e;
+}
+
+function put(e, text) {
+  if (e.textContent !== text) e.textContent = text;
+  e.hidden = text === "";
+}
+
+const plural = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+// lasted is a duration for people.
+function lasted(ms) {
+  const s = Math.max(0, ms) / 1000;
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 120) return `${Math.floor(s)} s`;
+  if (s < 7200) return `${Math.floor(s / 60)} min`;
+  if (s < 172800) return `${Math.floor(s / 3600)} h ${Math.floor(s / 60) % 60} min`;
+  return `${Math.floor(s / 86400)} days`;
+}
+
+const at = text => new Date(text).getTime() + ahead;
+const clock = text => new Date(text).toLocaleTimeString([], { hour12: false });
+
+// connect keeps in touch with the dashboard. The browser itself connects again after an error, but not
+// after an answer that is none.
+function connect() {
+  const events = new EventSource("events");
+  events.onmessage = message => {
+    heard = performance.now();
+    take(JSON.parse(message.data));
+  };
+  events.onerror = () => {
+    heard = -1e9;
+    tick();
+    if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
+  };
+}
+
+function take(news) {
+  ahead = Date.now() - new Date(news.at).getTime();
+  if (state && state.began !== news.began) { // it was started again, and knows nothing of before
+    elections.clear();
+  }
+  state = news;
+  for (const e of news.elections) elections.set(e.path, e);
+  for (const path of elections.keys()) if (!news.paths.includes(path)) elections.delete(path);
+  for (const [path, card] of cards) {
+    if (elections.has(path)) continue;
+    card.root.remove();
+    cards.delete(path);
+  }
+  let before = null;
+  for (const path of news.paths) {
+    const e = elections.get(path);
+    if (!e) continue;
+    if (!cards.has(path)) cards.set(path, newCard(path));
+    const card = cards.get(path);
+    if (news.elections.includes(e)) show(card, e);
+    const next = before ? before.nextSibling : $("elections").firstChild;
+    if (next !== card.root) $("elections").insertBefore(card.root, next);
+    before = card.root;
+  }
+  $("find").hidden = news.paths.length < 5;
+  tick();
+}
+
+function newCard(path) {
+  const root = $("election").content.firstElementChild.cloneNode(true);
+  const q = selector => root.querySelector(selector);
+  const card = {
+    root, path, title: q("h2"), leader: q(".leader"), trouble: q(".trouble"), notes: q(".notes"), buttons: q(".buttons"), answer: q(".answer"),
+    bar: q("svg"), caption: q("figcaption"), rows: q(".candidates tbody"), table: q(".candidates"), spans: q(".spans tbody"), summary: q("summary"), candidates: new Map(),
+  };
+  card.title.id = `election-${path}`;
+  root.setAttribute("aria-labelledby", card.title.id);
+  const [standing, terms] = root.querySelectorAll(".scroll");
+  standing.setAttribute("aria-label", `Candidates of ${path}`);
+  terms.setAttribute("aria-label", `Terms of ${path}`);
+  if (mayChange) {
+    card.askLeader = button(card.buttons, "Ask the leader to go", () => ask(path, "ask", ""));
+    card.undo = button(card.buttons, "Undo the designation", () => ask(path, "undesignate", ""));
+    card.buttons.hidden = false;
+    card.table.tHead.rows[0].append(make("th", "Change"));
+  }
+  return card;
+}
+
+function button(parent, text, click) {
+  const b = make("button", text);
+  b.type = "button";
+  b.addEventListener("click", click);
+  parent.append(b, " ");
+  return b;
+}
+
+// show puts an election into its card. What is the same stays, so that the focus does.
+function show(card, e) {
+  card.title.replaceChildren(e.path, make("small", e.strategy));
+  put(card.trouble, e.trouble ? `This may be so no longer: ${e.trouble}` : "");
+  const notes = [];
+  if (e.leader && e.value) notes.push(`Value: ${e.value}`);
+  if (e.asked) notes.push(`Asked to go ${e.asked}`);
+  if (e.designated) notes.push(`Designated: ${e.designated}`);
+  if (e.hidden) notes.push("Candidates that wait leave no trace with this strategy");
+  put(card.notes, notes.join(". "));
+  card.root.className = e.trouble ? "unknown stale" : e.leader ? "led" : last(e).kind === "unknown" ? "unknown" : "vacant";
+  if (mayChange) {
+    card.askLeader.hidden = !e.leader;
+    card.undo.hidden = !e.designated;
+  }
+  showCandidates(card, e);
+  card.spans.replaceChildren(...e.spans.toReversed().slice(0, 50).map(s => {
+    const row = make("tr");
+    row.append(make("td", clock(s.from)), make("td"), make("th", who(s)), make("td", s.token || "–"));
+    row.span = s;
+    return row;
+  }));
+  put(card.summary, `${plural(e.spans.filter(s => s.kind === "led").length, "term", "terms")} seen`);
+}
+
+const last = e => e.spans[e.spans.length - 1] || { kind: "unknown" };
+const who = s => s.kind === "led" ? s.id || "(no ID)" : s.kind === "vacant" ? "nobody" : "unknown";
+
+function showCandidates(card, e) {
+  const keys = new Set(e.candidates.map(c => c.key));
+  for (const [key, row] of card.candidates) {
+    if (keys.has(key)) continue;
+    row.remove();
+    card.candidates.delete(key);
+  }
+  e.candidates.forEach((c, n) => {
+    let row = card.candidates.get(c.key);
+    if (!row) {
+      row = make("tr");
+      row.append(make("td"), make("th"), make("td"), make("td"), make("td"));
+      row.cells[1].scope = "row";
+      row.cells[2].className = "rank";
+      row.cells[4].className = "value";
+      row.value = make("div"); // three lines of it, and all of it where one points at it
+      row.cells[4].append(row.value);
+      if (mayChange) {
+        const cell = make("td");
+        row.transfer = button(cell, "Transfer", () => ask(card.path, "transfer", c.id));
+        row.designate = button(cell, "Designate", () => ask(card.path, "designate", c.id));
+        row.transfer.setAttribute("aria-label", `Transfer to ${c.id}`);
+        row.designate.setAttribute("aria-label", `Designate ${c.id}`);
+        row.append(cell);
+      }
+      card.candidates.set(c.key, row);
+    }
+    row.className = c.leads ? "leads" : "";
+    const texts = [n + 1, (c.id || "(no ID)") + (c.leads ? " (leads)" : "") + (c.designated ? " (designated)" : ""), c.rank || "–", c.session || "–"];
+    texts.forEach((text, i) => put(row.cells[i], String(text)));
+    put(row.value, c.value || "–");
+    row.value.title = c.value || "";
+    if (row.transfer) {
+      row.transfer.hidden = c.leads || c.odd || !e.transfers;
+      row.designate.hidden = c.designated || c.odd || !e.designates;
+    }
+    if (card.rows.rows[n] !== row) card.rows.insertBefore(row, card.rows.rows[n] || null);
+  });
+  card.table.hidden = e.candidates.length === 0;
+  card.table.classList.toggle("no-rank", !e.candidates.some(c => c.rank));
+}
+
+// draw draws the terms since the dashboard began, and the time without a leader.
+function draw(card, e, now) {
+  const began = at(state.began), whole = Math.max(1, now - began);
+  let gaps = 0, without = 0, color = "b";
+  const bars = e.spans.map(s => {
+    const from = Math.max(at(s.from), began), to = s.to ? at(s.to) : now;
+    if (s.kind === "vacant") gaps++, without += to - from;
+    if (s.kind === "led") color = color === "a" ? "b" : "a";
+    const x = (from - began) / whole * 1000;
+    return { x, width: Math.min(1000 - x, Math.max(1, (to - from) / whole * 1000)), kind: s.kind === "led" ? color : s.kind, s, length: to - from };
+  });
+  // Many short spans are drawn as few: a bar is a pixel wide at least.
+  while (card.bar.childNodes.length > bars.length) card.bar.lastChild.remove();
+  bars.forEach((b, n) => {
+    let rect = card.bar.childNodes[n];
+    if (!rect) {
+      rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      rect.append(document.createElementNS("http://www.w3.org/2000/svg", "title"));
+      rect.setAttribute("height", 26);
+      card.bar.append(rect);
+    }
+    rect.setAttribute("x", b.x.toFixed(2));
+    rect.setAttribute("width", b.width.toFixed(2));
+    rect.setAttribute("class", b.kind);
+    rect.firstChild.textContent = `${who(b.s)}, ${lasted(b.length)} from ${clock(b.s.from)}`;
+  });
+  const text = `${plural(e.spans.filter(s => s.kind === "led").length, "term", "terms")} since ${clock(state.began)}` +
+    (gaps ? `; without a leader ${plural(gaps, "time", "times")}, ${lasted(without)} in all` : "; never seen without a leader");
+  put(card.caption, text);
+  card.bar.setAttribute("aria-label", `${e.path}: ${text}`);
+}
+
+// tick shows what changes with time alone.
+function tick() {
+  const silent = performance.now() - heard > 30000;
+  document.body.classList.toggle("stale", silent);
+  if (!state) {
+    if (silent && performance.now() > 5000) put($("trouble"), "The dashboard does not answer.");
+    return;
+  }
+  put($("trouble"), silent ? "Out of touch with the dashboard: what is below may be so no longer." : state.trouble ? `There may be other elections: ${state.trouble}` : "");
+  const now = Date.now();
+  let leaderless = 0, unknown = 0;
+  const wanted = $("filter").value.toLowerCase();
+  for (const [path, e] of elections) {
+    const card = cards.get(path);
+    if (e.trouble || last(e).kind === "unknown") unknown++;
+    else if (!e.leader) leaderless++;
+    card.root.hidden = wanted !== "" && !JSON.stringify(e).toLowerCase().includes(wanted);
+    if (card.root.hidden) continue;
+    if (e.leader) {
+      const age = lasted(now - at(e.leader.from)), exact = e.exact ? "leads for" : "has been seen to lead for";
+      const text = [e.leader.id || "(no ID)", ` ${exact} ${age}, token ${e.leader.token}`];
+      if (card.leader.textContent !== text.join("")) card.leader.replaceChildren(make("strong", text[0]), text[1]);
+    } else {
+      put(card.leader, last(e).kind === "vacant" ? `Nobody leads; seen so for ${lasted(now - at(last(e).from))}` : "It is unknown who leads");
+    }
+    draw(card, e, now);
+    for (const row of card.spans.rows) put(row.cells[1], lasted((row.span.to ? at(row.span.to) : now) - at(row.span.from)));
+  }
+  const parts = [plural(elections.size, "election", "elections")];
+  if (leaderless) parts.push(`${leaderless} without a leader`);
+  if (unknown) parts.push(`${unknown} unknown`);
+  put($("summary"), parts.join(", ") + ".");
+}
+
+const orders = {
+  ask: ["Ask the leader to go?", (e) => `${e.leader ? e.leader.id : "Nobody"} leads ${e.path}. It is asked to end its term. It stands again afterwards, behind the others.`, "Ask"],
+  transfer: ["Transfer the leadership?", (e, id) => `${e.leader ? e.leader.id : "Nobody"} leads ${e.path}. It is asked to have ${id} lead next.`, "Transfer"],
+  designate: ["Designate this candidate?", (e, id) => `${id} is to outrank all others in ${e.path}, until the designation is undone.`, "Designate"],
+  undesignate: ["Undo the designation?", (e) => `Nobody is designated in ${e.path} any more.`, "Undo"],
+};
+
+// ask has the operator confirm an order, and gives it. It is about the leader that is shown meanwhile.
+function ask(path, what, id) {
+  const e = elections.get(path), card = cards.get(path), dialog = $("ask");
+  if (!e || dialog.open) return;
+  const seen = e.leader ? e.leader.token : "";
+  $("ask-title").textContent = orders[what][0];
+  $("ask-text").textContent = orders[what][1](e, id);
+  $("ask-yes").textContent = orders[what][2];
+  dialog.returnValue = "";
+  dialog.onclose = async () => {
+    if (dialog.returnValue !== "yes") return;
+    put(card.answer, "…");
+    put(card.answer, await order({ do: what, election: path, id, why: $("ask-why").value, token: seen }));
+  };
+  dialog.showModal();
+}
+
+async function order(o) {
+  try {
+    const response = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(o) });
+    const said = await response.json();
+    return said.error ? `Not done: ${said.error}` : `Done: ${said.done}.`;
+  } catch (error) {
+    return `Perhaps not done: the dashboard has not answered (${error.message})`;
+  }
+}
+
+if (document.body.dataset.changes === "true" && !mayChange) put($("readonly"), "To change something, open the address that the dashboard has logged at its start.");
+$("filter").addEventListener("input", tick);
+setInterval(tick, 1000);
+connect();

@@ -1,0 +1,294 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/inspect"
+)
+
+// Config is what a dashboard shows, and to whom.
+type Config struct {
+	// Service is what the page calls the service. It shows the elections at Path and below.
+	Service, Path string
+	// Listen is the address. Whoever reaches it sees the page.
+	Listen string
+	// Hosts are the names by which it may be asked for, beside localhost and any IP address. Others are
+	// refused, lest a page from elsewhere has a browser ask for it by a name of its own.
+	Hosts []string
+	// Changes lets those who have the token that Serve logs ask leaders to go, and designate. By is
+	// whom the leaders' logs name.
+	Changes bool
+	By      string
+	Log     *slog.Logger
+}
+
+//go:embed page.html page.css page.js
+var files embed.FS
+
+var page = template.Must(template.ParseFS(files, "page.html"))
+
+const (
+	mostPages = 100              // that are open
+	alive     = 10 * time.Second // between two signs of life to a page: page.js waits for three
+	actBy     = 30 * time.Second
+	mostBody  = 10_000
+)
+
+type server struct {
+	Config
+	in    *inspect.Inspector
+	board *Board
+	token string // "": nothing may be changed
+	pages chan struct{}
+}
+
+// Serve serves the dashboard until ctx ends, whose cause it returns. It begins at once, also when the
+// service is out of reach: the page says so. in is the caller's to close.
+func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	s := newServer(in, c)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	following := make(chan struct{})
+	go func() {
+		defer close(following)
+		s.board.run(ctx)
+	}()
+	web := &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14,
+		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
+		BaseContext: func(net.Listener) context.Context { return ctx },
+	}
+	go func() { cancel(web.Serve(l)) }() // Serve ends with an error only
+	address := "http://" + l.Addr().String() + "/"
+	if s.token != "" {
+		address += "#" + s.token
+	}
+	c.Log.Info("the dashboard is at this address", "address", address)
+	<-ctx.Done()
+	_ = web.Close() // no request is worth waiting for
+	<-following
+	return context.Cause(ctx)
+}
+
+func newServer(in *inspect.Inspector, c Config) *server {
+	s := &server{Config: c, in: in, board: newBoard(in, c.Path), pages: make(chan struct{}, mostPages)}
+	if c.Changes {
+		s.token = rand.Text()
+	}
+	return s
+}
+
+func (s *server) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.page)
+	for _, name := range []string{"page.css", "page.js"} {
+		mux.HandleFunc("GET /"+name, func(w http.ResponseWriter, r *http.Request) { http.ServeFileFS(w, r, files, name) })
+	}
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		state, _, _ := s.board.since(0)
+		answer(w, http.StatusOK, state)
+	})
+	mux.HandleFunc("GET /events", s.events)
+	mux.HandleFunc("POST /act", s.act)
+	return s.guard(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// guard refuses what comes by a strange name, and tells the browser to load and run nothing that is
+// not from here.
+func (s *server) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		if !s.named(r.Host) {
+			http.Error(w, fmt.Sprintf("this dashboard is not known by the name %q: start it with --host, or ask for it by its IP address", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *server) named(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	_, err := netip.ParseAddr(name)
+	return err == nil || name == "localhost" || slices.ContainsFunc(s.Hosts, func(h string) bool { return strings.EqualFold(h, name) })
+}
+
+func (s *server) page(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := page.Execute(w, s.Config); err != nil {
+		s.Log.Debug("a page was not written", "err", err)
+	}
+}
+
+// events sends what there is, and then each change, as server-sent events, until the page is closed.
+func (s *server) events(w http.ResponseWriter, r *http.Request) {
+	select {
+	case s.pages <- struct{}{}:
+		defer func() { <-s.pages }()
+	default:
+		http.Error(w, fmt.Sprintf("%d pages are open: close one", mostPages), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	out := http.NewResponseController(w)
+	if err := out.SetReadDeadline(time.Time{}); err != nil { // else it would end the request
+		s.Log.Warn("no events can be sent", "err", err)
+		return
+	}
+	for version := uint64(0); ; {
+		state, now, changed := s.board.since(version)
+		data, err := json.Marshal(state)
+		if err == nil {
+			err = out.SetWriteDeadline(time.Now().Add(alive)) // one that does not read is let go
+		}
+		if err == nil {
+			_, err = fmt.Fprintf(w, "data: %s\n\n", data)
+		}
+		if err = errors.Join(err, out.Flush()); err != nil {
+			s.Log.Debug("a page is gone", "err", err)
+			return
+		}
+		version = now
+		select {
+		case <-changed:
+			pause(r.Context(), 50*time.Millisecond) // what comes together is sent together
+		case <-time.After(alive):
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+// An order is what an operator wants to be done.
+type order struct {
+	Do       string `json:"do"` // ask, transfer, designate or undesignate
+	Election string `json:"election"`
+	ID       string `json:"id"`
+	Why      string `json:"why"`
+	// Token is that of the leader that the operator saw, "" for none.
+	Token string `json:"token"`
+}
+
+// done is the answer.
+type done struct {
+	Done  string `json:"done,omitempty"`
+	Error string `json:"error,omitempty"`
+}
+
+func (s *server) act(w http.ResponseWriter, r *http.Request) {
+	refuse := func(code int, why string) { answer(w, code, done{Error: why}) }
+	given, isBearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	var o order
+	in := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostBody))
+	in.DisallowUnknownFields()
+	switch {
+	case s.token == "":
+		refuse(http.StatusForbidden, "nothing may be changed here: start the dashboard with --allow-changes")
+		return
+	case !isBearer || subtle.ConstantTimeCompare([]byte(given), []byte(s.token)) != 1:
+		refuse(http.StatusUnauthorized, "the token is not right: open the address that the dashboard has logged at its start")
+		return
+	case kind != "application/json":
+		refuse(http.StatusUnsupportedMediaType, "send application/json")
+		return
+	}
+	if err := in.Decode(&o); err != nil {
+		refuse(http.StatusBadRequest, err.Error())
+		return
+	}
+	token, known := s.board.leader(o.Election)
+	switch {
+	case !known:
+		refuse(http.StatusNotFound, "this election is not on the dashboard: "+o.Election)
+		return
+	case token != o.Token:
+		refuse(http.StatusConflict, "the leader has changed meanwhile: look again")
+		return
+	}
+	ctx, cancel := context.WithTimeoutCause(r.Context(), actBy, fmt.Errorf("no answer from the service within %v: it may have been done", actBy))
+	defer cancel()
+	says, err := s.carryOut(ctx, o)
+	if err != nil {
+		s.Log.Warn("an order failed", "do", o.Do, "election", o.Election, "id", o.ID, "why", o.Why, "from", r.RemoteAddr, "err", err)
+		refuse(codeOf(err), err.Error())
+		return
+	}
+	s.Log.Info("an order was carried out", "do", o.Do, "election", o.Election, "id", o.ID, "why", o.Why, "from", r.RemoteAddr)
+	answer(w, http.StatusOK, done{Done: says})
+}
+
+func (s *server) carryOut(ctx context.Context, o order) (says string, err error) {
+	request := elector.Request{By: s.By, Why: o.Why}
+	switch o.Do {
+	case "ask":
+		l, err := s.in.Ask(ctx, o.Election, request)
+		return readable(l.ID) + " was asked to go", err
+	case "transfer":
+		l, err := s.in.Transfer(ctx, o.Election, o.ID, request)
+		return readable(l.ID) + " was asked to have " + readable(o.ID) + " lead", err
+	case "designate":
+		return readable(o.ID) + " is designated", s.in.Designate(ctx, o.Election, elector.Designation{ID: o.ID, By: s.By, Why: o.Why})
+	case "undesignate":
+		return "nobody is designated", s.in.Undesignate(ctx, o.Election)
+	}
+	return "", fmt.Errorf("do %q: give ask, transfer, designate or undesignate: %w", o.Do, elector.ErrConfig)
+}
+
+func codeOf(err error) int {
+	switch {
+	case errors.Is(err, elector.ErrConfig):
+		return http.StatusBadRequest
+	case errors.Is(err, elector.ErrNoLeader), errors.Is(err, elector.ErrNoCandidate), errors.Is(err, elector.ErrNoElection),
+		errors.Is(err, elector.ErrNoTransfer), errors.Is(err, elector.ErrNoDesignation):
+		return http.StatusConflict
+	}
+	return http.StatusBadGateway
+}
+
+func answer(w http.ResponseWriter, code int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = io.WriteString(w, string(data)+"\n") // a page that is gone needs no answer
+}

@@ -1,0 +1,40 @@
+// Package standtest has candidates stand while a test looks at their election.
+package standtest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/dial"
+)
+
+// Stand has a candidate stand until stop, and returns when it leads or waits. A leader that is asked to
+// go does, and stands again.
+func Stand(t *testing.T, url, election, id, value string, strategy elector.Strategy) (stop func()) {
+	t.Helper()
+	b, err := dial.Open(t.Context(), url)
+	require.NoError(t, err)
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value)})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = elector.Run(ctx, e, func(ctx context.Context, _ *elector.Term) error { <-ctx.Done(); return nil })
+	}()
+	stop = func() {
+		cancel()
+		<-ended
+		closing, done := context.WithTimeout(context.Background(), time.Minute)
+		defer done()
+		assert.NoError(t, e.Close(closing))
+		assert.NoError(t, b.Close())
+	}
+	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, time.Minute, 10*time.Millisecond)
+	return stop
+}
