@@ -85,13 +85,14 @@ func (c *Command) listen(reports *os.File) {
 	defer discard(reports)
 	in := json.NewDecoder(reports)
 	var group int
+	orphaned := false
 	for ended := false; !ended; {
 		var r report
 		err := in.Decode(&r)
 		c.mu.Lock()
 		switch {
 		case err != nil: // it was killed
-			ended = true
+			ended, orphaned = true, true
 			c.result = Result{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Killed: KilledNoWatch}
 			if group != 0 {
 				_ = syscall.Kill(-group, syscall.SIGKILL)
@@ -109,17 +110,43 @@ func (c *Command) listen(reports *os.File) {
 	}
 	c.end()
 	_ = c.watchdog.Wait() // what it had to say it has said
-	if group != 0 {
-		awaitGone(group)
+	if orphaned {
+		bury(group)
 	}
 }
 
-// awaitGone waits until a process group is gone. Nobody but this process and the first one can be the
-// parent of those in it that have ended.
-func awaitGone(group int) {
-	for syscall.Kill(-group, 0) != syscall.ESRCH {
-		_, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
-		time.Sleep(5 * time.Millisecond)
+// adopted says that this process has called Adopt.
+var adopted bool
+
+// Adopt has this process do what a watchdog that is killed cannot do: what a command has started in
+// other groups and sessions is killed, too, on Linux. It is for a process that starts nothing but
+// commands, one after the other, and is to be called before the first. It does nothing if the process
+// has children already, as by a shell's exec.
+func Adopt() error {
+	if len(children()) > 0 {
+		return nil
+	}
+	adopted = true
+	return adopt()
+}
+
+// bury kills what a killed watchdog has left, and returns when that is gone: the command's group, and
+// with Adopt all children. Nobody but this process and the first one can be the parent of those in the
+// group that have ended.
+func bury(group int) {
+	for left := true; left; time.Sleep(5 * time.Millisecond) {
+		left = false
+		if group != 0 {
+			_, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
+			left = syscall.Kill(-group, syscall.SIGKILL) != syscall.ESRCH
+		}
+		if adopted {
+			for _, pid := range children() {
+				left = true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
 	}
 }
 
