@@ -187,6 +187,17 @@ func TestLogUnread(t *testing.T) {
 	assert.Equal(t, 1, j.told("^term$"))
 }
 
+// TestHangup closes the terminal of elector run, or its connection: its command ends as with SIGTERM.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+waits)...)...)
+	j.await("^began", 1, 1)
+	p.signal(syscall.SIGHUP)
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, j.told("^term$"))
+}
+
 // TestCut has no message come through, in either direction: the command is told to end, and is gone before
 // the next one begins. TestOutOfTouch has what it is told, and in which order.
 func TestCut(t *testing.T) {

@@ -170,6 +170,13 @@ func TestCannotStart(t *testing.T) {
 	assert.Contains(t, c.log.String(), "exec format error")
 }
 
+// A session that is too short for any command is not led without one.
+func TestTooShort(t *testing.T) {
+	t.Parallel()
+	c := stand(t, memory.New(memory.Options{DefaultTTL: 100 * time.Millisecond}), "anna", []string{"true"}, nil)
+	assert.ErrorContains(t, c.wait(), "a session timeout of 100ms leaves no time to end a command: ask for 500ms or more")
+}
+
 // A watchdog that begins too late starts nothing: that is no failure of the command, and it is tried again.
 func TestLateWatchdog(t *testing.T) {
 	t.Setenv(lateWatchdog, t.TempDir()+"/late")
