@@ -32,8 +32,11 @@ type Command struct {
 	done     chan struct{}
 
 	mu     sync.Mutex
-	orders *os.File // nil when it is closed
-	pid    int      // of the command and its group; 0 before it has started and when it has ended
+	orders *os.File  // nil when it is closed
+	until  time.Time // told last
+	clock  int64     // of the watchdog, and what Go's was then: see read
+	at     time.Time
+	pid    int // of the command and its group; 0 before it has started and when it has ended
 	result Result
 }
 
@@ -160,20 +163,28 @@ func (c *Command) PID() int {
 	return c.pid
 }
 
-// Until has the watchdog kill at this instant, and no sooner.
+// Until has the watchdog kill at this instant, and no sooner. It is to be called often, also with the
+// instant of before: time in which the machine has slept since the last call counts.
 func (c *Command) Until(t time.Time) {
-	// The clock first: were this process frozen between the two, the instant would be too early.
-	clock := now()
-	at := clock + int64(time.Until(t))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.orders == nil {
+	if c.at.IsZero() {
+		c.read()
+	}
+	at := c.clock + int64(t.Sub(c.at)) // as of the last call: t may be older than a sleep, of which it knows nothing
+	c.read()
+	if c.orders == nil || t.Equal(c.until) {
 		return
 	}
+	c.until = t
 	// A watchdog that is frozen does not read. Then the instant that it knows goes on to count.
 	_ = c.orders.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 	_, _ = fmt.Fprintf(c.orders, "%d\n", at)
 }
+
+// read reads both clocks. The watchdog's comes first: were this process frozen between the two, an
+// instant would be too early.
+func (c *Command) read() { c.clock, c.at = now(), time.Now() }
 
 // Signal sends a signal to the command's process group.
 func (c *Command) Signal(s syscall.Signal) {
