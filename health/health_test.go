@@ -251,8 +251,8 @@ func TestRedirect(t *testing.T) {
 		}
 		redirects := func(age string) {
 			t.Helper()
-			w := ask(two, "POST", "/jobs//%2e?of=%3Cme%3E&n=1")
-			if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://a.example:8080/app/jobs//.?of=%3Cme%3E&n=1" {
+			w := ask(two, "POST", "/jobs/a%2Fb//%2e?of=%3Cme%3E&n=1")
+			if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://a.example:8080/app/jobs/a%2Fb//%2e?of=%3Cme%3E&n=1" {
 				t.Errorf("%d to %q", w.Code, to)
 			}
 			if got := w.Header().Get("Age"); got != age || w.Header().Get("Cache-Control") != "no-store" {
@@ -270,7 +270,7 @@ func TestRedirect(t *testing.T) {
 // Where a leader's value is hostile, or no URL, nobody is sent.
 func TestRedirectToNobody(t *testing.T) {
 	for _, value := range []string{
-		"", "a.example:8080", "//a.example", "javascript:alert(1)", "http://", "http:///x", "ftp://a.example", "http://me:secret@a.example",
+		"", "a.example:8080", "//a.example", "javascript:alert(1)", "http://", "http:///x", "http://:8080", "ftp://a.example", "http://me:secret@a.example",
 		"http://a.example/?q", "http://a.example/#x", "http://a.example\r\nSet-Cookie: x=1", "\x00", "http://[::1", "http://a.example:port",
 	} {
 		s := elector.Status{Role: elector.RoleStanding, Leader: elector.Leader{ID: "a", Token: 1, Value: []byte(value)}, LeaderAsOf: time.Now()}

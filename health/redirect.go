@@ -49,11 +49,15 @@ func target(value []byte, asked *url.URL) (to, why string) {
 	switch {
 	case err != nil:
 		return "", "the leader's value is no URL"
-	case at.Scheme != "http" && at.Scheme != "https", at.Host == "":
+	case at.Scheme != "http" && at.Scheme != "https", at.Hostname() == "":
 		return "", "the leader's value is no URL of http or https with a host"
 	case at.User != nil, at.RawQuery != "", at.Fragment != "":
 		return "", "the leader's value has more than scheme, host and path"
 	}
-	base := url.URL{Scheme: at.Scheme, Host: at.Host, Path: strings.TrimSuffix(at.Path, "/") + asked.Path, RawQuery: asked.RawQuery}
+	base := url.URL{
+		Scheme: at.Scheme, Host: at.Host, RawQuery: asked.RawQuery,
+		Path:    strings.TrimSuffix(at.Path, "/") + asked.Path,
+		RawPath: strings.TrimSuffix(at.EscapedPath(), "/") + asked.EscapedPath(), // as it was asked for: %2F is no slash
+	}
 	return base.String(), ""
 }

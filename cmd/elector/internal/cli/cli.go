@@ -52,6 +52,9 @@ func Main() int {
 	defer interrupt(nil)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as with nohup(1)
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		<-signals
 		fmt.Fprintln(os.Stderr, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind")

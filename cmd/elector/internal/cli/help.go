@@ -90,8 +90,8 @@ is free, so that the next machine starts its command. With --restart it is start
 again, and elector leads on. A command that elector ends, as the term is to end, does
 not end elector: it stands again. With --once it does.
 
-SIGTERM or SIGINT to elector ends the command in the same way, and then resigns. A
-second one ends all at once.
+SIGTERM, SIGINT or SIGHUP to elector ends the command in the same way, and then
+resigns. A second one ends all at once.
 
 EXIT STATUS
     the command's own, if its end has ended elector, or elector was told to end

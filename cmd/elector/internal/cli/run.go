@@ -7,7 +7,9 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -90,6 +93,11 @@ func lead(ctx context.Context, c runner.Config) error {
 	b, err := dial.Open(ctx, c.URL, dial.WithLogger(c.Log))
 	if err != nil {
 		return usageError{err}
+	}
+	// Whoever reads the log may go: that is no reason to lead no more.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if err := watchdog.Adopt(); err != nil {
+		return err
 	}
 	err = runner.Run(ctx, b, c)
 	if closed := b.Close(); closed != nil {

@@ -17,6 +17,10 @@ import (
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 )
 
+// slowest is how long a client may take for its request, and for the answer, and be idle between them: a
+// connection that nobody uses is closed.
+const slowest = 5 * time.Second
+
 // serve answers at an address how e is, and with its metrics, until shut is called.
 func serve(ctx context.Context, address string, e elector.Elector, metrics *electorprom.Metrics, log *slog.Logger) (shut func(), err error) {
 	registry := prometheus.NewRegistry()
@@ -33,7 +37,7 @@ func serve(ctx context.Context, address string, e elector.Elector, metrics *elec
 	if err != nil {
 		return nil, fmt.Errorf("--http: %w", err)
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
+	server := &http.Server{Handler: mux, ReadTimeout: slowest, WriteTimeout: slowest, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

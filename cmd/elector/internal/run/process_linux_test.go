@@ -44,7 +44,9 @@ func standAs(t testing.TB, url, id string, command []string) *process {
 func (p *process) begin() {
 	p.t.Helper()
 	p.cmd.Env = append(os.Environ(), beElector+"=1")
-	p.cmd.Stderr = &p.stderr
+	if p.cmd.Stderr == nil {
+		p.cmd.Stderr = &p.stderr
+	}
 	p.cmd.WaitDelay = patience
 	require.NoError(p.t, p.cmd.Start())
 	go func() {
@@ -148,6 +150,52 @@ func TestFrozen(t *testing.T) {
 		assert.Zero(t, ben.exit(), "its command's")
 		assert.Zero(t, j.told("^overlap"), j.log())
 	})
+}
+
+// TestWatchdogKilledAlone kills the watchdog of an elector run: the command is gone, with all that it has
+// started, before it is started again.
+func TestWatchdogKilledAlone(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+forks+escapes+waits)...)...)
+	j.await("^began", 1, 3)
+	first := j.pids()
+	require.NoError(t, syscall.Kill(watchdogOf(t, first[0]), syscall.SIGKILL))
+	j.await("^began", 2, 6)
+	assert.Empty(t, alive(first))
+	assert.Zero(t, j.told("^overlap"), j.log())
+	p.signal(syscall.SIGTERM)
+	assert.Zero(t, p.exit())
+	assert.Empty(t, alive(j.pids()))
+}
+
+// TestLogUnread has nobody read the log any more: elector leads on, and its command ends as ever.
+func TestLogUnread(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	log, theirs, err := os.Pipe()
+	require.NoError(t, err)
+	p := &process{t: t, exited: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], append([]string{"run", "mem://", election, "--"}, j.command(heeds+waits)...)...)
+	p.cmd.Stderr = theirs
+	p.begin()
+	require.NoError(t, theirs.Close())
+	j.await("^began", 1, 1)
+	require.NoError(t, log.Close())
+	p.signal(syscall.SIGTERM)
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, j.told("^term$"))
+}
+
+// TestHangup closes the terminal of elector run, or its connection: its command ends as with SIGTERM.
+func TestHangup(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+waits)...)...)
+	j.await("^began", 1, 1)
+	p.signal(syscall.SIGHUP)
+	assert.Zero(t, p.exit())
+	assert.Equal(t, 1, j.told("^term$"))
 }
 
 // TestCut has no message come through, in either direction: the command is told to end, and is gone before

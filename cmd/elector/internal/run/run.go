@@ -113,6 +113,9 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 // result is nil if the term was to end before the command began.
 func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Result, why string, err error) {
 	w := window{t.Guard().Session, r.Grace}
+	if ttl := w.session.TTL(); ttl < shortest {
+		return nil, "", fmt.Errorf("a session timeout of %v leaves no time to end a command: ask for %v or more: %w", ttl, shortest, elector.ErrStop)
+	}
 	for w.near() { // the next heartbeat moves it
 		select {
 		case <-time.After(w.pulse()):

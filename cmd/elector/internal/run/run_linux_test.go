@@ -130,6 +130,26 @@ func TestHTTP(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
+// A client that is slow, or idle, does not hold a connection for ever.
+func TestHTTPSlowClients(t *testing.T) {
+	t.Parallel()
+	c := stand(t, service(), "anna", []string{"sleep", "1000"}, func(c *run.Config) { c.HTTP = "127.0.0.1:0" })
+	eventually(t, "it answers", func() bool { return strings.Contains(c.log.String(), "address=") })
+	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(c.log.String())
+	for request, why := range map[string]string{
+		"GET /leader HTTP/1.1\r\nHost: a\r\n\r\n":                          "idle",
+		"POST /leader HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n": "the body does not come",
+	} {
+		conn, err := net.Dial("tcp", address[1])
+		require.NoError(t, err)
+		_, err = conn.Write([]byte(request))
+		require.NoError(t, err)
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		_, err = io.Copy(io.Discard, conn)
+		assert.NoError(t, errors.Join(err, conn.Close()), "not closed: %s", why)
+	}
+}
+
 // An address that is taken is told before anything is begun.
 func TestHTTPTaken(t *testing.T) {
 	t.Parallel()
@@ -148,6 +168,13 @@ func TestCannotStart(t *testing.T) {
 	c := stand(t, service(), "anna", []string{program}, nil)
 	assert.Equal(t, run.Exit{Code: 126}, c.wait())
 	assert.Contains(t, c.log.String(), "exec format error")
+}
+
+// A session that is too short for any command is not led without one.
+func TestTooShort(t *testing.T) {
+	t.Parallel()
+	c := stand(t, memory.New(memory.Options{DefaultTTL: 100 * time.Millisecond}), "anna", []string{"true"}, nil)
+	assert.ErrorContains(t, c.wait(), "a session timeout of 100ms leaves no time to end a command: ask for 500ms or more")
 }
 
 // A watchdog that begins too late starts nothing: that is no failure of the command, and it is tried again.

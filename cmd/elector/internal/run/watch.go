@@ -19,6 +19,9 @@ type window struct {
 	grace   time.Duration
 }
 
+// shortest is the shortest session timeout of which a window is left.
+const shortest = 500 * time.Millisecond
+
 // reserve is how long before the end of the trust window the command is killed. In that time the
 // watchdog and the kernel have to do it.
 func (w window) reserve() time.Duration { return max(w.session.TTL()/10, 100*time.Millisecond) }

@@ -13,6 +13,9 @@ const Supported = false
 // Main fails: there is no watchdog here.
 func Main([]string) int { return 2 }
 
+// Adopt does nothing.
+func Adopt() error { return nil }
+
 // A Command is never made here.
 type Command struct{}
 

@@ -32,8 +32,11 @@ type Command struct {
 	done     chan struct{}
 
 	mu     sync.Mutex
-	orders *os.File // nil when it is closed
-	pid    int      // of the command and its group; 0 before it has started and when it has ended
+	orders *os.File  // nil when it is closed
+	until  time.Time // told last
+	clock  int64     // of the watchdog, and what Go's was then: see read
+	at     time.Time
+	pid    int // of the command and its group; 0 before it has started and when it has ended
 	result Result
 }
 
@@ -85,13 +88,14 @@ func (c *Command) listen(reports *os.File) {
 	defer discard(reports)
 	in := json.NewDecoder(reports)
 	var group int
+	orphaned := false
 	for ended := false; !ended; {
 		var r report
 		err := in.Decode(&r)
 		c.mu.Lock()
 		switch {
 		case err != nil: // it was killed
-			ended = true
+			ended, orphaned = true, true
 			c.result = Result{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Killed: KilledNoWatch}
 			if group != 0 {
 				_ = syscall.Kill(-group, syscall.SIGKILL)
@@ -109,17 +113,43 @@ func (c *Command) listen(reports *os.File) {
 	}
 	c.end()
 	_ = c.watchdog.Wait() // what it had to say it has said
-	if group != 0 {
-		awaitGone(group)
+	if orphaned {
+		bury(group)
 	}
 }
 
-// awaitGone waits until a process group is gone. Nobody but this process and the first one can be the
-// parent of those in it that have ended.
-func awaitGone(group int) {
-	for syscall.Kill(-group, 0) != syscall.ESRCH {
-		_, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
-		time.Sleep(5 * time.Millisecond)
+// adopted says that this process has called Adopt.
+var adopted bool
+
+// Adopt has this process do what a watchdog that is killed cannot do: what a command has started in
+// other groups and sessions is killed, too, on Linux. It is for a process that starts nothing but
+// commands, one after the other, and is to be called before the first. It does nothing if the process
+// has children already, as by a shell's exec.
+func Adopt() error {
+	if len(children()) > 0 {
+		return nil
+	}
+	adopted = true
+	return adopt()
+}
+
+// bury kills what a killed watchdog has left, and returns when that is gone: the command's group, and
+// with Adopt all children. Nobody but this process and the first one can be the parent of those in the
+// group that have ended.
+func bury(group int) {
+	for left := true; left; time.Sleep(5 * time.Millisecond) {
+		left = false
+		if group != 0 {
+			_, _ = syscall.Wait4(-group, nil, syscall.WNOHANG, nil)
+			left = syscall.Kill(-group, syscall.SIGKILL) != syscall.ESRCH
+		}
+		if adopted {
+			for _, pid := range children() {
+				left = true
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)
+			}
+		}
 	}
 }
 
@@ -133,20 +163,28 @@ func (c *Command) PID() int {
 	return c.pid
 }
 
-// Until has the watchdog kill at this instant, and no sooner.
+// Until has the watchdog kill at this instant, and no sooner. It is to be called often, also with the
+// instant of before: time in which the machine has slept since the last call counts.
 func (c *Command) Until(t time.Time) {
-	// The clock first: were this process frozen between the two, the instant would be too early.
-	clock := now()
-	at := clock + int64(time.Until(t))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.orders == nil {
+	if c.at.IsZero() {
+		c.read()
+	}
+	at := c.clock + int64(t.Sub(c.at)) // as of the last call: t may be older than a sleep, of which it knows nothing
+	c.read()
+	if c.orders == nil || t.Equal(c.until) {
 		return
 	}
+	c.until = t
 	// A watchdog that is frozen does not read. Then the instant that it knows goes on to count.
 	_ = c.orders.SetWriteDeadline(time.Now().Add(10 * time.Millisecond))
 	_, _ = fmt.Fprintf(c.orders, "%d\n", at)
 }
+
+// read reads both clocks. The watchdog's comes first: were this process frozen between the two, an
+// instant would be too early.
+func (c *Command) read() { c.clock, c.at = now(), time.Now() }
 
 // Signal sends a signal to the command's process group.
 func (c *Command) Signal(s syscall.Signal) {

@@ -127,20 +127,24 @@ func (w *watchdog) kill(why string) {
 // reap waits until the command is gone, has what it leaves killed, and waits until that is gone. It
 // returns how the command has ended.
 func (w *watchdog) reap() (status syscall.WaitStatus) {
-	for gone := false; ; {
+	for gone, options := false, 0; ; {
 		var s syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &s, 0, nil)
+		pid, err := syscall.Wait4(-1, &s, options, nil)
 		switch {
 		case errors.Is(err, syscall.EINTR):
-			continue
 		case err != nil: // there is no child any more
 			return status
-		case pid == w.group:
-			status, gone = s, true
-			_ = syscall.Kill(-w.group, syscall.SIGKILL)
-		}
-		if gone || w.killed.Load() != nil {
-			killChildren() // those that the one which is gone now has left
+		case pid == 0: // all that have ended are counted
+			options = 0
+			if gone || w.killed.Load() != nil {
+				killChildren() // those that they have left
+			}
+		default: // others may have ended too: one look for children serves all, as it takes long
+			options = syscall.WNOHANG
+			if pid == w.group {
+				status, gone = s, true
+				_ = syscall.Kill(-w.group, syscall.SIGKILL)
+			}
 		}
 	}
 }

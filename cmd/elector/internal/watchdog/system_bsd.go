@@ -21,3 +21,5 @@ func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: t
 func adopt() error { return nil }
 
 func killChildren() {}
+
+func children() []int { return nil }

@@ -33,6 +33,13 @@ func adopt() error {
 
 // killChildren kills all children of this process. All are the command's: it has started no other.
 func killChildren() {
+	for _, pid := range children() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// children are those of this process, those included that have ended and were not waited for.
+func children() (pids []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	parent := strconv.AppendInt(nil, int64(os.Getpid()), 10)
 	for _, path := range stats {
@@ -46,7 +53,8 @@ func killChildren() {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }
