@@ -173,8 +173,9 @@ func TestLeftOut(t *testing.T) {
 func TestHostileSize(t *testing.T) {
 	var f followed
 	v := inspect.View{Strategy: strings.Repeat("x", 1<<20), At: time.Now(), Unknown: true}
+	rank := make([]int64, 10_000)
 	for n := range 5000 {
-		v.Candidates = append(v.Candidates, inspect.Candidate{ID: fmt.Sprint(n), Rank: make([]int64, 10_000)})
+		v.Candidates = append(v.Candidates, inspect.Candidate{ID: fmt.Sprint(n), Rank: rank})
 	}
 	f.see(v)
 	assert.Len(t, f.Candidates, mostCandidates)
