@@ -151,6 +151,7 @@ func TestReadsWhatKafkaWrites(t *testing.T) {
 	for value, want := range map[string]elector.Leader{
 		`{"version":2,"brokerid":5,"timestamp":"1700000000123","kraftControllerEpoch":-1}`: {ID: "5", Token: 9, Since: time.UnixMilli(1700000000123)},
 		`{"version":1,"brokerid":0,"timestamp":"soon"}`:                                    {ID: "0", Token: 9},
+		`{"version":1,"brokerid":0,"timestamp":"9223372036854775807"}`:                     {ID: "0", Token: 9},
 		`{"version":1,"timestamp":"1700000000123"}`:                                        {Token: 9},
 		`{"brokerid":-1}`: {Token: 9},
 		`5`:               {Token: 9},

@@ -59,6 +59,9 @@ func decodeController(b []byte) (controller, bool) {
 		if ms, err := strconv.ParseInt(timestamp, 10, 64); err == nil {
 			c.elected = time.UnixMilli(ms)
 		}
+		if _, err := c.elected.MarshalJSON(); err != nil { // a year that no JSON has, and who shows it could show nothing
+			c.elected = time.Time{}
+		}
 	}
 	return c, true
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/ranked"
 )
 
 const (
@@ -23,9 +24,10 @@ const (
 	// the time at most.
 	every = 10 * time.Second
 	rests = 20
-	// mostElections and mostSpans bound what is kept, and shown.
-	mostElections = 500
-	mostSpans     = 200
+	// What is kept, and shown, of elections, changes of each, and candidates of each at most.
+	mostElections  = 500
+	mostSpans      = 200
+	mostCandidates = 200
 )
 
 // What was in a Span.
@@ -66,6 +68,7 @@ type Election struct {
 	Asked      string      `json:"asked,omitempty"`  // the request that the leader should go
 	Designated string      `json:"designated,omitempty"`
 	Candidates []Candidate `json:"candidates"`
+	More       int         `json:"more,omitempty"`       // how many stand beside Candidates
 	Hidden     bool        `json:"hidden,omitempty"`     // those who wait leave no trace
 	Transfers  bool        `json:"transfers,omitempty"`  // the strategy can have a candidate of one's choice lead
 	Designates bool        `json:"designates,omitempty"` // the strategy heeds a designation
@@ -135,24 +138,30 @@ func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin
 		trouble = err.Error()
 	case len(l.Missed) > 0:
 		trouble = fmt.Sprintf("not all below %s was looked at: %s: %s", l.Under, l.Missed[0].Key, l.Missed[0].Why)
-	case len(l.Elections) > mostElections:
-		trouble = fmt.Sprintf("only %d of %d elections are shown: give a longer path", mostElections, len(l.Elections))
 	}
-	if trouble != b.trouble {
-		b.trouble = trouble
-		b.change(nil)
-	}
+	left := 0
+	defer func() {
+		if trouble == "" && left > 0 {
+			trouble = fmt.Sprintf("%d of %d elections are not shown: give a longer path", left, len(l.Elections))
+		}
+		if trouble != b.trouble {
+			b.trouble = trouble
+			b.change(nil)
+		}
+	}()
 	if err != nil {
 		return nil
 	}
 	for _, v := range l.Elections {
 		f := b.all[v.Election]
 		if f == nil && len(b.all) < mostElections {
-			f = &followed{Election: Election{Path: v.Election, Strategy: v.Strategy, Trouble: "not looked at yet", Candidates: []Candidate{}, Spans: []Span{}}}
+			f = &followed{Election: Election{Path: v.Election, Strategy: readable(v.Strategy), Trouble: "not looked at yet", Candidates: []Candidate{}, Spans: []Span{}}}
 			b.all[v.Election] = f
 			b.change(f)
 		}
-		if f != nil && !f.watched {
+		if f == nil {
+			left++
+		} else if !f.watched {
 			var each context.Context
 			each, f.stop = context.WithCancel(ctx)
 			f.watched = true
@@ -163,7 +172,7 @@ func (b *Board) listed(ctx context.Context, l inspect.Listing, err error) (begin
 		return begin
 	}
 	for path, f := range b.all {
-		if f.gone && !slices.ContainsFunc(l.Elections, func(v inspect.View) bool { return v.Election == path }) {
+		if (f.gone || !f.watched) && !slices.ContainsFunc(l.Elections, func(v inspect.View) bool { return v.Election == path }) {
 			f.stop()
 			delete(b.all, path)
 			b.change(nil)
@@ -182,6 +191,7 @@ func (b *Board) follow(ctx context.Context, path string) {
 		case ctx.Err() != nil || f == nil:
 		case err != nil:
 			f.watched = false
+			f.stop()
 			f.see(inspect.View{Trouble: &inspect.Trouble{Since: time.Now(), Why: err.Error()}})
 			b.change(f)
 		default:
@@ -211,15 +221,18 @@ func (f *followed) see(v inspect.View) {
 		f.span(Span{Kind: Unknown, From: v.Trouble.Since})
 		return // what was known last stays
 	}
-	f.Strategy, f.Hidden, f.Asked, f.Designated, f.Value = v.Strategy, v.Hidden, "", "", ""
+	f.Strategy, f.Hidden, f.Asked, f.Designated, f.Value = readable(v.Strategy), v.Hidden, "", "", ""
 	item, _ := catalog.Named(v.Strategy)
+	if byID := (ranked.Strategy{ByID: true}); v.Strategy == byID.Name() { // a variant that the catalog has no place for
+		item.Strategy = byID
+	}
 	_, f.Transfers = item.Strategy.(elector.Transferrer)
 	_, f.Designates = item.Strategy.(elector.Designator)
-	f.Candidates = []Candidate{}
-	for _, c := range v.Candidates {
+	f.Candidates, f.More = []Candidate{}, max(0, len(v.Candidates)-mostCandidates)
+	for _, c := range v.Candidates[:len(v.Candidates)-f.More] {
 		f.Candidates = append(f.Candidates, Candidate{
 			Key: c.Key + " " + strconv.FormatUint(c.Rev, 10), ID: readable(c.ID), Odd: readable(c.ID) != c.ID, Value: readable(string(c.Value)),
-			Rank: strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Rank), " ", ", "), "[]"), Session: c.Session, Leads: c.Leads, Designated: c.Designated,
+			Rank: readable(strings.Trim(strings.ReplaceAll(fmt.Sprint(c.Rank), " ", ", "), "[]")), Session: c.Session, Leads: c.Leads, Designated: c.Designated,
 		})
 	}
 	if v.Designated != nil {
@@ -239,7 +252,7 @@ func (f *followed) see(v inspect.View) {
 		f.Asked = readable(l.Asked.String())
 	}
 	f.Value = readable(string(l.Value))
-	s := Span{Kind: Led, ID: readable(l.ID), Token: strconv.FormatUint(l.Token, 10), From: v.At}
+	s := Span{Kind: Led, ID: readable(l.ID), Token: tokenOf(l), From: v.At}
 	if f.Leader != nil && f.Leader.Token == s.Token {
 		s.From = f.Leader.From
 	}
@@ -304,13 +317,17 @@ func (b *Board) since(version uint64) (s State, now uint64, changed <-chan struc
 	return s, b.version, b.changed
 }
 
-// leader is the token of the leader that the page was shown last, "" if nobody leads.
-func (b *Board) leader(path string) (token string, known bool) {
+// shows tells whether an election is on the board.
+func (b *Board) shows(path string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := b.all[path]
-	if f == nil || f.Leader == nil {
-		return "", f != nil
+	return b.all[path] != nil
+}
+
+// tokenOf is the leader's token, "" if nobody leads.
+func tokenOf(l *inspect.Leader) string {
+	if l == nil {
+		return ""
 	}
-	return f.Leader.Token, true
+	return strconv.FormatUint(l.Token, 10)
 }

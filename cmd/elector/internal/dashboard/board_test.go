@@ -1,7 +1,11 @@
 package dashboard
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/inspect"
 )
 
@@ -122,11 +127,69 @@ func TestListed(t *testing.T) {
 	began(list(many...), nil)
 	s, _, _ = b.since(0)
 	assert.Len(t, s.Paths, mostElections)
-	assert.Contains(t, s.Trouble, "only 500 of")
+	assert.Contains(t, s.Trouble, "11 of 510 elections are not shown")
 }
 
 func TestCodes(t *testing.T) {
 	require.Equal(t, 409, codeOf(elector.ErrNoLeader))
+	require.Equal(t, 409, codeOf(elector.ErrAsked))
 	require.Equal(t, 400, codeOf(elector.ErrConfig))
 	require.Equal(t, 502, codeOf(errors.New("out of reach")))
+}
+
+// TestWatchEnds holds that a watch that was refused leaves nothing behind, as it is begun again every ten seconds.
+func TestWatchEnds(t *testing.T) {
+	denied := memory.New(memory.Options{}).Client("stranger")
+	t.Cleanup(denied.Deny())
+	in, err := inspect.New(denied, inspect.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, in.Close(context.Background())) })
+	b := newBoard(in, "/")
+	begin := b.listed(t.Context(), inspect.Listing{Elections: []inspect.View{{Election: "/a", Strategy: "fair"}}}, nil)
+	require.Len(t, begin, 1)
+	b.follow(begin[0].ctx, "/a")
+	assert.Contains(t, b.all["/a"].Trouble, "denied")
+	assert.Error(t, begin[0].ctx.Err(), "its context is let go")
+
+	b.listed(t.Context(), inspect.Listing{}, nil)
+	assert.Empty(t, b.all, "nobody follows it, and it is listed no more")
+}
+
+// TestLeftOut holds that elections that are not shown are told of, whatever takes their place.
+func TestLeftOut(t *testing.T) {
+	b := newBoard(nil, "/")
+	var l inspect.Listing
+	for n := range mostElections {
+		l.Elections = append(l.Elections, inspect.View{Election: fmt.Sprint("/", n), Strategy: "fair"})
+	}
+	b.listed(t.Context(), l, nil)
+	b.listed(t.Context(), inspect.Listing{Elections: []inspect.View{{Election: "/new", Strategy: "fair"}}}, nil)
+	s, _, _ := b.since(0)
+	assert.NotContains(t, s.Paths, "/new")
+	assert.Contains(t, s.Trouble, "1 of 1 elections are not shown")
+}
+
+// TestHostileSize holds that what strangers write makes no page of any length.
+func TestHostileSize(t *testing.T) {
+	var f followed
+	v := inspect.View{Strategy: strings.Repeat("x", 1<<20), At: time.Now(), Unknown: true}
+	rank := make([]int64, 10_000)
+	for n := range 5000 {
+		v.Candidates = append(v.Candidates, inspect.Candidate{ID: fmt.Sprint(n), Rank: rank})
+	}
+	f.see(v)
+	assert.Len(t, f.Candidates, mostCandidates)
+	assert.Equal(t, 5000-mostCandidates, f.More)
+	data, err := json.Marshal(f.Election)
+	require.NoError(t, err)
+	assert.Less(t, len(data), mostCandidates*1500)
+}
+
+// TestWhatCanBeOrdered holds which buttons there are.
+func TestWhatCanBeOrdered(t *testing.T) {
+	for strategy, want := range map[string][2]bool{"fair": {true, false}, "ranked": {true, true}, "ranked-by-id": {true, true}, "strange": {false, false}} {
+		var f followed
+		f.see(inspect.View{Strategy: strategy, At: time.Now()})
+		assert.Equal(t, want, [2]bool{f.Transfers, f.Designates}, strategy)
+	}
 }

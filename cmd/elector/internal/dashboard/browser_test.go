@@ -75,19 +75,19 @@ func TestDashboardInBrowser(t *testing.T) {
 
 	// By keyboard: the leader is asked to go, with a reason, and goes.
 	browsertest.Do(t, tab,
-		chromedp.Evaluate[chromedp.Void](`document.querySelector("[aria-labelledby='election-/jobs/report'] .buttons button").focus()`),
+		chromedp.Evaluate[chromedp.Void](`document.querySelector("section[aria-label='/jobs/report'] .buttons button").focus()`),
 		chromedp.KeyEvent(kb.Enter))
 	sees(t, tab, `document.querySelector("dialog[open]")?.innerText ?? ""`, "host-1 leads /jobs/report")
 	if browsertest.Seen() {
 		browsertest.Keep(t, filepath.Join(folder, "dialog.png"), browsertest.Get(t, tab, browsertest.Shot))
 	}
 	browsertest.Do(t, tab, chromedp.KeyEvent("deploy"), chromedp.KeyEvent(kb.Enter))
-	sees(t, tab, `document.querySelector("[aria-labelledby='election-/jobs/report']").innerText`, "Done: host-1 was asked to go.")
-	sees(t, tab, `document.querySelector("[aria-labelledby='election-/jobs/report']").innerText`, "host-2 has been seen to lead")
+	sees(t, tab, `document.querySelector("section[aria-label='/jobs/report']").innerText`, "Done: host-1 was asked to go.")
+	sees(t, tab, `document.querySelector("section[aria-label='/jobs/report']").innerText`, "host-2 has been seen to lead")
 
 	// What is cancelled is not done.
 	browsertest.Do(t, tab,
-		chromedp.Evaluate[chromedp.Void](`document.querySelector("[aria-labelledby='election-/db/primary'] .buttons button").click()`),
+		chromedp.Evaluate[chromedp.Void](`document.querySelector("section[aria-label='/db/primary'] .buttons button").click()`),
 		chromedp.KeyEvent(kb.Escape))
 	sees(t, tab, `String(document.querySelector("dialog[open]"))`, "null")
 	e := shows(t, s, "/db/primary", leads("host-1"))
@@ -117,4 +117,75 @@ func TestOutOfTouch(t *testing.T) {
 	browsertest.Do(t, tab, chromedp.Evaluate[chromedp.Void](`heard = -1e9; tick()`))
 	sees(t, tab, `document.getElementById("trouble").textContent`, "Out of touch with the dashboard")
 	s.board.mu.Unlock()
+}
+
+// fed has a page that shows what a script gives to feed, and nothing else. elections makes a state.
+const fed = `
+	window.feed ??= take;
+	take = () => {};
+	window.now = Date.now();
+	window.ago = s => new Date(now - s * 1000).toISOString();
+	window.leading = (path, more) => ({ path, strategy: "fair", leader: { kind: "led", id: "host-1", token: "7", from: ago(60) }, transfers: true, candidates: [],
+		spans: [{ kind: "led", id: "host-1", token: "7", from: ago(60) }], ...more });
+	window.candidate = (id, more) => ({ key: id, id, session: "s", ...more });
+	window.told = (...elections) => {
+		feed({ at: ago(0), began: ago(100000), trouble: "", paths: elections.map(e => e.path), elections });
+		heard = performance.now();
+		tick();
+	};
+	window.said = () => document.querySelector("main").innerText;
+	window.shown = () => String([...document.querySelectorAll("section")].filter(s => s.checkVisibility()).map(s => s.querySelector("h2").firstChild.textContent));
+	0`
+
+// TestPage holds what the page makes of what it is told.
+func TestPage(t *testing.T) {
+	s, address := start(t, "mem://page", Config{Path: "/", Changes: true})
+	tab := browsertest.Open(t)
+	does := func(script string) { browsertest.Do(t, tab, chromedp.Evaluate[chromedp.Void]("{"+script+"}; 0")) }
+	says := func(script string) string { return browsertest.Get(t, tab, chromedp.Evaluate[string](script)) }
+
+	// Whoever has the page open, and then opens the address with the token, may change something.
+	browsertest.Do(t, tab, chromedp.Navigate(address))
+	sees(t, tab, `document.getElementById("readonly").textContent`, "open the address that the dashboard has logged")
+	does(`location.hash = "` + s.token + `"`)
+	sees(t, tab, `String(typeof mayChange === "boolean" && mayChange && location.hash === "")`, "true")
+	sees(t, tab, `document.getElementById("summary").textContent`, "0 elections")
+
+	for _, c := range []struct{ about, do, says, want, not string }{
+		{"a name with a space", `told(leading("/a b"))`, `document.querySelector("section").ariaLabel ??
+			document.querySelector("section").getAttribute("aria-labelledby").split(" ").map(id => document.getElementById(id)?.textContent).join()`, "/a b", ""},
+		{"more than are shown", `told(leading("/a", { more: 4800 }))`, "said()", "4800 more stand", ""},
+		{"no election any more", `told(leading("/a", { strategy: "", leader: undefined, spans: [{ kind: "vacant", from: ago(5) }] }))`, "said()", "no election here any more", "without a leader."},
+		{"a time of another day", `told(leading("/a", { spans: [{ kind: "led", id: "host-1", token: "7", from: "2001-02-03T04:05:06Z" }] }))`, `document.querySelector("figcaption").textContent`, "2001", ""},
+		{"changes that are forgotten", `told(leading("/a"))`, `document.querySelector("figcaption").textContent + " " + clock(ago(60))`, "1 term since X", ""},
+		{"one term with a time out of touch", `told(leading("/a", { spans: [{ kind: "led", id: "host-1", token: "7", from: ago(60), to: ago(50) },
+			{ kind: "unknown", from: ago(50), to: ago(40) }, { kind: "led", id: "host-1", token: "7", from: ago(40) }] }))`, "said()", "1 term since", "2 terms"},
+		{"out of touch with the service", `told(leading("/a", { trouble: "no answer" }))`, "said()", "host-1 led when this was seen last", "seen to lead for"},
+		{"out of touch with the dashboard", `told(leading("/a")); heard = -1e9; tick()`, "said()", "Out of touch with the dashboard", ""},
+		{"a computer that has slept", `told(leading("/a")); heard = performance.now(); const real = Date.now; Date.now = () => real() + 3600e3; tick(); Date.now = real`, "said()",
+			"Out of touch with the dashboard", "for 61 min"},
+		{"a filter by words of the page's own", `told(...["/a", "/b", "/c", "/d", "/e"].map(p => leading(p))); document.getElementById("filter").value = "spans"; tick()`, "shown()", "", "/a"},
+		{"a filter that hides, where there are few", `told(...["/a", "/b", "/c", "/d", "/e"].map(p => leading(p))); document.getElementById("filter").value = "/b"; told(leading("/a"), leading("/b"))`,
+			`shown() + " " + document.getElementById("filter").checkVisibility()`, "/b true", "/a"},
+		{"focus, while rows move", `document.getElementById("filter").value = ""; told(leading("/a", { candidates: [candidate("x"), candidate("y"), candidate("z")] }));
+			document.querySelector("[aria-label='Transfer to z']").focus(); told(leading("/a", { candidates: [candidate("z"), candidate("y"), candidate("x")] }))`,
+			`document.activeElement.ariaLabel ?? "lost"`, "Transfer to z", ""},
+		{"a reason of before", `told(leading("/a")); document.getElementById("ask-why").value = "of before"; ask("/a", "ask", "")`, `"[" + document.getElementById("ask-why").value + "]"`, "[]", ""},
+	} {
+		does(fed)
+		does(c.do)
+		got := says(c.says)
+		want := strings.ReplaceAll(c.want, "X", says("clock(ago(60))"))
+		assert.Contains(t, got, want, c.about)
+		if c.not != "" {
+			assert.NotContains(t, got, c.not, c.about)
+		}
+	}
+
+	// What a page cannot make sense of is not taken for news.
+	does(`document.getElementById("ask").close(); take = () => { window.came = true; throw new Error("odd") }; heard = -1e9; window.came = false`)
+	t.Cleanup(stands(t, "mem://page", "/new", "host-1", ""))
+	sees(t, tab, `String(came)`, "true")
+	does("tick()")
+	assert.Contains(t, says("said()"), "Out of touch with the dashboard")
 }

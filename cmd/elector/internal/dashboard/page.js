@@ -6,7 +6,7 @@ const cards = new Map(); // by path
 const elections = new Map(); // as the dashboard has told, by path
 let state = null; // the last that came, without its elections
 let ahead = 0; // of this browser's clock before the dashboard's, in ms
-let heard = 0; // when something came last, by performance.now
+let heard = 0, heardAt = Date.now(); // when something came last, by performance.now, which may stand still while the computer sleeps, and by Date.now
 
 const token = takeToken();
 const mayChange = document.body.dataset.changes === "true" && token !== "";
@@ -46,15 +46,24 @@ function lasted(ms) {
 }
 
 const at = text => new Date(text).getTime() + ahead;
-const clock = text => new Date(text).toLocaleTimeString([], { hour12: false });
+const hours = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const time = new Intl.DateTimeFormat([], hours), day = new Intl.DateTimeFormat([], { year: "numeric", month: "short", day: "numeric", ...hours });
+
+// clock is a time of today, or a date and a time.
+function clock(text) {
+  const d = new Date(text);
+  return (d.toDateString() === new Date().toDateString() ? time : day).format(d);
+}
 
 // connect keeps in touch with the dashboard. The browser itself connects again after an error, but not
 // after an answer that is none.
 function connect() {
   const events = new EventSource("events");
   events.onmessage = message => {
-    heard = performance.now();
     take(JSON.parse(message.data));
+    heard = performance.now(); // what cannot be taken is no sign of life
+    heardAt = Date.now();
+    tick();
   };
   events.onerror = () => {
     heard = -1e9;
@@ -87,8 +96,7 @@ function take(news) {
     if (next !== card.root) $("elections").insertBefore(card.root, next);
     before = card.root;
   }
-  $("find").hidden = news.paths.length < 5;
-  tick();
+  $("find").hidden = news.paths.length < 5 && $("filter").value === "";
 }
 
 function newCard(path) {
@@ -98,8 +106,7 @@ function newCard(path) {
     root, path, title: q("h2"), leader: q(".leader"), trouble: q(".trouble"), notes: q(".notes"), buttons: q(".buttons"), answer: q(".answer"),
     bar: q("svg"), caption: q("figcaption"), rows: q(".candidates tbody"), table: q(".candidates"), spans: q(".spans tbody"), summary: q("summary"), candidates: new Map(),
   };
-  card.title.id = `election-${path}`;
-  root.setAttribute("aria-labelledby", card.title.id);
+  root.setAttribute("aria-label", path); // which may have spaces, as no ID may
   const [standing, terms] = root.querySelectorAll(".scroll");
   standing.setAttribute("aria-label", `Candidates of ${path}`);
   terms.setAttribute("aria-label", `Terms of ${path}`);
@@ -128,6 +135,7 @@ function show(card, e) {
   if (e.leader && e.value) notes.push(`Value: ${e.value}`);
   if (e.asked) notes.push(`Asked to go ${e.asked}`);
   if (e.designated) notes.push(`Designated: ${e.designated}`);
+  if (e.more) notes.push(`${e.more} more stand, behind these`);
   if (e.hidden) notes.push("Candidates that wait leave no trace with this strategy");
   put(card.notes, notes.join(". "));
   card.root.className = e.trouble ? "unknown stale" : e.leader ? "led" : last(e).kind === "unknown" ? "unknown" : "vacant";
@@ -142,7 +150,14 @@ function show(card, e) {
     row.span = s;
     return row;
   }));
-  put(card.summary, `${plural(e.spans.filter(s => s.kind === "led").length, "term", "terms")} seen`);
+  put(card.summary, `${terms(e)} seen` + (e.spans.length > 50 ? ", and the last 50 changes" : ""));
+}
+
+// terms says how many were seen. One goes on through a time in which nobody could look.
+function terms(e) {
+  const tokens = new Set(e.spans.map(s => s.token));
+  tokens.delete(undefined);
+  return plural(tokens.size, "term", "terms");
 }
 
 const last = e => e.spans[e.spans.length - 1] || { kind: "unknown" };
@@ -155,6 +170,7 @@ function showCandidates(card, e) {
     row.remove();
     card.candidates.delete(key);
   }
+  const focused = document.activeElement;
   e.candidates.forEach((c, n) => {
     let row = card.candidates.get(c.key);
     if (!row) {
@@ -186,6 +202,7 @@ function showCandidates(card, e) {
     }
     if (card.rows.rows[n] !== row) card.rows.insertBefore(row, card.rows.rows[n] || null);
   });
+  if (focused !== document.activeElement && focused.isConnected) focused.focus({ preventScroll: true }); // a row that moves loses it
   card.table.hidden = e.candidates.length === 0;
   card.table.classList.toggle("no-rank", !e.candidates.some(c => c.rank));
 }
@@ -216,7 +233,7 @@ function draw(card, e, now) {
     rect.setAttribute("class", b.kind);
     rect.firstChild.textContent = `${who(b.s)}, ${lasted(b.length)} from ${clock(b.s.from)}`;
   });
-  const text = `${plural(e.spans.filter(s => s.kind === "led").length, "term", "terms")} since ${clock(state.began)}` +
+  const text = `${terms(e)} since ${clock(e.spans.length ? e.spans[0].from : state.began)}` + // those of before are forgotten
     (gaps ? `; without a leader ${plural(gaps, "time", "times")}, ${lasted(without)} in all` : "; never seen without a leader");
   put(card.caption, text);
   card.bar.setAttribute("aria-label", `${e.path}: ${text}`);
@@ -224,26 +241,28 @@ function draw(card, e, now) {
 
 // tick shows what changes with time alone.
 function tick() {
-  const silent = performance.now() - heard > 30000;
+  const silent = performance.now() - heard > 30000 || Date.now() - heardAt > 30000;
   document.body.classList.toggle("stale", silent);
   if (!state) {
     if (silent && performance.now() > 5000) put($("trouble"), "The dashboard does not answer.");
     return;
   }
   put($("trouble"), silent ? "Out of touch with the dashboard: what is below may be so no longer." : state.trouble ? `There may be other elections: ${state.trouble}` : "");
-  const now = Date.now();
+  const now = silent ? heardAt : Date.now(); // what nobody has seen since does not last on
   let leaderless = 0, unknown = 0;
   const wanted = $("filter").value.toLowerCase();
   for (const [path, e] of elections) {
     const card = cards.get(path);
     if (e.trouble || last(e).kind === "unknown") unknown++;
-    else if (!e.leader) leaderless++;
-    card.root.hidden = wanted !== "" && !JSON.stringify(e).toLowerCase().includes(wanted);
+    else if (!e.leader && e.strategy) leaderless++;
+    card.root.hidden = wanted !== "" && !words(e).some(word => word.toLowerCase().includes(wanted));
     if (card.root.hidden) continue;
     if (e.leader) {
       const age = lasted(now - at(e.leader.from)), exact = e.exact ? "leads for" : "has been seen to lead for";
-      const text = [e.leader.id || "(no ID)", ` ${exact} ${age}, token ${e.leader.token}`];
+      const text = [e.leader.id || "(no ID)", ` ${e.trouble ? "led when this was seen last" : `${exact} ${age}`}, token ${e.leader.token}`];
       if (card.leader.textContent !== text.join("")) card.leader.replaceChildren(make("strong", text[0]), text[1]);
+    } else if (!e.strategy) {
+      put(card.leader, "There is no election here any more");
     } else {
       put(card.leader, last(e).kind === "vacant" ? `Nobody leads; seen so for ${lasted(now - at(last(e).from))}` : "It is unknown who leads");
     }
@@ -255,6 +274,9 @@ function tick() {
   if (unknown) parts.push(`${unknown} unknown`);
   put($("summary"), parts.join(", ") + ".");
 }
+
+// words are what the filter looks at.
+const words = e => [e.path, e.strategy, e.leader?.id, e.value, e.asked, e.designated, e.trouble, ...e.candidates.flatMap(c => [c.id, c.value, c.session])].filter(Boolean);
 
 const orders = {
   ask: ["Ask the leader to go?", (e) => `${e.leader ? e.leader.id : "Nobody"} leads ${e.path}. It is asked to end its term. It stands again afterwards, behind the others.`, "Ask"],
@@ -271,6 +293,7 @@ function ask(path, what, id) {
   $("ask-title").textContent = orders[what][0];
   $("ask-text").textContent = orders[what][1](e, id);
   $("ask-yes").textContent = orders[what][2];
+  $("ask-why").value = "";
   dialog.returnValue = "";
   dialog.onclose = async () => {
     if (dialog.returnValue !== "yes") return;
@@ -284,6 +307,7 @@ async function order(o) {
   try {
     const response = await fetch("act", { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify(o) });
     const said = await response.json();
+    if (response.status === 502) return `Perhaps not done: ${said.error}`; // the service has not answered, or too late
     return said.error ? `Not done: ${said.error}` : `Done: ${said.done}.`;
   } catch (error) {
     return `Perhaps not done: the dashboard has not answered (${error.message})`;
@@ -292,5 +316,6 @@ async function order(o) {
 
 if (document.body.dataset.changes === "true" && !mayChange) put($("readonly"), "To change something, open the address that the dashboard has logged at its start.");
 $("filter").addEventListener("input", tick);
+addEventListener("hashchange", () => location.reload()); // the address with the token was opened here
 setInterval(tick, 1000);
 connect();

@@ -74,11 +74,7 @@ func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
 		defer close(following)
 		s.board.run(ctx)
 	}()
-	web := &http.Server{
-		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14,
-		ErrorLog:    slog.NewLogLogger(c.Log.Handler(), slog.LevelWarn),
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
+	web := s.web(ctx)
 	go func() { cancel(web.Serve(l)) }() // Serve ends with an error only
 	address := "http://" + l.Addr().String() + "/"
 	if s.token != "" {
@@ -89,6 +85,16 @@ func Serve(ctx context.Context, in *inspect.Inspector, c Config) error {
 	_ = web.Close() // no request is worth waiting for
 	<-following
 	return context.Cause(ctx)
+}
+
+// web lets go those who are slow to ask, or to read.
+func (s *server) web(ctx context.Context) *http.Server {
+	return &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: actBy + alive, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 1 << 14,
+		ErrorLog:       slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
 }
 
 func newServer(in *inspect.Inspector, c Config) *server {
@@ -233,13 +239,8 @@ func (s *server) act(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, err.Error())
 		return
 	}
-	token, known := s.board.leader(o.Election)
-	switch {
-	case !known:
+	if !s.board.shows(o.Election) {
 		refuse(http.StatusNotFound, "this election is not on the dashboard: "+o.Election)
-		return
-	case token != o.Token:
-		refuse(http.StatusConflict, "the leader has changed meanwhile: look again")
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), actBy, fmt.Errorf("no answer from the service within %v: it may have been done", actBy))
@@ -254,7 +255,17 @@ func (s *server) act(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, done{Done: says})
 }
 
+var errChanged = errors.New("the leader has changed meanwhile: look again")
+
+// carryOut asks the service who leads, as the board may not know yet.
 func (s *server) carryOut(ctx context.Context, o order) (says string, err error) {
+	v, err := s.in.Leader(ctx, o.Election)
+	if err != nil {
+		return "", err
+	}
+	if tokenOf(v.Leader) != o.Token {
+		return "", errChanged
+	}
 	request := elector.Request{By: s.By, Why: o.Why}
 	switch o.Do {
 	case "ask":
@@ -275,8 +286,8 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, elector.ErrConfig):
 		return http.StatusBadRequest
-	case errors.Is(err, elector.ErrNoLeader), errors.Is(err, elector.ErrNoCandidate), errors.Is(err, elector.ErrNoElection),
-		errors.Is(err, elector.ErrNoTransfer), errors.Is(err, elector.ErrNoDesignation):
+	case errors.Is(err, errChanged), errors.Is(err, elector.ErrNoLeader), errors.Is(err, elector.ErrNoCandidate), errors.Is(err, elector.ErrNoElection),
+		errors.Is(err, elector.ErrAsked), errors.Is(err, inspect.ErrUnknownStrategy), errors.Is(err, elector.ErrNoTransfer), errors.Is(err, elector.ErrNoDesignation):
 		return http.StatusConflict
 	}
 	return http.StatusBadGateway

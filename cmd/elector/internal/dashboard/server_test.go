@@ -237,3 +237,28 @@ func TestEvents(t *testing.T) {
 	code, _ := send(t, r)
 	assert.Equal(t, http.StatusServiceUnavailable, code)
 }
+
+// TestAnotherLeader holds that an order is refused if another leads than the page showed, also where the
+// dashboard does not know yet.
+func TestAnotherLeader(t *testing.T) {
+	url := "mem://another-leader"
+	t.Cleanup(stands(t, url, "/jobs/reindex", "host-1", ""))
+	s, address := start(t, url, Config{Path: "/other", Changes: true}) // so that nothing tells the board
+	s.board.mu.Lock()
+	s.board.all["/jobs/reindex"] = &followed{Election: Election{Path: "/jobs/reindex", Leader: &Span{Kind: Led, ID: "host-0", Token: "1"}}, stop: func() {}, watched: true}
+	s.board.mu.Unlock()
+	for _, do := range []string{"ask", "transfer", "designate"} {
+		code, said := post(t, address, s.token, order{Do: do, Election: "/jobs/reindex", ID: "host-1", Token: "1"})
+		assert.Equal(t, http.StatusConflict, code, said)
+		assert.Contains(t, said.Error, "the leader has changed")
+	}
+	v, err := s.in.Leader(t.Context(), "/jobs/reindex")
+	require.NoError(t, err)
+	assert.Nil(t, v.Leader.Asked)
+}
+
+// TestNobodyReads holds that a client that does not read its answer is let go, but not while an order is carried out.
+func TestNobodyReads(t *testing.T) {
+	web := newServer(nil, Config{Path: "/", Log: slog.New(slog.DiscardHandler)}).web(t.Context())
+	assert.Greater(t, web.WriteTimeout, actBy)
+}
