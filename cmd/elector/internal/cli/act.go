@@ -52,7 +52,9 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 		case errors.Is(err, elector.ErrNoCandidate):
 			err = fmt.Errorf("%w; 'elector candidates' lists those who stand", err)
 		case errors.Is(err, elector.ErrNoDesignation):
-			err = fmt.Errorf("%w: ranked alone does; 'elector transfer' moves leadership once", err)
+			err = fmt.Errorf("%w: ranked alone does; with fair, 'elector transfer' moves leadership once", err)
+		case errors.Is(err, elector.ErrNoTransfer):
+			err = fmt.Errorf("%w: fair and ranked can; 'elector resign' has whoever is next lead", err)
 		case errors.Is(err, elector.ErrInUse):
 			err = fmt.Errorf("%w; stop their processes first", err)
 		}

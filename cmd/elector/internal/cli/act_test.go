@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/ranked"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A reader reads what a command that goes on has printed.
@@ -134,6 +135,11 @@ func TestDesignateWhereNobodyHeedsIt(t *testing.T) {
 	assert.Equal(t, Failed, code)
 	assert.Empty(t, out)
 	assert.Contains(t, errs, elector.ErrNoDesignation.Error()+": ranked alone does")
+
+	standBy(t, url, "/jobs/b", "host-1", "", unfair.New())
+	code, _, errs = run("transfer", url, "/jobs/b", "host-2")
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, errs, elector.ErrNoTransfer.Error()+": fair and ranked can")
 }
 
 func TestRemove(t *testing.T) {
