@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,7 +206,11 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 			continue
 		}
 		if line := change(v); line != last {
-			if _, err := fmt.Fprintf(w, "%s  %s\n", v.At.Format(time.RFC3339), line); err != nil {
+			at := v.At
+			if v.Trouble != nil { // At is when the service was last heard of
+				at = time.Now()
+			}
+			if _, err := fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), line); err != nil {
 				return err
 			}
 			last = line
@@ -216,10 +221,19 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 
 // change is what a watch says of an election.
 func change(v inspect.View) string {
+	if v.Trouble != nil {
+		const outOfTouch = "out of touch"
+		trouble := v.Trouble.Why
+		if !strings.HasPrefix(trouble, outOfTouch) {
+			trouble = outOfTouch + ": " + trouble
+		}
+		if v.Trouble = nil; v.Strategy != "" {
+			trouble += "; known last: " + change(v)
+		}
+		return trouble
+	}
 	line := "nobody leads"
 	switch {
-	case v.Trouble != nil:
-		return v.Trouble.Why
 	case v.Strategy == "":
 		return "there is no election"
 	case v.Leader != nil:

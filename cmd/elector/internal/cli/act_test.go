@@ -98,6 +98,16 @@ func TestResignAndTransfer(t *testing.T) {
 	assert.Contains(t, errs, "Did you mean /jobs/a?")
 }
 
+// A watch that is out of touch says so whatever the reason, and what it knew last.
+func TestWatchOutOfTouch(t *testing.T) {
+	v := inspect.View{Trouble: &inspect.Trouble{Why: "session lost"}}
+	assert.Equal(t, "out of touch: session lost", change(v))
+	v.Strategy, v.Leader = "fair", &inspect.Leader{ID: "host-1", Token: 7}
+	assert.Equal(t, "out of touch: session lost; known last: host-1 leads, token 7", change(v))
+	v.Trouble.Why = "out of touch with the service: session suspended"
+	assert.Equal(t, "out of touch with the service: session suspended; known last: host-1 leads, token 7", change(v))
+}
+
 func TestDesignate(t *testing.T) {
 	const url = "mem://designate"
 	t.Setenv(urlVariable, url)
