@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -153,6 +154,8 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
+	http1 := httptest.NewServer(nil)
+	t.Cleanup(http1.Close)
 	plain := sharedServer(t).Addr()
 	proxy, config, err := proxytest.NewTLS(plain)
 	require.NoError(t, err)
@@ -166,6 +169,7 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 		"closed port":         {[]string{closed.Addr().String()}, nil, "connection refused", true},
 		"two closed ports":    {[]string{"127.0.0.1:1", closed.Addr().String()}, nil, "connection refused", true},
 		"unknown host":        {[]string{"no-such-host.invalid:2379"}, nil, "lookup no-such-host.invalid", true},
+		"HTTP/1.1":            {[]string{http1.Listener.Addr().String()}, nil, "error reading server preface", true},
 		"TLS at a plain port": {[]string{"https://" + plain}, config, "authentication handshake failed", false},
 		"plaintext at TLS":    {[]string{proxy.Addr()}, nil, "reading server preface|broken pipe|connection reset", false},
 		"silence":             {[]string{silent.Addr().String()}, nil, "", false},

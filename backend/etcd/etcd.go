@@ -69,7 +69,7 @@ func (b *Backend) Limits() backend.Limits {
 
 // Open implements backend.Backend. Servers that do not answer within the timeout
 // asked for are ErrUnavailable; at once those with which no TLS connection can come about, and
-// within a second those that all refuse to be connected to, or are not found. The
+// within a second those that all refuse to be connected to, are not found or are something else. The
 // error names the endpoints, and why the last connection failed; to find that out takes a tenth of
 // a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
@@ -86,7 +86,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop(nil)
-	watching.Go(func() { b.watchDialing(asking, min(ttl/20, refusedPatience/2), stop) })
+	watching.Go(func() { b.watchDialing(asking, min(ttl/20, refusedPatience/5), stop) })
 	began, said := time.Now(), false
 	for pause := (driver.Pause{}); ; {
 		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
@@ -162,12 +162,12 @@ var errHopeless = errors.New("no connection can be made")
 const refusedPatience = 500 * time.Millisecond
 
 // watchDialing has stop called, with errHopeless, once the client has no connection since one side does
-// not trust the other's certificate, or one of them speaks no TLS, or since no server could be dialled
-// for a while. It returns then, or when ctx ends.
+// not trust the other's certificate, or one of them speaks no TLS, or since for a while none could be
+// dialled, or none spoke gRPC. It returns then, or when ctx ends.
 func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	var failing time.Time // since when no server could be dialled; zero if that is not so
+	var failing time.Time // since when that is so; zero if it is not
 	for {
 		select {
 		case <-ctx.Done():
@@ -175,8 +175,9 @@ func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop co
 		case <-ticker.C:
 		}
 		why := b.unanswered(ctx)
+		fails := strings.Contains(why, "Error while dialing") || strings.Contains(why, "error reading server preface") // as gRPC says once all have failed
 		switch {
-		case !strings.Contains(why, "Error while dialing"): // as gRPC says once all have failed
+		case !fails:
 			failing = time.Time{}
 		case failing.IsZero():
 			failing = time.Now()
