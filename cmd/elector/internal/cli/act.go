@@ -188,7 +188,11 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 			continue
 		}
 		if line := change(v); line != last {
-			if _, err := fmt.Fprintf(w, "%s  %s\n", v.At.Format(time.RFC3339), line); err != nil {
+			at := v.At
+			if v.Trouble != nil {
+				at = v.Trouble.Since
+			}
+			if _, err := fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), line); err != nil {
 				return err
 			}
 			last = line
@@ -202,7 +206,7 @@ func change(v inspect.View) string {
 	line := "nobody leads"
 	switch {
 	case v.Trouble != nil:
-		return v.Trouble.Why
+		return onOneLine(v.Trouble.Why)
 	case v.Strategy == "":
 		return "there is no election"
 	case v.Leader != nil:
