@@ -113,11 +113,7 @@ func (i *Inspector) recorded(e found, entry backend.Entry) (found, error) {
 	if err != nil {
 		return e, fmt.Errorf("%w: what stands at %s is %w", elector.ErrNoElection, e.path, err)
 	}
-	dir := e.path + "/" + record.Dir
-	if err := backend.CheckKey(dir); err != nil { // not that error: the path is none of the caller's mistakes
-		return e, fmt.Errorf("%w: the record at %s names what can be no directory: %v", elector.ErrNoElection, e.path, err)
-	}
-	e.record, e.strategy, e.dir = record, i.named(record.Strategy), dir
+	e.record, e.strategy, e.dir = record, i.named(record.Strategy), e.path+"/"+record.Dir
 	return e, nil
 }
 
