@@ -29,7 +29,7 @@ import (
 func Remove(ctx context.Context, b backend.Backend, strategy Strategy, election string) error {
 	fail := func(err error) error { return fmt.Errorf("elector: remove %s: %w", election, err) }
 	if _, foreign := strategy.(CustomLayout); foreign && !isNil(strategy) {
-		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin anew: %w", strategy.Name(), ErrConfig))
+		return fail(fmt.Errorf("%q keeps its tokens in the service, and they must not begin at 1 again: %w", strategy.Name(), ErrConfig))
 	}
 	err := visit(ctx, b, strategy, election, func(e *elector, s *backend.Session) error {
 		for first := true; ; first = false {

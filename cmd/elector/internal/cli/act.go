@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -45,8 +46,17 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 	}
 	return newLook(cmd, func(ctx context.Context, in *inspect.Inspector, path, id string) (any, [][]string, error) {
 		result, rows, err := do(ctx, in, path, id)
-		if errors.Is(err, elector.ErrNoLeader) {
+		switch {
+		case errors.Is(err, elector.ErrNoLeader):
 			err = codedError{err, Leaderless}
+		case errors.Is(err, elector.ErrNoCandidate):
+			err = fmt.Errorf("%w; 'elector candidates' lists those who stand", err)
+		case errors.Is(err, elector.ErrNoDesignation):
+			err = fmt.Errorf("%w: ranked alone does; with fair, 'elector transfer' moves leadership once", err)
+		case errors.Is(err, elector.ErrNoTransfer):
+			err = fmt.Errorf("%w: fair and ranked can; 'elector resign' has whoever is next lead", err)
+		case errors.Is(err, elector.ErrInUse):
+			err = fmt.Errorf("%w; stop their processes first", err)
 		}
 		return result, rows, near(ctx, in, path, err)
 	})
@@ -60,11 +70,14 @@ func asking(cmd *cobra.Command, by, why *string) {
 
 // signing adds the flag that says for people who asks.
 func signing(cmd *cobra.Command, by *string) {
-	user := os.Getenv("USER")
-	if host, err := os.Hostname(); err == nil && user != "" {
-		user += "@" + host
+	name := os.Getenv("USER")
+	if me, err := user.Current(); err == nil && name == "" { // as in a container, or a job of cron
+		name = me.Username
 	}
-	cmd.Flags().StringVar(by, "by", user, "who asks, for the leader's log")
+	if host, err := os.Hostname(); err == nil && name != "" {
+		name += "@" + host
+	}
+	cmd.Flags().StringVar(by, "by", name, "who asks, for the leader's log")
 }
 
 func newResign() *cobra.Command {
@@ -107,14 +120,18 @@ func newDesignate() *cobra.Command {
 			if err := in.Designate(ctx, path, d); err != nil {
 				return nil, nil, err
 			}
-			return d, [][]string{{"designated", shown(id)}}, nil
+			rows := [][]string{{"designated", shown(id)}}
+			if v, err := in.Candidates(ctx, path); err == nil && absent(v, id) != "" { // a slip, perhaps
+				rows = append(rows, []string{"candidate", "nobody of this ID stands now"})
+			}
+			return d, rows, nil
 		})
 	asking(cmd, &d.By, &d.Why)
 	return cmd
 }
 
 func newUndesignate() *cobra.Command {
-	return newAct("undesignate", "Take a designation back", designateHelp, "", false,
+	return newAct("undesignate", "Take a designation back", undesignateHelp, "", false,
 		func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
 			if err := in.Undesignate(ctx, path); err != nil {
 				return nil, nil, err

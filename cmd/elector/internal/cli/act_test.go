@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/ranked"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A reader reads what a command that goes on has printed.
@@ -90,7 +91,7 @@ func TestResignAndTransfer(t *testing.T) {
 	code, out, errs = run("transfer", url, "/jobs/a", "nobody")
 	assert.Equal(t, Failed, code)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, "nobody")
+	assert.Contains(t, errs, `"nobody"; 'elector candidates' lists those who stand`)
 
 	code, _, errs = run("resign", "/jobs/b")
 	assert.Equal(t, NoElection, code)
@@ -111,6 +112,14 @@ func TestDesignate(t *testing.T) {
 	w.says("host-2 leads, token ")
 	_, out, _ = run("status", "/jobs/a")
 	assert.Contains(t, out, "designated  host-2\n")
+	_, out, _ = run("candidates", "/jobs/a")
+	assert.Contains(t, out, "\n…      host-2 is designated\n")
+
+	code, out, errs = run("designate", "/jobs/a", "host-22")
+	assert.Equal(t, OK, code, errs)
+	assert.Equal(t, "designated  host-22\ncandidate   nobody of this ID stands now\n", out)
+	_, out, _ = run("candidates", "/jobs/a")
+	assert.Contains(t, out, "host-22 is designated, and does not stand\n")
 
 	code, out, errs = run("undesignate", "/jobs/a")
 	assert.Equal(t, OK, code, errs)
@@ -125,7 +134,12 @@ func TestDesignateWhereNobodyHeedsIt(t *testing.T) {
 	code, out, errs := run("designate", url, "/jobs/a", "host-1")
 	assert.Equal(t, Failed, code)
 	assert.Empty(t, out)
-	assert.Contains(t, errs, elector.ErrNoDesignation.Error())
+	assert.Contains(t, errs, elector.ErrNoDesignation.Error()+": ranked alone does")
+
+	standBy(t, url, "/jobs/b", "host-1", "", unfair.New())
+	code, _, errs = run("transfer", url, "/jobs/b", "host-2")
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, errs, elector.ErrNoTransfer.Error()+": fair and ranked can")
 }
 
 func TestRemove(t *testing.T) {

@@ -2,17 +2,28 @@ package cli
 
 const rootHelp = `Elector is the command line of the leader election library of the same name.
 
+SERVICES
+    A service is given as a URL. Servers of a cluster stand with commas between.
+    zk://host:2181/chroot    etcd://host:2379/prefix    consul://host:8500
+    mem:// is in this process, to try things out.
+    Parameters: ?timeout=10s is the session timeout, &tls=true asks for TLS. Consul has
+    &check=2s besides, for failover in seconds.
+
 EXIT STATUS
     0    all was done
     1    something failed while running; standard error says what
     2    wrong usage: a command, flag or value that is not taken
+    3    nobody leads: of commands about one election
+    4    there is no election at the path: the same
     130  interrupted
 
 ENVIRONMENT
-    CONSUL_HTTP_TOKEN and what else Consul's own tools read
-         counts for consul:// services, too.
-    SSL_CERT_FILE
-         names certificate authorities for services with tls=true.`
+    ELECTOR_URL
+         is the service's URL, for command lines without one.
+    ZOOKEEPER_AUTH_FILE; ETCDCTL_USER, ETCDCTL_PASSWORD_FILE; CONSUL_HTTP_TOKEN_FILE
+         are credentials: a URL takes none.
+    ZOOKEEPER_CACERT, ETCDCTL_CACERT, CONSUL_CACERT
+         are files with certificate authorities. docs/operations.md has all variables.`
 
 const compareHelp = `Compare has candidates elect leaders, by several strategies, in several numbers and
 on one or more services, and measures what each costs: time without a leader,
@@ -101,6 +112,9 @@ EXIT STATUS
     2    wrong usage, such as a command that is not there
     130  interrupted while no command ran
 
+ENVIRONMENT
+    ELECTOR_URL  the service's URL, for command lines without one
+
 ENVIRONMENT OF THE COMMAND
     ELECTOR_TOKEN     the fencing token of the term: it rises from term to term
     ELECTOR_ID        the name of this candidate
@@ -115,7 +129,7 @@ const runExamples = `    # a daemon on one machine of the fleet
     # failover in seconds on Consul; the address is for others to see
     elector run 'consul://127.0.0.1:8500?check=2s' /db/primary --value 10.0.0.7:5432 -- ./primary
 
-    # a machine that is preferred, where the others have --rank 1
+    # a machine that is preferred at each change, where the others have --rank 1
     elector run etcd://etcd1:2379 /jobs/feed --strategy ranked --rank 2 -- feedd --foreground
 
     # try your command without a service: it leads at once
@@ -188,20 +202,42 @@ The leader's program ends its work first, and then another candidate leads.` + a
 const transferHelp = `Transfer asks the leader to go, and has the candidate with this ID lead next. It returns when
 the leader is asked; "elector watch" shows it done.` + actHelp
 
-const designateHelp = `Designate has the candidate with this ID outrank all others, whoever leads, until "undesignate"
-takes that back. The strategy ranked heeds it. It moves leadership by itself where the candidates
-preempt; elsewhere the candidate leads at the next change.` + actHelp
+const designateHelp = `Designate has the candidate with this ID outrank all others until "elector undesignate" takes
+that back. It need not stand yet. The strategy ranked alone heeds it.
+
+Where the candidates preempt (a setting of programs with the library; those of "elector run" do
+not), the leader goes by itself. Elsewhere the candidate leads at the next change: "elector
+resign" makes one.` + writeHelp
+
+const undesignateHelp = `Undesignate takes a designation back. It moves nothing: who leads goes on, unless a better
+candidate preempts.` + writeHelp
 
 const removeHelp = `Rm removes what an election has left in the service: its directory, and its record. It refuses
-while somebody stands, unless --evict is given.` + actHelp
+while somebody stands, unless --evict is given.
+
+EXIT STATUS
+    0    it is removed
+    1    it is refused, or the service could not be asked; standard error says why
+    2    wrong usage
+    4    there is no election at the path
+    130  interrupted` + urlHelp
 
 const actHelp = `
+
+EXIT STATUS
+    0    the leader is asked
+    1    it is refused, or the service could not be asked; standard error says why
+    2    wrong usage
+    3    nobody leads who could be asked
+    4    there is no election at the path
+    130  interrupted` + urlHelp
+
+const writeHelp = `
 
 EXIT STATUS
     0    it is written
     1    it is refused, or the service could not be asked; standard error says why
     2    wrong usage
-    3    nobody leads who could be asked
     4    there is no election at the path
     130  interrupted` + urlHelp
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func misuse(check cobra.PositionalArgs) cobra.PositionalArgs {
 // electionArgs takes an election's path, with the service's URL before it or in the environment.
 func electionArgs(_ *cobra.Command, args []string) error {
 	if len(args) == 0 || len(args) > 2 || len(args) == 1 && !strings.HasPrefix(args[0], "/") {
-		return fmt.Errorf("give the service's URL and the election's path, such as: etcd://127.0.0.1 /jobs/reindex; the URL may be in %s", urlVariable)
+		return fmt.Errorf("give the service's URL and the election's path, which begins with /, such as: etcd://127.0.0.1 /jobs/reindex; the URL may be in %s", urlVariable)
 	}
 	return nil
 }
@@ -172,6 +173,8 @@ func target(args []string) (url, path string, err error) {
 		return "", "", usageError{fmt.Errorf("which service? Give its URL before the path, or in %s", urlVariable)}
 	case len(args) == 2 && (args[0] != url || args[1] != path):
 		return "", "", usageError{errors.New("give the service's URL first, and then a path that begins with /")}
+	case len(args) == 1 && path == "/" && !strings.Contains(url, "://"): // it may be a secret
+		return "", "", usageError{errors.New("the argument is neither a URL, such as etcd://127.0.0.1, nor a path: a path begins with /")}
 	}
 	return url, path, nil
 }
@@ -266,7 +269,7 @@ func near(ctx context.Context, in *inspect.Inspector, election string, err error
 func completeElection(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	const noFiles = cobra.ShellCompDirectiveNoFileComp
 	url, _, err := target(args)
-	if err != nil || len(args) > 1 || !strings.HasPrefix(typed, "/") {
+	if err != nil || len(args) > 1 || typed != "" && !strings.HasPrefix(typed, "/") {
 		return nil, noFiles
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
@@ -276,7 +279,7 @@ func completeElection(cmd *cobra.Command, args []string, typed string) ([]string
 		return nil, noFiles
 	}
 	defer done()
-	l, err := in.List(ctx, path.Dir(typed), inspect.ListOptions{Most: 1000})
+	l, err := in.List(ctx, path.Dir("/"+strings.TrimPrefix(typed, "/")), inspect.ListOptions{Most: 1000})
 	var names []string
 	for _, v := range l.Elections {
 		if err == nil && strings.HasPrefix(v.Election, typed) {
@@ -326,7 +329,18 @@ func candidateRows(v inspect.View) [][]string {
 	if v.Hidden {
 		rows = append(rows, []string{"…", "those who wait leave no trace with " + shown(v.Strategy)})
 	}
+	if d := v.Designated; d != nil {
+		rows = append(rows, []string{"…", shown(d.ID) + " is designated" + absent(v, d.ID)})
+	}
 	return rows
+}
+
+// absent says of a candidate that it does not stand, if so.
+func absent(v inspect.View, id string) string {
+	if slices.ContainsFunc(v.Candidates, func(c inspect.Candidate) bool { return c.ID == id }) {
+		return ""
+	}
+	return ", and does not stand"
 }
 
 func listRows(l inspect.Listing) [][]string {

@@ -67,6 +67,8 @@ func looks(t *testing.T, url string) {
 	code, out, _ = run("__complete", "status", "/jobs/")
 	assert.Equal(t, OK, code)
 	assert.Contains(t, out, "/jobs/reindex\n")
+	_, out, _ = run("__complete", "status", "")
+	assert.Contains(t, out, "/jobs/reindex\n")
 
 	stopSecond()
 	stopFirst()
@@ -125,6 +127,7 @@ func TestLookMisuse(t *testing.T) {
 	for says, args := range map[string][]string{
 		"give the service's URL and the election's path": {"status"},
 		"which service?":               {"status", "/jobs/reindex"},
+		"which service? Give its URL":  {"run", "/jobs/reindex", "--", "true"},
 		"give the service's URL first": {"candidates", "/jobs/reindex", "mem://"},
 		"--timeout 0s: must be above":  {"ls", "mem://", "--timeout", "0"},
 	} {

@@ -26,18 +26,23 @@ func newRun() *cobra.Command {
 	c := runner.Config{Stdout: os.Stdout, Stderr: os.Stderr}
 	var suspend, format string
 	cmd := &cobra.Command{
-		Use:     "run URL ELECTION [flags] -- COMMAND [ARG...]",
+		Use:     "run [URL] ELECTION [flags] -- COMMAND [ARG...]",
 		Short:   "Run a command while this process leads",
 		Long:    runHelp,
 		Example: runExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if dash := cmd.ArgsLenAtDash(); dash != 2 || len(args) == 2 {
-				return usageError{errors.New("give the service's URL, the election's path, -- and the command, such as: elector run etcd://127.0.0.1 /jobs/report -- ./report --all")}
+			if dash := cmd.ArgsLenAtDash(); dash < 1 || dash == len(args) || electionArgs(cmd, args[:dash]) != nil {
+				return usageError{fmt.Errorf("give the service's URL, the election's path, -- and the command, such as: elector run etcd://127.0.0.1 /jobs/report -- ./report --all; the URL may be in %s", urlVariable)}
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.URL, c.Election, c.Command = args[0], args[1], args[2:]
+			var err error
+			dash := cmd.ArgsLenAtDash()
+			c.Command = args[dash:]
+			if c.URL, c.Election, err = target(args[:dash]); err != nil {
+				return err
+			}
 			if !cmd.Flags().Changed("rank") {
 				c.Rank = nil
 			}
@@ -47,7 +52,6 @@ func newRun() *cobra.Command {
 			default:
 				return usageError{fmt.Errorf("--on-suspend %q: give hold or stop", suspend)}
 			}
-			var err error
 			if c.Log, err = logger(cmd.ErrOrStderr(), format); err != nil {
 				return usageError{err}
 			}
@@ -69,7 +73,7 @@ func newRun() *cobra.Command {
 	f.BoolVar(&c.Restart, "restart", false, "start a command that ends by itself again, and go on leading")
 	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
 	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")
-	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json")
+	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json; the last words, such as why elector ends, are plain")
 	complete(cmd)
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -75,6 +76,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Grace < 0 {
 		errs = append(errs, fmt.Errorf("--grace %v: must not be negative", c.Grace))
+	}
+	if _, _, err := net.SplitHostPort(c.HTTP); c.HTTP != "" && err != nil {
+		errs = append(errs, fmt.Errorf("--http %q: give an address and a port, such as :4040", c.HTTP))
 	}
 	if c.Restart && c.Once {
 		errs = append(errs, errors.New("--restart and --once: give one of them"))

@@ -93,6 +93,8 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 			return context.Cause(ctx)
 		case why == "" && !r.Restart, r.Once, r.interrupted.Err() != nil:
 			return &over{result.Code}
+		case why != "" && ctx.Err() != nil: // as it was told to: no failure
+			return context.Cause(ctx)
 		case why != "":
 			return errors.New(why)
 		}

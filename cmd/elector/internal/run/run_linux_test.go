@@ -203,6 +203,8 @@ func TestAsked(t *testing.T) {
 	assert.Equal(t, 1, j.told("^term$"))
 	assert.Contains(t, anna.log.String(), `why="asked to go by \"carl\": \"a deploy\""`)
 	eventually(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
+	assert.Contains(t, anna.log.String(), `cause="resigned: asked to go by \"carl\": \"a deploy\""`, "once")
+	assert.NotContains(t, anna.log.String(), "lead failed", "it did as it was asked")
 
 	ben.end(errTold)
 	assert.NoError(t, ben.wait(), "its command has exited with 0")
