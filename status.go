@@ -152,11 +152,12 @@ func (s Status) MarshalJSON() ([]byte, error) {
 }
 
 func (e *elector) Status() Status {
+	// The role before the term: a campaign that wins makes its term first, and is idle only then.
+	s := e.sights.status()
 	e.mu.Lock()
 	t, session := e.seat, e.sess
 	e.mu.Unlock()
 	now := time.Now()
-	s := e.sights.status()
 	if session != nil {
 		s.Session, s.Deadline = session.ID(), session.Deadline()
 		if s.State = session.State(); !now.Before(s.Deadline) {

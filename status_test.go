@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +59,47 @@ func shows(t *testing.T, s elector.Status, id string, asOf time.Time) {
 	t.Helper()
 	if late := s.LeaderAsOf.Sub(asOf); s.Leader.ID != id || late < 0 || late >= time.Second {
 		t.Errorf("leader %q as of %v, want %q as of %v", s.Leader.ID, s.LeaderAsOf, id, asOf)
+	}
+}
+
+// A status that is asked for while a campaign wins is not idle: it was that neither before nor after.
+func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
+	e := standing(t, memory.New(memory.Options{}).Client("a"), "a")
+	var round, led atomic.Int64 // round is odd from before a campaign until its term was seen
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		stood := int64(0) // the last round in which it was seen to stand
+		for ctx.Err() == nil {
+			before := round.Load()
+			s := e.Status()
+			switch {
+			case before != round.Load() || before%2 == 0:
+			case s.Role == elector.RoleEntering, s.Role == elector.RoleStanding:
+				stood = before
+			case s.Role == elector.RoleLeading:
+				led.Store(before)
+			case s.Role == elector.RoleIdle && stood == before:
+				t.Errorf("idle, and has not lost: %+v", s)
+				return
+			}
+		}
+	})
+	defer watching.Wait()
+	defer cancel()
+	for range 3000 {
+		round.Add(1)
+		term, err := e.Campaign(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for led.Load() != round.Load() && !t.Failed() {
+			runtime.Gosched()
+		}
+		round.Add(1)
+		if err := term.Resign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -134,6 +134,7 @@ func (i *Inspector) Remove(ctx context.Context, election string, o RemoveOptions
 func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o RemoveOptions, gone *Removed) error {
 	const tries = 10
 	for n := 1; ; n++ {
+		before := len(gone.Entries)
 		if _, foreign := e.strategy.use.(elector.CustomLayout); o.Evict && !foreign {
 			if err := e.evict(ctx, s, gone); err != nil {
 				return fmt.Errorf("inspect: remove %s: %w", e.path, err)
@@ -143,13 +144,33 @@ func (i *Inspector) remove(ctx context.Context, s *backend.Session, e found, o R
 		if !o.Evict || !errors.Is(err, elector.ErrInUse) {
 			return err
 		}
-		if n == tries {
+		switch {
+		case n < tries:
+		case len(gone.Entries) == before:
+			return fmt.Errorf("inspect: remove %s: %w", e.path, e.handwork())
+		default:
 			return fmt.Errorf("%w: they have come back %d times: stop the processes first", err, tries)
 		}
 		if pause(ctx, 100*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ctx.Err(), err)
 		}
+		again, err := i.find(ctx, s, e.path) // whoever has come back may have founded it anew
+		switch {
+		case errors.Is(err, elector.ErrNoElection):
+			return nil
+		case err == nil && again.strategy.use.Name() != e.strategy.use.Name():
+			err = fmt.Errorf("%w: somebody has founded it anew with %q", elector.ErrStrategyMismatch, again.strategy.use.Name())
+		}
+		if err != nil {
+			return fmt.Errorf("inspect: remove %s: %w", e.path, err)
+		}
+		e = again
 	}
+}
+
+// handwork is the error where the directory has what evict does not delete, such as keys that are no entries.
+func (e found) handwork() error {
+	return fmt.Errorf("%w: keys that nobody holds are in %s: delete them by hand", elector.ErrInUse, e.dir)
 }
 
 // evict deletes all that is in the directory. The leader's entry is the last: until then nobody else leads.
@@ -180,15 +201,15 @@ func (e found) evict(ctx context.Context, s *backend.Session, gone *Removed) err
 				_, err = s.Commit(ctx, nil, backend.Delete(entry))
 			}
 			switch {
-			case errors.Is(err, backend.ErrNoEntry): // gone since
+			case errors.Is(err, backend.ErrNoEntry), errors.Is(err, backend.ErrConflict): // gone since, or keys are below it
 			case err != nil:
 				return err
 			default:
 				gone.Entries = append(gone.Entries, key)
 			}
 		}
-		if more && len(gone.Entries) == before { // keys that are no entries, see docs/operations.md
-			return fmt.Errorf("%w: keys that nobody holds are in %s: delete them by hand", elector.ErrInUse, e.dir)
+		if more && len(gone.Entries) == before {
+			return e.handwork()
 		}
 	}
 	return nil

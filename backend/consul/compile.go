@@ -246,7 +246,7 @@ func (c *commit) childless(ctx context.Context, p *plan, key string) error {
 	}
 	for _, child := range children {
 		if p.touched["/"+child] != removed {
-			return fmt.Errorf("%w: it has children, such as %s", backend.ErrConflict, "/"+child)
+			return fmt.Errorf("%w: it has children, such as %q", backend.ErrConflict, "/"+child)
 		}
 	}
 	for child, t := range p.touched {

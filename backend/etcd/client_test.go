@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -153,6 +154,8 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
+	http1 := httptest.NewServer(nil)
+	t.Cleanup(http1.Close)
 	plain := sharedServer(t).Addr()
 	proxy, config, err := proxytest.NewTLS(plain)
 	require.NoError(t, err)
@@ -161,24 +164,31 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 		endpoints []string
 		tls       *tls.Config
 		why       string
+		soon      bool // and not after the timeout asked for
 	}{
-		"closed port":         {[]string{closed.Addr().String()}, nil, "connection refused"},
-		"two closed ports":    {[]string{"127.0.0.1:1", closed.Addr().String()}, nil, "connection refused"},
-		"unknown host":        {[]string{"no-such-host.invalid:2379"}, nil, "lookup no-such-host.invalid"},
-		"TLS at a plain port": {[]string{"https://" + plain}, config, "authentication handshake failed"},
-		"plaintext at TLS":    {[]string{proxy.Addr()}, nil, "reading server preface|broken pipe|connection reset"},
-		"silence":             {[]string{silent.Addr().String()}, nil, ""},
+		"closed port":         {[]string{closed.Addr().String()}, nil, "connection refused", true},
+		"two closed ports":    {[]string{"127.0.0.1:1", closed.Addr().String()}, nil, "connection refused", true},
+		"unknown host":        {[]string{"no-such-host.invalid:2379"}, nil, "lookup no-such-host.invalid", true},
+		"HTTP/1.1":            {[]string{http1.Listener.Addr().String()}, nil, "error reading server preface", true},
+		"TLS at a plain port": {[]string{"https://" + plain}, config, "authentication handshake failed", false},
+		"plaintext at TLS":    {[]string{proxy.Addr()}, nil, "reading server preface|broken pipe|connection reset", false},
+		"silence":             {[]string{silent.Addr().String()}, nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := etcdtest.NewProcess(t, nil, func(cfg *clientv3.Config) { cfg.Endpoints, cfg.TLS = c.endpoints, c.tls }).Backend
+			if c.soon {
+				_, err := b.Open(t.Context(), backend.OpenOptions{TTL: time.Hour})
+				require.ErrorIs(t, err, backend.ErrUnavailable)
+				assert.Regexp(t, c.why, err.Error())
+			}
 			whom := "no answer in time from " + strings.Join(c.endpoints, ", ")
 			_, err := b.Open(t.Context(), backend.OpenOptions{TTL: 2 * time.Second})
 			require.ErrorIs(t, err, backend.ErrUnavailable)
 			assert.ErrorContains(t, err, whom)
 			assert.Regexp(t, c.why, err.Error())
 
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			_, err = b.Open(ctx, backend.OpenOptions{})
 			require.ErrorIs(t, err, context.DeadlineExceeded)

@@ -269,7 +269,7 @@ func (p *plan) childless(key string) error {
 			case isFence(k):
 				except = append(except, k)
 			case p.state[k] != deleted:
-				return fmt.Errorf("%s has children, such as %s: %w", key, k, backend.ErrConflict)
+				return fmt.Errorf("%s has children, such as %q: %w", key, k, backend.ErrConflict)
 			}
 		}
 		if n := len(p.view.children[key]); n >= p.c.s.cfg.MaxOps { // and there may be more

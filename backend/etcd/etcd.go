@@ -71,7 +71,8 @@ func (b *Backend) Limits() backend.Limits {
 }
 
 // Open implements backend.Backend. Servers that do not answer within the timeout
-// asked for are ErrUnavailable, and at once those with which no TLS connection can come about. The
+// asked for are ErrUnavailable; at once those with which no TLS connection can come about, and
+// within a second those that all refuse to be connected to, are not found or are something else. The
 // error names the endpoints, and why the last connection failed; to find that out takes a tenth of
 // a second more at most.
 func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
@@ -88,7 +89,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop(nil)
-	watching.Go(func() { b.watchTrust(asking, ttl/20, stop) })
+	watching.Go(func() { b.watchDialing(asking, min(ttl/20, refusedPatience/5), stop) })
 	began, said := time.Now(), false
 	for pause := (driver.Pause{}); ; {
 		granted, err := ask(asking, 1, ttl/4, func(ctx context.Context) (grant, error) {
@@ -103,7 +104,7 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		switch {
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
-		case errors.Is(context.Cause(asking), errUntrusted):
+		case errors.Is(context.Cause(asking), errHopeless):
 			return nil, fmt.Errorf("%w: %s", down, b.unanswered(b.client.Ctx()))
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, driver.ContextError(ctx)
@@ -157,23 +158,35 @@ func (b *Backend) unanswered(ctx context.Context) string {
 	return told
 }
 
-// errUntrusted: no server can be talked to, as one side does not trust the other's certificate, or
-// one of them speaks no TLS.
-var errUntrusted = errors.New("TLS is refused")
+// errHopeless: no server can be talked to, and to wait in this Open changes nothing.
+var errHopeless = errors.New("no connection can be made")
 
-// watchTrust has stop called, with errUntrusted, once that is why the client has no connection: no
-// waiting changes it. It returns then, or when ctx ends.
-func (b *Backend) watchTrust(ctx context.Context, every time.Duration, stop context.CancelCauseFunc) {
+// refusedPatience is for how long all servers may refuse connections: one that restarts does.
+const refusedPatience = 500 * time.Millisecond
+
+// watchDialing has stop called, with errHopeless, once the client has no connection since one side does
+// not trust the other's certificate, or one of them speaks no TLS, or since for a while none could be
+// dialled, or none spoke gRPC. It returns then, or when ctx ends.
+func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop context.CancelCauseFunc) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	var failing time.Time // since when that is so; zero if it is not
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if strings.Contains(b.unanswered(ctx), "tls: ") {
-			stop(errUntrusted)
+		why := b.unanswered(ctx)
+		fails := strings.Contains(why, "Error while dialing") || strings.Contains(why, "error reading server preface") // as gRPC says once all have failed
+		switch {
+		case !fails:
+			failing = time.Time{}
+		case failing.IsZero():
+			failing = time.Now()
+		}
+		if strings.Contains(why, "tls: ") || !failing.IsZero() && time.Since(failing) >= refusedPatience {
+			stop(errHopeless)
 			return
 		}
 	}

@@ -61,6 +61,12 @@ func (r Record) Encode() []byte {
 	return encode(r)
 }
 
+// longestDir is more than a directory's name takes, in bytes: it is an e and 16 digits.
+const longestDir = 64
+
+// noPart tells of a character that no directory's name has.
+func noPart(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
+
 // DecodeRecord parses a record's payload.
 func DecodeRecord(b []byte) (Record, error) {
 	var r Record
@@ -72,7 +78,7 @@ func DecodeRecord(b []byte) (Record, error) {
 		return Record{}, errors.New("not an election record: version or strategy is missing")
 	case r.V > Version:
 		return Record{}, fmt.Errorf("election record of version %d: this library knows up to %d", r.V, Version)
-	case r.Dir == "" || r.Dir == "." || r.Dir == ".." || strings.Contains(r.Dir, "/"):
+	case r.Dir == "" || len(r.Dir) > longestDir || r.Dir == "." || r.Dir == ".." || strings.ContainsFunc(r.Dir, noPart):
 		return Record{}, fmt.Errorf("election record names %.100q for its directory", r.Dir)
 	}
 	return r, nil

@@ -207,8 +207,8 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 		}
 		if line := change(v); line != last {
 			at := v.At
-			if v.Trouble != nil { // At is when the service was last heard of
-				at = time.Now()
+			if v.Trouble != nil {
+				at = v.Trouble.Since
 			}
 			if _, err := fmt.Fprintf(w, "%s  %s\n", at.Format(time.RFC3339), line); err != nil {
 				return err
@@ -223,7 +223,7 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 func change(v inspect.View) string {
 	if v.Trouble != nil {
 		const outOfTouch = "out of touch"
-		trouble := v.Trouble.Why
+		trouble := onOneLine(v.Trouble.Why)
 		if !strings.HasPrefix(trouble, outOfTouch) {
 			trouble = outOfTouch + ": " + trouble
 		}

@@ -85,16 +85,16 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &exit): // the command has said why
 		return exit.Code
 	case errors.Is(err, errInterrupted):
-		fmt.Fprintf(stderr, "elector: %v\n", err) // which may have more in it
+		fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error())) // which may have more in it
 		return Interrupted
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "elector: %v\n\nSee '%s --help'.\n", err, at.CommandPath())
+		fmt.Fprintf(stderr, "elector: %s\n\nSee '%s --help'.\n", printable(err.Error()), at.CommandPath())
 		return Misused
 	case errors.As(err, &coded):
-		fmt.Fprintf(stderr, "elector: %v\n", err)
+		fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error()))
 		return coded.code
 	}
-	fmt.Fprintf(stderr, "elector: %v\n", err)
+	fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error()))
 	return Failed
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +57,7 @@ func doctorRows(r doctor.Report) [][]string {
 	var rows [][]string
 	add := func(where string, all doctor.Findings) {
 		for _, f := range all {
-			rows = append(rows, []string{string(f.Level), where, f.Check, printable(f.Says)})
+			rows = append(rows, []string{string(f.Level), where, f.Check, onOneLine(f.Says)})
 			if f.Do != "" {
 				rows = append(rows, []string{"", "", "", "→ " + f.Do})
 			}
@@ -76,17 +74,4 @@ var verdicts = map[doctor.Level]string{
 	doctor.OK:   "fit for elections",
 	doctor.Warn: "fit for elections, with warnings",
 	doctor.Fail: "not fit for elections, or not with these credentials",
-}
-
-// printable is a sentence that quotes what somebody else has written, on one line of a terminal.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return ' '
-		case unicode.IsPrint(r):
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }

@@ -57,5 +57,5 @@ func TestDoctorMisuse(t *testing.T) {
 }
 
 func TestPrintable(t *testing.T) {
-	assert.Equal(t, "a b 主機 � �", printable("a\nb 主機 \x1b \u202e"))
+	assert.Equal(t, `a; b 主機 \x1b \u202e`, onOneLine("a\nb 主機 \x1b \u202e"))
 }

@@ -183,8 +183,8 @@ const dashboardHelp = `Dashboard serves a page that shows the elections at a pat
 without one: who leads, with which token and for how long; who stands, in order; the
 terms since the dashboard began; and the time without a leader. It changes by itself.
 
-The page reads, and changes nothing. With --allow-changes a second address is logged,
-which has a token behind its #. Whoever opens that address can ask leaders to go,
+The page reads, and changes nothing. With --allow-changes the address that is logged
+has a token behind its #. Whoever opens that address can ask leaders to go,
 transfer and designate. Keep it to yourself.
 
 There is no TLS and no login. Whoever reaches the address sees the page: by default

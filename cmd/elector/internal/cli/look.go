@@ -367,6 +367,22 @@ func shown(s string) string {
 	return s
 }
 
+// printable is an error's text, for a terminal: a service or a proxy may have written some of it. Lines stay.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if r == '\n' || strconv.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
+}
+
+// onOneLine is a printable text without line breaks.
+func onOneLine(text string) string { return strings.ReplaceAll(printable(text), "\n", "; ") }
+
 // printRows prints cells in columns, also of wide runes.
 func printRows(w io.Writer, rows [][]string) error {
 	var widths []int

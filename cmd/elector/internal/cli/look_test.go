@@ -2,7 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -86,6 +90,36 @@ func TestLookAtSilence(t *testing.T) {
 	assert.Equal(t, Failed, code)
 	assert.Empty(t, out)
 	assert.Contains(t, errs, "no answer from the service within 200ms")
+}
+
+// Where nobody listens, that is said before the time is over.
+func TestLookAtNothing(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	for _, scheme := range []string{"zk", "etcd", "consul"} {
+		code, _, errs := run("status", scheme+"://"+l.Addr().String()+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
+		assert.Equal(t, Failed, code)
+		assert.Contains(t, errs, "connection refused")
+	}
+}
+
+// What somebody has written into the service, or a proxy has answered, does nothing to the terminal.
+func TestErrorsAreForTerminals(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, "\x1b[2Jdenied\nelector: all is well\u202e")
+	}))
+	defer s.Close()
+	url := "consul://" + strings.TrimPrefix(s.URL, "http://")
+	code, _, errs := run("status", url, "/jobs/reindex")
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, errs, `\x1b[2Jdenied`)
+	assert.Contains(t, errs, `all is well\u202e`)
+	code, out, errs := run("watch", url, "/jobs/reindex")
+	assert.Equal(t, Failed, code)
+	assert.Contains(t, errs, `\x1b[2Jdenied`)
+	assert.Regexp(t, `(?m)^20\d\d-\S+  out of touch: consul: .*\\x1b\[2Jdenied; elector: all is well\\u202e\)\n$`, out)
 }
 
 func TestLookMisuse(t *testing.T) {

@@ -82,6 +82,8 @@ function take(news) {
   for (const path of elections.keys()) if (!news.paths.includes(path)) elections.delete(path);
   for (const [path, card] of cards) {
     if (elections.has(path)) continue;
+    sight.unobserve(card.root);
+    inSight.delete(card.root);
     card.root.remove();
     cards.delete(path);
   }
@@ -99,6 +101,16 @@ function take(news) {
   $("find").hidden = news.paths.length < 5 && $("filter").value === "";
 }
 
+// inSight are the cards that are drawn each second: to draw hundreds takes longer than that.
+const inSight = new Set();
+const sight = new IntersectionObserver(entries => {
+  for (const e of entries) {
+    if (e.isIntersecting) inSight.add(e.target);
+    else inSight.delete(e.target);
+  }
+  tick();
+});
+
 function newCard(path) {
   const root = $("election").content.firstElementChild.cloneNode(true);
   const q = selector => root.querySelector(selector);
@@ -110,6 +122,7 @@ function newCard(path) {
   const [standing, terms] = root.querySelectorAll(".scroll");
   standing.setAttribute("aria-label", `Candidates of ${path}`);
   terms.setAttribute("aria-label", `Terms of ${path}`);
+  sight.observe(root);
   if (mayChange) {
     card.askLeader = button(card.buttons, "Ask the leader to go", () => ask(path, "ask", ""));
     card.undo = button(card.buttons, "Undo the designation", () => ask(path, "undesignate", ""));
@@ -129,6 +142,7 @@ function button(parent, text, click) {
 
 // show puts an election into its card. What is the same stays, so that the focus does.
 function show(card, e) {
+  card.drawn = false;
   card.title.replaceChildren(e.path, make("small", e.strategy));
   put(card.trouble, e.trouble ? `This may be so no longer: ${e.trouble}` : "");
   const notes = [];
@@ -266,6 +280,8 @@ function tick() {
     } else {
       put(card.leader, last(e).kind === "vacant" ? `Nobody leads; seen so for ${lasted(now - at(last(e).from))}` : "It is unknown who leads");
     }
+    if (card.drawn && !inSight.has(card.root)) continue;
+    card.drawn = true;
     draw(card, e, now);
     for (const row of card.spans.rows) put(row.cells[1], lasted((row.span.to ? at(row.span.to) : now) - at(row.span.from)));
   }
