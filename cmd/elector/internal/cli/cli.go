@@ -85,18 +85,21 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &exit): // the command has said why
 		return exit.Code
 	case errors.Is(err, errInterrupted):
-		fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error())) // which may have more in it
+		fmt.Fprintf(stderr, "elector: %s\n", complaint(err)) // which may have more in it
 		return Interrupted
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "elector: %s\n\nSee '%s --help'.\n", printable(err.Error()), at.CommandPath())
+		fmt.Fprintf(stderr, "elector: %s\n\nSee '%s --help'.\n", complaint(err), at.CommandPath())
 		return Misused
 	case errors.As(err, &coded):
-		fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error()))
+		fmt.Fprintf(stderr, "elector: %s\n", complaint(err))
 		return coded.code
 	}
-	fmt.Fprintf(stderr, "elector: %s\n", printable(err.Error()))
+	fmt.Fprintf(stderr, "elector: %s\n", complaint(err))
 	return Failed
 }
+
+// complaint is the text of an error, of whatever package.
+func complaint(err error) string { return strings.TrimPrefix(printable(err.Error()), "elector: ") }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{

@@ -74,6 +74,8 @@ func TestMisuse(t *testing.T) {
 		{[]string{"run", "mem://", "/e", "--strategy", "fairer", "--", "true"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ") + ". Did you mean fair?"},
 		{[]string{"run", "mem://", "/e", "--strategy", "kafka", "--id", "anna", "--", "true"}, `anna`},
 		{[]string{"run", "mem://", "/e", "--rank", "1", "--", "true"}, "--rank: the strategy fair has no ranks"},
+		{[]string{"run", "mem://", "/e", "--preempt-after", "0s", "--", "true"}, "--preempt-after: the strategy fair has no ranks"},
+		{[]string{"run", "mem://", "/e", "--strategy", "ranked", "--preempt-after", "-1s", "--", "true"}, "--preempt-after -1s: must not be negative"},
 		{[]string{"run", "mem://", "/e", "--rank", "best", "--", "true"}, `--rank "best": give whole numbers`},
 		{[]string{"run", "mem://", "/e", "--grace", "-1s", "--", "true"}, "--grace -1s: must not be negative"},
 		{[]string{"run", "mem://", "/e", "--ttl", "-1s", "--", "true"}, "TTL -1s"},

@@ -205,9 +205,8 @@ the leader is asked; "elector watch" shows it done.` + actHelp
 const designateHelp = `Designate has the candidate with this ID outrank all others until "elector undesignate" takes
 that back. It need not stand yet. The strategy ranked alone heeds it.
 
-Where the candidates preempt (a setting of programs with the library; those of "elector run" do
-not), the leader goes by itself. Elsewhere the candidate leads at the next change: "elector
-resign" makes one.` + writeHelp
+Where the candidates preempt ("elector run --preempt-after 0s"), the leader goes by itself.
+Elsewhere the candidate leads at the next change: "elector resign" makes one.` + writeHelp
 
 const undesignateHelp = `Undesignate takes a designation back. It moves nothing: who leads goes on, unless a better
 candidate preempts.` + writeHelp

@@ -46,6 +46,7 @@ func newRun() *cobra.Command {
 			if !cmd.Flags().Changed("rank") {
 				c.Rank = nil
 			}
+			c.Preempt = cmd.Flags().Changed("preempt-after")
 			switch suspend {
 			case "hold", "stop":
 				c.Stop = suspend == "stop"
@@ -67,6 +68,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&c.Value, "value", "", "`text` that others see of this candidate, such as its address")
 	f.StringVar(&c.Strategy, "strategy", "fair", "`name` of the strategy; all candidates of an election need the same: "+strings.Join(catalog.Names(), ", "))
 	f.Int64SliceVar(&c.Rank, "rank", nil, "`numbers`, with commas between, by which ranked compares candidates: the highest leads")
+	f.DurationVar(&c.HoldOff, "preempt-after", 0, "with ranked: ask a leader of lesser rank to go when this candidate has been better for so long, such as 0s; without it wait until it goes")
 	f.DurationVar(&c.TTL, "ttl", 0, "session timeout; 0: the URL's timeout, or the service's default")
 	f.DurationVar(&c.Grace, "grace", 10*time.Second, "time between SIGTERM and SIGKILL; an eighth of the session timeout at most when leadership is lost")
 	f.StringVar(&suspend, "on-suspend", "hold", "`what` to do out of touch with the service: hold runs the command for as long as nobody else can lead, stop ends it at once")

@@ -29,6 +29,10 @@ type Config struct {
 	// Strategy is the name of one of package catalog. Rank is for ranked; nil is none.
 	Strategy string
 	Rank     []int64
+	// Preempt has this candidate ask a leader of lesser rank to go, once it has been the better one for
+	// HoldOff. It is for ranked. Else it waits until the leader goes.
+	Preempt bool
+	HoldOff time.Duration
 	// Command is the program and its arguments.
 	Command []string
 	// Grace is how long the command may take from SIGTERM to its end, before it is killed: where the
@@ -100,11 +104,18 @@ func (c *Config) strategy() (elector.Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Rank == nil {
+	ranks := ranked.Strategy{Preempt: c.Preempt, HoldOff: c.HoldOff}
+	switch {
+	case c.Rank == nil && !c.Preempt:
 		return item.Strategy, nil
-	}
-	if !item.Ranked {
+	case !item.Ranked && c.Rank != nil:
 		return nil, fmt.Errorf("--rank: the strategy %s has no ranks: take --strategy ranked", c.Strategy)
+	case !item.Ranked:
+		return nil, fmt.Errorf("--preempt-after: the strategy %s has no ranks: take --strategy ranked", c.Strategy)
+	case c.HoldOff < 0:
+		return nil, fmt.Errorf("--preempt-after %v: must not be negative", c.HoldOff)
+	case c.Rank != nil:
+		ranks.Rank = ranked.NewRank(slices.Clone(c.Rank)...)
 	}
-	return ranked.New(ranked.NewRank(slices.Clone(c.Rank)...)), nil
+	return ranks, nil
 }

@@ -212,6 +212,20 @@ func TestAsked(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
 
+// A machine that is preferred takes over when it comes, and no two commands run at once.
+func TestPreempt(t *testing.T) {
+	t.Parallel()
+	s, j := service(), newJob(t)
+	ranks := func(rank int64) func(*run.Config) {
+		return func(c *run.Config) { c.Strategy, c.Rank, c.Preempt = "ranked", []int64{rank}, true }
+	}
+	stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), ranks(1))
+	j.await("^began .* anna", 1, 2)
+	stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), ranks(2))
+	j.await("^began .* ben", 1, 4)
+	assert.Zero(t, j.told("^overlap"), j.log())
+}
+
 // standing are the candidates.
 func standing(t *testing.T, s *memory.Service) []elector.Candidate {
 	t.Helper()
