@@ -127,7 +127,9 @@ function newCard(path) {
     card.askLeader = button(card.buttons, "Ask the leader to go", () => ask(path, "ask", ""));
     card.undo = button(card.buttons, "Undo the designation", () => ask(path, "undesignate", ""));
     card.buttons.hidden = false;
-    card.table.tHead.rows[0].append(make("th", "Change"));
+    const head = card.table.tHead.rows[0], change = make("th", "Change");
+    change.scope = "col";
+    head.insertBefore(change, head.cells[2]); // where a narrow page shows it
   }
   return card;
 }
@@ -195,19 +197,20 @@ function showCandidates(card, e) {
       row.cells[4].className = "value";
       row.value = make("div"); // three lines of it, and all of it where one points at it
       row.cells[4].append(row.value);
+      row.texts = [...row.cells].slice(0, 4);
       if (mayChange) {
         const cell = make("td");
         row.transfer = button(cell, "Transfer", () => ask(card.path, "transfer", c.id));
         row.designate = button(cell, "Designate", () => ask(card.path, "designate", c.id));
         row.transfer.setAttribute("aria-label", `Transfer to ${c.id}`);
         row.designate.setAttribute("aria-label", `Designate ${c.id}`);
-        row.append(cell);
+        row.insertBefore(cell, row.cells[2]);
       }
       card.candidates.set(c.key, row);
     }
     row.className = c.leads ? "leads" : "";
     const texts = [n + 1, (c.id || "(no ID)") + (c.leads ? " (leads)" : "") + (c.designated ? " (designated)" : ""), c.rank || "–", c.session || "–"];
-    texts.forEach((text, i) => put(row.cells[i], String(text)));
+    texts.forEach((text, i) => put(row.texts[i], String(text)));
     put(row.value, c.value || "–");
     row.value.title = c.value || "";
     if (row.transfer) {
