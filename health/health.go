@@ -69,6 +69,9 @@ func New(e elector.Elector, o Options) http.Handler {
 			answer(w, s, now, why(s, now))
 		})
 	}
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "there are /leader, /replica, /healthz and /status", http.StatusNotFound)
+	})
 	return mux
 }
 

@@ -230,6 +230,9 @@ func TestMethods(t *testing.T) {
 			t.Errorf("%s %s: %d, want %d", c.method, c.path, w.Code, c.code)
 		}
 	}
+	if said := ask(h, "GET", "/").Body.String(); !strings.Contains(said, "/leader, /replica, /healthz and /status") {
+		t.Errorf("who asks for nothing in particular is told: %q", said)
+	}
 }
 
 // A follower sends its clients to the leader, and says how old its knowledge is, also while the service
