@@ -40,7 +40,7 @@ func says(t *testing.T, h http.Handler, path string) (s said) {
 
 // A server is frozen, and goes on: the leader leads until its window ends, and nobody while it is frozen.
 // The leader last seen is told meanwhile, with an age that grows. That restarts nobody.
-func TestFrozenServer(t *testing.T) {
+func TestFrozenEtcd(t *testing.T) {
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	var handlers []http.Handler
