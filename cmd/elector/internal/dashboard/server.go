@@ -21,6 +21,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/program"
 )
 
 // Config is what a dashboard shows, and to whom.
@@ -186,18 +187,11 @@ func (s *server) events(w http.ResponseWriter, r *http.Request) {
 		version = now
 		select {
 		case <-changed:
-			pause(r.Context(), 50*time.Millisecond) // what comes together is sent together
+			_ = program.Sleep(r.Context(), 50*time.Millisecond) // what comes together is sent together
 		case <-time.After(alive):
 		case <-r.Context().Done():
 			return
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
 	}
 }
 
