@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A Queue has items that are taken in the order in which they were put: persistent entries under
+// Dir/items, numbered by Dir/tail, the number of the next one. None is left before Dir/head, which may
+// lag. To take an item is to make an ephemeral claim on it; to finish is to remove both.
+//
+// Entries that are enqueued (backend.Enqueue) are in order as well, but go with their session, and an
+// item is to outlive the session that put it. Hence the numbers.
+//
+// Source: ZooKeeper's recipe "Queues"; Curator's DistributedQueue with a lock path.
+//
+// Trap: to remove an item before the work loses it when the consumer crashes in between. To remove it
+// afterwards does the work twice instead, and the first consumer may be alive, and only late: see Claim.
+type Queue struct{ Dir string }
+
+func (q Queue) item(n uint64) string  { return fmt.Sprintf("%s/items/%d", q.Dir, n) }
+func (q Queue) claim(n uint64) string { return fmt.Sprintf("%s/claims/%d", q.Dir, n) }
+
+// bounds reads Dir/head and Dir/tail, and subscribes to them.
+func (q Queue) bounds(ctx context.Context, s *backend.Session) (at []backend.Entry, head, tail uint64, err error) {
+	at, err = s.Await(ctx, backend.Unknown(q.Dir+"/head"), backend.Unknown(q.Dir+"/tail"))
+	for i, n := range []*uint64{&head, &tail} {
+		if err == nil && at[i].Exists() {
+			_, err = fmt.Sscan(string(at[i].Value), n)
+		}
+	}
+	return at, head, tail, err
+}
+
+// number is the value of either. The random part tells it from the same number of others.
+func number(n uint64) []byte { return fmt.Appendln(nil, n, rand.Text()) }
+
+// Put adds an item at the end, and returns its number. After ErrIndeterminate it may be there, or come
+// yet: the item needs an ID of its own by which consumers know the second one, if it is put again.
+func (q Queue) Put(ctx context.Context, s *backend.Session, value []byte) (uint64, error) {
+	for n, least := uint64(0), uint64(0); ; least = n + 1 { // another was faster, or has left something under this key
+		at, head, tail, err := q.bounds(ctx, s)
+		if err == nil {
+			n = max(tail, head, least) // none is looked for before head: somebody may have deleted tail
+			_, err = s.Commit(ctx, nil, backend.CompareAndSet(at[1].Key, number(n+1), at[1].Version),
+				backend.CompareAndSet(q.item(n), value, 0))
+		}
+		if !errors.Is(err, backend.ErrConflict) {
+			return n, err
+		}
+	}
+}
+
+// A Claim is an item that the session works on. If the session is lost before Finish, another takes the
+// item, and does the work again: nothing is lost, and the work is done at least once. The first may
+// still write then. The token keeps that out, where the place written to has seen a higher one
+// for this item. Item.Rev, noted with the effect in one transaction, makes the effect happen once: no two
+// items ever have the same. The number begins again where somebody deletes the queue.
+type Claim struct {
+	*Hold
+	Number uint64
+	Item   backend.Entry
+}
+
+// Take blocks until there is an item that nobody works on, and claims the oldest. It looks at the numbers from head
+// on: an item that is done costs a round trip, and one in work two. So that one which takes long does not slow down all
+// after it, 16 that are done are looked at, and the others passed over by a listing, unless more than a thousand items
+// stand.
+func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error) {
+	for c == nil {
+		at, head, end, err := q.bounds(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		done, changes := end, at[1:] // one more item, or a claim that goes
+		for n, passed := head, 0; n < end && c == nil; n++ {
+			switch c, err = q.try(ctx, s, n); {
+			case err == nil:
+				done = min(done, n)
+			case errors.Is(err, backend.ErrExists):
+				done, changes = min(done, n), append(changes, backend.Unknown(q.claim(n)))
+			case !refused(err):
+				return nil, err
+			default:
+				if passed++; passed%16 == 0 {
+					if n, err = passOver(ctx, s, q.Dir+"/items", n, end); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+		if c == nil && done > head || done > head+15 { // only saves others time: another's number does as well
+			// The tail tells the queue from one that was made since.
+			_, _ = s.Commit(ctx, allExist(at[1:]), backend.CompareAndSet(at[0].Key, number(done), at[0].Version))
+		}
+		for c == nil && changes[0].Same(at[1]) && !slices.ContainsFunc(changes[1:], gone) { // the first Await reads the claims
+			if changes, err = s.Await(ctx, changes...); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return c, nil
+}
+
+func gone(e backend.Entry) bool { return !e.Exists() }
+
+// try claims an item: ErrExists if somebody works on it, ErrNoEntry or ErrCondition if that is done.
+func (q Queue) try(ctx context.Context, s *backend.Session, n uint64) (*Claim, error) {
+	item, err := s.Get(ctx, q.item(n))
+	if err != nil {
+		return nil, err
+	}
+	me, err := create(ctx, s, q.claim(n), nil, backend.IfExists(item))
+	if err != nil {
+		return nil, err
+	}
+	return &Claim{hold(ctx, s, me), n, item}, nil
+}
+
+// Finish removes the item, if the claim still holds, and in the same commit does what else is to be
+// done in the service: exactly once. Release without Finish gives the item back.
+func (c *Claim) Finish(ctx context.Context, effects ...backend.Op) error {
+	_, err := c.session.Commit(ctx, c.Conditions(), append(effects, backend.Delete(c.Item), backend.Delete(c.entries[0]))...)
+	return errors.Join(err, c.Release(ctx))
+}
