@@ -7,7 +7,7 @@
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
 # make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server, PostgreSQL, MariaDB, Prometheus, kazoo,
-#               etcdctl and the browser Chromium
+#               etcdctl, dig and the browser Chromium
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
 #               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps
@@ -30,7 +30,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . cmd/elector examples/fencing internal/fencetest adapter/gocron metrics/otel metrics/prometheus internal/release
+MODULES = . cmd/elector examples/fencing examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus internal/release
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
@@ -72,6 +72,8 @@ prove:
 lint:
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; fi
+	@large=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -maxdepth 0 -size +1024k' sh); \
+	if [ -n "$$large" ]; then echo "larger than 1 MB, so perhaps a program that was built:"; echo "$$large"; exit 1; fi
 	$(GO) vet $(MODULES:%=./%/...) # through go.work
 	$(call each,$(MODULES),$(GO) run $(STATICCHECK) ./...)
 	$(call each,$(MODULES) $(SERVERS),$(GO) mod tidy -diff)

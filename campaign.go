@@ -117,22 +117,36 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 	e.sights.turn(RoleStanding)
 	sight := e.sights.follow(s)
 	defer sight.end()
-	claim, err := e.stand(ctx, &Candidacy{
+	claim, err := e.stand(ctx, e.candidacy(s, dir, fit, sight))
+	if err != nil {
+		return nil, e.mend(ctx, s, dir, err)
+	}
+	return e.take(ctx, s, dir, claim, fit)
+}
+
+// mend sees to it that the next attempt finds an election, if the last one failed for want of it.
+func (e *elector) mend(ctx context.Context, s *backend.Session, dir string, err error) error {
+	if errors.Is(err, backend.ErrNoParent) {
+		// The election, or only its directory, was deleted. A new directory
+		// needs a new name, lest old guards hit entries in it.
+		err = errors.Join(err, e.refound(ctx, s, dir, err))
+	}
+	if errors.Is(err, backend.ErrUsedUp) { // refound may find that, too
+		err = errors.Join(err, e.moveOn(ctx, s, dir, err))
+	}
+	return err
+}
+
+func (e *elector) candidacy(s *backend.Session, dir string, fit *fitness, sight *sight) *Candidacy {
+	return &Candidacy{
 		Session: e.newLookout(s).session(s), Dir: dir, ID: e.id, Value: e.cfg.Value,
 		hooks: e.hooks, log: e.log, fitness: fit, sight: sight,
 		withdraw: func(ctx context.Context, entry backend.Entry) error { return e.withdraw(ctx, s, entry) },
-	})
-	if err != nil {
-		if errors.Is(err, backend.ErrNoParent) {
-			// The election, or only its directory, was deleted. A new directory
-			// needs a new name, lest old guards hit entries in it.
-			err = errors.Join(err, e.refound(ctx, s, dir, err))
-		}
-		if errors.Is(err, backend.ErrUsedUp) {
-			err = errors.Join(err, e.moveOn(ctx, s, dir, err))
-		}
-		return nil, err
 	}
+}
+
+// take begins the term of a claim. On an error the entry is withdrawn.
+func (e *elector) take(ctx context.Context, s *backend.Session, dir string, claim Claim, fit *fitness) (*seat, error) {
 	// A win that came in with the session's last breath is none.
 	if ctx.Err() != nil || s.State() == backend.Lost || !time.Now().Before(s.Deadline()) {
 		err := errors.Join(ctx.Err(), e.withdraw(ctx, s, claim.Entry))
@@ -148,14 +162,21 @@ func (e *elector) attempt(ctx context.Context, fit *fitness, entered *time.Time)
 }
 
 // stand has the strategy campaign for as long as the application is fit.
-func (e *elector) stand(ctx context.Context, c *Candidacy) (Claim, error) {
+func (e *elector) stand(ctx context.Context, c *Candidacy) (claim Claim, err error) {
 	ctx, stop := c.fitness.whileFit(ctx)
 	defer stop()
-	claim, err := e.cfg.Strategy.Campaign(ctx, c)
+	claim, err = e.cfg.Strategy.Campaign(ctx, c)
+	return claim, whyUnfit(ctx, err)
+}
+
+// whyUnfit has the reason in an error that comes from the application's not being fit.
+//
+//go:noinline
+func whyUnfit(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, ErrUnfit) {
-		err = errors.Join(cause, unlessCancelled(err))
+		return errors.Join(cause, unlessCancelled(err))
 	}
-	return claim, err
+	return err
 }
 
 // withdraw removes a candidate's entry, and waits for the confirmation a short time even if

@@ -100,7 +100,12 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 		var terms []*elector.Term
 		var names []string
 		var sessions []string
-		about := func(name string, t *elector.Term) { names, terms = append(names, name), append(terms, t) }
+		var mu sync.Mutex // the term's end and the release of its seat are told side by side
+		about := func(name string, t *elector.Term) {
+			mu.Lock()
+			defer mu.Unlock()
+			names, terms = append(names, name), append(terms, t)
+		}
 		e := standing(t, b, "a", func(c *elector.Config) {
 			c.Hooks = elector.Hooks{
 				Elected: func(t *elector.Term) { about("elected", t) },
@@ -122,7 +127,7 @@ func TestHooksGetWhatTheyAreAbout(t *testing.T) {
 		id := e.Status().Session
 		require.NoError(t, term.Resign(t.Context()))
 		require.NoError(t, e.Close(t.Context()))
-		slices.Sort(names) // the term's end and the release of its seat are told side by side
+		slices.Sort(names)
 		assert.Equal(t, []string{"asked", "elected", "ended", "stop"}, names)
 		for _, of := range terms {
 			assert.Same(t, term, of)

@@ -47,7 +47,9 @@
 //  9. Errors are the sentinels below by [errors.Is], with the client's own error
 //     reachable by [errors.As] or Is. The Session wraps them once with backend, operation and key;
 //     those of Open the Backend wraps.
-//  10. No goroutine outlives [Session.Close] by more than the call in flight.
+//  10. Wills, where there are any. Execute returns nil when the service has confirmed that the
+//     session of the will is over, however often it is executed; it ends no other session.
+//  11. No goroutine outlives [Session.Close] by more than the call in flight.
 package backend
 
 import (

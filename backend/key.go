@@ -27,38 +27,46 @@ const (
 // all backends, so that a name that is good on one is good on another; nothing is ever
 // rewritten silently. The error is ErrBadKey.
 func CheckKey(key string) error {
-	bad := func(rule string) error { return fmt.Errorf("key %q %s: %w", key, rule, ErrBadKey) }
+	if len(key) > MaxKey {
+		return fmt.Errorf("key of %d bytes is too long: at most %d: %w", len(key), MaxKey, ErrBadKey)
+	}
+	if rule := brokenBy(key); rule != "" {
+		return fmt.Errorf("key %q %s: %w", key, rule, ErrBadKey)
+	}
+	return nil
+}
+
+// brokenBy says what is wrong with a key, or nothing.
+func brokenBy(key string) (rule string) {
 	switch {
 	case key == "":
-		return bad(`is empty: give an absolute path such as "/jobs/reindex"`)
-	case len(key) > MaxKey:
-		return fmt.Errorf("key of %d bytes is too long: at most %d: %w", len(key), MaxKey, ErrBadKey)
+		return `is empty: give an absolute path such as "/jobs/reindex"`
 	case key[0] != '/':
-		return bad(`is relative: it must begin with "/"`)
+		return `is relative: it must begin with "/"`
 	case key == "/":
-		return bad("is the root: it must have at least one segment")
+		return "is the root: it must have at least one segment"
 	case !utf8.ValidString(key):
-		return bad("is not valid UTF-8")
+		return "is not valid UTF-8"
 	}
 	segments := strings.Split(key[1:], "/")
 	if n := len(segments); n > MaxSegments {
-		return bad(fmt.Sprintf("has %d segments: at most %d", n, MaxSegments))
+		return fmt.Sprintf("has %d segments: at most %d", n, MaxSegments)
 	}
 	if first := segments[0]; first == "zookeeper" || first == ".elector" {
-		return bad(fmt.Sprintf("begins with %q, which a service keeps for itself", "/"+first))
+		return fmt.Sprintf("begins with %q, which a service keeps for itself", "/"+first)
 	}
 	for _, segment := range segments {
 		switch segment {
 		case "":
-			return bad(`has an empty segment: no "//" and no "/" at the end`)
+			return `has an empty segment: no "//" and no "/" at the end`
 		case ".", "..":
-			return bad(fmt.Sprintf("has the segment %q", segment))
+			return fmt.Sprintf("has the segment %q", segment)
 		}
 	}
 	if r, ok := CheckText(key); !ok {
-		return bad(fmt.Sprintf("has the character %U, which not every service can store", r))
+		return fmt.Sprintf("has the character %U, which not every service can store", r)
 	}
-	return nil
+	return ""
 }
 
 // CheckText reports the first character of s that not every service can store in

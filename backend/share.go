@@ -163,12 +163,21 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 	case CallCommit:
 		return h.bound(ctx, func(ctx context.Context) error { return h.commit(ctx, c, next) })
 	}
-	had := h.own(c.Key) // before: what is made meanwhile may not be there yet
+	had := h.own(c.Key).Rev // before: what is made meanwhile may not be there yet
 	err := h.bound(ctx, next)
+	h.note(c, had, err)
+	return err
+}
+
+// note takes what a call tells of the entries that were made through the handle. had is the revision of the
+// one under the call's key before.
+//
+//go:noinline
+func (h *handle) note(c *Call, had uint64, err error) {
 	switch c.Kind {
 	case CallGet:
-		if errors.Is(err, ErrNoEntry) || err == nil && c.Found.Rev > had.Rev {
-			h.gone(had)
+		if errors.Is(err, ErrNoEntry) || err == nil && c.Found.Rev > had {
+			h.gone(Entry{Key: c.Key, Rev: had})
 		}
 	case CallPredecessor:
 		if errors.Is(err, ErrNoEntry) {
@@ -181,7 +190,6 @@ func (h *handle) call(ctx context.Context, c *Call, next func(context.Context) e
 			}
 		}
 	}
-	return err
 }
 
 func (h *handle) commit(ctx context.Context, c *Call, next func(context.Context) error) error {

@@ -69,6 +69,9 @@ var hops = []string{
 	"transfer/next", "transfer/prepare", "transfer/gone", "transfer/stuck", "transfer/request", "transfer/proclaim", "transfer/crash", "transfer/used-up",
 }
 
+// notOnServers are the rules about processes that die: the candidates' is the test's own.
+var notOnServers = []string{"loss/process-dies"}
+
 // oneServer are the rules about ensembles.
 var oneServer = []string{"server/member-killed"}
 
@@ -234,6 +237,6 @@ func tryAll(t *testing.T, atOnce int, places ...place) {
 func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
 	cfg.Service = p.start(t)
 	cfg.Why = p.late[cfg.Strategy.Name()]
-	lacks := slices.AppendSeq(slices.Concat(p.lacks, notPromised(cfg)), maps.Keys(cfg.Why))
+	lacks := slices.AppendSeq(slices.Concat(p.lacks, notOnServers, notPromised(cfg)), maps.Keys(cfg.Why))
 	appliesAll(t, conformance.TestElection(t, cfg), lacks)
 }

@@ -76,7 +76,9 @@ func TestFrozenEtcd(t *testing.T) {
 	settled := func() bool {
 		return ok(a, "/leader") && ok(b, "/replica") || ok(b, "/leader") && ok(a, "/replica")
 	}
-	eventually("one leads, and the other stands behind it", settled)
+	// A candidate that stands may hear of the leader's announcement some moments later.
+	known := func() bool { return says(t, a, "/status").Age != nil && says(t, b, "/status").Age != nil }
+	eventually("one leads, and the other stands behind it and knows it", func() bool { return settled() && known() })
 	leader, follower, outage := a, b, handlers[3]
 	if ok(b, "/leader") {
 		leader, follower, outage = b, a, handlers[1]

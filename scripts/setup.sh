@@ -81,7 +81,7 @@ if [ -n "$missing" ]; then
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. Have Chromium or
 		Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
-		etcdctl, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
+		etcdctl, dig, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
 		python3 with kazoo (pip install kazoo).
 		EOT
 		exit 1

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -264,6 +265,14 @@ func TestAnswersThatLeaveOut(t *testing.T) {
 	l, err := f.s.List(f.ctx, f.dir)
 	require.NoError(t, err)
 	assert.Equal(t, []string{first.Key, own.Key}, l.Keys)
+
+	o := f.another()
+	w, err := o.s.Will()
+	require.NoError(t, err)
+	once(func(r *http.Request, _ []byte) bool { return strings.HasPrefix(r.URL.Path, "/v1/session/destroy/") }, "true")
+	once(func(r *http.Request, _ []byte) bool { return strings.HasPrefix(r.URL.Path, "/v1/session/info/") }, "[]")
+	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))
+	assert.False(t, exists(t, f.Servers, o.s.ID()), "nil, and the session is there")
 }
 
 // What stands between sends a commit twice: it is done, and the second time it is refused. It is
@@ -308,5 +317,24 @@ func TestDoneAndThenRefused(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// Without rights on the tails nobody enters, and the error says where they are missing.
+func TestACLOfTails(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	for _, policy := range []string{"deny", "read"} {
+		t.Run(policy, func(t *testing.T) {
+			f := processOn(t, consultest.Options{Token: token(t, server, "tails-"+policy, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)}, server)
+			f.s, f.dir = f.open(), "/a/"+policy
+			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
+			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
+			require.ErrorIs(t, err, backend.ErrDenied)
+			require.ErrorContains(t, err, `".elector/tails`+f.dir)
+			l, err := f.s.List(f.ctx, f.dir)
+			require.NoError(t, err)
+			assert.Empty(t, l.Keys)
+		})
 	}
 }

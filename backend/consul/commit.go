@@ -109,6 +109,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		index := t.written(response)
 		t.index = index
 		c.s.giveSlot(t) // from here on it is another commit's
+		c.tails(response)
 		return c.made(p, index), true, nil
 	case err == nil && len(response.Errors) > 0 && response.Errors[0].OpIndex >= p.shift:
 		return nil, false, c.keep(p, t, c.takeRefusal(p, response.Errors))

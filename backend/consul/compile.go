@@ -118,8 +118,11 @@ func (c *commit) op(ctx context.Context, p *plan, i int) error {
 	case backend.OpEnqueue:
 		key := c.name(i)
 		p.parent(key, i)
+		read, tail := tailOps(key, c.nonce)
 		write.Verb, write.Key, write.Session = api.KVLock, path(key), c.s.ID()
+		p.add(read, main)
 		p.add(write, main)
+		p.add(tail, main)
 		p.touched[key] = made
 	case backend.OpCompareAndSet:
 		return c.put(ctx, p, i, write)
@@ -183,6 +186,9 @@ func (c *commit) change(ctx context.Context, p *plan, i int, write api.KVTxnOp) 
 		}
 	}
 	p.add(api.KVTxnOp{Verb: api.KVDelete, Key: write.Key}, main)
+	if found.Session == "" {
+		p.add(api.KVTxnOp{Verb: api.KVDelete, Key: tailKey(op.Key)}, main)
+	}
 	p.touched[op.Key] = removed
 	delete(p.parents, op.Key)
 	return nil

@@ -13,8 +13,10 @@ import (
 )
 
 var (
-	_ backend.Backend = (*Backend)(nil)
-	_ backend.Driver  = (*session)(nil)
+	_ backend.Backend  = (*Backend)(nil)
+	_ backend.Executor = (*Backend)(nil)
+	_ backend.Driver   = (*session)(nil)
+	_ backend.Testator = (*session)(nil)
 )
 
 // A Backend opens sessions with Consul. Make it with New.

@@ -90,7 +90,8 @@
 // tokens while it reads its log.
 //
 // A transaction has 128 operations and 512 KB at most, values in base64. An entry takes
-// one or two operations, each condition one, each parent one, and the slot two.
+// one or two operations, three where it is enqueued, or persistent and deleted, each condition one,
+// each parent one, and the slot two.
 //
 // Servers from 1.21.5 on do not take every key that this library takes: [backend.ErrBadKey].
 // 1.21.5 takes letters and digits of ASCII, and ",_./-?&=", and nothing with "..". 1.21.6, 1.22
@@ -102,5 +103,5 @@
 // The entry "/a/b" is Consul's key "a/b", and its directory the key "a", which has no
 // value. Enqueued entries are named "e-<session>-<random>"; see names.go. Flags are
 // random with each write. A session's slots are ".elector/<session>/<number>", and go with
-// it.
+// it. Of the directory "/a/b" the key ".elector/tails/a/b" names what was enqueued last: see tailKey.
 package consul

@@ -110,7 +110,7 @@ func TestServerLeaderChange(t *testing.T) {
 				g.Only(follower) // as a load balancer decides
 				g.Cut()
 			}
-			_, err = cluster.WaitLeader(20 * time.Second)
+			_, err = cluster.WaitLeader(time.Minute)
 			require.NoError(t, err)
 			f.renewed()
 			g.renewed()

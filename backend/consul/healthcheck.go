@@ -15,6 +15,8 @@ import (
 const (
 	// checkService is the service whose instances carry the sessions' checks.
 	checkService = "elector"
+	// checkPrefix and 16 hex digits are the ID of a check, and of its instance.
+	checkPrefix = checkService + "-"
 	// checkReserve is what a check's TTL at the agent is longer than the session's:
 	// an agent keeps the end of it, over a restart, in whole seconds.
 	checkReserve = time.Second
@@ -57,7 +59,7 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 // all of the node's services out of discovery when a candidate crashes. The instance of a
 // process that has crashed stays for a minute and a half, as critical; the agent removes it.
 func (b *Backend) register(ctx context.Context, ttl time.Duration) (lease, error) {
-	id := fmt.Sprintf("%s-%016x", checkService, driver.NewNonce())
+	id := checkPrefix + fmt.Sprintf("%016x", driver.NewNonce())
 	l := lease{ttl: ttl, timeout: max(b.cfg.SessionTimeout, 2*ttl), check: id, service: id}
 	registration := &api.AgentServiceRegistration{
 		ID:   l.service,
@@ -103,13 +105,13 @@ func (b *Backend) deregister(ctx context.Context, l lease) error {
 	return b.client.Agent().ServiceDeregisterOpts(l.service, new(api.QueryOptions).WithContext(ctx))
 }
 
-// abandon removes the check of a session that was not opened. If that fails the agent
+// abandon removes the check of a session that is over, or was not opened. If that fails the agent
 // does it later.
 func (b *Backend) abandon(l lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := b.deregister(ctx, l); err != nil {
-		b.cfg.Logger.Debug("consul: the health check of a session that was not opened stays until the agent removes it", "error", err)
+		b.cfg.Logger.Debug("consul: the health check of a session that is over stays until the agent removes it", "error", err)
 	}
 }
 

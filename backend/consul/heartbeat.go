@@ -189,7 +189,12 @@ func (s *session) info(ctx context.Context) (*api.SessionEntry, error) {
 }
 
 // read is info once, and whatever the session's state is.
-func (s *session) read(ctx context.Context) (*api.SessionEntry, error) {
-	entry, meta, err := s.b.client.Session().Info(s.ID(), consistent(ctx))
-	return entry, vouched(entry == nil, meta, err)
+func (s *session) read(ctx context.Context) (*api.SessionEntry, error) { return s.b.read(ctx, s.ID()) }
+
+func (b *Backend) read(ctx context.Context, id string) (*api.SessionEntry, error) {
+	entry, meta, err := b.client.Session().Info(id, consistent(ctx))
+	if err = vouched(entry == nil, meta, err); err == nil && entry == nil {
+		err = unfiltered("sessions", meta)
+	}
+	return entry, err
 }

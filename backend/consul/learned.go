@@ -16,10 +16,12 @@ const goneLeast = 64
 // in a commit: the servers check what it says.
 type learned struct {
 	newest   atomic.Uint64               // the highest index seen
-	entries  driver.Cache[backend.Entry] // as last seen, without values
+	entries  driver.Cache[backend.Entry] // as last seen, without values; none that were enqueued
 	gone     driver.Cache[struct{}]      // enqueued keys that are gone: they never come back
 	before   driver.Cache[ahead]         // by an enqueued key
 	standing driver.Cache[[]string]      // enqueued keys, with those that were gone when they stood
+	tails    driver.Cache[tail]          // by an enqueued key of this session, until its predecessor was asked for
+	few      driver.Cache[bool]          // directories, and whether the last list of them was short
 }
 
 // ahead is what stood before an entry when the directory was last listed.
@@ -50,12 +52,16 @@ func (m *learned) note(entries ...backend.Entry) {
 			m.standing.Forget(e.Key)
 			if isEnqueued(e.Key) {
 				m.before.Forget(e.Key)
+				m.tails.Forget(e.Key)
 				m.gone.Limit(goneLeast + remembered*m.before.Len())
 				m.gone.Put(e.Key, struct{}{})
 			}
 			continue
 		}
 		m.saw(indexOf(e))
+		if isEnqueued(e.Key) { // its name proves it, and each of N lists shows all N
+			continue
+		}
 		e.Value = nil
 		m.entries.Change(e.Key, func(last backend.Entry, _ bool) (backend.Entry, bool) {
 			return e, indexOf(e) >= indexOf(last) // calls return in any order

@@ -49,12 +49,23 @@ func isEnqueued(key string) bool { return owner(key) != "" }
 // isID tells whether s looks like a session's ID, such as
 // 4ca8e74b-6350-7587-addf-a18084928f3c.
 func isID(s string) bool {
-	for i := range len(s) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (s[i] == '-') || !dash && !driver.IsHex(s[i:i+1]) {
-			return false
+	if len(s) != idLength {
+		return false
+	}
+	for i := range len(s) { // a list of N candidates has N of them
+		c := s[i]
+		switch i {
+		case 8, 13, 18, 23:
+			if c != '-' {
+				return false
+			}
+		default:
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return false
+			}
 		}
 	}
-	return len(s) == idLength
+	return true
 }
 
 // path is Consul's name of a key.

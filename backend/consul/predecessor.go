@@ -13,12 +13,13 @@ const (
 	// remembered is how many of the keys before an entry are kept. Keeping all would
 	// make the memory of N candidates quadratic in N.
 	remembered = 32
-	// readBack is how many of them are read at a time.
+	// readBack is how many of them are read at first: as a rule the nearest stands. Where they are all
+	// gone, as after leaders that resigned before they were marked, the rest is read at once.
 	readBack = 3
 )
 
-// Predecessor implements backend.Driver. It lists the directory the first time, and
-// then goes back through the keys that it remembers, none of which can ever come anew:
+// Predecessor implements backend.Driver. It asks for what the tail has told, or lists the
+// directory, the first time, and then goes back through the keys that it remembers, none of which can ever come anew:
 // one request, or none where an Await has just shown that e stands and all of them are
 // gone, at one moment.
 func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
@@ -28,9 +29,12 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if err := s.Over(ctx); err != nil {
 		return backend.Entry{}, err
 	}
-	for {
+	for most := readBack; ; most = remembered {
 		before, ok := s.learned.before.Get(e.Key)
 		if !ok {
+			if last, told, err := s.last(ctx, e); told || err != nil {
+				return last, err
+			}
 			return s.listBefore(ctx, e)
 		}
 		// What waiting has shown to be gone: this is what a handover finds.
@@ -42,7 +46,7 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		if len(before.keys) == 0 && before.all && s.learned.stood(e.Key, gone) {
 			return backend.Entry{}, nil
 		}
-		last := before.keys[max(0, len(before.keys)-readBack):]
+		last := before.keys[max(0, len(before.keys)-most):]
 		seen, err := s.getAll(ctx, append([]string{e.Key}, last...))
 		if err != nil {
 			return backend.Entry{}, err
@@ -96,6 +100,7 @@ func (s *session) listBefore(ctx context.Context, e backend.Entry) (backend.Entr
 			return backend.Entry{}, err
 		}
 	}
+	s.learned.few.Put(backend.Parent(e.Key), len(entries) <= remembered)
 	before := ahead{all: i <= remembered}
 	for _, p := range entries[max(0, i-remembered):i] {
 		before.keys = append(before.keys, p.Key)

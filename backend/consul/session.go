@@ -50,7 +50,7 @@ func (s *session) end(ctx context.Context, _ error) {
 	defer cancel()
 	removed := make(chan error, 1)
 	go func() { removed <- s.b.deregister(ctx, s.lease) }() // the agent may be there without the servers
-	if err := s.destroy(ctx); err != nil {
+	if err := s.b.destroy(ctx, s.ID(), s.lease); err != nil {
 		s.Unconfirmed(err)
 	} else {
 		s.Confirm()
@@ -60,21 +60,23 @@ func (s *session) end(ctx context.Context, _ error) {
 	}
 }
 
-// destroy ends the session at the servers. One that is not there any more is as good, but
+// destroy ends a session at the servers. One that is not there any more is as good, but
 // that takes a consistent read to know, as it does for a renewal: a leader that has not read
 // of the session yet says, too, that it has ended it.
-func (s *session) destroy(ctx context.Context) error {
+func (b *Backend) destroy(ctx context.Context, id string, l lease) error {
+	var denied driver.Bout
 	for pause := (driver.Pause{}); ; {
-		_, err := bounded(ctx, s.patience, func(ctx context.Context) (*api.WriteMeta, error) {
-			return s.b.client.Session().Destroy(s.ID(), new(api.WriteOptions).WithContext(ctx))
+		_, err := bounded(ctx, l.patience(), func(ctx context.Context) (*api.WriteMeta, error) {
+			return b.client.Session().Destroy(id, new(api.WriteOptions).WithContext(ctx))
 		})
 		if err == nil {
 			var left *api.SessionEntry
-			if left, err = bounded(ctx, s.patience, s.read); left != nil {
+			left, err = bounded(ctx, l.patience(), func(ctx context.Context) (*api.SessionEntry, error) { return b.read(ctx, id) })
+			if left != nil {
 				err = errUnread
 			}
 		}
-		if !transient(err) || !pause.Wait(ctx) {
+		if !transient(err) || forbidden(err) && denied.Over(refusedFor(l.ttl)) || !pause.Wait(ctx) {
 			return err
 		}
 	}

@@ -34,6 +34,14 @@ func (b *Backend) Close() error {
 	return b.close()
 }
 
+// Execute implements backend.Executor, as the backends of all URLs do.
+func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
+	return backend.ExecuteBelow(ctx, b.Backend, w)
+}
+
+// Rehearse implements backend.Rehearser.
+func (b *Backend) Rehearse(ctx context.Context) error { return backend.Rehearse(ctx, b.Backend) }
+
 // opened is a Backend. close may be nil.
 func opened(b backend.Backend, close func() error) *Backend {
 	if close == nil {

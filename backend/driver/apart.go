@@ -10,13 +10,13 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The
+// Apart runs a call that needs a deep stack on a goroutine of its own, and waits for it. The
 // caller may be a campaign, which goes on to wait for days: Go would leave it the stack that one
 // deep call has taken, up to 16 KB for a request to etcd or Consul, of which waiting needs 4.
 //
 // A panic, or the end of the goroutine (runtime.Goexit, as by FailNow of a test in a trace), is the
 // caller's, as it would be without.
-func apart[T any](do func() (T, error)) (done T, err error) {
+func Apart[T any](do func() (T, error)) (done T, err error) {
 	panicked, returned := "", false
 	ended := make(chan struct{})
 	go func() {
@@ -44,7 +44,7 @@ func apart[T any](do func() (T, error)) (done T, err error) {
 // its depth from the caller.
 func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backend.OpenOptions, open func(ctx context.Context, ttl time.Duration) (D, error)) (*backend.Session, error) {
 	s, err := Open(ctx, b, o, func(ctx context.Context, ttl time.Duration) (D, error) {
-		return apart(func() (D, error) { return open(ctx, ttl) })
+		return Apart(func() (D, error) { return open(ctx, ttl) })
 	})
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func OpenApart[D backend.Driver](ctx context.Context, b backend.Backend, o backe
 		case backend.CallAwait, backend.CallAwaitList, backend.CallDiscard, backend.CallClose:
 			return next(ctx)
 		}
-		_, err := apart(func() (struct{}, error) { return struct{}{}, next(ctx) })
+		_, err := Apart(func() (struct{}, error) { return struct{}{}, next(ctx) })
 		return err
 	}}), nil
 }

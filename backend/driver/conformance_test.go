@@ -36,7 +36,7 @@ func TestToy(t *testing.T) {
 				return nil
 			},
 			Why: map[string]string{
-				"Expire": none, "UseUp": none, "Stop": none, "Start": none, "StopMember": none, "PauseMember": none, "CutOffMember": none,
+				"Expire": none, "Kill": none, "UseUp": none, "Stop": none, "Start": none, "StopMember": none, "PauseMember": none, "CutOffMember": none,
 				"LoseReply": none, "CutReply": none, "LoseRequest": none, "DelayRequest": none, "SlowReplies": none, "HoldRequests": none,
 				"Throttle": none, "Deny": none, "HoldWakeups": none, "MaxOps": "it takes any number", "MaxBytes": "it takes any number",
 				"Watches": "it has none", "Stored": "it stores entries only",

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/companion"
 )
 
 // Open is that of a backend.Backend: it fills in the timeout and checks it, and wraps the error. open
@@ -16,6 +17,8 @@ func Open[D backend.Driver](ctx context.Context, b backend.Backend, o backend.Op
 	limits := b.Limits()
 	ttl, err := cmp.Or(o.TTL, limits.DefaultTTL), error(nil)
 	switch {
+	case companion.Marked:
+		err = companion.ErrOpens
 	case ttl < limits.MinTTL || ttl > limits.MaxTTL:
 		err = fmt.Errorf("TTL of %v is not between %v and %v", ttl, limits.MinTTL, limits.MaxTTL)
 	case ctx.Err() != nil:

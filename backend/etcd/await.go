@@ -77,7 +77,7 @@ func (s *session) await(ctx context.Context, known []backend.Entry, keys []strin
 		case seen != nil:
 			return seen, nil
 		case look:
-			if err := s.refresh(ctx, t); err != nil && !s.ridesOut(known, err) {
+			if err := s.refresh(ctx, t, w.since); err != nil && !s.ridesOut(known, err) {
 				return nil, err
 			}
 			continue
@@ -127,12 +127,26 @@ func (s *session) told(ctx context.Context, w *waiter, t *watch) ([]backend.Entr
 	}
 }
 
-// refresh reads what a watch covers.
-func (s *session) refresh(ctx context.Context, t *watch) error {
-	found, rev, err := s.read(ctx, t.keys)
-	if err == nil {
-		s.watches.merge(t, found, rev)
+// refresh reads what a watch covers, unless that is known already as of the revision since or later.
+func (s *session) refresh(ctx context.Context, t *watch, since int64) error {
+	select {
+	case t.reading <- struct{}{}:
+		defer func() { <-t.reading }()
+	case <-ctx.Done():
+		return s.Over(ctx)
+	case <-t.ctx.Done():
+		return s.watches.reason(ctx, t)
 	}
+	if s.watches.has(t, since) {
+		return nil
+	}
+	_, err := driver.Apart(func() (struct{}, error) { // the caller goes on to wait
+		found, rev, err := s.read(ctx, t.keys)
+		if err == nil {
+			s.watches.merge(t, found, rev)
+		}
+		return struct{}{}, err
+	})
 	return err
 }
 

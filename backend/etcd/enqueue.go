@@ -32,8 +32,14 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		return nil // somebody has helped it, before it was known that it stands
 	}
 	var also []clientv3.Op
-	if before.Exists() {
+	var ahead *ahead
+	if before.known && before.Exists() {
+		if isTransit(before.Entry) {
+			before.Key = orderedKey(before.Key, before.Rev) // it has been on its way for longer than this one
+		}
 		also = append(also, clientv3.OpGet(before.Key))
+		ahead = s.watches.ahead(orderedKey(e.Key, e.Rev), before.Key)
+		defer ahead.end()
 	}
 	done, rev, found, err := s.toOrder(ctx, *e, also...)
 	switch {
@@ -48,15 +54,16 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		return nil // somebody has deleted it: it is as if that had been right after this
 	}
 	e.Key = orderedKey(e.Key, e.Rev)
-	now := before.Entry
-	switch {
-	case !before.known || found == nil:
+	if !before.known || found == nil {
 		return nil
-	case before.Exists():
+	}
+	now := before.Entry
+	if before.Exists() {
 		now = toEntry(before.Key, one(found[0]))
 	}
 	if now.Rev == before.Rev {
 		s.learned.stood.Store(&standing{own: *e, before: now, rev: rev})
+		ahead.keep(*e, now, rev)
 	}
 	return nil
 }
@@ -118,7 +125,7 @@ type outcome struct {
 	before []before // by op
 }
 
-// before is the entry that stood before an enqueued one, if any.
+// before is the entry that stood before an enqueued one, perhaps on its way, if any.
 type before struct {
 	backend.Entry
 	known bool
@@ -146,7 +153,7 @@ func (p *plan) made(answer *clientv3.TxnResponse) outcome {
 			ordered := answer.Responses[p.at[i]-2].GetResponseRange().GetKvs()
 			firsts := answer.Responses[p.at[i]-1].GetResponseRange().GetKvs()
 			last, known := newQueueEnd(op.Key, maxTicket, "").last(ordered, firsts)
-			out.before[i] = before{last, known && !isTransit(last)}
+			out.before[i] = before{last, known}
 		}
 		out.made[i] = e
 	}

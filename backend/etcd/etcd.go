@@ -11,14 +11,17 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
 var (
-	_ backend.Backend = (*Backend)(nil)
-	_ backend.Driver  = (*session)(nil)
+	_ backend.Backend  = (*Backend)(nil)
+	_ backend.Executor = (*Backend)(nil)
+	_ backend.Driver   = (*session)(nil)
+	_ backend.Testator = (*session)(nil)
 )
 
 // A Backend opens sessions with an etcd cluster. Make it with New.
@@ -177,7 +180,10 @@ func (b *Backend) watchDialing(ctx context.Context, every time.Duration, stop co
 			return
 		case <-ticker.C:
 		}
-		why := b.unanswered(ctx)
+		why := ""
+		if b.client.ActiveConnection().GetState() == connectivity.TransientFailure { // else there is nothing to ask
+			why = b.unanswered(ctx)
+		}
 		fails := strings.Contains(why, "Error while dialing") || strings.Contains(why, "error reading server preface") // as gRPC says once all have failed
 		switch {
 		case !fails:

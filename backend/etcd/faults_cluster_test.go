@@ -62,7 +62,7 @@ func TestLeaderChange(t *testing.T) {
 	writer := all[0].writer()
 	writer.neverLost()
 	change := func(do func(leader *servertest.Etcd)) {
-		leader, err := servers.WaitLeader(20 * time.Second)
+		leader, err := servers.WaitLeader(time.Minute)
 		require.NoError(t, err)
 		var waiting []<-chan result[[]backend.Entry]
 		var entries []backend.Entry
@@ -72,7 +72,7 @@ func TestLeaderChange(t *testing.T) {
 			waiting = append(waiting, f.armed(e))
 		}
 		do(leader)
-		_, err = servers.WaitLeader(20 * time.Second)
+		_, err = servers.WaitLeader(time.Minute)
 		require.NoError(t, err)
 		for i, f := range all {
 			still(f, waiting[i])
@@ -166,7 +166,7 @@ func TestQuorumLost(t *testing.T) {
 // Writes go on while the leader of the cluster hands over, and drops proposals.
 func TestWritesWhileLeadershipMoves(t *testing.T) {
 	servers := etcdtest.Cluster(t)
-	_, err := servers.WaitLeader(20 * time.Second)
+	_, err := servers.WaitLeader(time.Minute)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
 	done := make(chan struct{})
@@ -187,7 +187,7 @@ func TestWritesWhileLeadershipMoves(t *testing.T) {
 		})
 	}
 	for range 6 {
-		leader, err := servers.WaitLeader(20 * time.Second)
+		leader, err := servers.WaitLeader(time.Minute)
 		require.NoError(t, err)
 		next := servers.Members[(index(servers, leader)+1)%3]
 		operator := etcdtest.Operator(t, leader.Addr())
@@ -207,7 +207,7 @@ func TestPausedMember(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	for offset, name := range []string{"leader", "follower"} {
 		t.Run(name, func(t *testing.T) {
-			leader, err := servers.WaitLeader(20 * time.Second)
+			leader, err := servers.WaitLeader(time.Minute)
 			require.NoError(t, err)
 			member := (index(servers, leader) + offset) % 3
 			f := at(t, servers, member)
@@ -240,7 +240,7 @@ func TestPausedMember(t *testing.T) {
 func TestAllCallsWithAPausedMember(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
-	leader, err := servers.WaitLeader(20 * time.Second)
+	leader, err := servers.WaitLeader(time.Minute)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
 	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/x", nil, 0))[0]
@@ -267,7 +267,7 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 func TestLeaseOutlivesTheWindow(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
-	leader, err := servers.WaitLeader(20 * time.Second)
+	leader, err := servers.WaitLeader(time.Minute)
 	require.NoError(t, err)
 	member := index(servers, leader)
 	f := at(t, servers, member)

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,10 +15,13 @@ import (
 )
 
 // armed starts an Await of what none was of before, and returns once the servers
-// have made its watch.
+// have made its watch: since the fixture's session has enqueued the entry, if it has enqueued one.
 func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
 	f.t.Helper()
 	before := f.WatchesMade()
+	if own := f.enqueued; own != "" && slices.ContainsFunc(known, func(e backend.Entry) bool { return e.Key == own }) {
+		before, f.enqueued = f.made, ""
+	}
 	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	eventually(f.t, "a watch", func() bool { return f.WatchesMade() > before })
 	return waiting

@@ -37,6 +37,9 @@ type fixture struct {
 	ctx context.Context
 	s   *backend.Session
 	dir string
+
+	enqueued string // the key that s has enqueued last, if it was not awaited yet
+	made     int    // watches, before that
 }
 
 func setUp(t *testing.T, ttl time.Duration) *fixture {
@@ -90,7 +93,12 @@ func (f *fixture) commit(s *backend.Session, ops ...backend.Op) []backend.Entry 
 
 func (f *fixture) enqueue(s *backend.Session) backend.Entry {
 	f.t.Helper()
-	return f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
+	made := f.WatchesMade()
+	e := f.commit(s, backend.Enqueue(f.dir, []byte("v")))[0]
+	if s == f.s {
+		f.enqueued, f.made = e.Key, made
+	}
+	return e
 }
 
 // awaits starts an Await.

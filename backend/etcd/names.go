@@ -92,12 +92,12 @@ func parseName(key string) (name, bool) {
 	default:
 		return name{}, false
 	}
-	lease, nonce, _ := strings.Cut(last, "-")
-	id, err := strconv.ParseInt(lease, 16, 64)
-	if err != nil || id <= 0 || formatSession(clientv3.LeaseID(id)) != lease || len(nonce) != hexDigits || !driver.IsHex(nonce) {
+	session, nonce, _ := strings.Cut(last, "-")
+	lease, ok := parseSession(session)
+	n.lease = lease
+	if !ok || len(nonce) != hexDigits || !driver.IsHex(nonce) {
 		return name{}, false
 	}
-	n.lease = clientv3.LeaseID(id)
 	return n, true
 }
 
@@ -135,3 +135,10 @@ func toEntry(key string, kv *mvccpb.KeyValue) backend.Entry {
 
 // formatSession is a session's ID: the lease's, in hex, as etcd's own tools have it.
 func formatSession(id clientv3.LeaseID) string { return strconv.FormatInt(int64(id), 16) }
+
+// parseSession reads what formatSession has written.
+func parseSession(text string) (clientv3.LeaseID, bool) {
+	n, err := strconv.ParseInt(text, 16, 64)
+	id := clientv3.LeaseID(n)
+	return id, err == nil && id > 0 && formatSession(id) == text
+}

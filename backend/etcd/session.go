@@ -54,6 +54,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end() },
 	})
 	s.saw(lease.ResponseHeader.GetRevision())
+	s.streams.since = time.Now()
 	s.streams.renew(s.Ctx, 0)
 	s.watches.init(s)
 	s.keeper = keeper{s: s, lines: &b.lines, last: sent}
@@ -100,23 +101,31 @@ func (s *session) end(ctx context.Context, cause error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
 	defer cancel()
-	for pause := (driver.Pause{}); !s.revoke(ctx) && pause.Wait(ctx); {
+	for pause := (driver.Pause{}); ; {
+		if revoke(ctx, s.client, s.lease) == nil {
+			s.Confirm()
+			return
+		}
+		if !pause.Wait(ctx) {
+			return
+		}
 	}
 }
 
-// revoke tells whether the lease is known to be gone. While nothing is answered it asks others,
-// too: a member may be frozen, and its link look well, or be slow.
-func (s *session) revoke(ctx context.Context) bool {
+// revoke revokes a lease, and returns nil if that is known to be gone. While nothing is answered it
+// asks others, too: a member may be frozen, and its link look well, or be slow.
+func revoke(ctx context.Context, client *clientv3.Client, lease clientv3.LeaseID) error {
+	ctx, cancel := context.WithTimeout(ctx, closeGrace)
+	defer cancel()
 	_, err := ask(ctx, 1, closeGrace/4, func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
-		answer, err := s.client.Lease.Revoke(ctx, s.lease)
+		answer, err := client.Lease.Revoke(ctx, lease)
 		if err == nil {
 			err = whole(answer.Header, 0, 0)
 		}
 		return answer, err
 	})
-	if err != nil && !is(err, rpctypes.ErrLeaseNotFound) {
-		return false
+	if err != nil && is(err, rpctypes.ErrLeaseNotFound) {
+		return nil
 	}
-	s.Confirm()
-	return true
+	return err
 }

@@ -30,6 +30,8 @@ type streams struct {
 
 	heard   atomic.Int64 // counts what has come over any
 	watches atomic.Int64 // that are made
+	made    atomic.Int64 // when the last one was, in nanoseconds since
+	since   time.Time
 	asking  atomic.Bool
 
 	key atomic.Pointer[string] // of the last watch: it may be read
@@ -142,13 +144,17 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 	number, stream := s.streams.current()
 	ctx, cancel := context.WithCancel(s.on(ctx, number))
 	stop := context.AfterFunc(stream, cancel)
-	late := time.AfterFunc(s.patience(), func() {
+	var settled atomic.Bool // it is made, or given up
+	late := s.whenLate(s.patience(), &settled, func() {
 		s.streams.renew(s.Ctx, number)
 		cancel()
 	})
 	answers = s.client.Watcher.Watch(ctx, key, opts...)
-	if !late.Stop() {
+	late.Stop()
+	if !settled.CompareAndSwap(false, true) {
 		s.shift(s.Ctx)
+	} else if ctx.Err() == nil {
+		s.streams.made.Store(time.Since(s.streams.since).Nanoseconds())
 	}
 	s.streams.watches.Add(1)
 	return answers, func(err error) {
@@ -159,6 +165,23 @@ func (s *session) watch(ctx context.Context, key string, opts ...clientv3.OpOpti
 		stop()
 		cancel()
 	}
+}
+
+// whenLate gives a watch up that is not made in time. The client has the watches of a stream made one
+// after the other, so the time counts from when the last one was: a thousand elections of one session
+// may begin at once, and a stream that was given up for that would have them all begin again.
+func (s *session) whenLate(after time.Duration, settled *atomic.Bool, giveUp func()) *time.Timer {
+	return time.AfterFunc(after, func() {
+		if settled.Load() {
+			return
+		}
+		quiet := time.Since(s.streams.since) - time.Duration(s.streams.made.Load())
+		if left := s.patience() - quiet; left > 0 {
+			s.whenLate(left, settled, giveUp)
+		} else if settled.CompareAndSwap(false, true) {
+			giveUp()
+		}
+	})
 }
 
 // shift makes small requests until the next one's turn is that of a member that answers. Else

@@ -23,9 +23,11 @@ var errWatchEnded = errors.New("the watch has ended")
 // next call, for a time of the session's timeout at most, and until another watch
 // with one of its keys is made.
 type registry struct {
-	s     *session
-	mu    sync.Mutex
-	byKey map[string][]*watch // under each of their keys
+	s      *session
+	mu     sync.Mutex
+	byKey  map[string][]*watch // under each of their keys
+	unused int                 // watches made ahead since one was waited on: see ahead
+	spent  *watch              // nobody waits on it any more, and it holds the stream: see spend
 }
 
 func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch) }
@@ -33,15 +35,23 @@ func (r *registry) init(s *session) { r.s, r.byKey = s, make(map[string][]*watch
 // A watch keeps what stands under some keys of one directory, in the order in which
 // the service has changed it: all keys in the range of one watch of etcd's. Events of
 // keys in between are passed over.
+//
+// Etcd's watch begins at the newest revision, whatever that is. From an older one a server
+// serves it every 100 ms only, until it has caught up, which a handover would have to wait
+// for. So what stands is read at the revision that the answer to its creation bears, or at a
+// later one, before any event is taken: no change in between is missed (see meet). As a rule
+// nothing waits for that read: it is sent beside the creation, or the watch was made ahead.
 type watch struct {
-	keys   []string // sorted
-	ctx    context.Context
-	cancel context.CancelFunc
+	keys    []string // sorted
+	ctx     context.Context
+	cancel  context.CancelFunc
+	reading chan struct{} // held by whoever reads what stands
 
 	// Guarded by registry.mu.
 	now     snapshot // as of rev; nil before the first read
 	rev     int64
 	running bool
+	spare   bool  // it was made ahead, and nobody has waited on it
 	err     error // why it has ended
 	waiters []*waiter
 	idle    *time.Timer
@@ -65,12 +75,13 @@ func (r *registry) join(w *waiter, keys []string) *watch {
 	t := r.find(keys)
 	if t == nil {
 		r.retire(keys)
-		t = &watch{keys: keys}
-		t.ctx, t.cancel = context.WithCancel(r.s.Ctx)
-		for _, key := range keys {
-			r.byKey[key] = append(r.byKey[key], t)
-		}
+		t = r.make(keys)
+		r.list(t)
 		r.recall(t)
+		r.run(t)
+	}
+	if t.spare {
+		t.spare, r.unused = false, 0
 	}
 	if t.idle != nil {
 		t.idle.Stop()
@@ -78,6 +89,20 @@ func (r *registry) join(w *waiter, keys []string) *watch {
 	}
 	t.waiters = append(t.waiters, w)
 	return t
+}
+
+// make returns a new watch, which join does not find yet.
+func (r *registry) make(keys []string) *watch {
+	t := &watch{keys: keys, reading: make(chan struct{}, 1)}
+	t.ctx, t.cancel = context.WithCancel(r.s.Ctx)
+	return t
+}
+
+// list has join find a watch. Caller holds mu.
+func (r *registry) list(t *watch) {
+	for _, key := range t.keys {
+		r.byKey[key] = append(r.byKey[key], t)
+	}
 }
 
 // find returns a watch that covers the keys. Caller holds mu.
@@ -98,11 +123,11 @@ func (r *registry) recall(t *watch) {
 			return
 		}
 	}
-	t.now = snapshot{st.own}
+	t.now, t.rev = snapshot{st.own}, st.rev
 	if st.before.Exists() {
 		t.now = append(t.now, st.before)
+		r.unused = 0 // one that was made ahead would have been of use
 	}
-	r.run(t, st.rev)
 }
 
 // leave ends the wait.
@@ -117,6 +142,11 @@ func (r *registry) leave(w *waiter, t *watch) {
 		r.drop(t)
 		return
 	}
+	r.keep(t)
+}
+
+// keep has a watch that nobody waits on wait for the next call. Caller holds mu.
+func (r *registry) keep(t *watch) {
 	t.idle = time.AfterFunc(r.s.TTL(), func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -143,6 +173,14 @@ func (r *registry) drop(t *watch) {
 	if t.idle != nil {
 		t.idle.Stop()
 	}
+	if r.spent == t {
+		r.spent = nil
+	}
+	r.unlist(t)
+}
+
+// unlist has join not find a watch any more. Caller holds mu.
+func (r *registry) unlist(t *watch) {
 	for _, key := range t.keys {
 		left := slices.DeleteFunc(r.byKey[key], func(o *watch) bool { return o == t })
 		if len(left) == 0 {
@@ -151,6 +189,21 @@ func (r *registry) drop(t *watch) {
 			r.byKey[key] = left
 		}
 	}
+}
+
+// spend keeps a watch that is of no more use until the next one is made, or its time is over: the
+// client ends a stream with its last watch, and who was the leader as a rule comes again. Caller
+// holds mu.
+func (r *registry) spend(t *watch) {
+	if t.idle == nil {
+		r.drop(t)
+		return
+	}
+	if r.spent != nil && r.spent != t {
+		r.drop(r.spent)
+	}
+	r.spent = t
+	r.unlist(t)
 }
 
 // look returns what differs from what the waiter knows, or whether that has to be
@@ -173,27 +226,34 @@ func (r *registry) look(w *waiter, t *watch) (seen []backend.Entry, read bool) {
 	return seen, false
 }
 
-// merge takes what was read at a revision, and begins to watch from there.
+// has tells whether the watch knows what stands, as of the revision since or later.
+func (r *registry) has(t *watch, since int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return t.now != nil && t.rev >= since
+}
+
+// merge takes what was read at a revision.
 func (r *registry) merge(t *watch, found snapshot, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.now == nil || rev > t.rev {
-		t.now = make(snapshot, len(t.keys))
-		for i, key := range t.keys {
-			t.now[i] = found.at(key)
-		}
-		t.rev = max(t.rev, rev)
-		t.tell(r.s)
-	}
-	r.run(t, rev)
-}
-
-// run starts the watch after a first read. Caller holds mu.
-func (r *registry) run(t *watch, rev int64) {
-	if t.running || !r.s.Begin() {
+	if t.now != nil && rev <= t.rev {
 		return
 	}
-	t.running, t.rev = true, rev
+	t.now = make(snapshot, len(t.keys))
+	for i, key := range t.keys {
+		t.now[i] = found.at(key)
+	}
+	t.rev = rev
+	t.tell(r.s)
+}
+
+// run starts the watch. Caller holds mu.
+func (r *registry) run(t *watch) {
+	if !r.s.Begin() {
+		return
+	}
+	t.running = true
 	go r.follow(t)
 }
 
@@ -214,16 +274,15 @@ func (t *watch) tell(s *session) {
 	})
 }
 
-// follow keeps a watch current until it is dropped. Whatever ends etcd's watch, a
-// compaction or a member without a leader, what stands is read again, and watched
-// from there.
+// follow keeps a watch current until it is dropped. Whatever ends etcd's watch, a compaction
+// or a member without a leader, what stands is read again, and another watch is made.
 func (r *registry) follow(t *watch) {
 	defer r.s.Done()
 	last := t.keys[len(t.keys)-1] + "\x00"
 	for pause := (driver.Pause{}); ; {
 		began := time.Now()
-		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithRev(r.position(t)+1))
-		err := r.receive(t, answers)
+		answers, end := r.s.watch(t.ctx, t.keys[0], clientv3.WithRange(last), clientv3.WithCreatedNotify())
+		unread, err := r.receive(t, answers)
 		end(err)
 		if t.ctx.Err() != nil {
 			r.mu.Lock()
@@ -231,19 +290,22 @@ func (r *registry) follow(t *watch) {
 			r.mu.Unlock()
 			return
 		}
-		if !isForbidden(err) {
+		if isForbidden(err) {
+			err = as(backend.ErrDenied, err)
+		} else {
 			if time.Since(began) > time.Second {
 				pause = driver.Pause{}
 			}
 			r.s.poke()
 			pause.Wait(t.ctx)
-			if err = r.s.refresh(t.ctx, t); refused(err) && t.ctx.Err() == nil {
+			if err = unread; err == nil {
+				err = r.s.refresh(t.ctx, t, r.position(t)+1)
+			}
+			if refused(err) && t.ctx.Err() == nil {
 				// Reads are refused, and heartbeats are not: no reason to leave a seat or a place.
 				r.s.cfg.Logger.Warn("etcd: a watch cannot go on; trying again", "session", r.s.ID(), "error", err)
 				continue
 			}
-		} else {
-			err = as(backend.ErrDenied, err)
 		}
 		if err != nil {
 			r.mu.Lock()
@@ -261,17 +323,46 @@ func (r *registry) position(t *watch) int64 {
 	return t.rev
 }
 
-// receive takes events until the watch of etcd's ends.
-func (r *registry) receive(t *watch, answers clientv3.WatchChan) error {
+// receive takes events until the watch of etcd's ends, or what stands cannot be read as it begins:
+// unread is why.
+func (r *registry) receive(t *watch, answers clientv3.WatchChan) (unread, err error) {
 	for answer := range answers {
 		if err := watchError(&answer); err != nil {
-			return err
+			return nil, err
+		}
+		if answer.Created && answer.Header.GetRevision() <= 0 {
+			return nil, errHollow // from where it tells, nobody knows: neither does the client, which would go on from there
 		}
 		r.s.streams.heard.Add(1)
 		r.s.saw(answer.Header.GetRevision())
+		if answer.Created {
+			if unread = r.meet(t, answer.Header.GetRevision()); unread != nil {
+				return unread, nil
+			}
+			continue
+		}
 		r.apply(t, answer.Events)
 	}
-	return errWatchEnded
+	return nil, errWatchEnded
+}
+
+// meet is called when etcd's watch has been made, which tells of whatever is done after the
+// revision rev. What was done before that is read, unless what stood then is known already:
+// events that come meanwhile wait, so that none of them is told before an earlier change.
+func (r *registry) meet(t *watch, rev int64) error {
+	r.mu.Lock()
+	if r.spent != nil && r.spent != t {
+		r.drop(r.spent)
+	}
+	unwanted := t.now == nil && len(t.waiters) == 0 && !t.spare
+	if unwanted {
+		r.drop(t)
+	}
+	r.mu.Unlock()
+	if unwanted {
+		return nil
+	}
+	return r.s.refresh(t.ctx, t, rev)
 }
 
 // apply takes all events that have come together: whole transactions, the last of
@@ -287,7 +378,7 @@ func (r *registry) apply(t *watch, events []*clientv3.Event) {
 	changed, gone := t.take(events)
 	switch {
 	case gone && len(t.waiters) == 0:
-		r.drop(t) // whoever had it is done with it
+		r.spend(t) // whoever had it is done with it
 	case changed:
 		t.tell(r.s)
 	}

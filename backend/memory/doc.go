@@ -18,6 +18,7 @@
 //   - [Client.Suspend] and [Client.Resume]: the link is cut and comes back;
 //   - [Client.Expire] and [Client.Revoke]: the service drops its sessions, and the process is
 //     the first to hear of it, or the last;
+//   - [Client.Kill]: it dies, and somebody executes the wills of its sessions, or nobody;
 //   - [Client.LoseReply], [Client.CutReply], [Client.LoseRequest], [Client.DelayReply] and
 //     [Client.DelayRequest]: what becomes of the next write;
 //   - [Client.DelayWakeups] and [Client.HoldWakeups]: notices come late.

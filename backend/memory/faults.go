@@ -218,19 +218,44 @@ func (c *Client) Revoke() {
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
 	for _, n := range c.svc.sessions {
-		if n.client != c {
-			continue
-		}
-		c.svc.stats.Expired++
-		if inTouch := n.inTouch(); inTouch {
-			n.beat = n.lastBeat(time.Now())
-			n.end()
-			n.watchClock(n.beat.Add(n.ttl / 3))
-		} else {
-			n.end()
-			n.watchClock(n.due()) // end stopped the timer that ends the window
+		if n.client == c {
+			c.svc.stats.Expired++
+			n.revoke()
 		}
 	}
+}
+
+func (n *session) revoke() {
+	if n.inTouch() {
+		n.beat = n.lastBeat(time.Now())
+		n.end()
+		n.watchClock(n.beat.Add(n.ttl / 3))
+	} else {
+		n.end()
+		n.watchClock(n.due()) // end stopped the timer that ends the window
+	}
+}
+
+// Kill is the death of the process. Nothing more is sent, for good: the sessions are Lost at once to
+// whoever still holds one, and calls return backend.ErrSessionLost. What is under way arrives. The
+// service drops the sessions when they time out; or before that if somebody executes their wills,
+// which Kill returns, as a companion of the process does:
+//
+//	for _, will := range dead.Kill() {
+//		err := backend.Execute(ctx, service, will)
+//	}
+func (c *Client) Kill() []backend.Will {
+	c.svc.mu.Lock()
+	defer c.svc.mu.Unlock()
+	c.killed = true
+	var wills []backend.Will
+	for _, n := range c.svc.sessions {
+		if n.client == c {
+			n.lose()
+			wills = append(wills, backend.Will{Service: c.String(), Session: n.id, TTL: n.ttl})
+		}
+	}
+	return wills
 }
 
 // Stop takes the service down: all processes are suspended, and Open returns

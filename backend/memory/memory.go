@@ -9,9 +9,12 @@ import (
 )
 
 var (
-	_ backend.Backend = (*Service)(nil)
-	_ backend.Backend = (*Client)(nil)
-	_ backend.Driver  = (*session)(nil)
+	_ backend.Backend  = (*Service)(nil)
+	_ backend.Executor = (*Service)(nil)
+	_ backend.Backend  = (*Client)(nil)
+	_ backend.Executor = (*Client)(nil)
+	_ backend.Driver   = (*session)(nil)
+	_ backend.Testator = (*session)(nil)
 )
 
 // Options tune a Service. The zero value is good.
@@ -77,6 +80,7 @@ const (
 	StepResolve     StepKind = "resolve"    // looks up what became of a commit
 	StepDiscard     StepKind = "discard"
 	StepClose       StepKind = "close"
+	StepExecute     StepKind = "execute" // of a will; Session is the will's
 )
 
 // A Service is the coordination service: a linearizable store in this process. It
@@ -148,6 +152,7 @@ type Client struct {
 	// Guarded by svc.mu.
 	open   map[*session]struct{} // not lost yet
 	cut    bool
+	killed bool
 	faults []fault
 	delay  time.Duration
 	held   []chan struct{} // gates of HoldWakeups, closed by release

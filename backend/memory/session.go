@@ -79,7 +79,7 @@ func (c *Client) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	}
 	s.mu.Lock()
 	granted := n.send(0, func() bool {
-		if c.down() || n.state == backend.Lost {
+		if c.down() || c.killed || n.state == backend.Lost {
 			return false
 		}
 		s.named++
@@ -531,6 +531,10 @@ func (n *session) Close(ctx context.Context) error {
 	n.svc.mu.Unlock()
 	n.svc.step(Step{Client: n.client.name, Session: n.id, Kind: StepClose})
 	n.svc.mu.Lock()
+	if n.client.killed {
+		n.svc.mu.Unlock()
+		return backend.ErrSessionLost
+	}
 	closed := n.send(0, func() (answered bool) {
 		if n.client.down() || n.broken {
 			return false

@@ -167,6 +167,14 @@ func (m *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 	}}), nil
 }
 
+// Execute implements backend.Executor, if the Backend below does. It is not counted.
+func (m *Backend) Execute(ctx context.Context, w backend.Will) error {
+	return backend.ExecuteBelow(ctx, m.Backend, w)
+}
+
+// Rehearse implements backend.Rehearser. It is not counted.
+func (m *Backend) Rehearse(ctx context.Context) error { return backend.Rehearse(ctx, m.Backend) }
+
 // close keeps the sum. What is called from then on counts, but not as the session's.
 func (m *Backend) close(n *session) {
 	m.mu.Lock()

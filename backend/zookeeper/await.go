@@ -20,36 +20,42 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // await returns what stands under the keys as soon as some of it differs from what
 // is known, or at once if now is set. A watch stays on each.
 func (s *session) await(ctx context.Context, known []backend.Entry, now bool) ([]backend.Entry, error) {
-	r, w := &s.watches, driver.NewWaker()
 	if err := s.Over(ctx); err != nil {
 		return nil, err
 	}
-	a := &awaiting{known: known, watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
-	r.mu.Lock()
-	a.since = r.pos
-	for i, e := range known {
-		t := r.join(w, watchKey{s.path(e.Key), dataWatch})
-		a.watches[i], a.reads[i] = t, t.reads
-	}
-	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		for _, t := range a.watches {
-			r.leave(w, t)
-		}
-	}()
+	a := s.begin(known, now)
+	defer s.watches.leaveAll(a)
 	for {
-		r.mu.Lock()
-		seen, done, err := a.look(r)
-		r.mu.Unlock()
-		if done || err != nil {
+		if seen, done, err := a.look(&s.watches); done || err != nil {
 			s.bury(known, seen)
 			return seen, err
 		}
-		if err := s.Wait(ctx, w); err != nil {
+		if err := s.Wait(ctx, a.waker); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// begin begins an await, and joins the watches of what is known.
+func (s *session) begin(known []backend.Entry, now bool) *awaiting {
+	r := &s.watches
+	a := &awaiting{known: known, waker: driver.NewWaker(), watches: make([]*watch, len(known)), reads: make([]uint64, len(known)), now: now}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a.since = r.pos
+	for i, e := range known {
+		t := r.join(a.waker, watchKey{s.path(e.Key), dataWatch})
+		a.watches[i], a.reads[i] = t, t.reads
+	}
+	return a
+}
+
+// leaveAll ends an await.
+func (r *registry) leaveAll(a *awaiting) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range a.watches {
+		r.leave(a.waker, t)
 	}
 }
 
@@ -65,6 +71,7 @@ func (s *session) bury(known, seen []backend.Entry) {
 // awaiting is one call of await.
 type awaiting struct {
 	known   []backend.Entry
+	waker   driver.Waker
 	watches []*watch
 	reads   []uint64 // reads of each watch that were begun before the call
 	since   uint64   // events before the call: they may be about an earlier incarnation
@@ -72,8 +79,10 @@ type awaiting struct {
 }
 
 // look decides whether there is something to return, and begins the reads that
-// are needed to decide. Caller holds registry.mu.
+// are needed to decide.
 func (a *awaiting) look(r *registry) ([]backend.Entry, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if seen := a.atDeletion(); seen != nil {
 		return seen, true, nil
 	}

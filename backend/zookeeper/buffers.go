@@ -1,7 +1,10 @@
 package zookeeper
 
 import (
+	"math"
+	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 )
@@ -22,17 +25,30 @@ type buffers struct {
 	// maxAnswer is the longest answer that is taken, in bytes; 0 means any.
 	maxAnswer int
 
-	size atomic.Int64 // of the one for requests
+	size atomic.Int64 // of the one for requests, or less: see hold
 	want atomic.Int64 // what it has to grow to
+	// held is set while the library's own buffer for requests is there, and until when that is.
+	held  bool
+	until time.Time
 }
 
 // begin is the library's option that has a connection begin with a buffer of this size for
 // requests. It is called before the connection's goroutines are there.
-func (b *buffers) begin(first int) func(*zk.Conn) {
+//
+// The library has made its own by then. To let go of that at once would be worse than to keep
+// it for a while: where many sessions are opened at once, each would get what an earlier one has
+// left behind, and clearing a megabyte takes longer than all else that opening takes. A buffer
+// that nobody has had before is not cleared, and takes no memory but for the pages that are
+// used. It counts in the heap's size all the same: so it is let go of at once in a process whose
+// memory has a limit.
+func (b *buffers) begin(first int, hold time.Duration) func(*zk.Conn) {
 	return func(c *zk.Conn) {
-		zk.WithMaxConnBufferSize(first)(c)
 		b.size.Store(int64(first))
 		b.conn = c
+		b.held = first <= 1<<20 && debug.SetMemoryLimit(-1) == math.MaxInt64
+		if b.until = time.Now().Add(hold); !b.held {
+			zk.WithMaxConnBufferSize(first)(c)
+		}
 	}
 }
 
@@ -56,9 +72,15 @@ func (b *buffers) receiving() {
 // grow is called on the goroutine that sends, when a request is in the link's hands. The next
 // one is put together in a buffer that is large enough.
 func (b *buffers) grow() {
-	if want := b.want.Load(); b.conn != nil && want > b.size.Load() {
+	if b.conn == nil {
+		return
+	}
+	want, size := b.want.Load(), b.size.Load()
+	if want > size || b.held && time.Now().After(b.until) {
+		want = max(want, size)
 		zk.WithMaxConnBufferSize(int(want))(b.conn)
 		b.size.Store(want)
+		b.held = false
 	}
 }
 

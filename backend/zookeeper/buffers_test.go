@@ -51,7 +51,7 @@ func TestBuffersGrowSeldom(t *testing.T) {
 	assert.Equal(t, []int32{proxytest.OpExists, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti, proxytest.OpMulti}, requests.all())
 }
 
-// A session that has nothing large to send is small, and most of this is the proxy's that the
+// A session that has nothing large to send is small once it has had a heartbeat, and most of this is the proxy's that the
 // test has between. The client library's buffers alone would be 2.5 MB.
 func TestSessionsAreSmall(t *testing.T) {
 	f := setUp(t, nil)
@@ -60,8 +60,9 @@ func TestSessionsAreSmall(t *testing.T) {
 	for range sessions {
 		f.commit(f.open(), backend.Enqueue(f.dir, nil))
 	}
-	each := (heap() - before) / sessions
-	assert.Less(t, each, int64(most), "bytes for each session")
+	eventually(t, "the library's first buffers are let go of", func() bool {
+		return (heap()-before)/sessions < most
+	})
 }
 
 func heap() int64 {

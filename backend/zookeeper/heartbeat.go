@@ -117,8 +117,9 @@ type round struct {
 // notes the session then. A request to the leader follows on the same way: once it is
 // answered, the leader has noted the session. So the handshake needs no first and second, but a
 // vote, which is that request unless there has been one since. The first link's handshake
-// makes the session, which is a vote. (A local session is made without one, and has no entries
-// until it is made again, with one.)
+// makes the session, from which the window counts without any more requests, and it is the first
+// round's base: whoever joins has no heartbeat in its way. (A local session is made without a
+// vote, and has no entries until it is made again, with one.)
 //
 // A session that is being closed, or is held by another link, may still have both requests
 // answered. The leader has noted it in vain then. But it closes no session before its
@@ -180,6 +181,7 @@ func (s *session) round(r round) (next round, err error) {
 		return r, err
 	}
 	s.Extend(r.base)
+	s.hosts.serves() // greet may have said so before the client library has noted the link
 	return next, nil
 }
 
@@ -197,8 +199,13 @@ func (s *session) greet(after uint64) (r round, err error) {
 		return r, err
 	}
 	link := s.pin.current()
+	if link.opened {
+		r.link, r.base, r.due = link, link.askedAt, time.Now().Add(s.TTL()/4)
+		s.hosts.serves()
+		return r, nil
+	}
 	ask := s.vote
-	if link.opened || s.voted(link, link.askedAt) {
+	if s.voted(link, link.askedAt) {
 		ask = s.askLeader
 	}
 	if err = s.askFirst(&r, ask); err != nil {

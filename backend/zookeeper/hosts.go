@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // The pause after all servers have been tried in vain, or after an answer that may pass: it
@@ -26,7 +30,7 @@ const (
 // timeout, and flushes what is queued; here the pause is made before the dial,
 // can be interrupted, and what is queued stays queued.
 type hosts struct {
-	servers   []string
+	servers   []string      // the first one is asked first
 	trusting  bool          // a handshake is all that there is to know of a server
 	exhausted chan struct{} // closed when all have been tried in vain, the first time
 
@@ -45,6 +49,53 @@ func newHosts(servers []string, trusting bool) *hosts {
 		h.servers = append(h.servers, servers[i])
 	}
 	return h
+}
+
+// reached is a server that has taken a connection.
+type reached struct {
+	server string
+	conn   net.Conn
+	began  time.Time
+}
+
+// reach connects to the first server that takes a connection, and has Next begin with that. A
+// session's buffers are dear, and while no server can be reached candidates try again and again.
+func (h *hosts) reach(ctx context.Context, cfg *Config, timeout time.Duration) (*reached, error) {
+	for i, server := range h.servers {
+		r := &reached{server: server, began: time.Now()}
+		done := make(chan error, 1)
+		go func() {
+			var err error
+			r.conn, err = cfg.dial(ctx, "tcp", server, timeout)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err == nil {
+				h.servers = slices.Concat(h.servers[i:], h.servers[:i])
+				return r, nil
+			}
+			h.note(server, err)
+		case <-ctx.Done(): // which a dialer of the user's own does not know of
+			go func() {
+				if <-done == nil {
+					_ = r.conn.Close() // nothing was said on it
+				}
+			}()
+		}
+		if ctx.Err() != nil {
+			return nil, h.over(ctx)
+		}
+	}
+	return nil, as(backend.ErrUnavailable, h.failure())
+}
+
+// over is the error of a search that ctx has ended.
+func (h *hosts) over(ctx context.Context) error {
+	if err := h.failure(); err != nil {
+		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
+	}
+	return driver.ContextError(ctx)
 }
 
 // Init implements zk.HostProvider. The list is known already.
@@ -171,18 +222,22 @@ func (s *session) dial(network, address string, _ time.Duration) (net.Conn, erro
 	if refuse != nil {
 		return nil, refuse
 	}
-	began := time.Now()
 	timeout := s.cfg.connectTimeout(s.asked)
 	if s.isOpen() {
 		timeout = s.patience(timeout)
 	}
-	conn, err := s.cfg.dial(s.dialing, network, address, timeout)
-	if err != nil {
-		s.failed(address, err)
-		return nil, err
+	r := s.first
+	s.first = nil
+	if r == nil {
+		r = &reached{server: address, began: time.Now()}
+		var err error
+		if r.conn, err = s.cfg.dial(s.dialing, network, address, timeout); err != nil {
+			s.failed(address, err)
+			return nil, err
+		}
 	}
 	s.failed(address, errors.New("connected, but no session was granted"))
-	l, err := s.pin.attach(conn, max(timeout-time.Since(began), timeout/4))
+	l, err := s.pin.attach(r.conn, max(timeout-time.Since(r.began), timeout/4))
 	if err != nil {
 		return nil, err
 	}

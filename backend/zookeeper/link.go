@@ -26,6 +26,7 @@ const (
 	opSetWatches = 101
 	xidEvent     = -1
 	xidPing      = -2
+	xidAuth      = -4
 	codeExpired  = -112
 	codeMoved    = -118
 	codeTooLong  = -2000 // no server's: see tooLong
@@ -65,15 +66,16 @@ type pin struct {
 	buffers buffers
 	watched watched
 
-	mu      sync.Mutex
-	session int64 // 0 until the first is granted
-	zxid    int64 // the newest that was answered
-	shown   int64 // the newest of an event
-	refuse  error // set once no link may be made any more
-	leaving bool  // new links are only for closing the session
-	links   map[*link]struct{}
-	link    *link         // the last one that was greeted
-	acked   chan struct{} // closed when the server has answered a close request
+	mu       sync.Mutex
+	session  int64  // 0 until the first is granted
+	password []byte // of the session, by which it is taken up on another link
+	zxid     int64  // the newest that was answered
+	shown    int64  // the newest of an event
+	refuse   error  // set once no link may be made any more
+	leaving  bool   // new links are only for closing the session
+	links    map[*link]struct{}
+	link     *link         // the last one that was greeted
+	acked    chan struct{} // closed when the server has answered a close request
 }
 
 // stop refuses new links.
@@ -198,6 +200,7 @@ type link struct {
 type sentFrame struct {
 	xid, op int32
 	at      time.Time
+	own     string // of a listing: only what is nearest before this name is wanted
 }
 
 func (l *link) Close() error {

@@ -46,7 +46,7 @@ func (f *fixture) requests() *atomic.Int64 {
 // Nodes that no session holds, with names of entries, are no entries. There may be more of
 // them than are read back, and than are remembered; each is read once.
 func TestPredecessorBehindLookalikes(t *testing.T) {
-	for _, number := range []int{3, 4, 8, 9, 40} {
+	for _, number := range []int{3, 4, 8, 9, 10, 40} {
 		t.Run(fmt.Sprint(number), func(t *testing.T) {
 			f := setUp(t, pings)
 			admin := zktest.Operator(t, f.server.Addr())

@@ -43,6 +43,8 @@ const (
 	hexDigits   = 16
 	// nameStart is the length of what stands before the sequence.
 	nameStart = len(entryPrefix) + hexDigits + 1 + hexDigits + 1
+	// nameLength is that of the names whose numbers count.
+	nameLength = nameStart + 10
 	// lastNumber and all after it do not count.
 	lastNumber = math.MaxInt32
 )
@@ -77,6 +79,28 @@ func parseName(text string) (name, bool) {
 		return name{}, false
 	}
 	return name{text: text, nonce: nonce, seq: int32(seq)}, true
+}
+
+// numberOf returns the number of a name that parseName takes and whose number counts. It makes
+// no string.
+func numberOf(text []byte) (seq int32, ok bool) {
+	if len(text) != nameLength || text[0] != entryPrefix[0] || text[1] != entryPrefix[1] {
+		return 0, false
+	}
+	for i, b := range text[len(entryPrefix):nameStart] {
+		hex := '0' <= b && b <= '9' || 'a' <= b && b <= 'f'
+		if dash := i == hexDigits || i == 2*hexDigits+1; dash != (b == '-') || !dash && !hex {
+			return 0, false
+		}
+	}
+	n := int64(0)
+	for _, b := range text[nameStart:] {
+		if b < '0' || b > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(b-'0')
+	}
+	return int32(n), n < lastNumber
 }
 
 // formatSequence is Java's "%010d" of a signed 32-bit number.

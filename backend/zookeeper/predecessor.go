@@ -47,17 +47,13 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	for {
 		before, ok := s.learned.before.Get(e.Key)
 		if !ok {
-			children, _, err := s.list(ctx, dir)
+			s.watches.ahead(s.path(e.Key))
+			names, all, err := s.listBefore(ctx, dir, strings.TrimPrefix(e.Key, dir+"/"))
 			if err != nil {
 				return backend.Entry{}, err
 			}
-			names := parseNames(children)
-			own := strings.TrimPrefix(e.Key, dir+"/")
-			i := slices.IndexFunc(names, func(n name) bool { return n.text == own })
-			if i < 0 {
-				return backend.Entry{}, backend.ErrNoEntry
-			}
-			before = s.candidates(dir, names[:i])
+			before = s.candidates(dir, names)
+			before.all = all
 		}
 		found, err := s.lastOf(ctx, dir, &before)
 		if err != nil {
@@ -79,6 +75,25 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		}
 		return found, nil
 	}
+}
+
+// listBefore returns the names before an own one in a directory, oldest first, and whether these
+// are all. Where no lookalike is known, of which there may be many, they are the nearest.
+func (s *session) listBefore(ctx context.Context, dir, own string) (names []name, all bool, err error) {
+	if len(own) == nameLength && s.learned.alike.Len() == 0 {
+		names, err := s.listNearest(ctx, dir, own)
+		return names, len(names) <= remembered, err
+	}
+	children, _, err := s.list(ctx, dir)
+	if err != nil {
+		return nil, false, err
+	}
+	names = parseNames(children)
+	i := slices.IndexFunc(names, func(n name) bool { return n.text == own })
+	if i < 0 {
+		return nil, false, backend.ErrNoEntry
+	}
+	return names[:i], true, nil
 }
 
 // lastOf returns the last of the names under which a candidate's entry stands, and takes
@@ -121,7 +136,7 @@ func (s *session) lastOf(ctx context.Context, dir string, before *ahead) (backen
 // candidates are all names but those of known lookalikes.
 func (s *session) candidates(dir string, names []name) ahead {
 	names = s.learned.candidates(dir, names)
-	a := ahead{names: make([]string, len(names)), all: true}
+	a := ahead{names: make([]string, len(names))}
 	for i, n := range names {
 		a.names[i] = n.text
 	}

@@ -2,6 +2,7 @@ package zookeeper
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"time"
@@ -71,11 +72,14 @@ func (l *link) nextFrame() error {
 	if err != nil {
 		return err
 	}
-	op, err := l.answer(frame[4:], length)
+	request, err := l.answer(frame[4:], length)
 	if err != nil {
 		return err
 	}
-	if op == opMulti && 4+length <= maxMulti {
+	if request.own != "" {
+		return l.nearest(length, request.own)
+	}
+	if request.op == opMulti && 4+length <= maxMulti {
 		if 4+length > l.in.Size() {
 			l.in = bufio.NewReaderSize(l.in, maxMulti)
 		}
@@ -146,6 +150,9 @@ func (l *link) connected(frame []byte) error {
 	}
 	l.opened, l.leaving = p.session == 0, p.leaving
 	p.session, p.link = id, l
+	if rest := frame[connectHead-12:]; p.password == nil && len(rest) >= 4+passwordLength && binary.BigEndian.Uint32(rest) == passwordLength {
+		p.password = bytes.Clone(rest[4:][:passwordLength])
+	}
 	p.mu.Unlock()
 	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
 		return err
@@ -157,31 +164,31 @@ func (l *link) connected(frame []byte) error {
 }
 
 // answer takes the head of a frame: xid, zxid, error, and what follows up to the
-// first number. It returns the opcode of the request that it answers.
-func (l *link) answer(head []byte, length int) (op int32, err error) {
+// first number. It returns the request that it answers, if what follows is to be looked at.
+func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 	xid := int32(binary.BigEndian.Uint32(head))
 	code := int32(binary.BigEndian.Uint32(head[12:]))
 	if xid == xidEvent {
 		l.pin.show(int64(binary.BigEndian.Uint64(head[4:])))
-		return 0, nil
+		return sentFrame{}, nil
 	}
 	zxid := l.keepZxid(xid, head[4:12])
 	request, ok := l.take(xid)
 	if !ok {
-		return 0, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
+		return sentFrame{}, fmt.Errorf("%w: answer to %d, which is not the oldest request", errProtocol, xid)
 	}
 	switch {
 	case code == codeExpired:
 		l.pin.expired()
-		return 0, nil
+		return sentFrame{}, nil
 	case code == codeMoved:
-		return 0, nil
+		return sentFrame{}, nil
 	case request.op == opAuth:
 		// The server answers it without noting that the session lives.
-		return opAuth, nil
+		return sentFrame{}, nil
 	case request.op == opClose:
 		if code != 0 {
-			return opClose, nil // refused, such as by a server that throttles
+			return sentFrame{}, nil // refused, such as by a server that throttles
 		}
 		l.pin.mu.Lock()
 		defer l.pin.mu.Unlock()
@@ -190,20 +197,20 @@ func (l *link) answer(head []byte, length int) (op int32, err error) {
 		default:
 			close(l.pin.acked)
 		}
-		return opClose, nil
+		return sentFrame{}, nil
 	}
 	l.pin.answered(request.at)
 	if code != 0 {
-		return 0, nil // no body, or one that isn't looked at
+		return sentFrame{}, nil // no body, or one that isn't looked at
 	}
 	l.note(request, zxid)
 	if request.op == opChildren && len(head) >= answerHead+4 {
 		// The client library makes a slice of this many strings first.
 		if n := binary.BigEndian.Uint32(head[answerHead:]); int64(n)*4 > int64(length) {
-			return 0, fmt.Errorf("%w: %d children in %d bytes", errProtocol, n, length)
+			return sentFrame{}, fmt.Errorf("%w: %d children in %d bytes", errProtocol, n, length)
 		}
 	}
-	return request.op, nil
+	return request, nil
 }
 
 // take removes the request that an answer is for. The server answers a session's

@@ -124,7 +124,7 @@ func (l *link) sent(xid, op int32, at time.Time) {
 		n := copy(l.outstanding, l.outstanding[l.first:])
 		l.outstanding, l.first = l.outstanding[:n], 0
 	}
-	l.outstanding = append(l.outstanding, sentFrame{xid, op, at})
+	l.outstanding = append(l.outstanding, sentFrame{xid: xid, op: op, at: at})
 }
 
 // amended returns a request as it goes out: one that sets watches again, which are some of
@@ -143,6 +143,11 @@ func (l *link) amended(p []byte) []byte {
 	case opExists, opGetData, opChildren:
 		// The path's length, the path, and whether a watch is to be set.
 		const length, mark = 4, 1
+		if op == opChildren && len(body) >= length+mark {
+			if path := string(body[length : len(body)-mark]); l.pin.watched.has(watchedPath{opNearest, path}) {
+				return l.forDirectory(p, path)
+			}
+		}
 		if len(body) >= length+mark && l.pin.watched.has(watchedPath{op, string(body[length : len(body)-mark])}) {
 			p = slices.Clone(p)
 			p[len(p)-mark] = 1

@@ -37,6 +37,7 @@ type session struct {
 	// ballot is shared by the sessions of a Backend.
 	ballot *ballot
 
+	first   *reached      // by Open, for the first dial of the client library's loop; nil when it is used
 	started chan struct{} // closed when conn and events are set
 	conn    *zk.Conn
 	events  <-chan zk.Event // closed when the client library's loop has ended
@@ -252,6 +253,9 @@ func (s *session) end(ctx context.Context, cause error) {
 	s.stopDialing(driver.ErrClosed)
 	s.pin.kill(driver.ErrClosed)
 	<-ended
+	if s.first != nil {
+		_ = s.first.conn.Close() // nothing was said on it
+	}
 	presenting.Wait()
 	select {
 	case <-s.pin.acked:

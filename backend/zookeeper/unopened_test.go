@@ -88,3 +88,25 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	close(gate)
 	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 5*time.Second, 50*time.Millisecond, "it is closed")
 }
+
+// The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
+// taken a connection: a hundred candidates that try again while none can be reached would starve the
+// sessions of others.
+func TestOpenWithoutAServerIsCheap(t *testing.T) {
+	refused := errors.New("no way")
+	b, err := zookeeper.New(zookeeper.Config{
+		Servers: []string{"one:2181", "two:2181"},
+		Dialer:  func(string, string, time.Duration) (net.Conn, error) { return nil, refused },
+	})
+	require.NoError(t, err)
+	opened := testing.Benchmark(func(tb *testing.B) {
+		tb.ReportAllocs()
+		for tb.Loop() {
+			_, err := b.Open(t.Context(), backend.OpenOptions{})
+			if !errors.Is(err, backend.ErrUnavailable) || !errors.Is(err, refused) {
+				tb.Fatalf("opened: %v", err)
+			}
+		}
+	})
+	assert.Less(t, opened.AllocedBytesPerOp(), int64(100<<10), opened)
+}

@@ -230,6 +230,22 @@ func (r *registry) read(t *watch, awaitCreation bool) {
 	}(r.begin(t))
 }
 
+// ahead begins to read a path and to set its watch, for whoever is about to need that.
+func (r *registry) ahead(path string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := watchKey{path, dataWatch}
+	t := r.watches[key]
+	if t == nil {
+		t = &watch{key: key}
+		r.watches[key] = t
+	}
+	if !t.valid() {
+		r.read(t, false)
+	}
+	r.sweep(t)
+}
+
 // reading is a request on its way that sets a watch.
 type reading struct {
 	t           *watch

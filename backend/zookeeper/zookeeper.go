@@ -15,8 +15,10 @@ import (
 )
 
 var (
-	_ backend.Backend = (*Backend)(nil)
-	_ backend.Driver  = (*session)(nil)
+	_ backend.Backend  = (*Backend)(nil)
+	_ backend.Executor = (*Backend)(nil)
+	_ backend.Driver   = (*session)(nil)
+	_ backend.Testator = (*session)(nil)
 )
 
 // sendSlack is what the send buffer has above the largest request: its length, and
@@ -90,8 +92,14 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	if most := b.cfg.longestMargin(ttl); b.cfg.Margin > most {
 		return nil, fmt.Errorf("Config.Margin of %v is too long for a TTL of %v: it must be at most %v", b.cfg.Margin, ttl, most)
 	}
-	s, err := b.start(ttl)
+	s := newSession(&b.cfg, &b.ballot, ttl)
+	first, err := s.hosts.reach(ctx, &b.cfg, b.cfg.connectTimeout(ttl))
 	if err != nil {
+		return nil, err
+	}
+	s.first = first
+	if err := s.start(ttl); err != nil {
+		_ = first.conn.Close() // nothing was said on it
 		return nil, err
 	}
 	if err := s.establish(ctx); err != nil {
@@ -101,22 +109,21 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 	return s, nil
 }
 
-// start makes a session that connects in the background.
-func (b *Backend) start(ttl time.Duration) (*session, error) {
-	s := newSession(&b.cfg, &b.ballot, ttl)
-	conn, events, err := zk.Connect(b.cfg.Servers, ttl,
+// start has the client library open the session, in the background.
+func (s *session) start(ttl time.Duration) error {
+	conn, events, err := zk.Connect(s.cfg.Servers, ttl,
 		zk.WithHostProvider(s.hosts),
 		zk.WithDialer(s.dial),
 		zk.WithEventCallback(s.event),
-		zk.WithLogger(chatter{b.cfg.Logger}),
-		s.pin.buffers.begin(b.cfg.firstBuffer()),
+		zk.WithLogger(chatter{s.cfg.Logger}),
+		s.pin.buffers.begin(s.cfg.firstBuffer(), ttl/4),
 	)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.conn, s.events = conn, events
 	close(s.started)
-	return s, nil
+	return nil
 }
 
 // establish waits for the session, presents the credentials and makes the chroot.
@@ -134,10 +141,7 @@ func (s *session) establish(ctx context.Context) error {
 	case <-s.Ctx.Done():
 		return s.LostError()
 	case <-ctx.Done():
-		if err := s.hosts.failure(); err != nil {
-			return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-		}
-		return driver.ContextError(ctx)
+		return s.hosts.over(ctx)
 	}
 	for _, auth := range s.cfg.Auth {
 		// A failing one closes the connection, and would do so again and again. It

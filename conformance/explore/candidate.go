@@ -52,6 +52,7 @@ type candidate struct {
 	// The explorer's own.
 	cut, crashed, cancelled bool
 	healed                  func() // records that its link is back
+	executed                int    // how often its wills were
 }
 
 // A term is one of the real ones, with what the candidate did in it.

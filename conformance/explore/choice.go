@@ -20,7 +20,7 @@ type choice struct {
 	by    int // -1: nobody
 	fault bool
 	time  bool // time passes
-	some  bool // some time passes, too, so that it commutes with nothing
+	some  bool // some time passes, too, or it may end any session, so that it commutes with nothing
 	footprint
 	call *call
 }
@@ -101,6 +101,9 @@ func (w *world) choices() []choice {
 				end.writes = append(slices.Clone(end.writes), expand(k.writes, c, w.owners, entries)...)
 			}
 			ends = append(ends, end)
+		}
+		if w.mayExecute(c, entries) {
+			ends = append(ends, choice{label: c.String() + string(rune(executes)), by: i, some: true})
 		}
 		if w.mayRecover(c) {
 			ends = append(ends, choice{label: c.String() + string(rune(fitAgain)), by: i, some: true})
@@ -250,6 +253,33 @@ func (w *world) mayRecover(c *candidate) bool {
 	return c.app.unfit && !c.crashed && c.phase != finished
 }
 
+// mayExecute tells whether the companion of a candidate's process may act, and whether that makes a
+// difference.
+func (w *world) mayExecute(c *candidate, entries []backend.Entry) bool {
+	most := 1
+	if w.cfg.companion.again {
+		most = 2
+	}
+	switch dead := c.crashed || w.cfg.companion.stopped && c.cut; {
+	case !dead || c.executed == most:
+		return false
+	case w.cfg.companion.again:
+		return true
+	}
+	of := w.executed(c)
+	return slices.ContainsFunc(entries, func(e backend.Entry) bool { return w.owners[e.Session].by == of }) ||
+		slices.ContainsFunc(w.late, func(r lateRequest) bool { return r.by == of && w.svc.Knows(r.session.ID()) })
+}
+
+// executed is the candidate whose wills the companion of a candidate executes.
+func (w *world) executed(c *candidate) *candidate {
+	if !w.cfg.companion.another {
+		return c
+	}
+	i := slices.Index(w.candidates, c)
+	return w.candidates[(i+1)%len(w.candidates)]
+}
+
 // entry is the candidate's oldest one.
 func (w *world) entry(c *candidate, entries []backend.Entry) (oldest backend.Entry) {
 	for _, e := range entries {
@@ -315,12 +345,14 @@ func (w *world) find(label string) (choice, bool) {
 		return choice{}, false
 	}
 	c, kind := w.candidates[i], Fault(label[1])
-	f := choice{label: label, by: i, fault: kind != back && kind != fitAgain, some: kind == Unfit || kind == fitAgain}
+	f := choice{label: label, by: i, fault: kind != back && kind != fitAgain && kind != executes, some: kind == Unfit || kind == fitAgain || kind == executes}
 	switch {
 	case kind == back:
 		return f, c.cut && !c.crashed
 	case kind == fitAgain:
 		return f, w.mayRecover(c)
+	case kind == executes:
+		return f, w.mayExecute(c, w.entries())
 	case kind < 'a':
 		return f, w.mayFail(c, kind, w.entries())
 	}
@@ -405,6 +437,7 @@ func (w *world) do(ch choice) {
 const (
 	back     Fault = 'R' // the end of Suspend and LoseReply
 	fitAgain Fault = 'F' // the end of Unfit
+	executes Fault = 'W' // the companion's act after Crash
 	passing        = "-t"
 	lagging        = "-L" // a fault, and nobody's
 	caughtUp       = "-U"
@@ -428,7 +461,7 @@ func (w *world) happen(c *candidate, kind Fault) {
 		c.client.Suspend()
 	case Crash:
 		c.cut, c.crashed = true, true
-		c.client.Suspend()
+		c.client.Kill()
 	case Cancel:
 		c.cancelled = true
 		c.cancel()
@@ -447,8 +480,30 @@ func (w *world) happen(c *candidate, kind Fault) {
 	case back:
 		c.cut = false
 		c.client.Resume()
+	case executes:
+		w.execute(c)
 	case Unfit, fitAgain:
 		c.app.becomes(kind == Unfit)
+	}
+}
+
+// execute has the companion of a candidate's process act.
+func (w *world) execute(c *candidate) {
+	c.executed++
+	var b backend.Backend = w.svc.Client("companion")
+	if w.cfg.Backend != nil {
+		if worse, ok := w.cfg.Backend(b).(backend.Executor); ok {
+			b = worse.(backend.Backend)
+		}
+	}
+	for _, s := range w.executed(c).sessions {
+		will, err := s.Will()
+		if err == nil {
+			err = backend.Execute(w.ctx, b, will)
+		}
+		if err != nil {
+			w.broken("campaign", "to execute the will of %s's session %s failed: %v", c, s.ID(), err)
+		}
 	}
 }
 
@@ -522,6 +577,8 @@ func (w *world) describe(ch choice) string {
 		return fmt.Sprintf("%s: %s", w.candidates[ch.by], ch.call.text)
 	case Fault(ch.label[1]) == back:
 		return fmt.Sprintf("%s: link is back", w.candidates[ch.by])
+	case Fault(ch.label[1]) == executes:
+		return fmt.Sprintf("%s: its wills are executed", w.candidates[ch.by])
 	case Fault(ch.label[1]) == fitAgain:
 		return fmt.Sprintf("%s: application is fit again", w.candidates[ch.by])
 	}

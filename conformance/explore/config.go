@@ -60,7 +60,17 @@ type Config struct {
 	MaxSchedules int
 	Budget       time.Duration
 
+	companion companion
+
 	_ struct{}
+}
+
+// A companion executes the wills of a process that has crashed, at any moment after that, or never. The
+// zero value is right.
+type companion struct {
+	stopped bool // takes a process that is out of touch for a dead one
+	another bool // executes the wills of another process
+	again   bool // acts twice, and late: when the service has dropped the sessions, too
 }
 
 // MaxCandidates is the most that a schedule has letters for.
@@ -133,7 +143,8 @@ const (
 	// difference to a process that opens another session, so it comes only while there is
 	// another fault to come.
 	Lag Fault = 'L'
-	// Crash: the candidate's process is gone. The service notices when time passes.
+	// Crash: the candidate's process is gone. What is under way arrives. The service notices when time
+	// passes, or at any moment when the wills of its sessions are executed.
 	Crash Fault = 'K'
 	// Unfit: the candidate's application is not fit any more (elector.Config.Fit), while it campaigns
 	// or leads. It is fit again at any later moment.

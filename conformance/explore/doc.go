@@ -25,8 +25,9 @@
 // guards only; w and v notice a change of an entry and of a list; r drops, x closes the
 // session; k is the win. A number tells apart what is alike. Capital letters are
 // faults, "!" after a commit is its lost reply and "~" its late request, R is the link
-// coming back, and F the application that is fit again. "-t" is time that passes, up to what it brings next. "-L" is a server that is
-// behind from then on, and "-U" its catching up.
+// coming back, F the application that is fit again, and W the execution of the wills of
+// a process that has crashed. "-t" is time that passes, up to what it brings next. "-L"
+// is a server that is behind from then on, and "-U" its catching up.
 //
 // With it goes the file where its history is saved, which internal/historyview checks,
 // lists and draws. See package history. To record and check all schedules would cost a

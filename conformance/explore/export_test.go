@@ -11,3 +11,9 @@ var (
 	Recorded = []Fault{Designate, AskTo}
 	Others   = slices.DeleteFunc(slices.Clone(Faults), func(f Fault) bool { return slices.Contains(Recorded, f) })
 )
+
+// Companions that are wrong, and one that is right and acts more often than it has to.
+func (c Config) WithCompanion(stopped, another, again bool) Config {
+	c.companion = companion{stopped, another, again}
+	return c
+}

@@ -115,6 +115,9 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 	if w.cfg.Distinct || w.mayDesignate() { // by its ID
 		b = append(append(b, c.id...), ' ')
 	}
+	if w.cfg.companion != (companion{}) {
+		b = fmt.Appendf(b, "executed %d ", c.executed)
+	}
 	if c.crashed {
 		return append(b, "crashed"...) // the rest has gone with it
 	}

@@ -253,7 +253,7 @@ func (w *world) finish() {
 	ctx, cancel := context.WithTimeout(context.Background(), ttl)
 	defer cancel()
 	for _, c := range w.candidates {
-		if err := c.elector.Close(ctx); err != nil {
+		if err := c.elector.Close(ctx); err != nil && !c.crashed { // who is dead can confirm nothing
 			w.broken("leftover", "closing %s: %v", c, err)
 		}
 	}

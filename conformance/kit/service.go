@@ -133,6 +133,11 @@ type Client struct {
 	// had timed out. The process hears of it as it would of a real expiry.
 	Expire func()
 
+	// Kill is the death of this process: it sends nothing more, and its sessions are lost to whoever
+	// still holds one. What is under way arrives. The service has its sessions time out, unless
+	// somebody executes their wills, which it returns.
+	Kill func() []backend.Will
+
 	// LoseReply arms a fault: the next commit of this process that has an op of this
 	// kind is done, but its reply is lost and the link breaks; it can be made anew at
 	// once. It fires once.

@@ -111,6 +111,7 @@ func client(c *memory.Client) *conformance.Client {
 		Suspend:     c.Suspend,
 		Resume:      c.Resume,
 		Expire:      c.Expire,
+		Kill:        c.Kill,
 		LoseReply:   func(kind backend.OpKind) { c.LoseReply(memory.Kind(kind)) },
 		CutReply:    func(kind backend.OpKind) { c.CutReply(memory.Kind(kind)) },
 		LoseRequest: func(kind backend.OpKind) { c.LoseRequest(memory.Kind(kind)) },

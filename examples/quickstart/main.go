@@ -11,7 +11,7 @@
 //	go run ./examples/quickstart -backend 'consul://127.0.0.1:8500?check=2s'
 //
 // is one candidate among processes on a real service: start it in three terminals,
-// kill -9 the leader, and watch the next one lead.
+// kill -9 the leader, and the next one leads before you have looked up.
 package main
 
 import (
@@ -29,6 +29,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -55,12 +56,21 @@ func main() {
 
 // candidate is one candidate among processes, until the process is told to stop.
 func candidate(ctx context.Context, url, election, id string, strategy elector.Strategy) (err error) {
-	b, err := dial.Open(ctx, url)
+	say := newSayer()
+	// Should this process die, its companion ends its session at once. The companion is this program,
+	// executed again: it gets as far as here.
+	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(ctx, url) }, lastwill.Options{
+		Optional: true, // there are systems without
+		OnEvent: func(e lastwill.Event) {
+			if e.Kind == lastwill.Ready {
+				say(id, "has a companion, process %d", e.PID)
+			}
+		},
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
-	say := newSayer()
 	e, err := stand(say, b, election, id, strategy)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -67,6 +68,8 @@ type process struct {
 	cmd *exec.Cmd
 	out chan string // its lines; closed when it has ended
 
+	accompanied chan struct{} // closed when it has a companion
+
 	line string // that it leads, if firstToLead has read it
 }
 
@@ -102,10 +105,15 @@ func start(t *testing.T, binary, url, id string) *process {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{id: id, cmd: cmd, out: make(chan string, 100)}
+	p := &process{id: id, cmd: cmd, out: make(chan string, 100), accompanied: make(chan struct{})}
 	go func() {
 		defer close(p.out)
+		accompanied := sync.OnceFunc(func() { close(p.accompanied) })
 		for scan := bufio.NewScanner(pipe); scan.Scan(); {
+			if strings.Contains(scan.Text(), "has a companion") {
+				accompanied()
+				continue
+			}
 			p.out <- scan.Text()
 		}
 	}()
@@ -157,6 +165,17 @@ func (p *process) signal(t *testing.T, s os.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// crash kills a process, which has a companion by then.
+func (p *process) crash(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.accompanied:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s has no companion", p.id)
+	}
+	p.signal(t, syscall.SIGKILL)
 }
 
 // stop tells a leader to end, and it says goodbye.
@@ -223,14 +242,15 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// The same program on other services: a win, a handover, and a crash.
+// The same program on other services: a win, a handover, and a crash, after which nobody waits for the
+// session to time out. That would take longer than a process waits for another here.
 func TestOtherServices(t *testing.T) {
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	binary := build(t)
 	for _, url := range []string{
-		"etcd://" + etcd.Addr() + "/demo?timeout=4s",
-		"consul://" + consul.Addr() + "?check=4s",
+		"etcd://" + etcd.Addr() + "/demo?timeout=3m",
+		"consul://" + consul.Addr() + "?check=3m",
 	} {
 		a := start(t, binary, url, "a")
 		first := a.leads(t)
@@ -240,7 +260,7 @@ func TestOtherServices(t *testing.T) {
 		c.says(t, "waits")
 		a.stop(t)
 		second := b.leads(t)
-		b.signal(t, syscall.SIGKILL)
+		b.crash(t)
 		if third := c.leads(t); first >= second || second >= third {
 			t.Errorf("%s: tokens %d, %d, %d do not rise", url, first, second, third)
 		}

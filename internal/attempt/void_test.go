@@ -37,12 +37,34 @@ func TestSaysWhy(t *testing.T) {
 	}
 }
 
+// What an excuse is for counts if it passes, and is void if it fails.
+func TestExcuse(t *testing.T) {
+	if v := judge(t, unasked, func(t testing.TB) { Excuse(t, "the link came back late") }); v.failed || v.void != nil {
+		t.Errorf("it passed: %+v", v)
+	}
+	tries := 0
+	v := judge(t, well, func(t testing.TB) {
+		if tries++; tries == 1 {
+			Excuse(t, "the link came back late")
+			t.Error("the session is lost")
+		}
+	})
+	if v.failed || tries != 2 || !slices.Equal(v.void, []string{"the link came back late"}) {
+		t.Errorf("it failed once: tried %d times; %+v", tries, v)
+	}
+	Excuse(struct{ testing.TB }{t}, "no attempt")
+}
+
 // It is no excuse for a failure before it, nor for a panic after it.
 func TestVoidIsNoExcuse(t *testing.T) {
 	for name, try := range map[string]func(t testing.TB){
 		"failed before": func(t testing.TB) {
 			t.Error("saw it")
 			Void(t, "the link came back late")
+		},
+		"failed before an excuse": func(t testing.TB) {
+			t.Error("saw it")
+			Excuse(t, "the link came back late")
 		},
 		"panics in a cleanup": func(t testing.TB) {
 			t.Cleanup(func() { panic("saw it") })

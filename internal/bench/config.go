@@ -25,7 +25,11 @@ type config struct {
 	join         int           // candidates that enrol at a time
 	idle         time.Duration // before each sample
 	ttl          time.Duration // session timeout, but for the crash part
+	servers      int           // of the service
 	heapMB       int           // of ZooKeeper's server
+	elections    int           // whose candidates join on one session
+	rest         time.Duration // with nothing to do, after they have joined
+	uncounted    bool          // what clients send is not counted on the way
 }
 
 // Limits of what can be asked for.
@@ -57,10 +61,13 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	n := f.String("n", "", fmt.Sprintf("numbers of candidates (default 3,50,500, and on ZooKeeper 5000); the strategies but fair leave out those over %d", herdN))
 	memoryN := f.String("memory-n", "1000,5000,10000", "numbers of waiting candidates on memory")
 	f.IntVar(&cfg.samples, "samples", 200, "samples of each delay")
-	f.IntVar(&cfg.crashSamples, "crash-samples", 20, "crashes")
+	f.IntVar(&cfg.crashSamples, "crash-samples", 20, fmt.Sprintf("crashes, and up to %d deaths without a companion", fewWithout))
 	f.IntVar(&cfg.join, "join", 500, "candidates that enrol at a time")
 	f.DurationVar(&cfg.idle, "idle", 100*time.Millisecond, "idle time before each sample")
-	f.DurationVar(&cfg.ttl, "ttl", 60*time.Second, "session timeout, except for the crashes")
+	f.DurationVar(&cfg.ttl, "ttl", 60*time.Second, "session timeout, except for the crashes, and deaths without a companion")
+	f.IntVar(&cfg.elections, "elections", 10000, "elections whose candidates join on one session")
+	f.DurationVar(&cfg.rest, "rest", time.Minute, "time with nothing to do, after joining, and of a companion")
+	f.IntVar(&cfg.servers, "servers", 1, "servers of each service: 1, 3 or 5")
 	f.IntVar(&cfg.heapMB, "server-heap", 1024, "the Java heap of ZooKeeper's server in MiB")
 	if err := f.Parse(args); err != nil {
 		return cfg, err
@@ -70,7 +77,7 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		for name, value := range map[string]string{
 			"n": "3,10", "memory-n": "100,1000", "samples": "8", "crash-samples": "1",
-			"idle": "20ms", "ttl": "10s", "server-heap": "256",
+			"elections": "100", "rest": "1s", "idle": "20ms", "ttl": "10s", "server-heap": "256",
 		} {
 			if !given[name] {
 				if err := f.Set(name, value); err != nil {
@@ -125,9 +132,15 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	within("samples", cfg.samples, 1, maxSamples)
 	within("crash-samples", cfg.crashSamples, 1, maxSamples)
 	within("join", cfg.join, 1, maxN)
+	within("elections", cfg.elections, 1, maxN)
+	if !slices.Contains([]int{1, 3, 5}, cfg.servers) {
+		bad("servers", cfg.servers, "must be 1, 3 or 5")
+	}
 	within("server-heap", cfg.heapMB, 64, 1<<20)
-	if cfg.idle < 0 || cfg.idle > time.Minute {
-		bad("idle", cfg.idle, "must be from 0 to 1m")
+	for name, d := range map[string]time.Duration{"idle": cfg.idle, "rest": cfg.rest} {
+		if d < 0 || d > time.Minute {
+			bad(name, d, "must be from 0 to 1m")
+		}
 	}
 	if cfg.ttl < least || cfg.ttl > maxTTL {
 		bad("ttl", cfg.ttl, fmt.Sprintf("must be from %v to %v with these backends", least, maxTTL))

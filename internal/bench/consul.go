@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/consul/api"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
@@ -38,6 +39,7 @@ func (s *consulService) facts() facts {
 		clients:  "an api client with connections of its own each: one for each of its blocking queries, and one more",
 		messages: "Requests are HTTP requests other than blocking queries, which are the watch requests; messages are both and their answers, where the candidates' clients send and receive them. Renewals of sessions and updates of checks are left out.",
 		sync:     "The server syncs its log before it answers, against which Consul has no switch: that is part of both sides of every ratio, unless -dir leads into memory.",
+		ends:     "which is Session().Destroy of a client that is connected",
 		expiry:   "The server ends a session that has not been renewed for once to twice its timeout, or whose check has not been updated for the check's; the last time was up to a third of either before the cut.",
 	}
 }
@@ -45,21 +47,28 @@ func (s *consulService) facts() facts {
 // start starts the server with room for the connections of all candidates, who come
 // from one address.
 func (s *consulService) start() (err error) {
-	const others = 500
-	room := s.facts().files*slices.Max(s.cfg.numbers(s.facts())) + others // the server refuses more than it may have files
-	s.Cluster, err = services.StartConsul(1, servertest.ConsulConfig{
+	const others, most = 500, 15_000 // the server refuses more than it may have files
+	room := min(s.facts().files*max(slices.Max(s.cfg.numbers(s.facts())), s.cfg.elections)+others, most)
+	s.Cluster, err = services.StartConsul(s.cfg.servers, servertest.ConsulConfig{
 		Dir:    s.cfg.dir,
 		Config: fmt.Sprintf("limits { http_max_conns_per_client = %d }", room),
 	})
 	return err
 }
 
+// Addr is a server's: the agent beside a cluster has room for few connections.
+func (s *consulService) Addr() string { return s.Servers[0].Addr() }
+
 func (s *consulService) open(addr string, ttl time.Duration) (seat, error) {
 	return s.openWith(addr, consul.Config{SessionTimeout: ttl})
 }
 
 func (s *consulService) openWith(addr string, cfg consul.Config) (seat, error) {
-	client, transport, err := newConsulClient(addr, &s.https)
+	var to *exchanges
+	if !s.cfg.uncounted {
+		to = &s.https
+	}
+	client, transport, err := newConsulClient(addr, to)
 	if err != nil {
 		return seat{}, err
 	}
@@ -152,21 +161,64 @@ func newConsulClient(addr string, to *exchanges) (*api.Client, *http.Transport, 
 	return client, transport, err
 }
 
+func (s *consulService) plain() string { return "api.Lock" }
+
+// A consulLock is that of the package api.
+type consulLock struct {
+	lock      *api.Lock
+	transport *http.Transport
+}
+
+func (s *consulService) contend(addr, path string, ttl time.Duration) (contender, error) {
+	client, transport, err := newConsulClient(addr, nil)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := client.LockOpts(&api.LockOptions{Key: named(path), SessionName: path, SessionTTL: ttl.String()})
+	return consulLock{lock, transport}, err
+}
+
+func (l consulLock) take(ctx context.Context) error {
+	lost, err := l.lock.Lock(ctx.Done())
+	if err == nil && lost == nil {
+		err = errors.New("stopped while it waited for the lock")
+	}
+	return err
+}
+
+func (l consulLock) give(context.Context) error { return l.lock.Unlock() }
+func (l consulLock) close(context.Context)      { l.transport.CloseIdleConnections() }
+
+// standing counts sessions: each has one, as soon as it is in Lock.
+func (s *consulService) standing(ctx context.Context, addr, path string) (n int, err error) {
+	client, transport, err := newConsulClient(addr, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer transport.CloseIdleConnections()
+	all, _, err := client.Session().List(new(api.QueryOptions).WithContext(ctx))
+	for _, one := range all {
+		if one.Name == path {
+			n++
+		}
+	}
+	return n, err
+}
+
 type bareConsul struct {
 	client    *api.Client
 	transport *http.Transport
 	ctx       context.Context // of the watches
 	stop      context.CancelFunc
-	ttl       time.Duration
 }
 
-func (s *consulService) connect(ctx context.Context, addr string, ttl time.Duration) (bare, error) {
+func (s *consulService) connect(ctx context.Context, addr string, _ time.Duration) (bare, error) {
 	client, transport, err := newConsulClient(addr, nil)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return bareConsul{client, transport, ctx, stop, ttl}, nil
+	return bareConsul{client, transport, ctx, stop}, nil
 }
 
 func (c bareConsul) close() {
@@ -219,16 +271,8 @@ func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, er
 	return fired, nil
 }
 
-func (c bareConsul) stand(ctx context.Context, key string) error {
-	ttl := c.ttl.String()
-	session, _, err := c.client.Session().Create(&api.SessionEntry{TTL: ttl}, new(api.WriteOptions).WithContext(ctx))
-	if err != nil {
-		return err
-	}
-	go func() { // ends with the client; where it fails, so does the next watch
-		_ = c.client.Session().RenewPeriodic(ttl, session, nil, c.ctx.Done())
-	}()
-	_, err = c.watch(ctx, key)
+func (c bareConsul) end(ctx context.Context, w backend.Will) error {
+	_, err := c.client.Session().Destroy(w.Session, new(api.WriteOptions).WithContext(ctx))
 	return err
 }
 

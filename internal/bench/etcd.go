@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/stats"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
@@ -37,6 +40,7 @@ func (s *etcdService) facts() facts {
 		clients:  "a clientv3 client, and so a connection, each",
 		messages: "Requests are unary calls. Messages are those that the candidates' gRPC clients have sent and received, unary and on the watch streams, heartbeats (lease keep-alives and member lists) left out. Watch requests are those to create or cancel a watch.",
 		sync:     "The server does not sync its log (--unsafe-no-fsync): a sync would add its time to both sides of every ratio and hide the difference.",
+		ends:     "which is Lease.Revoke of a client that is connected",
 		expiry:   "The lease counts from the last keep-alive, which was up to a third of the timeout before the cut, and the server looks for expired ones every 500 ms.",
 	}
 	if s.cfg.fsync {
@@ -46,12 +50,16 @@ func (s *etcdService) facts() facts {
 }
 
 func (s *etcdService) start() (err error) {
-	s.Cluster, err = services.StartEtcd(1, servertest.EtcdConfig{NoSync: !s.cfg.fsync, Dir: s.cfg.dir})
+	s.Cluster, err = services.StartEtcd(s.cfg.servers, servertest.EtcdConfig{NoSync: !s.cfg.fsync, Dir: s.cfg.dir})
 	return err
 }
 
 func (s *etcdService) open(addr string, ttl time.Duration) (seat, error) {
-	client, err := newEtcdClient(addr, &s.rpcs)
+	var to *rpcs
+	if !s.cfg.uncounted {
+		to = &s.rpcs
+	}
+	client, err := newEtcdClient(addr, to)
 	if err != nil {
 		return seat{}, err
 	}
@@ -127,14 +135,60 @@ func newEtcdClient(addr string, to *rpcs) (*clientv3.Client, error) {
 	return clientv3.New(cfg)
 }
 
-type bareEtcd struct {
-	client *clientv3.Client
-	ttl    time.Duration
+func (s *etcdService) plain() string { return "concurrency.Election" }
+
+// An etcdElection is that of the package concurrency.
+type etcdElection struct {
+	client   *clientv3.Client
+	path     string
+	ttl      time.Duration
+	session  *concurrency.Session
+	election *concurrency.Election
 }
 
-func (s *etcdService) connect(_ context.Context, addr string, ttl time.Duration) (bare, error) {
+func (s *etcdService) contend(addr, path string, ttl time.Duration) (contender, error) {
 	client, err := newEtcdClient(addr, nil)
-	return bareEtcd{client, ttl}, err
+	return &etcdElection{client: client, path: path, ttl: ttl}, err
+}
+
+func (e *etcdElection) take(ctx context.Context) error {
+	if e.election == nil {
+		session, err := concurrency.NewSession(e.client, concurrency.WithTTL(int(e.ttl/time.Second)))
+		if err != nil {
+			return err
+		}
+		e.session, e.election = session, concurrency.NewElection(session, e.path)
+	}
+	return e.election.Campaign(ctx, "")
+}
+
+func (e *etcdElection) give(ctx context.Context) error { return e.election.Resign(ctx) }
+
+func (e *etcdElection) close(context.Context) { // all is measured by then
+	if e.session != nil {
+		_ = e.session.Close()
+	}
+	_ = e.client.Close()
+}
+
+func (s *etcdService) standing(ctx context.Context, addr, path string) (int, error) {
+	client, err := newEtcdClient(addr, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	answer, err := client.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return int(answer.Count), nil
+}
+
+type bareEtcd struct{ client *clientv3.Client }
+
+func (s *etcdService) connect(_ context.Context, addr string, _ time.Duration) (bare, error) {
+	client, err := newEtcdClient(addr, nil)
+	return bareEtcd{client}, err
 }
 
 func (c bareEtcd) close() { _ = c.client.Close() } // reports its own context's end
@@ -172,18 +226,6 @@ func (c bareEtcd) watch(ctx context.Context, key string) (<-chan time.Time, erro
 	return fired, nil
 }
 
-func (c bareEtcd) stand(ctx context.Context, key string) error {
-	lease, err := c.client.Grant(ctx, int64(c.ttl/time.Second))
-	if err != nil {
-		return err
-	}
-	if _, err := c.client.KeepAlive(context.Background(), lease.ID); err != nil {
-		return err
-	}
-	_, err = c.deletions(ctx, key)
-	return err
-}
-
 // deletions returns a watch that stands.
 func (c bareEtcd) deletions(ctx context.Context, key string) (clientv3.WatchChan, error) {
 	answers := c.client.Watch(clientv3.WithRequireLeader(ctx), key, clientv3.WithCreatedNotify(), clientv3.WithFilterPut())
@@ -191,6 +233,15 @@ func (c bareEtcd) deletions(ctx context.Context, key string) (clientv3.WatchChan
 		return nil, fmt.Errorf("not created: %w", created.Err())
 	}
 	return answers, nil
+}
+
+func (c bareEtcd) end(ctx context.Context, w backend.Will) error {
+	lease, err := strconv.ParseInt(w.Session, 16, 64)
+	if err != nil {
+		return err
+	}
+	_, err = c.client.Revoke(ctx, clientv3.LeaseID(lease))
+	return err
 }
 
 func (c bareEtcd) claim(ctx context.Context) error {

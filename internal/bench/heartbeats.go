@@ -102,15 +102,15 @@ func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration
 	return row, err
 }
 
-// each calls do for all electors, many at a time.
-func each(electors []elector.Elector, do func(elector.Elector) error) error {
+// each calls do for all, many at a time.
+func each[T any](all []T, do func(T) error) error {
 	const atATime = 32
 	var workers sync.WaitGroup
 	errs := make([]error, atATime)
 	for w := range atATime {
 		workers.Go(func() {
-			for i := w; i < len(electors) && errs[w] == nil; i += atATime {
-				errs[w] = do(electors[i])
+			for i := w; i < len(all) && errs[w] == nil; i += atATime {
+				errs[w] = do(all[i])
 			}
 		})
 	}

@@ -69,6 +69,7 @@ type machine struct {
 	OS      string `json:"os"`
 	CPU     string `json:"cpu"`
 	CPUs    int    `json:"cpus"`
+	Servers int    `json:"servers"`
 	Samples int    `json:"samples"`
 	Idle    string `json:"idle"`
 	TTL     string `json:"ttl"`
@@ -80,13 +81,16 @@ type machine struct {
 func describe(cfg config) machine {
 	return machine{
 		Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), CPUs: runtime.NumCPU(),
-		Samples: cfg.samples, Idle: cfg.idle.String(), TTL: cfg.ttl.String(), Fsync: cfg.fsync, Dir: cfg.dir, Quick: cfg.quick,
+		Servers: cfg.servers, Samples: cfg.samples, Idle: cfg.idle.String(), TTL: cfg.ttl.String(), Fsync: cfg.fsync, Dir: cfg.dir, Quick: cfg.quick,
 	}
 }
 
 func (m machine) markdown(w io.Writer) {
 	fmt.Fprintf(w, "# elector: measured\n\n")
 	fmt.Fprintf(w, "%s, %s, %d CPUs (%s). Clients and server on this one machine, over loopback.\n\n", m.Go, m.OS, m.CPUs, m.CPU)
+	if m.Servers > 1 {
+		fmt.Fprintf(w, "Each service has %d servers.\n\n", m.Servers)
+	}
 	if m.Dir != "" {
 		fmt.Fprintf(w, "The servers' files are in %s.\n\n", m.Dir)
 	}
@@ -109,4 +113,13 @@ func cpuModel() string {
 		}
 	}
 	return "model unknown"
+}
+
+// settleTime is how long connecting may leave traces, such as the timers and buffers
+// of handshakes, and until all have sent a heartbeat, whose traces stay.
+func (l *lab) settleTime() time.Duration {
+	if l.cfg.quick {
+		return 100 * time.Millisecond
+	}
+	return l.cfg.ttl/3 + 2*time.Second
 }

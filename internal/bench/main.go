@@ -34,10 +34,11 @@ func parts() []part {
 		{"raw", true, rawPart},
 	}, strategyParts(), []part{
 		{"writes", true, writesPart},
-		{"waiting", true, waitingPart},
-		{"resident", true, residentPart},
+		{"join", true, joinPart},
+		{"heat", true, heatPart},
 		{"heartbeats", true, heartbeatsPart},
 		{"crash", true, crashPart},
+		{"death", true, deathPart},
 		{"memory", false, memoryPart},
 	})
 }
@@ -48,8 +49,8 @@ type section interface {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if told, ok := os.LookupEnv(residentEnv); ok {
-		return fill(ctx, told, stdout)
+	if told, ok := os.LookupEnv(childEnv); ok {
+		return child(ctx, told, stdout)
 	}
 	cfg, err := parse(args, stderr)
 	if err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// TestMain has this program be the process that a part fills and measures, too.
+// TestMain has this program be the process that a part measures, too.
 func TestMain(m *testing.M) {
-	if _, filled := os.LookupEnv(residentEnv); filled {
+	if _, filled := os.LookupEnv(childEnv); filled {
 		main()
 		return
 	}
@@ -56,12 +56,12 @@ func TestQuickServers(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
-			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,waiting,resident,heartbeats"
+			parts := "raw," + strings.Join(catalog.Names(), ",") + ",writes,join,heat,heartbeats,death"
 			if k.name != "consul" {
 				parts += ",crash"
 			}
 			var out bytes.Buffer
-			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3"}
+			args := []string{"-quick", "-backend", k.name, "-parts", parts, "-samples", "3", "-n", "3", "-elections", "20"}
 			require.NoError(t, run(t.Context(), args, &out, io.Discard))
 			cfg, err := parse(args, io.Discard)
 			require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestQuickServers(t *testing.T) {
 			for _, name := range catalog.Names() {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: handover, %s\n", title, name))
 			}
-			for _, heading := range []string{"raw limit", "claims and fenced writes", "waiting candidates, fair", "memory of processes", "many elections on one session"} {
+			for _, heading := range []string{"raw limit", "claims and fenced writes", "joining, memory and rest", "heat", "many elections on one session", "death of the leader's process, fair, 1 server(s)"} {
 				assert.Contains(t, out.String(), fmt.Sprintf("## %s: %s\n", title, heading))
 			}
 			assert.Contains(t, out.String(), "| step | strategy | "+title+" |")
@@ -108,7 +108,7 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 }
 
 func TestEtcdCountsNoKeepAlives(t *testing.T) {
-	s := &etcdService{cfg: config{}}
+	s := &etcdService{cfg: config{servers: 1}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
 	client, err := newEtcdClient(s.Addr(), &s.rpcs)
@@ -134,7 +134,7 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 }
 
 func TestConsulCountsNoRenewals(t *testing.T) {
-	s := &consulService{cfg: config{}}
+	s := &consulService{cfg: config{servers: 1}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
 	client, transport, err := newConsulClient(s.Addr(), &s.https)
@@ -168,9 +168,9 @@ func TestConsulCountsNoRenewals(t *testing.T) {
 }
 
 func TestFlagsAreRefusedAllAtOnce(t *testing.T) {
-	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "more"}, io.Discard)
+	_, err := parse([]string{"-backend", "etcd,paper", "-parts", "fair,lunch", "-n", "1,x", "-samples", "0", "-idle", "2m", "-ttl", "1ms", "-servers", "2", "more"}, io.Discard)
 	for _, want := range []string{
-		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", `"more"`,
+		`-backend "paper"`, `-parts "lunch"`, `-n "1"`, `-n "x"`, "-samples 0", "-idle 2m0s", "-ttl 1ms", "-servers 2", `"more"`,
 	} {
 		assert.ErrorContains(t, err, want)
 	}

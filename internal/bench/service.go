@@ -19,6 +19,12 @@ type service interface {
 	open(addr string, ttl time.Duration) (seat, error)
 	// connect connects a bare client.
 	connect(ctx context.Context, addr string, ttl time.Duration) (bare, error)
+	// plain is what the client library calls its own lock or election.
+	plain() string
+	// contend makes a contender that uses it with the library's defaults, on a connection of its own.
+	contend(addr, path string, ttl time.Duration) (contender, error)
+	// standing counts those that have it or wait for it.
+	standing(ctx context.Context, addr, path string) (int, error)
 	// sent tells what the candidates have sent so far.
 	sent() sent
 	// messages returns how many messages the candidates have sent and received since
@@ -53,13 +59,12 @@ type bare interface {
 	// deletion has come to the watcher's goroutine; it is closed after that, or if
 	// something else has happened.
 	watch(ctx context.Context, key string) (<-chan time.Time, error)
-	// stand holds a session and watches a key that exists, until the client is closed,
-	// with no more than the client library needs for that.
-	stand(ctx context.Context, key string) error
 	// claim writes rawEpoch and creates rawSeat in one transaction.
 	claim(ctx context.Context) error
 	// write checks that rawEpoch is there and writes it in one transaction.
 	write(ctx context.Context) error
+	// end ends the session of a will, whose process is dead.
+	end(ctx context.Context, w backend.Will) error
 	close()
 }
 
@@ -81,6 +86,7 @@ type facts struct {
 	messages string        // what is counted as one, and where
 	sync     string        // what the server's disk has to do with it
 	expiry   string        // when the service ends the session of one who is silent
+	ends     string        // how the bare client ends a session that is another's
 }
 
 // crashKind is a kind of session that a crashed leader may have had.

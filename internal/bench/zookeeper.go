@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/services"
@@ -37,6 +38,7 @@ func (z *zooKeeper) facts() facts {
 		clients:  "a connection each",
 		messages: "Messages are the packets that the server has received and sent (mntr). Taken off are heartbeats (pings and syncs, counted where the clients send them) with their answers, and what mntr itself costs (by asking twice in a row). A watch is part of a read, not a request of its own.",
 		sync:     "The server does not sync its log (forceSync=no): a sync would add its time to both sides of every ratio and hide the difference.",
+		ends:     "by the backend's own Execute, which connects with the session's password, as go-zookeeper cannot take a session over",
 		expiry:   fmt.Sprintf("The server counts from the last packet it got, which is a read right before the cut, and rounds up to its tick, %v.", tick),
 	}
 	if z.cfg.fsync {
@@ -46,7 +48,7 @@ func (z *zooKeeper) facts() facts {
 }
 
 func (z *zooKeeper) start() (err error) {
-	z.Cluster, err = services.StartZooKeeper(1, servertest.ZooKeeperConfig{
+	z.Cluster, err = services.StartZooKeeper(z.cfg.servers, servertest.ZooKeeperConfig{
 		TickTime: tick, MaxSessionTimeout: maxTTL, HeapMB: z.cfg.heapMB, NoSync: !z.cfg.fsync, Dir: z.cfg.dir,
 	})
 	return err
@@ -61,15 +63,13 @@ func (z *zooKeeper) tcp(network, address string, timeout time.Duration) (net.Con
 	return z.traffic.Count(conn), nil
 }
 
-// bareBuffer is how large both buffers of a bare client are, of which there are thousands in
-// one process: as large as those with which a candidate begins.
-const bareBuffer = 4 << 10
-
 // open makes a backend for one candidate.
 func (z *zooKeeper) open(addr string, ttl time.Duration) (seat, error) {
-	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{addr}, SessionTimeout: ttl, Dialer: z.tcp,
-	})
+	cfg := zookeeper.Config{Servers: []string{addr}, SessionTimeout: ttl}
+	if !z.cfg.uncounted {
+		cfg.Dialer = z.tcp
+	}
+	b, err := zookeeper.New(cfg)
 	return seat{backend: b}, err
 }
 
@@ -120,7 +120,10 @@ func (z *zooKeeper) packets() (int, error) {
 	return n, nil
 }
 
-type bareZooKeeper struct{ conn *zk.Conn }
+type bareZooKeeper struct {
+	conn   *zk.Conn
+	server string
+}
 
 func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration) (bare, error) {
 	return z.dial(ctx, addr, ttl)
@@ -130,7 +133,6 @@ func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration)
 func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (bareZooKeeper, error) {
 	ready := make(chan struct{}, 1)
 	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
-		zk.WithMaxConnBufferSize(bareBuffer), zk.WithMaxBufferSize(bareBuffer),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
 				select {
@@ -146,47 +148,41 @@ func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (b
 	defer cancel()
 	select {
 	case <-ready:
-		return bareZooKeeper{conn}, nil
+		return bareZooKeeper{conn, addr}, nil
 	case <-ctx.Done():
 		conn.Close()
 		return bareZooKeeper{}, fmt.Errorf("no session with %s: %w", addr, ctx.Err())
 	}
 }
 
-// lock takes go-zookeeper's Lock.
-func (z *zooKeeper) lock(_ context.Context, addr, path string) error {
-	conn, _, err := zk.Connect([]string{addr}, z.cfg.ttl, zk.WithLogger(mute{}))
-	if err != nil {
-		return err
-	}
-	return zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock()
+func (z *zooKeeper) plain() string { return "go-zookeeper's Lock" }
+
+// zkLock is go-zookeeper's Lock.
+type zkLock struct {
+	conn *zk.Conn
+	lock *zk.Lock
 }
 
-// await returns when the lock has an entry more, whose predecessor is about to be watched.
-func (z *zooKeeper) await(ctx context.Context, addr, path string) error {
-	conn, _, err := zk.Connect([]string{addr}, z.cfg.ttl, zk.WithLogger(mute{}))
+func (z *zooKeeper) contend(addr, path string, ttl time.Duration) (contender, error) {
+	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	before, _, err := conn.Children(path)
+	return zkLock{conn, zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))}, nil
+}
+
+func (l zkLock) take(context.Context) error { return l.lock.Lock() }
+func (l zkLock) give(context.Context) error { return l.lock.Unlock() }
+func (l zkLock) close(context.Context)      { l.conn.Close() }
+
+func (z *zooKeeper) standing(ctx context.Context, addr, path string) (int, error) {
+	c, err := z.dial(ctx, addr, z.cfg.ttl)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock() }()
-	for {
-		now, _, err := conn.Children(path)
-		if err != nil || len(now) > len(before) {
-			return err
-		}
-		select {
-		case err := <-failed:
-			return fmt.Errorf("a lock that is taken: %w", err)
-		case <-time.After(time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	defer c.close()
+	all, _, err := c.conn.Children(path)
+	return len(all), err
 }
 
 type mute struct{}
@@ -226,9 +222,12 @@ func (c bareZooKeeper) watch(_ context.Context, key string) (<-chan time.Time, e
 	return fired, nil
 }
 
-func (c bareZooKeeper) stand(_ context.Context, key string) error {
-	_, _, _, err := c.conn.GetW(key)
-	return err
+func (c bareZooKeeper) end(ctx context.Context, w backend.Will) error {
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server}})
+	if err != nil {
+		return err
+	}
+	return b.Execute(ctx, w)
 }
 
 func (c bareZooKeeper) claim(context.Context) error {

@@ -52,6 +52,7 @@ type campaign struct {
 	service *service
 	plan    []step
 	slots   []*slot
+	agent   *agent // nil without companions
 	clock   history.Clock
 	faults  *history.Recorder
 
@@ -77,7 +78,7 @@ func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result,
 	}
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
-	c.plan = makePlan(t.seed, kindsFor(t.faults, t.servers, t.program != ""), service.timeout, t.length)
+	c.plan = makePlan(t.seed, kindsFor(t.groups(), t.servers, t.program != ""), service.timeout, t.length)
 	err = c.do(ctx)
 	var e *evidence
 	if err == nil {
@@ -112,7 +113,15 @@ func (c *campaign) do(ctx context.Context) error {
 	for i, s := range c.plan {
 		c.say("plan, %d: %v", i+1, s)
 	}
-	for i := range candidates {
+	number := candidates
+	if c.wills() {
+		number++ // half of them have the agent
+		c.agent = &agent{campaign: c, socket: filepath.Join(c.dir, "agent.sock")}
+		if err := c.agent.start(); err != nil {
+			return err
+		}
+	}
+	for i := range number {
 		s, err := newSlot(c, strconv.Itoa(i+1))
 		if err != nil {
 			return err
@@ -273,6 +282,11 @@ func (c *campaign) end() {
 			c.complain("end: %v", err)
 		}
 	}
+	if c.agent != nil {
+		if err := c.agent.child.leave(20 * time.Second); err != nil {
+			c.complain("end: %v", err)
+		}
+	}
 	for _, x := range c.children {
 		if complaint := x.complaint(); complaint != "" {
 			c.complain("stuck: %s", complaint)
@@ -292,6 +306,9 @@ func (c *campaign) close() error {
 		case <-x.exited:
 		default:
 			errs = append(errs, x.kill())
+		}
+		if x.companion != nil {
+			_ = x.companion.Kill() // one that was frozen, and never woken
 		}
 	}
 	for _, s := range c.slots {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -14,7 +15,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -60,6 +61,9 @@ type candidateOptions struct {
 	Quiet    bool   // there are to be terms in which it soon asks nothing more of the service; none is endless
 	Broken   string // how it is to misbehave, so that it has to be found out
 	Elector  string // the command of which it is an elector run, or "": see beCommand
+	Wills    bool   // its sessions are to be ended when it dies: package lastwill
+	Agent    string // the socket of the agent that is to do that; "": a companion of its own
+	Serves   bool   // it is that agent
 }
 
 // beCandidate is the candidate's process: it campaigns and leads until it is told to
@@ -74,7 +78,14 @@ func beCandidate(options string) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	c, err := newCandidate(ctx, o)
+	if o.Serves {
+		return beAgent(ctx, o)
+	}
+	b, err := openBackend(ctx, o) // in a companion it does not return
+	if err != nil {
+		return err
+	}
+	c, err := newCandidate(o, b)
 	if err != nil {
 		return err
 	}
@@ -100,7 +111,7 @@ func takeSteps() {
 type candidate struct {
 	options candidateOptions
 	elector elector.Elector
-	backend *dial.Backend
+	backend closer
 	clock   history.Clock
 	history *history.Recorder
 	log     *os.File   // unfenced
@@ -110,8 +121,14 @@ type candidate struct {
 	zombie sync.WaitGroup // writing after the end of terms
 }
 
-func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
-	c := &candidate{options: o, random: rand.New(rand.NewPCG(o.Seed, 0))}
+// closer is a Backend that the candidate closes.
+type closer interface {
+	backend.Backend
+	io.Closer
+}
+
+func newCandidate(o candidateOptions, b closer) (*candidate, error) {
+	c := &candidate{options: o, backend: b, random: rand.New(rand.NewPCG(o.Seed, 0))}
 	strategy, _ := catalog.Named(o.Strategy) // New refuses one that there is not
 	var err error
 	if c.clock, err = history.Machine(); err != nil {
@@ -126,9 +143,6 @@ func newCandidate(ctx context.Context, o candidateOptions) (*candidate, error) {
 	}
 	c.history = history.NewWriter(own, c.clock, o.Name).In(election)
 	c.history.LookEvery(readEvery)
-	if c.backend, err = dial.Open(ctx, o.URL); err != nil {
-		return nil, err
-	}
 	c.elector, err = elector.New(elector.Config{
 		Backend: c.backend, Strategy: strategy.Strategy, Election: election, ID: o.ID,
 		RetryMax: retryMax,

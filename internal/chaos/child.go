@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -31,13 +31,15 @@ type child struct {
 
 	clock  history.Clock
 	exited chan struct{} // closed when it is gone, and all it said was heard
-	stderr bytes.Buffer  // readable then
+	stderr string        // the file that it and its companion write to
 
-	mu      sync.Mutex
-	leads   uint64 // token; 0: it does not
-	worked  int64  // when it last said that a commit was done
-	failure string // why it has given up
-	ended   bool   // by us
+	mu        sync.Mutex
+	leads     uint64      // token; 0: it does not
+	worked    int64       // when it last said that a commit was done
+	failure   string      // why it has given up
+	losses    []loss      // of sessions
+	companion *os.Process // nil: it has none at the moment, or the agent
+	ended     bool        // by us
 }
 
 // environment is the variable by which a process is told to be a candidate.
@@ -61,10 +63,16 @@ func startChild(clock history.Clock, program string, o candidateOptions) (*child
 	if o.Elector != "" {
 		candidate = electorRun(o, program)
 	}
-	c := &child{name: o.Name, cmd: candidate, runs: o.Elector != "", clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1)}
+	c := &child{name: o.Name, cmd: candidate, runs: o.Elector != "", clock: clock, exited: make(chan struct{}), stepped: make(chan time.Time, 1),
+		stderr: filepath.Join(filepath.Dir(o.Log), "said-by-"+o.Name+".log")}
+	stderr, err := os.Create(c.stderr) // and no pipe, which a companion would keep open
+	if err != nil {
+		return nil, err
+	}
+	defer stderr.Close()
 	c.cmd.Env = append(os.Environ(), environment+"="+string(options))
 	c.cmd.SysProcAttr = childAttr()
-	c.cmd.Stderr = &c.stderr
+	c.cmd.Stderr = stderr
 	stdout, err := c.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -99,6 +107,8 @@ const (
 	saysWorks  = "works"  // a commit was done; not each one is told
 	saysFailed = "failed" // and why it gives up
 	saysClock  = "clock"  // was stepped, and what it shows, in seconds
+	saysEnds   = "ends"   // its sessions when it dies: the process that is its companion; 0 if there is none
+	saysLost   = "lost"   // a session that it has not closed, so long before it would have ceased to trust it
 )
 
 func (c *child) listen(stdout io.Reader) {
@@ -115,6 +125,12 @@ func (c *child) listen(stdout io.Reader) {
 			c.worked = c.clock.Now()
 		case saysFailed:
 			c.failure = rest
+		case saysEnds:
+			c.setCompanion(rest)
+		case saysLost:
+			early, session, _ := strings.Cut(rest, " ")
+			left, _ := time.ParseDuration(early)
+			c.losses = append(c.losses, loss{c.name, session, left})
 		case saysClock:
 			seconds, _ := strconv.ParseInt(rest, 10, 64)
 			c.stepped <- time.Unix(seconds, 0)
@@ -147,20 +163,37 @@ func (c *child) complaint() string {
 	select {
 	case <-c.exited:
 		if !c.ended {
-			return fmt.Sprintf("candidate %s ended by itself: %v; it said:\n%s", c.name, c.cmd.ProcessState, c.stderr.Bytes())
+			return fmt.Sprintf("candidate %s ended by itself: %v; it said:\n%s", c.name, c.cmd.ProcessState, c.said())
 		}
 	default:
 	}
 	return ""
 }
 
+// said is what the process, and its companion, have written to their standard error.
+func (c *child) said() []byte {
+	text, err := os.ReadFile(c.stderr)
+	if err != nil {
+		return []byte(err.Error())
+	}
+	return text
+}
+
 // kill ends the process without notice. It may be stopped.
 func (c *child) kill() error {
+	if err := c.hit(); err != nil {
+		return err
+	}
+	<-c.exited
+	return nil
+}
+
+// hit is kill, and does not wait.
+func (c *child) hit() error {
 	c.expectEnd()
 	if err := unlessDone(c.cmd.Process.Kill()); err != nil {
 		return fmt.Errorf("kill candidate %s: %w", c.name, err)
 	}
-	<-c.exited
 	return nil
 }
 
@@ -212,7 +245,7 @@ func (c *child) leave(patience time.Duration) error {
 		late = fmt.Errorf("candidate %s ended with %v", c.name, c.cmd.ProcessState)
 	}
 	if late != nil {
-		return fmt.Errorf("%w; it said:\n%s", late, c.stderr.Bytes())
+		return fmt.Errorf("%w; it said:\n%s", late, c.said())
 	}
 	return nil
 }

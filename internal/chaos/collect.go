@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,8 @@ type evidence struct {
 	failover failover // of the service
 	ghosts   []string // entries that nobody is behind
 	wrong    []string // what the controller has seen go wrong
+	losses   []loss   // of sessions of living candidates
+	executed int      // sessions that companions have ended
 }
 
 // collect gathers the evidence. The candidates have ended.
@@ -48,6 +51,10 @@ func (c *campaign) collect(ctx context.Context) (*evidence, error) {
 		return nil, err
 	}
 	e := &evidence{history: h, lines: lines, faults: c.met, outages: c.outages, failover: c.service.failover, ghosts: ghosts, wrong: c.wrong}
+	for _, x := range c.children {
+		e.losses = append(e.losses, x.losses...) // it has ended
+		e.executed += bytes.Count(x.said(), []byte("ended the session of a dead process"))
+	}
 	if c.elector != "" {
 		return e, nil // nobody has written to the register, nor recorded a history
 	}

@@ -28,6 +28,7 @@ type result struct {
 	outages    int           // of the service
 	away       time.Duration // the longest of them
 	leaderless gap           // the longest
+	executed   int           // sessions that companions have ended
 	violations []string
 }
 
@@ -49,6 +50,10 @@ func judge(t trial, e *evidence) *result {
 	for _, m := range e.outages {
 		r.outages++
 		r.away = max(r.away, time.Duration(m.end-m.begin))
+	}
+	r.executed = e.executed
+	for _, l := range e.losses {
+		r.violate("session", "%s of candidate %s ended %v before the candidate would have ceased to trust it", l.session, l.name, l.left)
 	}
 	if t.elector != "" {
 		r.checkLives(e)

@@ -11,6 +11,7 @@ type kind struct {
 	name     string
 	onServer bool // it meets the service, else a candidate
 	member   bool // it is between servers: it takes a network of theirs
+	ends     bool // it meets a candidate's companion, or the agent
 	servers  int  // that it takes at least; 0 for one
 	stepped  bool // it takes candidates built for it
 
@@ -51,6 +52,8 @@ func kinds() []*kind {
 		{name: "slow link", effect: slow, lo: 1, hi: 2, begin: beginSlow},
 		{name: "reply lost", effect: silent, lo: 0.05, hi: 0.15, begin: beginReplyLost},
 		{name: "clock stepped", stepped: true, effect: none, lo: 0.5, hi: 1.5, ways: []string{"forward", "back"}, begin: beginClock},
+		{name: "companion killed", ends: true, effect: silent, lo: 0.02, hi: 0.5, ways: []string{"alone", "before its process", "with its process", "after its process"}, begin: beginCompanionKilled},
+		{name: "companion frozen", ends: true, effect: silent, lo: 0.1, hi: 2.2, ways: []string{"alone", "with its process", "and its process killed"}, begin: beginCompanionFrozen},
 		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
 		{name: "rolling restart", onServer: true, servers: 3, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
 		{name: "quorum lost", onServer: true, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
@@ -69,12 +72,17 @@ const (
 	ofCandidates = "candidate"
 	ofServers    = "server"
 	ofMembers    = "member" // between servers
+	// ofCompanions are faults of what ends the sessions of candidates that die. With them candidates
+	// have that, half of them a companion of their own, and half an agent.
+	ofCompanions = "companion"
 )
 
 func (k *kind) group() string {
 	switch {
 	case k.member:
 		return ofMembers
+	case k.ends:
+		return ofCompanions
 	case k.onServer:
 		return ofServers
 	}

@@ -31,7 +31,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	backends := flags.String("backend", "all", "zookeeper, etcd, consul (sessions tied to health checks), consul-ttl (not): several by commas, or all")
 	servers := flags.String("servers", "1,3", "how many servers the service has: 1, 3, 5, several by commas")
 	strategy := flags.String("strategy", "all", strings.Join(catalog.Names(), ", ")+": several by commas, or all")
-	faults := flags.String("faults", "all", "candidate, server, member (between servers, on a network that takes root on Linux): several by commas, or all")
+	faults := flags.String("faults", "all", "candidate, server, member (between servers, on a network that takes root on Linux), companion (which candidates then have, on Linux; not with -run): several by commas, or all")
 	flags.Uint64Var(&o.seed, "seed", 1, "what the faults and their order depend on")
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
@@ -54,7 +54,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
 	o.strategies = list("strategy", *strategy, catalog.Names()...)
-	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers)
+	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers, ofCompanions)
 	for _, n := range list("servers", *servers, "1", "3", "5") {
 		number, _ := strconv.Atoi(n) // list has looked at it
 		o.servers = append(o.servers, number)

@@ -15,7 +15,7 @@ import (
 
 const timeout = 2 * time.Second
 
-var anyFault = []string{ofCandidates, ofServers, ofMembers}
+var anyFault = []string{ofCandidates, ofServers, ofMembers, ofCompanions}
 
 // TestPlan holds what a plan promises, whatever the seed.
 func TestPlan(t *testing.T) {

@@ -47,6 +47,8 @@ func (s *slot) start() error {
 		Quiet:   s.campaign.service.network != nil,
 		Broken:  s.campaign.broken,
 		Elector: s.campaign.elector,
+		Wills:   s.campaign.wills(),
+		Agent:   s.agent(),
 	})
 	if err != nil {
 		return err

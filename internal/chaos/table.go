@@ -18,6 +18,9 @@ func (r *result) print(w io.Writer) {
 	fmt.Fprintf(w, "| %s | %d | %s | %d | %s | %d | %d / %d / %d | %d | %d, %d | %d, %s | %d | %d, %v | %s |\n",
 		t.backend, t.servers, t.strategy, t.seed, tally(r.faults), r.terms, r.commits, r.refused, r.unknown, r.overlaps,
 		r.late, r.accepted, r.unfenced.lines, r.unfenced.explained(), r.ghosts, r.outages, r.away.Round(10*time.Millisecond), r.leaderless)
+	if t.wills() {
+		fmt.Fprintf(w, "  companions have ended %d sessions\n", r.executed)
+	}
 }
 
 // tally counts words: "3: 2 cut, 1 SIGKILL".

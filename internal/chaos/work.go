@@ -152,6 +152,7 @@ func (c *candidate) haunt(ctx context.Context, t *elector.Term) {
 const (
 	brokenLiar    = "liar"    // it says that its term holds when it does not
 	brokenUnarmed = "unarmed" // it goes on writing, without the guard
+	brokenHasty   = "hasty"   // its sessions are ended while it lives
 )
 
 // lie makes a term that says it holds for a while longer than it does.

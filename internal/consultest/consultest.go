@@ -29,6 +29,7 @@ var config = servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_co
 
 // why are the reasons for what a Consul service cannot be made to do.
 var why = map[string]string{
+	"Kill":         "the process is the test's own",
 	"StopMember":   "there is one agent only that processes connect to",
 	"PauseMember":  "there is one agent only that processes connect to",
 	"CutOffMember": "there is one agent only that processes connect to",

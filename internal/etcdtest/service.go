@@ -22,6 +22,7 @@ import (
 
 // why are the reasons for what an etcd service cannot be made to do.
 var why = map[string]string{
+	"Kill":         "the process is the test's own",
 	"StopMember":   "there is one server only",
 	"PauseMember":  "there is one server only",
 	"CutOffMember": "there is one server only",

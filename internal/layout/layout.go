@@ -70,7 +70,7 @@ func noPart(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
 // DecodeRecord parses a record's payload.
 func DecodeRecord(b []byte) (Record, error) {
 	var r Record
-	if err := r.forgive(json.Unmarshal(b, &r)); err != nil {
+	if err := r.forgive(decode(b, &r)); err != nil {
 		return Record{}, fmt.Errorf("not an election record: %.200s", err.Error()) // which may repeat what stands there
 	}
 	switch {
@@ -116,6 +116,14 @@ type Candidate struct {
 	Told uint64 `json:"told,omitempty"`
 }
 
+// decode is json.Unmarshal on a goroutine of its own. Whoever calls it may go on to wait for days: Go
+// would leave it a stack as large as decoding takes.
+func decode(b []byte, v any) error {
+	done := make(chan error, 1)
+	go func() { done <- json.Unmarshal(b, v) }()
+	return <-done
+}
+
 // Encode returns the candidate's payload.
 func (c Candidate) Encode() []byte {
 	c.V = Version
@@ -127,7 +135,7 @@ func (c Candidate) Encode() []byte {
 // tells nothing.
 func DecodeCandidate(b []byte) Candidate {
 	var c Candidate
-	if err := json.Unmarshal(b, &c); err != nil || c.V < 1 {
+	if err := decode(b, &c); err != nil || c.V < 1 {
 		return Candidate{}
 	}
 	return c
@@ -157,7 +165,7 @@ func Name(payload []byte, h Heir) ([]byte, error) { return with(payload, heir, h
 func with(payload []byte, field string, v any) ([]byte, error) {
 	var object map[string]json.RawMessage
 	body := bytes.TrimRight(payload, " \t\r\n")
-	if err := json.Unmarshal(payload, &object); err != nil || object == nil {
+	if err := decode(payload, &object); err != nil || object == nil {
 		return nil, fmt.Errorf("no field %q can be written there: it holds no JSON object", field)
 	}
 	if _, is := object[field]; is {
@@ -179,7 +187,7 @@ func Named(payload []byte) (Heir, bool) {
 	var h struct {
 		Heir *Heir `json:"heir"`
 	}
-	if json.Unmarshal(payload, &h) != nil || h.Heir == nil || h.Heir.Rev == 0 {
+	if decode(payload, &h) != nil || h.Heir == nil || h.Heir.Rev == 0 {
 		return Heir{}, false
 	}
 	return *h.Heir, true
@@ -188,11 +196,11 @@ func Named(payload []byte) (Heir, bool) {
 // Asked reads a request from a payload, if there is one. One that it cannot read is one, too.
 func Asked(payload []byte) (Request, bool) {
 	var object map[string]json.RawMessage
-	if json.Unmarshal(payload, &object) != nil || object[asked] == nil {
+	if decode(payload, &object) != nil || object[asked] == nil {
 		return Request{}, false
 	}
 	var r Request
-	if json.Unmarshal(object[asked], &r) != nil {
+	if decode(object[asked], &r) != nil {
 		return Request{}, true // of a later version, or by hand
 	}
 	return r, true

@@ -56,11 +56,11 @@ func (c *lost) answer(ctx context.Context, s *backend.Session) ([]backend.Entry,
 
 // lossy is the backend of a mutant that does wrong what follows a loss.
 func lossy(resolve func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error)) func(backend.Backend) backend.Backend {
-	return func(b backend.Backend) backend.Backend { return &losing{Backend: b, resolve: resolve} }
+	return func(b backend.Backend) backend.Backend { return &losing{below: below{b}, resolve: resolve} }
 }
 
 type losing struct {
-	backend.Backend
+	below
 	resolve func(context.Context, *backend.Session, *lost) ([]backend.Entry, error)
 
 	mu    sync.Mutex

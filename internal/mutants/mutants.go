@@ -58,7 +58,7 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
-		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), soakMutants(),
+		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(),
 		recipeMutants(), rankedMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
@@ -78,12 +78,19 @@ func (m Mutant) Backend(b backend.Backend) backend.Backend {
 	if m.backend != nil {
 		b = m.backend(b)
 	}
-	return wrapped{b, m.session}
+	return wrapped{below{b}, m.session}
+}
+
+// below is what a wrapper is around. What the wrapper does not do itself is passed on.
+type below struct{ backend.Backend }
+
+func (b below) Execute(ctx context.Context, w backend.Will) error {
+	return backend.ExecuteBelow(ctx, b.Backend, w)
 }
 
 // wrapped is comparable, and two are the same where what they wrap is.
 type wrapped struct {
-	backend.Backend
+	below
 	worsen *opener
 }
 
@@ -168,7 +175,7 @@ func (m Mutant) New(cfg elector.Config) (elector.Elector, error) {
 			m.config(&cfg)
 		}
 		if m.trusted != nil {
-			cfg.Backend = wrapped{cfg.Backend, m.trusted}
+			cfg.Backend = wrapped{below{cfg.Backend}, m.trusted}
 		}
 	}
 	e, err := elector.New(cfg)

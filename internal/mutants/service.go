@@ -149,11 +149,11 @@ const lingering = 2 * time.Hour
 
 // opening is the backend of a mutant that opens sessions otherwise.
 func opening(open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)) func(backend.Backend) backend.Backend {
-	return func(b backend.Backend) backend.Backend { return &opens{b, open} }
+	return func(b backend.Backend) backend.Backend { return &opens{below{b}, open} }
 }
 
 type opens struct {
-	backend.Backend
+	below
 	open func(context.Context, backend.Backend, backend.OpenOptions) (*backend.Session, error)
 }
 

@@ -30,7 +30,7 @@ func sessionMutants() []Mutant {
 			backend: func(b backend.Backend) backend.Backend {
 				var mu sync.Mutex
 				var last *backend.Session
-				return &opens{b, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
+				return &opens{below{b}, func(ctx context.Context, b backend.Backend, o backend.OpenOptions) (*backend.Session, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if last != nil && last.State() == backend.Lost {
@@ -291,7 +291,7 @@ func sessionMutants() []Mutant {
 			Name:    "close takes others along",
 			Breaks:  "Closing one session of a process closes all of them.",
 			Rules:   map[string][]string{Backend: {"session/close-one"}},
-			backend: func(b backend.Backend) backend.Backend { return &together{Backend: b} },
+			backend: func(b backend.Backend) backend.Backend { return &together{below: below{b}} },
 		},
 		{
 			Name:   "unconfirmed close says nil",
@@ -393,7 +393,7 @@ func forgetWatches(s *backend.Session, o *over) {
 
 // together is a process whose sessions are closed together.
 type together struct {
-	backend.Backend
+	below
 	mu  sync.Mutex
 	all []*backend.Session
 }

@@ -24,7 +24,7 @@ func windowMutants() []Mutant {
 			Name:    "window from the asked timeout",
 			Breaks:  "The service grants half of the timeout that was asked for, and the window is made of what was asked.",
 			Rules:   map[string][]string{Backend: {"session/suspended-too-long"}, "fair": {"loss/long-cut"}},
-			backend: func(b backend.Backend) backend.Backend { return halving{b} },
+			backend: func(b backend.Backend) backend.Backend { return halving{below{b}} },
 		},
 		{
 			Name:    "window that never ends",
@@ -101,7 +101,7 @@ func (s *over) trustLonger(extra time.Duration) {
 
 // halving is a service that grants half of the timeout that is asked for, under a
 // client that does not look.
-type halving struct{ backend.Backend }
+type halving struct{ below }
 
 func (h halving) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	if o.TTL == 0 {

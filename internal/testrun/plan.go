@@ -22,13 +22,13 @@ const (
 var services = []string{"memory", "zookeeper", "etcd", "consul"}
 
 // modules are those beside the library's: ./... does not lead from one into another.
-var modules = []string{"cmd/elector", "examples/fencing", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus", "internal/release"}
+var modules = []string{"cmd/elector", "examples/fencing", "examples/recipes", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus", "internal/release"}
 
 // forReleases is the one of which the second tier is enough: it builds the command from nothing.
 const forReleases = "internal/release"
 
-// onServersToo are those that need other servers than the services, which a set-up for memory alone lacks.
-var onServersToo = []string{"internal/fencetest", "adapter/gocron", "metrics/prometheus"}
+// onServersToo are those that need servers, which a set-up for memory alone lacks.
+var onServersToo = []string{"examples/recipes", "internal/fencetest", "adapter/gocron", "metrics/prometheus"}
 
 // A combination is a strategy on real servers. It bears the name of its test.
 type combination struct{ test, service, strategy string }
@@ -129,7 +129,7 @@ func pattern(all []combination) string {
 const (
 	// crowds are tests that start most servers, a dozen at once, on networks of their own or
 	// to break them. Beside them whatever else waits for a server would wait for too long.
-	crowds = "^Test(Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|ElectorRun|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
+	crowds = "^Test(Deaths|Partitions|LostReplyAtADeposedLeader|RequestWaitsInAFollower|Campaigns|ElectorRun|RenewedByADeposedLeader|EnsembleOnNetwork|EtcdClusterOnNetwork|ConsulClusterOnNetwork)$"
 	// hogs are those that try wrong backends on a server. Some take the processors away on purpose.
 	hogs = "^Test(LosesSessions|StandsStill|LateMessagesAreFound)$"
 	// clusters are the backends' tests on clusters, and what takes as much as one.
@@ -146,7 +146,7 @@ const (
 )
 
 // Rules on real servers mostly wait, so more of them run side by side than there are
-// processors, and most where they run without the race detector.
+// processors, and most on single servers without the race detector.
 const (
 	many = "-parallel=12"
 	more = "-parallel=18"
@@ -160,9 +160,12 @@ var computing = []string{"conformance/explore", "internal/mutants", "examples/de
 
 // tools are the packages that only those need who work on the library.
 var tools = []string{
-	"internal/bench", "internal/chaos", "internal/load",
+	"internal/bench", "internal/chaos",
 	"internal/loopback", "internal/networktest", "internal/process", "internal/proxytest", "internal/servertest",
 }
+
+// load has hundreds of candidates on one server, and some are lost beside other work.
+const load = "internal/load"
 
 // plan makes the stages of a tier. packages are those of the library's module, by their
 // folders.
@@ -195,7 +198,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	backends := []string{"backend/zookeeper", "backend/etcd", "backend/consul"}
 	crowded := []string{"internal/servertest", "internal/chaos", "backend/zookeeper", "backend/etcd"}
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
-		return slices.Contains(computing, p) || slices.Contains(tools, p)
+		return slices.Contains(computing, p) || slices.Contains(tools, p) || p == load
 	})
 	left := []string{crowds, hogs, clusters}
 	if service != "" && service != "memory" {
@@ -235,13 +238,14 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
+	add(restTier, stage{name: "load", race: true, packages: []string{load}, args: []string{"-parallel=1"}})
 	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{more}, combinations: raced(service, turn)})
 	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=4"}, run: clusters})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=2", "-parallel=3"}, run: crowds})
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
 	}
-	elect(restTier, stage{name: "elections on clusters, the others", args: []string{most}, combinations: later})
+	elect(restTier, stage{name: "elections on clusters, the others", args: []string{more}, combinations: later})
 	return stages
 }
 
@@ -249,9 +253,9 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 // it for the tests, and other packages with tests on it.
 var concerns = map[string][]string{
 	"memory":    {"backend/memory", "conformance/memtest"},
-	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka", "inspect"},
-	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial", "inspect"},
-	"consul":    {"backend/consul", "internal/consultest", "backend/dial", "inspect"},
+	"zookeeper": {"backend/zookeeper", "internal/zktest", "backend/dial", "strategy/kafka", "inspect", "lastwill"},
+	"etcd":      {"backend/etcd", "internal/etcdtest", "backend/dial", "inspect", "lastwill"},
+	"consul":    {"backend/consul", "internal/consultest", "backend/dial", "inspect", "lastwill"},
 }
 
 // concerned leaves those that a service concerns.

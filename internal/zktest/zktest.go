@@ -27,6 +27,7 @@ var why = map[string]string{
 	"CutOffMember": "there is one server only",
 	"MaxOps":       "a transaction is bounded by its bytes only",
 	"HoldWakeups":  "events and answers come over one connection in one order: none can be held while others go on",
+	"Kill":         "the process is the test's own",
 	"DelayRequest": "requests go over one connection in one order: none overtakes another",
 }
 

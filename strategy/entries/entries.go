@@ -44,6 +44,8 @@ func Heir(seat backend.Entry) (heir backend.Entry, id string) {
 // enqueued entries, and with one key for all.
 //
 // Set MarkLeader in what it returns if others learn from the mark.
+//
+//go:noinline // it is no part of the stack of who waits
 func Claim(c *elector.Candidacy, seat backend.Entry) elector.Claim {
 	return elector.Claim{
 		Entry:      seat,

@@ -24,20 +24,27 @@ type Wait func(ctx context.Context, c *elector.Candidacy, me backend.Entry) (bac
 // returns the claim to that entry (see Claim). It enters again, at the end, when somebody has
 // deleted the entry meanwhile. When wait fails otherwise, it withdraws the entry and returns the
 // error. It reports elector.StageOffer; wait reports the stages that follow.
-func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (elector.Claim, error) {
+func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim elector.Claim, err error) {
 	for {
 		me, err := offer(ctx, c, nil)
 		if err != nil {
-			return elector.Claim{}, err
+			return claim, err
 		}
 		me, err = wait(ctx, c, me)
 		if err == nil {
 			return Claim(c, me), nil
 		}
 		if !errors.Is(err, backend.ErrNoEntry) {
-			return elector.Claim{}, errors.Join(err, c.Withdraw(ctx, me))
+			return claim, withdraw(ctx, c, me, err)
 		}
 	}
+}
+
+// withdraw withdraws an entry because of err.
+//
+//go:noinline
+func withdraw(ctx context.Context, c *elector.Candidacy, me backend.Entry, err error) error {
+	return errors.Join(err, c.Withdraw(ctx, me))
 }
 
 // Requeue puts an entry at the end of the queue in place of me, in one step, if the conditions hold.

@@ -57,8 +57,8 @@ func (Strategy) Name() string { return "fair" }
 // write of it is done, as the entry is gone. But the term is valid for that moment, and the
 // candidate behind me may have been elected already. A read before each win would tell; it
 // would make each handover longer by a round trip.
-func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
-	claim, err := entries.QueueUp(ctx, c, wait)
+func (Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (claim elector.Claim, err error) {
+	claim, err = entries.QueueUp(ctx, c, wait)
 	claim.MarkLeader = true
 	return claim, err
 }
@@ -104,68 +104,81 @@ func (Strategy) Transfer(ctx context.Context, h *elector.Handover) error {
 // wait blocks until the candidate's entry is the oldest, and returns it: me, or the one that has
 // taken its place. ErrNoEntry says that it is gone.
 func wait(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
-	for past := (backend.Entry{}); ; {
-		before, err := determine(ctx, c, me)
-		if err != nil || !before.Exists() {
-			return me, err
+	p := &place{c: c, me: me}
+	err := p.wait(ctx)
+	return p.me, err
+}
+
+// A place is a candidate's in the line. It is not on the stack, which waits as long as the candidate.
+type place struct {
+	c      *elector.Candidacy
+	me     backend.Entry
+	before backend.Entry // the predecessor; none: me is the oldest
+	past   backend.Entry // an heir that no longer counts
+}
+
+func (p *place) wait(ctx context.Context) error {
+	for {
+		if err := p.determine(ctx); err != nil || !p.before.Exists() {
+			return err
 		}
-		led, before, err := ready(ctx, c, me, before, past)
-		if err != nil || led {
-			return me, err
+		if led, err := p.ready(ctx); err != nil || led {
+			return err
 		}
-		if before.Exists() {
-			past, _ = entries.Heir(before)
-			if me, err = aside(ctx, c, me, before); err != nil {
-				return me, err
+		if p.before.Exists() {
+			p.past, _ = entries.Heir(p.before)
+			if err := p.aside(ctx); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-func determine(ctx context.Context, c *elector.Candidacy, me backend.Entry) (backend.Entry, error) {
-	completed := c.Begin(elector.StageDetermine)
-	before, err := c.Session.Predecessor(ctx, me)
+func (p *place) determine(ctx context.Context) (err error) {
+	completed := p.c.Begin(elector.StageDetermine)
+	p.before, err = p.c.Session.Predecessor(ctx, p.me)
 	completed(err)
-	return before, err
+	return err
 }
 
-// ready blocks until before is gone, and tells whether it led; or until it names an heir behind me,
-// and is not gone. past is an heir that no longer counts.
-func ready(ctx context.Context, c *elector.Candidacy, me, before, past backend.Entry) (led bool, _ backend.Entry, err error) {
-	completed := c.Begin(elector.StageReady)
+// ready blocks until the predecessor is gone, and tells whether it led; or until it names an heir
+// behind me, and is not gone.
+func (p *place) ready(ctx context.Context) (led bool, err error) {
+	completed := p.c.Begin(elector.StageReady)
 	defer func() { completed(err) }()
-	for {
-		if led = led || entries.Marked(before); led {
-			c.Sees(entries.Leader(before), 2)
+	for now := []backend.Entry{p.me, p.before}; ; {
+		if led = led || entries.Marked(p.before); led {
+			p.c.Sees(entries.Leader(p.before), 2)
 		}
-		if heir, _ := entries.Heir(before); heir.Rev > me.Rev && !heir.Same(past) {
-			return false, before, nil
+		if heir, _ := entries.Heir(p.before); heir.Rev > p.me.Rev && !heir.Same(p.past) {
+			return false, nil
 		}
-		now, err := c.Session.Await(ctx, me, before)
-		if err != nil {
-			return false, before, err
+		if now, err = p.c.Session.Await(ctx, now...); err != nil {
+			return false, err
 		}
-		if me, before = now[0], now[1]; !me.Exists() {
-			return false, before, backend.ErrNoEntry
-		}
-		if !before.Exists() {
-			return led, before, nil
+		p.before = now[1]
+		switch {
+		case !now[0].Exists():
+			return false, backend.ErrNoEntry
+		case !p.before.Exists():
+			return led, nil
 		}
 	}
 }
 
-// aside puts an entry at the end of the line in place of me, and returns it: before leads, and has
-// named an heir. It returns me if either has gone, so that the line goes on as it is; and if there is
-// no room at the end of the line.
-func aside(ctx context.Context, c *elector.Candidacy, me, before backend.Entry) (backend.Entry, error) {
-	heir, id := entries.Heir(before)
-	last, err := entries.Requeue(ctx, c, me, backend.IfExists(before), backend.IfExists(heir))
+// aside puts an entry at the end of the line in place of me: the predecessor leads, and has named an
+// heir. It leaves me if either has gone, so that the line goes on as it is; and if there is no room at
+// the end of the line.
+func (p *place) aside(ctx context.Context) error {
+	heir, id := entries.Heir(p.before)
+	last, err := entries.Requeue(ctx, p.c, p.me, backend.IfExists(p.before), backend.IfExists(heir))
 	switch {
 	case errors.Is(err, backend.ErrCondition), errors.Is(err, backend.ErrUsedUp), errors.Is(err, backend.ErrNoParent):
-		return me, nil
+		return nil
 	case err != nil:
-		return me, err
+		return err
 	}
-	c.Aside(fmt.Errorf("%w: %q", elector.ErrTransfer, id))
-	return last, nil
+	p.me = last
+	p.c.Aside(fmt.Errorf("%w: %q", elector.ErrTransfer, id))
+	return nil
 }

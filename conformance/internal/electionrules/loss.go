@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/internal/attempt"
 )
 
 var lossRules = []rule{
@@ -67,6 +68,11 @@ var lossRules = []rule{
 		Text: "A seat that was won in a session that is lost by then is not announced as a term.",
 		Need: []string{"Expire", needBackend, needStages},
 		Run:  lossAtWin,
+	}, {
+		Name: "loss/process-dies",
+		Text: "When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more.",
+		Need: []string{"Kill", "DelayRequest", needCommit, needBackend},
+		Run:  lossProcessDies,
 	}, {
 		Name: "loss/waiting-cut",
 		Text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
@@ -232,7 +238,7 @@ func lossShortCutHeld(a *arena) {
 func lossThrottled(a *arena) {
 	leader, t := a.lead()
 	next, b := a.queue()
-	releaseLeader, releaseNext := leader.client.Throttle(), next.client.Throttle()
+	releaseLeader, releaseNext := a.throttle(leader), a.throttle(next)
 	ctx, cancel := a.within()
 	defer cancel()
 	proclaimed := make(chan error, 1)
@@ -247,7 +253,7 @@ func lossThrottled(a *arena) {
 	releaseNext()
 	after := b.wins()
 	joins := a.stand()
-	release := joins.client.Throttle()
+	release := a.throttle(joins)
 	b = joins.campaign()
 	time.Sleep(a.Service.TTL / 20)
 	release()
@@ -259,7 +265,7 @@ func lossThrottled(a *arena) {
 func lossDenied(a *arena) {
 	leader, t := a.lead()
 	_, b := a.queue()
-	release := leader.client.Deny()
+	release := a.withheld("what is allowed", leader.client.Deny())
 	ctx, cancel := a.within()
 	defer cancel()
 	a.Refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
@@ -270,13 +276,32 @@ func lossDenied(a *arena) {
 	a.resign(t)
 	next := b.wins()
 	joins := a.stand()
-	release = joins.client.Deny()
+	release = a.withheld("what is allowed", joins.client.Deny())
 	joins.campaign().fails(backend.ErrDenied)
 	release()
 	c := joins.campaign()
 	c.waits()
 	a.resign(next)
 	a.holds(c.wins())
+}
+
+// throttle has the service turn away what the candidate asks.
+func (a *arena) throttle(c *candidate) (release func()) {
+	turnAway := c.client.Throttle()
+	return a.withheld("what is asked", func() { turnAway() })
+}
+
+// withheld has release tell the attempt if what, withheld from a session until then, was so for
+// more than a quarter of the timeout: a rule withholds less, and on a machine that is slow besides
+// too little is left for heartbeats.
+func (a *arena) withheld(what string, release func()) func() {
+	began := time.Now()
+	return func() {
+		release()
+		if d := time.Since(began); d > a.Service.TTL/4 {
+			attempt.Excuse(a.T, fmt.Sprintf("%s was withheld for %v, and the timeout is %v", what, d.Round(time.Millisecond), a.Service.TTL))
+		}
+	}
 }
 
 func lossStepsDown(a *arena) {

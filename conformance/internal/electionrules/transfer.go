@@ -248,6 +248,7 @@ func transferGone(a *arena) {
 		for _, b := range before {
 			a.stoodAside(b, 1)
 		}
+		a.Settle() // they look behind whom they stand now
 		heir.cancel()
 		heir.fails(context.Canceled)
 		a.Settle()
@@ -483,13 +484,13 @@ func transferUsedUp(a *arena) {
 	a.Must("use up "+a.dir(), a.Service.UseUp(a.dir(), 3))
 	_, t = a.lead()
 	bids := a.queues(2)
-	done, giveUp := a.transfer(t.Transfer, bids[1].c.id)
+	done, giveUp := a.transfer(t.Prepare, bids[1].c.id) // not Transfer: its Resign may be what is given up
 	a.Settle()
 	giveUp() // unless the one in between has gone out
-	if err := arrives(a, "Transfer returns", done); err != nil {
-		a.Refused("Transfer in a directory that is used up", err, context.Canceled)
-		a.holds(t)
-		a.resign(t)
+	if err := arrives(a, "Prepare returns", done); err != nil {
+		a.Refused("Prepare in a directory that is used up", err, context.Canceled)
 	}
+	a.holds(t)
+	a.resign(t)
 	a.allLead(bids)
 }

@@ -19,6 +19,7 @@ func can(s *kit.Service, c *kit.Client) map[string]bool {
 		"MaxBytes":     s.MaxBytes > 0,
 		"Suspend":      c.Suspend != nil && c.Resume != nil,
 		"Expire":       c.Expire != nil,
+		"Kill":         c.Kill != nil,
 		"LoseReply":    c.LoseReply != nil,
 		"CutReply":     c.CutReply != nil && c.Resume != nil,
 		"LoseRequest":  c.LoseRequest != nil,

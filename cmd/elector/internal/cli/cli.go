@@ -114,7 +114,7 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{plain(cmd, err)} })
-	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newDashboard(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newDoctor(), newCompare(), newMan())
+	root.AddCommand(newStatus(), newCandidates(), newList(), newWatch(), newDashboard(), newResign(), newTransfer(), newDesignate(), newUndesignate(), newRemove(), newRun(), newAgent(), newDoctor(), newCompare(), newMan())
 	return root
 }
 

@@ -44,7 +44,7 @@ func TestMisuse(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"comprae"}, `unknown command "comprae": there are candidates, compare, completion, dashboard, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch. Did you mean compare?`},
+		{[]string{"comprae"}, `unknown command "comprae": there are agent, candidates, compare, completion, dashboard, designate, doctor, ls, man, resign, rm, run, status, transfer, undesignate, watch. Did you mean compare?`},
 		{[]string{"compare", "fair"}, `unexpected argument "fair": elector compare takes flags only`},
 		{[]string{"compare", "--frob"}, "unknown flag: --frob\n"},
 		{[]string{"compare", "--strategies", "fair"}, "unknown flag: --strategies. Did you mean --strategy?"},
@@ -83,6 +83,13 @@ func TestMisuse(t *testing.T) {
 		{[]string{"run", "mem://", "/e", "--log-format", "xml", "--", "true"}, `--log-format "xml": give text or json`},
 		{[]string{"run", "mem://", "/e", "--restart", "--once", "--", "true"}, "--restart and --once: give one of them"},
 		{[]string{"run", "mem://", "/e", "--", "/none/such"}, "the command cannot be run: "},
+		{[]string{"agent", "mem://"}, "unexpected argument \"mem://\": elector agent takes flags only"},
+		{[]string{"agent", "--backend", "mem://"}, "--socket: where are processes to connect?"},
+		{[]string{"agent", "--socket", dir + "/a"}, "--backend: which service?"},
+		{[]string{"agent", "--socket", dir + "/a", "--backend", "redis://h"}, `unknown scheme "redis": there are zk://`},
+		{[]string{"agent", "--socket", dir + "/a", "--backend", "mem://a", "--backend", "mem://b"}, "two services are memory"},
+		{[]string{"agent", "--socket", dir + "/a", "--backend", "mem://", "--mode", "rw"}, `--mode "rw": give permissions in octal`},
+		{[]string{"agent", "--socket", dir + "/a", "--backend", "mem://", "--mode", "4755"}, `--mode "4755": give permissions in octal`},
 		{[]string{"man"}, "name one directory"},
 		{[]string{"man", "a", "b"}, "name one directory"},
 		{[]string{"man", "/dev/null/none"}, "make the directory first"},

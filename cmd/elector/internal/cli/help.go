@@ -135,6 +135,38 @@ const runExamples = `    # a daemon on one machine of the fleet
     # try your command without a service: it leads at once
     elector run mem:// /try -- sh -c 'echo token $ELECTOR_TOKEN'`
 
+const agentHelp = `Agent ends the sessions of processes of this host when they die: by kill -9, the OOM
+killer, a crash. So the next candidate leads in milliseconds, and not when the session
+has timed out. It is for containers, above all. Elsewhere "elector run", and a program
+with package lastwill, have a companion of their own.
+
+Processes connect to its socket: "elector run --agent PATH", or Options.Agent of package
+lastwill. It acts on one thing only: that the kernel says that the process is dead. It
+has to see the processes: in Kubernetes it is a sidecar in a Pod with
+shareProcessNamespace, elsewhere it runs in the process namespace of the host. The
+agent's end costs speed and nothing else. Processes connect to the next one by themselves.
+
+Whoever may connect can have sessions of these services ended whose names it knows. Give
+the socket's folder and file the rights for that.
+
+It takes Linux 5.3 or later. A socket that a dead agent has left is replaced. One at
+which somebody listens is not, and neither is a file that is no socket.
+
+EXIT STATUS
+    1    it cannot serve, as at a socket where another agent does; standard error says why
+    2    wrong usage
+    130  interrupted, as by SIGTERM: the sessions that it was about to end are ended
+
+ENVIRONMENT
+    ELECTOR_URL  the service's URL, for command lines without one
+    The credentials are those of "elector run": see "elector --help".`
+
+const agentExamples = `    # for all processes of the host that are root's
+    elector agent --socket /run/elector/agent.sock --backend etcd://etcd1:2379,etcd2:2379
+
+    # for those of a group, which the folder belongs to; two services
+    elector agent --socket /run/elector/agent.sock --mode 0660 --backend zk://zk1:2181 --backend etcd://etcd1:2379`
+
 const statusHelp = `Status says who leads an election: its ID and value, the fencing token of its term,
 and whether somebody has asked it to go. It reads, and changes nothing.` + lookHelp
 

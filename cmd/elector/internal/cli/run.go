@@ -16,9 +16,11 @@ import (
 	"golang.org/x/term"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -74,6 +76,7 @@ func newRun() *cobra.Command {
 	f.StringVar(&suspend, "on-suspend", "hold", "`what` to do out of touch with the service: hold runs the command for as long as nobody else can lead, stop ends it at once")
 	f.BoolVar(&c.Restart, "restart", false, "start a command that ends by itself again, and go on leading")
 	f.BoolVar(&c.Once, "once", false, "exit when the command ends, also if it was ended as the term was to end")
+	f.StringVar(&c.Agent, "agent", "", "`path` of the socket of \"elector agent\", which ends the session should elector die; without it elector has a companion of its own for that")
 	f.StringVar(&c.HTTP, "http", "", "`address`, such as :4040, at which /leader, /replica, /healthz, /status and /metrics answer; without it none")
 	f.StringVar(&format, "log-format", "text", "`form` of the log lines on standard error: text or json; the last words, such as why elector ends, are plain")
 	complete(cmd)
@@ -91,19 +94,52 @@ func logger(w io.Writer, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format %q: give text or json", format)
 }
 
+// accompanied opens the service, and has somebody end the session should this process die. A companion
+// of its own is this program, executed again: it does all that comes before this, and gets no further.
+func accompanied(ctx context.Context, c runner.Config) (*lastwill.Backend, error) {
+	b, err := lastwill.Start(func() (backend.Backend, error) {
+		b, err := dial.Open(context.WithoutCancel(ctx), c.URL, dial.WithLogger(c.Log))
+		if err != nil {
+			return nil, usageError{err}
+		}
+		return b, nil
+	}, lastwill.Options{
+		Agent: c.Agent, Optional: true, Logger: c.Log,
+		OnEvent: func(e lastwill.Event) {
+			switch {
+			case e.Kind == lastwill.Ready && c.Agent != "":
+				c.Log.Info("should elector die, the agent ends its session", "agent", c.Agent)
+			case e.Kind == lastwill.Ready:
+				c.Log.Info("should elector die, its companion ends its session", "pid", e.PID)
+				watchdog.Spare(e.PID)
+			case e.Kind == lastwill.Lost:
+				watchdog.Spare(0)
+			}
+		},
+	})
+	var wrong usageError
+	if errors.As(err, &wrong) {
+		return nil, wrong
+	}
+	return b, err
+}
+
 // lead opens the service, and runs the command while this process leads.
 func lead(ctx context.Context, c runner.Config) error {
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
-	b, err := dial.Open(ctx, c.URL, dial.WithLogger(c.Log))
+	if err := watchdog.Adopt(); err != nil { // before there is a companion, which is a child
+		return err
+	}
+	b, err := accompanied(ctx, c)
 	if err != nil {
-		return usageError{err}
+		return err
 	}
 	// Whoever reads the log may go: that is no reason to lead no more.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if err := watchdog.Adopt(); err != nil {
-		return err
+	if os.Getpid() != 1 { // process 1 of a container is dead when all others of it are: the kernel sees to that
+		c.Hold = b.Hold
 	}
 	err = runner.Run(ctx, b, c)
 	if closed := b.Close(); closed != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -47,6 +48,12 @@ type Config struct {
 	Once bool
 	// HTTP is the address, such as :4040, at which package health and the metrics answer; "" is none.
 	HTTP string
+	// Agent is the socket of an agent of this host that ends the session should this process die; "" is
+	// a companion of its own. Whoever opens the backend sees to it.
+	Agent string
+	// Hold, if not nil, takes a hold of what ends the session should this process die: it waits until
+	// the command is gone.
+	Hold func() (*lastwill.Hold, error)
 	// Stdin, Stdout and Stderr are the command's. A nil Stdin is the null device.
 	Stdin, Stdout, Stderr *os.File
 	// Log is where transitions are told.

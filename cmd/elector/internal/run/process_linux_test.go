@@ -82,10 +82,12 @@ func (p *process) says(text string) {
 	eventually(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
-// onEach runs a test on each real service. url makes the service's URL from an address. What fails while
+// short is a session timeout that is long enough for a machine with much else to do.
+const short = 4 * time.Second
+
+// onEach runs a test on each real service, with a session timeout. url makes the service's URL from an address. What fails while
 // this process stands still is tried again: on such a machine a command may not begin, or end, in time.
-func onEach(t *testing.T, test func(t testing.TB, addr string, url func(addr string) string)) {
-	const timeout = 4 * time.Second
+func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr string, url func(addr string) string)) {
 	on := func(name string, begin func(t testing.TB) (addr string, url func(string) string)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +105,7 @@ func onEach(t *testing.T, test func(t testing.TB, addr string, url func(addr str
 		return servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr(), func(addr string) string { return fmt.Sprintf("etcd://%s?timeout=%v", addr, timeout) }
 	})
 	on("consul", func(t testing.TB) (string, func(string) string) {
-		return servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return "consul://" + addr + "?check=2s" }
+		return servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return fmt.Sprintf("consul://%s?check=%v", addr, timeout/2) }
 	})
 }
 
@@ -111,7 +113,7 @@ func onEach(t *testing.T, test func(t testing.TB, addr string, url func(addr str
 // the next one starts.
 func TestKilled(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t testing.TB, addr string, url func(string) string) {
+	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
 		command := j.command(ignores + forks + escapes + waits)
 		anna := standAs(t, url(addr), "anna", command)
@@ -130,7 +132,7 @@ func TestKilled(t *testing.T) {
 // stands again when it goes on.
 func TestFrozen(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t testing.TB, addr string, url func(string) string) {
+	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
 		j := newJob(t)
 		command := j.command(heeds + forks + escapes + waits)
 		anna := standAs(t, url(addr), "anna", command)
@@ -138,8 +140,10 @@ func TestFrozen(t *testing.T) {
 		first := j.pids()
 		ben := standAs(t, url(addr), "ben", command)
 		ben.says("campaigning")
+		stopped := time.Now()
 		anna.signal(syscall.SIGSTOP)
 		j.await("^began .* ben", 1, 6)
+		assert.Greater(t, time.Since(stopped), short/2, "nobody ends the session of a frozen process")
 		assert.Empty(t, alive(first))
 		assert.Zero(t, j.told("^overlap"), j.log())
 		assert.Zero(t, j.told("^term$"), "a frozen process sends no signal")
@@ -202,7 +206,7 @@ func TestHangup(t *testing.T) {
 // the next one begins. TestOutOfTouch has what it is told, and in which order.
 func TestCut(t *testing.T) {
 	t.Parallel()
-	onEach(t, func(t testing.TB, addr string, url func(string) string) {
+	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
 		j, link := newJob(t), proxytest.ForTest(t, addr)
 		command := j.command(heeds + forks + waits)
 		anna := standAs(t, url(link.Addr()), "anna", command)

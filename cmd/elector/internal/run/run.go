@@ -125,15 +125,25 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 			return nil, "", nil
 		}
 	}
+	// The command acts in the name of this process. Should that die, the session is ended once the
+	// watchdog has said that nothing of the command is left.
+	hold, release, err := r.hold()
+	if err != nil {
+		return nil, "", fmt.Errorf("the command cannot be run: %w", err)
+	}
 	c, err := watchdog.Start(watchdog.Spec{
 		Path: r.Command[0], Args: r.Command[1:], Env: r.env(t), Until: w.closes(),
-		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr,
+		Stdin: r.Stdin, Stdout: r.Stdout, Stderr: r.Stderr, Hold: hold,
 	})
 	if err != nil {
+		release()
 		return nil, "", fmt.Errorf("the command cannot be run: %w", err)
 	}
 	ending := r.watch(ctx, t, w, c)
 	ended := c.Result()
+	if !ended.Left { // else the session has to time out, should this process die
+		release()
+	}
 	if ended.Late { // a busy machine: another term may do
 		return nil, "", fmt.Errorf("the command was not started: %s", ended.Failed)
 	}
@@ -152,6 +162,22 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 		log.Info("the command has ended")
 	}
 	return &ended, ending, nil
+}
+
+// hold takes a hold for a command, if there is anybody who heeds it. release takes it back.
+func (r *runner) hold() (file *os.File, release func(), err error) {
+	if r.Hold == nil {
+		return nil, func() {}, nil
+	}
+	h, err := r.Hold()
+	if err != nil {
+		return nil, nil, err
+	}
+	return h.File(), func() {
+		if err := h.Release(); err != nil {
+			r.Log.Warn("should this process die, its session times out", "err", err)
+		}
+	}, nil
 }
 
 // env is the command's environment.

@@ -189,7 +189,8 @@ func TestLateWatchdog(t *testing.T) {
 // A leader that is asked to go has its command end, and stands again.
 func TestAsked(t *testing.T) {
 	t.Parallel()
-	s, j := service(), newJob(t)
+	// Time for a watchdog to begin: whoever is too late leaves the seat to the other.
+	s, j := memory.New(memory.Options{DefaultTTL: time.Minute}), newJob(t)
 	anna := stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
 	first := j.pids()
@@ -347,7 +348,7 @@ func TestDeposed(t *testing.T) {
 }
 
 // watchdogOf returns the parent of a process.
-func watchdogOf(t *testing.T, pid string) int {
+func watchdogOf(t testing.TB, pid string) int {
 	t.Helper()
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		service := memory.New(memory.Options{})
 		clients := 0
 		why := map[string]string{"MaxOps": "there is no limit", "MaxBytes": "there is no limit", "UseUp": "there is no end to the numbers", "Delete": "there is no operator", "Put": "there is no other writer", "Watches": "a watch stays until it fires", "await/snapshot": "an answer may overtake the notice of an earlier change", "Stored": "the service is memory, which is tried by itself"}
-		for _, field := range []string{"Stop", "Start", "ClientAt", "StopMember", "StartMember", "PauseMember", "ResumeMember", "CutOffMember", "MendMember", "Members", "Suspend", "Resume", "Expire", "LoseReply", "CutReply", "LoseRequest", "DelayRequest", "HoldWakeups", "Throttle", "Deny", "SlowReplies", "HoldRequests"} {
+		for _, field := range []string{"Stop", "Start", "ClientAt", "StopMember", "StartMember", "PauseMember", "ResumeMember", "CutOffMember", "MendMember", "Members", "Suspend", "Resume", "Expire", "Kill", "LoseReply", "CutReply", "LoseRequest", "DelayRequest", "HoldWakeups", "Throttle", "Deny", "SlowReplies", "HoldRequests"} {
 			why[field] = none
 		}
 		return &conformance.Service{

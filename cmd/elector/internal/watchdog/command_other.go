@@ -16,6 +16,9 @@ func Main([]string) int { return 2 }
 // Adopt does nothing.
 func Adopt() error { return nil }
 
+// Spare does nothing.
+func Spare(int) {}
+
 // A Command is never made here.
 type Command struct{}
 

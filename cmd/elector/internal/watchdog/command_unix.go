@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,12 @@ func Start(s Spec) (*Command, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Hold == nil {
+		if s.Hold, err = os.OpenFile(os.DevNull, os.O_WRONLY, 0); err != nil {
+			return nil, err
+		}
+		defer discard(s.Hold)
+	}
 	theirOrders, orders, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -68,7 +75,7 @@ func Start(s Spec) (*Command, error) {
 	if s.Stderr != nil {
 		w.Stderr = s.Stderr
 	}
-	w.ExtraFiles = []*os.File{theirOrders, theirReports}
+	w.ExtraFiles = []*os.File{theirOrders, theirReports, s.Hold}
 	w.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's signals are not for it
 	c := &Command{watchdog: w, orders: orders, started: make(chan struct{}), done: make(chan struct{})}
 	c.Until(s.Until)
@@ -115,23 +122,32 @@ func (c *Command) listen(reports *os.File) {
 	_ = c.watchdog.Wait() // what it had to say it has said
 	if orphaned {
 		bury(group)
+		c.mu.Lock()
+		c.result.Left = !adopted
+		c.mu.Unlock()
 	}
 }
 
-// adopted says that this process has called Adopt.
-var adopted bool
+// adopted says that this process has called Adopt, and spared is the child that is no command's.
+var (
+	adopted bool
+	spared  atomic.Int64
+)
 
 // Adopt has this process do what a watchdog that is killed cannot do: what a command has started in
 // other groups and sessions is killed, too, on Linux. It is for a process that starts nothing but
-// commands, one after the other, and is to be called before the first. It does nothing if the process
-// has children already, as by a shell's exec.
+// commands, one after the other (but see Spare), and is to be called before all other children are
+// started. It does nothing if the process has children already, as by a shell's exec.
 func Adopt() error {
-	if len(children()) > 0 {
+	if pids, err := children(); err != nil || len(pids) > 0 {
 		return nil
 	}
 	adopted = true
 	return adopt()
 }
+
+// Spare has Adopt leave alone one child, which is no command's. 0: there is none.
+func Spare(pid int) { spared.Store(int64(pid)) }
 
 // bury kills what a killed watchdog has left, and returns when that is gone: the command's group, and
 // with Adopt all children. Nobody but this process and the first one can be the parent of those in the
@@ -144,7 +160,12 @@ func bury(group int) {
 			left = syscall.Kill(-group, syscall.SIGKILL) != syscall.ESRCH
 		}
 		if adopted {
-			for _, pid := range children() {
+			pids, err := children()
+			left = left || err != nil // there may be more
+			for _, pid := range pids {
+				if pid == int(spared.Load()) {
+					continue
+				}
 				left = true
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				_, _ = syscall.Wait4(pid, nil, syscall.WNOHANG, nil)

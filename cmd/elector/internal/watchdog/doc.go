@@ -33,6 +33,9 @@ type Spec struct {
 	Stdin, Stdout, Stderr *os.File
 	// Until is when all of it is killed, unless Command.Until moves that.
 	Until time.Time
+	// Hold is for the watchdog: it says lastwill.Done to it once nothing of the command is left, or if
+	// it was not started. The command does not get it. nil: nobody waits for that word.
+	Hold *os.File
 }
 
 // A Result is how a command has ended.
@@ -47,6 +50,9 @@ type Result struct {
 	Failed string `json:",omitempty"`
 	// Late says that it failed as Spec.Until had passed before it could begin. A later time may do.
 	Late bool `json:",omitempty"`
+	// Left says that some of what it has started may live on: the watchdog was killed, and this process
+	// is not the one to which the kernel gives what that leaves behind (Adopt).
+	Left bool `json:",omitempty"`
 }
 
 // Why a watchdog kills.
@@ -66,6 +72,7 @@ type report struct {
 const (
 	ordersFD  = 3 // instants, a line each; its end is an order to kill
 	reportsFD = 4
+	holdFD    = 5
 )
 
 // discard closes what is of no use any more. That it fails changes nothing.

@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/elector-go/elector/lastwill"
 )
 
 // look is how often a watchdog compares the clock with the instant at which it is to kill. A timer of
@@ -37,8 +39,14 @@ func Main(args []string) int {
 	}
 	syscall.CloseOnExec(ordersFD)
 	syscall.CloseOnExec(reportsFD)
+	syscall.CloseOnExec(holdFD)
 	w := &watchdog{reports: json.NewEncoder(reports)}
-	if err := w.run(args, bufio.NewReader(orders)); err != nil {
+	err := w.run(args, bufio.NewReader(orders))
+	// Nothing of the command is left. Should whoever has started this be dead, another may lead now.
+	if err := lastwill.Done(os.NewFile(holdFD, "hold")); err != nil {
+		fmt.Fprintf(os.Stderr, "elector: the session times out, should elector run be dead: %v\n", err)
+	}
+	if err != nil {
 		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error(), Late: errors.Is(err, errLate)}})
 		return 1
 	}
@@ -121,7 +129,7 @@ func (w *watchdog) left() time.Duration { return time.Duration(w.until.Load() - 
 func (w *watchdog) kill(why string) {
 	w.killed.CompareAndSwap(nil, &why)
 	_ = syscall.Kill(-w.group, syscall.SIGKILL) // an error says that none is left, or that it may not
-	killChildren()
+	_ = killChildren()                          // reap tries again
 }
 
 // reap waits until the command is gone, has what it leaves killed, and waits until that is gone. It
@@ -136,8 +144,9 @@ func (w *watchdog) reap() (status syscall.WaitStatus) {
 			return status
 		case pid == 0: // all that have ended are counted
 			options = 0
-			if gone || w.killed.Load() != nil {
-				killChildren() // those that they have left
+			if (gone || w.killed.Load() != nil) && killChildren() != nil { // those that they have left
+				options = syscall.WNOHANG
+				time.Sleep(5 * time.Millisecond)
 			}
 		default: // others may have ended too: one look for children serves all, as it takes long
 			options = syscall.WNOHANG

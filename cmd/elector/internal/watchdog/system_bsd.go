@@ -20,6 +20,6 @@ func commandAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: t
 // adopt does nothing: processes that leave the command's group are not found here.
 func adopt() error { return nil }
 
-func killChildren() {}
+func killChildren() error { return nil }
 
-func children() []int { return nil }
+func children() ([]int, error) { return nil, nil }

@@ -2,9 +2,10 @@ package watchdog
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -31,30 +32,40 @@ func adopt() error {
 	return nil
 }
 
-// killChildren kills all children of this process. All are the command's: it has started no other.
-func killChildren() {
-	for _, pid := range children() {
+// killChildren kills all children of this process. All are the command's: it has started no other. An
+// error says that it may not have found all.
+func killChildren() error {
+	pids, err := children()
+	for _, pid := range pids {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
+	return err
 }
 
-// children are those of this process, those included that have ended and were not waited for.
-func children() (pids []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+// children are those of this process, those included that have ended and were not waited for. An error
+// says that there may be more: it may open no more files, perhaps.
+func children() (pids []int, err error) {
+	all, err := os.ReadDir("/proc")
 	parent := strconv.AppendInt(nil, int64(os.Getpid()), 10)
-	for _, path := range stats {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
+	for _, entry := range all {
+		pid, no := strconv.Atoi(entry.Name())
+		if no != nil {
+			continue // no process
+		}
+		stat, failed := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		switch {
+		case failed == nil:
+		case errors.Is(failed, fs.ErrNotExist), errors.Is(failed, unix.ESRCH), errors.Is(failed, fs.ErrPermission):
+			continue // it has ended, or is another user's that /proc does not show (hidepid)
+		default:
+			err = failed
+			continue
 		}
 		// "pid (name) state parent …", and a name may have anything in it.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 || !bytes.Equal(fields[1], parent) {
-			continue
-		}
-		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+		if len(fields) >= 2 && bytes.Equal(fields[1], parent) {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, err
 }

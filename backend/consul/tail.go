@@ -1,0 +1,80 @@
+package consul
+
+import (
+	"context"
+	"strings"
+
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// tailDir is where the tails of directories are.
+const tailDir = slotDir + "tails/"
+
+// tailKey is Consul's key of a directory's tail. Each Enqueue writes the name of its entry into it,
+// in the same transaction, which also returns what was there. So whoever enters learns who came last
+// without a list of all: N candidates who enter do not read N² entries.
+//
+// What the tail says is a hint until it is borne out: the entry that it names has to stand, and to
+// have been made at the index at which the tail was last written. Then both are of one transaction.
+// Each Enqueue in the directory writes the tail, so there was none since: that entry is the youngest
+// before the new one. A tail that somebody has deleted, changed or restored does not have that index,
+// and the directory is listed.
+//
+// It belongs to no session, and goes when the directory is deleted.
+func tailKey(dir string) string { return tailDir + path(dir) }
+
+// A tail is what the tail of a directory was when an entry was enqueued.
+type tail struct {
+	key string // of the entry enqueued before
+	rev uint64 // at which the tail was written
+}
+
+// tailOps read and write the tail of an entry's directory.
+func tailOps(key string, nonce uint64) (read, write api.KVTxnOp) {
+	dir := backend.Parent(key)
+	name := strings.TrimPrefix(key, dir+"/")
+	return api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: tailKey(dir)},
+		api.KVTxnOp{Verb: api.KVSet, Key: tailKey(dir), Value: []byte(name), Flags: nonce}
+}
+
+// tails notes what a commit has read of tails.
+func (c *commit) tails(r *api.TxnResponse) {
+	for i, op := range c.ops {
+		if op.Kind != backend.OpEnqueue {
+			continue
+		}
+		for _, result := range r.Results {
+			if result.KV == nil || result.KV.Key != tailKey(op.Key) {
+				continue
+			}
+			if name := string(result.KV.Value); isEnqueued("/" + name) {
+				c.s.learned.tails.Put(c.name(i), tail{op.Key + "/" + name, result.KV.ModifyIndex})
+			}
+			break // what follows is what this commit has written
+		}
+	}
+}
+
+// last returns the predecessor of an entry that was just enqueued, if the tail tells.
+//
+// In a directory that has few the list is as cheap, and tells those before the predecessor, too: one
+// that goes before it has led leaves no second list to be made.
+func (s *session) last(ctx context.Context, e backend.Entry) (before backend.Entry, told bool, err error) {
+	t, ok := s.learned.tails.Take(e.Key)
+	if few, _ := s.learned.few.Get(backend.Parent(e.Key)); !ok || few {
+		return backend.Entry{}, false, nil
+	}
+	seen, err := s.getAll(ctx, []string{e.Key, t.key})
+	switch {
+	case err != nil:
+		return backend.Entry{}, false, err
+	case seen[0].Rev != e.Rev:
+		return backend.Entry{}, false, backend.ErrNoEntry
+	case seen[1].Rev != t.rev: // gone, or not of the transaction that wrote the tail
+		return backend.Entry{}, false, nil
+	}
+	s.learned.before.Put(e.Key, ahead{keys: []string{t.key}})
+	return seen[1], true, nil
+}

@@ -1,0 +1,161 @@
+package consul_test
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/consultest"
+)
+
+// Whoever enters finds the one before without a list, and with one where the tail does not tell.
+func TestTail(t *testing.T) {
+	f := setUp(t)
+	tail := ".elector/tails" + f.dir
+	var lists atomic.Int64
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if request.URL.Query().Has("recurse") {
+			lists.Add(1)
+		}
+		return send()
+	})
+	kv := f.operator().KV()
+	read := func() *api.KVPair {
+		p, _, err := kv.Get(tail, &api.QueryOptions{RequireConsistent: true})
+		require.NoError(t, err)
+		return p
+	}
+	predecessor := func(of backend.Entry) backend.Entry {
+		t.Helper()
+		p, err := f.s.Predecessor(f.ctx, of)
+		require.NoError(t, err)
+		return p
+	}
+
+	first := f.enqueue(f.another().s)
+	second := f.enqueue(f.s)
+	require.True(t, first.Same(predecessor(second)))
+	require.Zero(t, lists.Load(), "the tail tells")
+	require.True(t, first.Same(predecessor(second)), "it is remembered")
+	require.Zero(t, lists.Load())
+
+	for _, c := range []struct {
+		name   string
+		before func()
+	}{
+		{"deleted", func() {
+			_, err := kv.Delete(tail, nil)
+			require.NoError(t, err)
+		}},
+		{"written over", func() {
+			_, err := kv.Put(&api.KVPair{Key: tail, Value: []byte("e-1")}, nil)
+			require.NoError(t, err)
+		}},
+		{"of long ago", func() { // it names one that stands, and is not the last
+			_, err := kv.Put(&api.KVPair{Key: tail, Value: []byte(first.Key[strings.LastIndexByte(first.Key, '/')+1:])}, nil)
+			require.NoError(t, err)
+		}},
+		{"of one that is gone", func() {
+			o := f.another()
+			require.NoError(t, o.s.Discard(f.ctx, o.enqueue(o.s)))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := f.another() // one that has not listed the directory yet
+			var lists atomic.Int64
+			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+				if request.URL.Query().Has("recurse") {
+					lists.Add(1)
+				}
+				return send()
+			})
+			last := f.enqueue(f.s)
+			c.before()
+			me := f.enqueue(f.s)
+			p, err := f.s.Predecessor(f.ctx, me)
+			require.NoError(t, err)
+			require.True(t, last.Same(p), "%v is before %v, and not %v", last, me, p)
+			require.EqualValues(t, 1, lists.Load())
+		})
+	}
+
+	t.Run("goes with the directory", func(t *testing.T) {
+		f := f.another()
+		f.dir = newRoot()
+		dir := f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))[0]
+		me := f.enqueue(f.s)
+		tail = ".elector/tails" + f.dir
+		require.NotNil(t, read())
+		f.commit(f.s, backend.Delete(me))
+		f.commit(f.s, backend.Delete(dir))
+		assert.Nil(t, read())
+	})
+}
+
+// Many enter at once, and some of their requests and replies are lost: each finds the one before it, and
+// nobody is passed over, though some step aside in the step in which they enter again.
+func TestTailInACrowd(t *testing.T) {
+	f := setUp(t)
+	var mu sync.Mutex
+	before := make(map[string]string)
+	ended := make(map[string]bool)
+	var all sync.WaitGroup
+	for range 6 {
+		f := f.another()
+		all.Go(func() {
+			for range 20 {
+				switch rand.N(5) {
+				case 0:
+					f.LoseReply(consultest.MatchKind(backend.OpEnqueue))
+				case 1:
+					f.LoseRequest(consultest.MatchKind(backend.OpEnqueue))
+				}
+				var me backend.Entry
+				for aside := range 1 + rand.N(2) {
+					ops := []backend.Op{backend.Enqueue(f.dir, nil)}
+					if aside > 0 {
+						ops = append(ops, backend.Delete(me))
+					}
+					made, err := f.s.Commit(f.ctx, nil, ops...)
+					if !assert.NoError(t, err) {
+						return
+					}
+					if aside > 0 {
+						mu.Lock()
+						ended[me.Key] = true
+						mu.Unlock()
+					}
+					me = made[0]
+					p, err := f.s.Predecessor(f.ctx, me)
+					if !assert.NoError(t, err) {
+						return
+					}
+					mu.Lock()
+					before[me.Key] = p.Key
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	all.Wait()
+	l, err := f.s.List(f.ctx, f.dir)
+	require.NoError(t, err)
+	require.Len(t, l.Keys, 6*20)
+	last := ""
+	for _, key := range l.Keys {
+		p := before[key]
+		for ended[p] { // it has stepped aside since
+			p = before[p]
+		}
+		assert.Equal(t, last, p, "before %s", key)
+		last = key
+	}
+}

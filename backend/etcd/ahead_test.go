@@ -1,0 +1,328 @@
+package etcd_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/proxytest"
+)
+
+// creations notes from which revisions a client asks for watches, and may hold the requests back.
+type creations struct {
+	mu   sync.Mutex
+	from []int64
+	held chan struct{} // nil: they go out
+	slow time.Duration // that each takes
+}
+
+func (c *creations) watch(cfg *clientv3.Config) {
+	cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
+		func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			s, err := open(ctx, desc, conn, method, opts...)
+			return creating{s, c}, err
+		}))
+}
+
+// take returns what was noted since the last call.
+func (c *creations) take() []int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := c.from
+	c.from = nil
+	return from
+}
+
+// hold holds back those that are still to come, until release is called.
+func (c *creations) hold() (release func()) {
+	held := make(chan struct{})
+	c.mu.Lock()
+	c.held = held
+	c.mu.Unlock()
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		c.held = nil
+		c.mu.Unlock()
+		close(held)
+	})
+}
+
+type creating struct {
+	grpc.ClientStream
+	c *creations
+}
+
+func (s creating) SendMsg(m any) error {
+	if asked, ok := m.(*etcdserverpb.WatchRequest); ok && asked.GetCreateRequest() != nil {
+		s.c.mu.Lock()
+		s.c.from = append(s.c.from, asked.GetCreateRequest().StartRevision)
+		held := s.c.held
+		s.c.mu.Unlock()
+		if held != nil {
+			select {
+			case <-held:
+			case <-s.Context().Done():
+			}
+		}
+	}
+	return s.ClientStream.SendMsg(m)
+}
+
+func (s creating) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if told, ok := m.(*etcdserverpb.WatchResponse); ok && err == nil && told.Created {
+		time.Sleep(s.c.slow)
+	}
+	return err
+}
+
+// The client has the watches of a stream made one after the other. Many that are asked for at once take
+// longer than one may, and the stream is not given up for that.
+func TestManyWatchesAtOnce(t *testing.T) {
+	made := creations{slow: 100 * time.Millisecond}
+	f := setUpOn(t, 4*time.Second, made.watch, sharedServer(t).Addr()) // so one may take a second
+	const many = 30
+	var waiting []<-chan result[[]backend.Entry]
+	for i := range many {
+		e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("%s/seat-%d", f.dir, i), nil))[0]
+		waiting = append(waiting, f.awaits(f.s, e))
+	}
+	eventually(t, "all watches", func() bool { return f.WatchesMade() >= many })
+	time.Sleep(2 * made.slow)
+	assert.Len(t, made.take(), many)
+	_, err := f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix())
+	require.NoError(t, err)
+	for _, w := range waiting {
+		_, err := receive(f, w)
+		require.NoError(t, err)
+	}
+}
+
+// A server serves watches from an older revision than the newest every 100 ms only. So candidates that
+// hand over and come again, while others write, ask for none.
+func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
+	var made creations
+	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	defer close(stop)
+	writing.Go(func() {
+		for operator := f.operator(); ; {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = operator.Put(f.ctx, f.dir+"-busy", "") // so that revisions pass by
+			}
+		}
+	})
+	const rounds = 20
+	for range rounds {
+		first, second := f.enqueue(other.s), f.enqueue(other.s)
+		me := f.enqueue(f.s)
+		waiting := f.awaits(f.s, me, second) // as a candidate right after it has entered
+		require.NoError(t, other.s.Discard(f.ctx, second))
+		got, err := receive(f, waiting)
+		require.NoError(t, err)
+		require.False(t, got[1].Exists())
+		before, err := f.s.Predecessor(f.ctx, me) // as one whose predecessor was not the leader
+		require.NoError(t, err)
+		require.True(t, before.Same(first), "%+v, want %+v", before, first)
+		waiting = f.awaits(f.s, me, before)
+		require.NoError(t, other.s.Discard(f.ctx, first))
+		got, err = receive(f, waiting)
+		require.NoError(t, err)
+		require.False(t, got[1].Exists())
+		require.NoError(t, f.s.Discard(f.ctx, me))
+	}
+	from := made.take()
+	assert.GreaterOrEqual(t, len(from), 2*rounds)
+	for _, rev := range from {
+		require.Zero(t, rev, "%v", from)
+	}
+}
+
+// Who enqueues behind others has the watch on its predecessor by the time it has its place: it takes
+// two requests to get there, and none more to be subscribed.
+func TestWatchIsMadeAhead(t *testing.T) {
+	var calls counted
+	f := setUpOn(t, time.Minute, calls.add, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	for range 3 {
+		before := f.enqueue(other.s)
+		watches := f.WatchesMade()
+		f.beforeSecondStep(sync.OnceFunc(func() {
+			eventually(t, "a watch", func() bool { return f.WatchesMade() > watches })
+		}))
+		n := calls.during(func() {
+			me := f.enqueue(f.s)
+			found, err := f.s.Predecessor(f.ctx, me)
+			require.NoError(t, err)
+			require.True(t, found.Same(before))
+			waiting := f.awaits(f.s, me, before)
+			time.Sleep(10 * time.Millisecond) // a read would be on its way
+			require.NoError(t, other.s.Discard(f.ctx, before))
+			got, err := receive(f, waiting)
+			require.NoError(t, err)
+			require.True(t, got[0].Same(me))
+			require.False(t, got[1].Exists())
+			require.NoError(t, f.s.Discard(f.ctx, me))
+		})
+		assert.Equal(t, 3, n, "to enqueue, in two steps, and to go")
+		assert.Equal(t, watches+1, f.WatchesMade())
+	}
+}
+
+// No watch is made ahead for long where nobody waits on it.
+func TestNoWatchesAheadInVain(t *testing.T) {
+	var made creations
+	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	f.enqueue(other.s)
+	for range 12 {
+		require.NoError(t, f.s.Discard(f.ctx, f.enqueue(f.s)))
+	}
+	assert.LessOrEqual(t, len(made.take()), 4)
+}
+
+// What happens between a read, or the enqueue, and the instant from which the watch tells is not
+// missed, and is not told without what was before it.
+func TestChangesWhileAWatchIsMade(t *testing.T) {
+	var made creations
+	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
+	other, operator := f.another(20*time.Second), f.operator()
+	remove := func(entries ...backend.Entry) {
+		for _, e := range entries {
+			_, err := operator.Delete(f.ctx, e.Key)
+			require.NoError(t, err)
+		}
+	}
+	for name, change := range map[string]func(me, before backend.Entry){
+		"the other goes":       func(_, before backend.Entry) { remove(before) },
+		"I go, then the other": func(me, before backend.Entry) { remove(me, before) },
+		"the other, then I":    func(me, before backend.Entry) { remove(before, me) },
+	} {
+		for _, enqueued := range []bool{true, false} {
+			release := made.hold()
+			defer release()
+			made.take()
+			before := f.enqueue(other.s)
+			me := f.enqueue(f.s)
+			var waiting <-chan result[[]backend.Entry]
+			if enqueued {
+				waiting = f.awaits(f.s, me, before)
+			} else { // the watch has other keys, and begins with a read
+				read, err := f.s.Await(f.ctx, backend.Unknown(before.Key), me)
+				require.NoError(t, err)
+				require.True(t, read[0].Same(before))
+				waiting = f.awaits(f.s, before, me)
+			}
+			eventually(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
+			change(me, before)
+			release()
+			got, err := receiveWithin(f, waiting, 10*time.Second)
+			require.NoError(t, err, name)
+			if !enqueued {
+				got[0], got[1] = got[1], got[0]
+			}
+			if name != "the other goes" {
+				assert.False(t, got[0].Exists(), name)
+			}
+			assert.False(t, got[1].Exists(), name)
+			require.NoError(t, f.s.Discard(f.ctx, me))
+			require.NoError(t, other.s.Discard(f.ctx, before))
+		}
+	}
+}
+
+// hollowing takes all out of the next notice that a watch was made.
+type hollowing struct {
+	grpc.ClientStream
+	next *atomic.Bool
+}
+
+func (s hollowing) RecvMsg(m any) error {
+	err := s.ClientStream.RecvMsg(m)
+	if told, ok := m.(*etcdserverpb.WatchResponse); ok && err == nil && told.Created && s.next.CompareAndSwap(true, false) {
+		told.Header = nil
+	}
+	return err
+}
+
+// A notice that a watch was made says from which revision it tells. One that does not counts as none:
+// nobody knows what came before.
+func TestHollowNotice(t *testing.T) {
+	var made creations
+	var hollow atomic.Bool
+	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
+		made.watch(cfg)
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
+			func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+				s, err := open(ctx, desc, conn, method, opts...)
+				return hollowing{s, &hollow}, err
+			}))
+	}, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	seat := f.commit(other.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	hollow.Store(true)
+	release := made.hold()
+	defer release()
+	waiting := f.awaits(f.s, seat)
+	eventually(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
+	time.Sleep(100 * time.Millisecond) // until what stands was read
+	require.NoError(t, other.s.Discard(f.ctx, seat))
+	release()
+	got, err := receiveWithin(f, waiting, 10*time.Second)
+	require.NoError(t, err)
+	require.False(t, got[0].Exists())
+	require.False(t, hollow.Load())
+}
+
+// The link breaks, or one of its directions stands still, at about the instant at which a watch is
+// made and what it is for changes.
+func TestCutWhileWatchesAreMade(t *testing.T) {
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
+	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
+	for i := range 60 {
+		before, own := f.enqueue(other.s), f.enqueue(f.s)
+		known := []backend.Entry{before, own}
+		if i%3 == 0 { // no watch was made ahead for these, and nothing is known of them
+			known = []backend.Entry{f.commit(other.s, backend.CreateEphemeral(newRoot(), nil))[0], f.commit(f.s, backend.CreateEphemeral(newRoot(), nil))[0]}
+		}
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			time.Sleep(time.Duration(i%12) * 300 * time.Microsecond)
+			f.Each(trouble[i%len(trouble)])
+			time.Sleep(20 * time.Millisecond)
+			f.Cut()
+			f.Each((*proxytest.Proxy).Unstall)
+		}()
+		waiting := f.awaits(f.s, known...)
+		time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
+		require.NoError(t, other.s.Discard(f.ctx, known[0]))
+		got, err := receiveWithin(f, waiting, 20*time.Second)
+		require.NoError(t, err)
+		assert.False(t, got[0].Exists())
+		assert.True(t, got[1].Same(known[1]))
+		<-done
+		require.NoError(t, f.s.Discard(f.ctx, own))
+		if i%3 == 0 {
+			require.NoError(t, other.s.Discard(f.ctx, before))
+		}
+	}
+	assert.NotEqual(t, backend.Lost, f.s.State())
+}

@@ -1,0 +1,162 @@
+package zookeeper
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/backend"
+)
+
+// A candidate looks for the one before it in the list of all. The list is the one thing in an
+// election that grows with the number of candidates, and the client library would make a
+// string of each name, and keep a buffer as large as the whole list for as long as the link stands.
+// So the link reads such a list as it comes in, and hands on the few names that are wanted.
+//
+// The library's call says so by its path, that of a node below the candidate's entry. There never
+// is one, as an ephemeral node has no children. The link asks for the directory in its place.
+const (
+	opNearest   = -opChildren
+	nearestMark = "/nearest"
+	statLength  = 68 // of a Stat on the wire
+)
+
+// listNearest returns the names nearest before an own one in a directory, oldest first: one more
+// than are remembered, if there are so many. It is ErrNoEntry where the own name is not listed.
+func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, error) {
+	path := s.path(dir) + "/" + own + nearestMark
+	names, err := read(ctx, s, func() ([]string, error) {
+		defer s.pin.watched.mark(watchedPath{opNearest, path})()
+		names, _, err := s.conn.Children(path)
+		return names, err
+	})
+	switch {
+	case errors.Is(err, zk.ErrNoNode), err == nil && !slices.Contains(names, own):
+		return nil, backend.ErrNoEntry
+	case err != nil:
+		return nil, err
+	}
+	before := parseNames(names)
+	return before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })], nil
+}
+
+// forDirectory returns the request for a listing of which only the nearest names are wanted as it
+// goes out, and notes that for its answer.
+func (l *link) forDirectory(p []byte, path string) []byte {
+	path = strings.TrimSuffix(path, nearestMark)
+	slash := strings.LastIndexByte(path, '/')
+	dir, own := path[:slash], path[slash+1:]
+	xid := int32(binary.BigEndian.Uint32(p[4:]))
+	l.mu.Lock()
+	// It has just been noted, but a server that answers what it has not been asked may have had it taken away.
+	if i := len(l.outstanding) - 1; i >= 0 && l.outstanding[i].xid == xid {
+		l.outstanding[i].own = own
+	}
+	l.mu.Unlock()
+	request := make([]byte, 4, requestHead+4+len(dir)+1)
+	request = append(request, p[4:requestHead]...)
+	request = binary.BigEndian.AppendUint32(request, uint32(len(dir)))
+	request = append(request, dir...)
+	request = append(request, 0) // no watch
+	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
+	return request
+}
+
+// A neighbour is a name that has a number.
+type neighbour struct {
+	text [nameLength]byte
+	seq  int32
+}
+
+func (n *neighbour) compare(m *neighbour) int {
+	return cmp.Or(cmp.Compare(n.seq, m.seq), bytes.Compare(n.text[:], m.text[:]))
+}
+
+// listReaders are larger than a link's own buffer: a list has many names.
+var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
+
+// nearest reads an answer that lists names, and hands on in its place one with those nearest before
+// an own one, and that, if it is among them. The head of the frame has been looked at.
+func (l *link) nearest(length int, own string) error {
+	const head = 4 + answerHead + 4
+	var self, next neighbour
+	copy(self.text[:], own)
+	self.seq, _ = numberOf(self.text[:]) // one that does not count is never found
+	left := 4 + length - head
+	if left < statLength {
+		return fmt.Errorf("%w: a list of %d bytes", errProtocol, length)
+	}
+	answer := make([]byte, head, head+(remembered+2)*(4+nameLength)+statLength)
+	if _, err := io.ReadFull(l.in, answer); err != nil {
+		return err
+	}
+	count := int(binary.BigEndian.Uint32(answer[head-4:]))
+	in := listReaders.Get().(*bufio.Reader)
+	in.Reset(io.LimitReader(l.in, int64(left)))
+	defer func() {
+		in.Reset(nil)
+		listReaders.Put(in)
+	}()
+	var size [4]byte
+	var before []neighbour // the nearest, oldest first
+	found := false
+	for range count {
+		if _, err := io.ReadFull(in, size[:]); err != nil {
+			return err
+		}
+		n := int(int32(binary.BigEndian.Uint32(size[:])))
+		if left -= 4 + max(n, 0); left < statLength {
+			return fmt.Errorf("%w: a name of %d bytes in a list of %d", errProtocol, n, length)
+		}
+		if n != nameLength {
+			if _, err := in.Discard(max(n, 0)); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := io.ReadFull(in, next.text[:]); err != nil {
+			return err
+		}
+		var ok bool
+		if next.seq, ok = numberOf(next.text[:]); !ok || next.seq > self.seq {
+			continue
+		}
+		switch c := next.compare(&self); {
+		case c == 0:
+			found = true
+		case c > 0, len(before) > remembered && next.compare(&before[0]) < 0:
+		default:
+			at, _ := slices.BinarySearchFunc(before, &next, func(n neighbour, m *neighbour) int { return n.compare(m) })
+			before = slices.Insert(before, at, next)
+			before = before[max(0, len(before)-remembered-1):]
+		}
+	}
+	if found {
+		before = append(before, self)
+	}
+	binary.BigEndian.PutUint32(answer[head-4:], uint32(len(before)))
+	for _, n := range before {
+		answer = binary.BigEndian.AppendUint32(answer, uint32(nameLength))
+		answer = append(answer, n.text[:]...)
+	}
+	if left != statLength {
+		return fmt.Errorf("%w: %d bytes after a list", errProtocol, left)
+	}
+	answer = answer[:len(answer)+statLength]
+	if _, err := io.ReadFull(in, answer[len(answer)-statLength:]); err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint32(answer, uint32(len(answer)-4))
+	l.instead = answer
+	return nil
+}

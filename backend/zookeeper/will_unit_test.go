@@ -1,0 +1,149 @@
+package zookeeper
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+)
+
+var (
+	aPassword = []byte("0123456789abcdef")
+	aWill     = backend.Will{Service: "zookeeper", Session: formatSession(0x1234), TTL: 3 * time.Second, Secret: secretOf(formatSession(0x1234), aPassword)}
+)
+
+// fakeServer calls serve for each connection, and returns a Backend that knows no other server.
+func fakeServer(t *testing.T, serve func(net.Conn)) *Backend {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+			_ = conn.Close()
+		}
+	}()
+	b, err := New(Config{Servers: []string{listener.Addr().String()}})
+	require.NoError(t, err)
+	return b
+}
+
+// readRequest returns the next frame, and nil at the end of the connection.
+func readRequest(conn net.Conn) []byte {
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return nil
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, _ = io.ReadFull(conn, frame) // the client is right
+	return frame
+}
+
+func greeting(id int64, timeout int32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
+	b = binary.BigEndian.AppendUint64(b, uint64(id))
+	return appendBytes(nil, appendBytes(b, aPassword))
+}
+
+func answer(xid int32, zxid int64, code int32) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(xid))
+	b = binary.BigEndian.AppendUint64(b, uint64(zxid))
+	return appendBytes(nil, binary.BigEndian.AppendUint32(b, uint32(code)))
+}
+
+// A server that was deposed, and does not know it, does not know the session either. It is asked again
+// with a transaction that only others have.
+func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
+	const quorums = 0x500000001
+	var asked []int64 // of the session: with which zxid
+	var closed bool
+	b := fakeServer(t, func(conn net.Conn) {
+		connect := readRequest(conn)
+		seen, id := int64(binary.BigEndian.Uint64(connect[4:])), int64(binary.BigEndian.Uint64(connect[16:]))
+		known := id
+		if id == 0 {
+			known = 0x9999
+		} else {
+			assert.Equal(t, aPassword, connect[28:])
+			if asked = append(asked, seen); seen < quorums {
+				known = 0
+			}
+		}
+		_, _ = conn.Write(greeting(known, 3000))
+		for frame := readRequest(conn); frame != nil; frame = readRequest(conn) {
+			xid, op := int32(binary.BigEndian.Uint32(frame)), int32(binary.BigEndian.Uint32(frame[4:]))
+			assert.Contains(t, []int32{opMulti, opClose}, op)
+			closed = closed || op == opClose && known == id
+			_, _ = conn.Write(answer(xid, quorums, 0))
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	require.NoError(t, b.Execute(ctx, aWill))
+	assert.True(t, closed)
+	assert.Equal(t, []int64{0, quorums}, asked)
+}
+
+// What is no server's answer ends nothing and crashes nothing: it is tried on.
+func TestWillAtAnythingElse(t *testing.T) {
+	long := appendBytes(nil, bytes.Repeat([]byte{1}, 1<<20))
+	right := greeting(0x1234, 3000)
+	for name, says := range map[string][]byte{
+		"nothing":            nil,
+		"half a length":      {0, 0},
+		"no bytes":           {0, 0, 0, 0},
+		"less than nothing":  {0xff, 0xff, 0xff, 0xff},
+		"a page":             []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
+		"too much":           long,
+		"half a greeting":    right[:10],
+		"no timeout":         greeting(0x1234, 0),
+		"a negative timeout": greeting(0x1234, -1),
+		"another answer":     append(bytes.Clone(right), answer(7, 1, 0)...),
+		"half an answer":     append(bytes.Clone(right), answer(1, 1, 0)[:9]...),
+		"a short answer":     append(bytes.Clone(right), 0, 0, 0, 4, 0, 0, 0, 1),
+		"a passing error":    append(bytes.Clone(right), answer(1, 1, -127)...),
+		"an unheard-of one":  append(bytes.Clone(right), answer(1, 1, 77)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tries := make(chan struct{}, 100)
+			b := fakeServer(t, func(conn net.Conn) {
+				tries <- struct{}{}
+				_ = readRequest(conn)
+				_, _ = conn.Write(says)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- b.Execute(ctx, aWill) }()
+			<-tries
+			<-tries
+			cancel()
+			require.ErrorIs(t, <-done, context.Canceled)
+		})
+	}
+}
+
+// Some services that speak ZooKeeper's protocol have no sessions that go on over another link.
+func TestWillWhereSessionsDoNotGoOn(t *testing.T) {
+	b := fakeServer(t, func(conn net.Conn) {
+		_ = readRequest(conn)
+		_, _ = conn.Write(greeting(0x4321, 3000))
+	})
+	require.ErrorIs(t, b.Execute(t.Context(), aWill), errors.ErrUnsupported)
+}

@@ -1,0 +1,308 @@
+package run_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+const (
+	// long is a session timeout that nobody waits for here, and soon is less than it.
+	long = time.Minute
+	soon = long / 2
+	// locks has all of a job hold a lock that nobody else of the job may hold.
+	locks = `exec 9>> $0/lock
+flock -n 9 || echo "overlap: the lock is held $ELECTOR_TOKEN" >> $0/log
+ls -l /proc/self/fd >> $0/files
+`
+)
+
+var pidOfCompanion = regexp.MustCompile(`its companion ends its session" pid=(\d+)`)
+
+// companion waits until it has one, and returns its process id.
+func (p *process) companion() string {
+	p.t.Helper()
+	p.says("its companion ends its session")
+	pid := pidOfCompanion.FindStringSubmatch(p.stderr.String())
+	require.NotNil(p.t, pid, p.stderr.String())
+	return pid[1]
+}
+
+// soonBegins waits until somebody's command begins, and holds that this was long before the session of
+// another that died at an instant had timed out.
+func (j *job) soonBegins(died time.Time, pattern string, processes int) {
+	j.t.Helper()
+	j.await(pattern, 1, processes)
+	assert.Less(j.t, time.Since(died), soon)
+	j.t.Logf("after %v", time.Since(died))
+}
+
+// TestWill kills elector run while its command runs. The next one's command starts long before the
+// session has timed out, and not before the first is gone with all that it has started.
+func TestWill(t *testing.T) {
+	t.Parallel()
+	onEach(t, long, func(t testing.TB, addr string, url func(string) string) {
+		j := newJob(t)
+		command := j.command(locks + ignores + forks + escapes + waits)
+		anna := standAs(t, url(addr), "anna", command)
+		j.await("^began .* anna", 1, 3)
+		anna.companion()
+		standAs(t, url(addr), "ben", command).says("campaigning")
+		died := time.Now()
+		anna.signal(syscall.SIGKILL)
+		j.soonBegins(died, "^began .* ben", 6)
+		assert.Zero(t, j.told("^overlap"), j.log())
+		anna.says("ended the session of a dead process")
+		assert.Equal(t, 1, strings.Count(anna.stderr.String(), "campaigning"), "the companion does not stand")
+		files, err := os.ReadFile(filepath.Join(j.dir, "files"))
+		require.NoError(t, err)
+		assert.Contains(t, string(files), "/lock")
+		assert.NotContains(t, string(files), "memfd", "the command could say that it is gone")
+	})
+}
+
+// TestWillWhileWaiting kills an elector run that waits: its entry goes at once.
+func TestWillWhileWaiting(t *testing.T) {
+	t.Parallel()
+	onEach(t, long, func(t testing.TB, addr string, url func(string) string) {
+		j := newJob(t)
+		command := j.command(heeds + waits)
+		standAs(t, url(addr), "anna", command)
+		j.await("^began .* anna", 1, 1)
+		ben := standAs(t, url(addr), "ben", command)
+		ben.companion()
+		b, err := dial.Open(context.Background(), url(addr))
+		require.NoError(t, err)
+		in, err := inspect.New(b, inspect.Options{})
+		require.NoError(t, err)
+		defer func() { assert.NoError(t, in.Close(context.Background())); assert.NoError(t, b.Close()) }()
+		stand := func(n int) func() bool {
+			return func() bool {
+				v, err := in.Candidates(context.Background(), election)
+				return err == nil && v.Count == n
+			}
+		}
+		eventually(t, "two stand", stand(2))
+		died := time.Now()
+		ben.signal(syscall.SIGKILL)
+		eventually(t, "one stands", stand(1))
+		assert.Less(t, time.Since(died), soon)
+	})
+}
+
+// TestWillAndWatchdogKilled kills elector run and its watchdog at once. Nobody is left who could say that
+// the command is gone: the session times out.
+func TestWillAndWatchdogKilled(t *testing.T) {
+	t.Parallel()
+	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
+		j := newJob(t)
+		command := j.command(locks + begins + `echo "began $ELECTOR_TOKEN $ELECTOR_ID" >> $0/log; exec sleep 1000`)
+		anna := standAs(t, url(addr), "anna", command)
+		j.await("^began .* anna", 1, 1)
+		anna.companion()
+		standAs(t, url(addr), "ben", command).says("campaigning")
+		watchdog := watchdogOf(t, j.pids()[0])
+		freeze(t, anna.cmd.Process.Pid) // so that neither sees the other's end
+		freeze(t, watchdog)
+		died := time.Now()
+		anna.signal(syscall.SIGKILL)
+		require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
+		anna.says("a process has died")
+		j.await("^began .* ben", 1, 2)
+		assert.Greater(t, time.Since(died), short/2, "the session has timed out")
+		assert.Zero(t, j.told("^overlap"), j.log())
+	})
+}
+
+// TestWillWaits freezes the watchdog, and then kills elector run: nobody else's command starts while the
+// command runs. Once the watchdog goes on it kills the command, and the next one's starts at once.
+func TestWillWaits(t *testing.T) {
+	t.Parallel()
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=" + long.String()
+	j := newJob(t)
+	command := j.command(locks + ignores + forks + escapes + waits)
+	anna := standAs(t, url, "anna", command)
+	j.await("^began .* anna", 1, 3)
+	anna.companion()
+	standAs(t, url, "ben", command).says("campaigning")
+	first := j.pids()
+	watchdog := watchdogOf(t, first[0])
+	// The kernel has a process go on that is stopped and loses its parent, unless the next one is of its
+	// session: be that.
+	require.NoError(t, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	freeze(t, watchdog)
+	defer syscall.Kill(watchdog, syscall.SIGKILL) // it has ended, unless this has failed
+	anna.signal(syscall.SIGKILL)
+	anna.says("a process has died")
+	time.Sleep(3 * time.Second) // many times what the companion takes
+	assert.Len(t, alive(first), 3)
+	assert.Zero(t, j.told("^began .* ben"), "the command acts in the name of a process that is dead")
+	goesOn := time.Now()
+	require.NoError(t, syscall.Kill(watchdog, syscall.SIGCONT))
+	j.soonBegins(goesOn, "^began .* ben", 6)
+	assert.Empty(t, alive(first))
+	assert.Zero(t, j.told("^overlap"), j.log())
+}
+
+// TestWillAfterWatchdogKilled kills the watchdog, and later elector run. What the watchdog leaves is
+// killed, and the companion is not taken for that. As it was certain that the command was gone, the next
+// one's command starts at once.
+func TestWillAfterWatchdogKilled(t *testing.T) {
+	t.Parallel()
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=" + long.String()
+	j := newJob(t)
+	command := j.command(locks + heeds + forks + escapes + waits)
+	anna := standAs(t, url, "anna", command)
+	j.await("^began .* anna", 1, 3)
+	companion := anna.companion()
+	require.NoError(t, syscall.Kill(watchdogOf(t, j.pids()[0]), syscall.SIGKILL))
+	j.await("^began .* anna", 2, 6)
+	assert.Len(t, alive([]string{companion}), 1)
+	assert.Len(t, alive(j.pids()), 3)
+	standAs(t, url, "ben", command).says("campaigning")
+	died := time.Now()
+	anna.signal(syscall.SIGKILL)
+	j.soonBegins(died, "^began .* ben", 9)
+	assert.Zero(t, j.told("^overlap"), j.log())
+	assert.Len(t, pidOfCompanion.FindAllString(anna.stderr.String(), -1), 1, "it had one all the time")
+}
+
+// TestWillTwice interrupts elector run twice: it ends at once, and so does its command, and the seat is
+// free at once.
+func TestWillTwice(t *testing.T) {
+	t.Parallel()
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=" + long.String()
+	j := newJob(t)
+	command := j.command(locks + ignores + forks + waits)
+	anna := standAs(t, url, "anna", command)
+	j.await("^began .* anna", 1, 2)
+	anna.companion()
+	standAs(t, url, "ben", command).says("campaigning")
+	anna.signal(syscall.SIGTERM)
+	anna.says("SIGTERM")
+	time.Sleep(time.Second) // or it would be the same signal
+	died := time.Now()
+	anna.signal(syscall.SIGTERM)
+	j.soonBegins(died, "^began .* ben", 4)
+	assert.Zero(t, j.told("^overlap"), j.log())
+}
+
+// TestAgent has an agent end the session, also one that has begun after elector run.
+func TestAgent(t *testing.T) {
+	t.Parallel()
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=" + long.String()
+	j, socket := newJob(t), filepath.Join(t.TempDir(), "agent.sock")
+	command := j.command(locks + ignores + forks + escapes + waits)
+	anna := start(t, url, election, "--id", "anna", "--agent", socket, "--", command[0], command[1], command[2], command[3])
+	j.await("^began .* anna", 1, 3)
+	agent := &process{t: t, cmd: exec.Command(os.Args[0], "agent", "--socket", socket, "--backend", url), exited: make(chan struct{})}
+	agent.begin()
+	anna.says("the agent ends its session")
+	pid := anna.cmd.Process.Pid
+	assert.Len(t, childrenOf(t, pid), 1, "the watchdog, and no companion")
+	standAs(t, url, "ben", command).says("campaigning")
+	died := time.Now()
+	anna.signal(syscall.SIGKILL)
+	j.soonBegins(died, "^began .* ben", 6)
+	assert.Zero(t, j.told("^overlap"), j.log())
+	agent.says("ended the session of a dead process\" pid=" + strconv.Itoa(pid))
+}
+
+// TestAgentOfContainer kills an elector run that is process 1 of its process namespace: with it goes its
+// watchdog, and with that the command. So the agent, which is outside, waits for nobody's word.
+func TestAgentOfContainer(t *testing.T) {
+	t.Parallel()
+	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
+		t.Skipf("NO process namespace here, so this is not tried: unshare: %v %s", err, out)
+	}
+	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=" + long.String()
+	j, socket := newJob(t), filepath.Join(t.TempDir(), "agent.sock")
+	command := j.command(locks + "trap '' TERM\n" + forks + escapes + waits)
+	agent := &process{t: t, cmd: exec.Command(os.Args[0], "agent", "--socket", socket, "--backend", url), exited: make(chan struct{})}
+	agent.begin()
+	agent.says("the agent serves")
+	contained := append([]string{"-Urpf", "--mount-proc", "--kill-child", os.Args[0], "run", url, election, "--id", "anna", "--agent", socket, "--"}, command...)
+	anna := &process{t: t, cmd: exec.Command("unshare", contained...), exited: make(chan struct{})}
+	anna.begin()
+	j.await("^began .* anna", 1, 2)
+	anna.says("the agent ends its session")
+	standAs(t, url, "ben", command).says("campaigning")
+	elector := childrenOf(t, anna.cmd.Process.Pid)
+	require.Len(t, elector, 1)
+	pid, err := strconv.Atoi(elector[0])
+	require.NoError(t, err)
+	died := time.Now()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+	j.soonBegins(died, "^began .* ben", 4)
+	assert.Zero(t, j.told("^overlap"), j.log())
+	agent.says("ended the session of a dead process\" pid=" + elector[0])
+}
+
+// TestWatchdogKilledWithoutDescriptors kills the watchdog of an elector run that may open no more files, as
+// when too many ask it over HTTP. It cannot see what the watchdog has left then, and waits until it can.
+func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	j := newJob(t)
+	command := j.command(locks + heeds + forks + escapes + waits)
+	anna := standAs(t, "mem://", "anna", command)
+	j.await("^began", 1, 3)
+	first := j.pids()
+	watchdog := watchdogOf(t, first[0])
+	var was unix.Rlimit
+	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
+	none := unix.Rlimit{Cur: 0, Max: was.Max}
+	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &none, nil))
+	require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
+	eventually(t, "the group is gone", func() bool { return len(alive(first)) == 1 })
+	time.Sleep(time.Second) // many times what it takes
+	assert.NotContains(t, anna.stderr.String(), "has killed the command", "some of it lives")
+	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &was, nil))
+	j.await("^began", 2, 6)
+	assert.Empty(t, alive(first))
+	assert.Zero(t, j.told("^overlap"), j.log())
+}
+
+// freeze stops a process, and waits until all its threads have stopped.
+func freeze(t testing.TB, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
+	eventually(t, "it is frozen", func() bool {
+		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
+		require.NoError(t, err)
+		for _, thread := range threads {
+			if stat, err := os.ReadFile(thread); err == nil && !strings.Contains(string(stat), ") T ") {
+				return false
+			}
+		}
+		return len(threads) > 0
+	})
+}
+
+// childrenOf are those of a process.
+func childrenOf(t *testing.T, pid int) (all []string) {
+	t.Helper()
+	tasks, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/children")
+	require.NoError(t, err)
+	for _, task := range tasks {
+		text, err := os.ReadFile(task)
+		require.NoError(t, err)
+		all = append(all, strings.Fields(string(text))...)
+	}
+	return all
+}

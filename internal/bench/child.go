@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/elector-go/elector/internal/program"
+)
+
+// childEnv tells a process that it is one to be measured, and how.
+const childEnv = "ELECTOR_BENCH_CHILD"
+
+// An errand is what a process of its own measures, and prints as JSON.
+type errand struct {
+	Service      string
+	Addr         string
+	Of           string
+	N            int
+	TTL          time.Duration
+	Settle, Rest time.Duration // for joining
+	Idle         time.Duration // for handovers
+	Samples      int           // of handovers; 0 for joining
+	Path         string        // of the election, for who is to be killed
+	Companion    bool          // which it is to have
+}
+
+// errand makes a process that runs one.
+func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	kind := slices.IndexFunc(kinds, func(k kind) bool { return k.make(l.cfg).facts().title == l.facts.title })
+	e.Service, e.Addr, e.TTL = kinds[kind].name, l.service.Addr(), l.cfg.ttl
+	told, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program)
+	cmd.Env = append(os.Environ(), childEnv+"="+string(told))
+	return cmd, nil
+}
+
+// inChild has a process of its own run an errand.
+func (l *lab) inChild(ctx context.Context, e errand, result any) error {
+	cmd, err := l.errand(ctx, e)
+	if err != nil {
+		return err
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("the process to be measured: %w\n%s", err, &said)
+	}
+	return json.Unmarshal(out, result)
+}
+
+// child is what the process does.
+func child(ctx context.Context, told string, stdout io.Writer) error {
+	var e errand
+	if err := json.Unmarshal([]byte(told), &e); err != nil {
+		return err
+	}
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == e.Service })
+	if i < 0 {
+		return fmt.Errorf("no service %q", e.Service)
+	}
+	s := kinds[i].make(config{ttl: e.TTL, uncounted: true})
+	l := &lab{log: io.Discard, service: s, facts: s.facts()}
+	if e.Of == ofMortal || e.Of == ofIdle {
+		return l.mortal(ctx, e, stdout)
+	}
+	connections := e.N + fewFirst + 1
+	if e.Of == ofShared {
+		connections = 2
+	}
+	if err := program.EnoughFiles(connections*l.facts.files + otherFiles); err != nil {
+		return err
+	}
+	c, err := l.newContest(ctx, e.Of, e.Addr, fmt.Sprintf("/bench-%d", os.Getpid()), e.TTL)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	var result any
+	if e.Samples > 0 {
+		result, err = c.handovers(e)
+	} else {
+		result, err = l.join(c, e)
+	}
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(stdout).Encode(result)
+}
+
+// self is this process to the functions below.
+const self = "self"
+
+// resident is the memory in bytes that the system has given to a process.
+func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS:") }
+
+// kilobytes is some of its memory, in bytes.
+func kilobytes(pid, name string) (float64, error) {
+	kb, err := proc(pid+"/status", name, " kB")
+	return kb * 1024, err
+}
+
+// written is how often this process has written to a file or a connection.
+func written() (float64, error) { return proc(self+"/io", "syscw:", "") }
+
+// proc reads a number that Linux keeps of a process.
+func proc(file, name, unit string) (float64, error) {
+	f, err := os.Open("/proc/" + file)
+	if err != nil {
+		return 0, fmt.Errorf("this can be measured on Linux only: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), name); ok {
+			return strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, unit)), 64)
+		}
+	}
+	return 0, errors.Join(fmt.Errorf("/proc/%s has no %s", file, name), lines.Err())
+}

@@ -1,0 +1,555 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/lastwill"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+const (
+	// deathTarget is what the median with a companion may be, and deathRatio what it may be in raw
+	// limits; the 99th percentile may be deathWorst.
+	deathTarget, deathRatio, deathWorst = 15 * time.Millisecond, 2.0, 100 * time.Millisecond
+	// weightTarget is the memory that a companion may take.
+	weightTarget = 8 << 20
+	// mostMortals is how many of the candidates are processes of their own at a time.
+	mostMortals = 10
+	// fewWithout is how many sessions are waited for that time out.
+	fewWithout = 3
+)
+
+// ofMortal is a candidate in a process that is killed, and ofIdle so many sessions in one.
+const (
+	ofMortal = "mortal"
+	ofIdle   = "idle"
+)
+
+// A word is what such a process says of itself.
+type word struct {
+	Companion int  // its process, once that has been told all
+	Stands    bool // its candidate waits for its turn
+	Leads     bool
+	Key       string // its candidate's entry
+	Will      *backend.Will
+}
+
+// mortal is the process of a candidate, or of sessions, until it is killed.
+func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
+	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens it is killed
+	open := func() (backend.Backend, error) {
+		var at seat
+		var err error
+		if e.Companion {
+			at, err = l.service.open(e.Addr, e.TTL)
+		} else {
+			kinds := l.service.crashes()
+			at, err = kinds[len(kinds)-1].open(e.Addr)
+		}
+		return at.backend, err
+	}
+	var b backend.Backend
+	var err error
+	if e.Companion {
+		there := make(chan lastwill.Event, 10)
+		b, err = lastwill.Start(open, lastwill.Options{
+			Logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+			OnEvent: func(e lastwill.Event) { there <- e },
+		})
+		if err != nil {
+			return err
+		}
+		event := <-there
+		if event.Kind != lastwill.Ready {
+			return fmt.Errorf("the companion: %s: %w", event.Kind, event.Err)
+		}
+		say(word{Companion: event.PID})
+	} else if b, err = open(); err != nil {
+		return err
+	}
+	if e.Of == ofIdle {
+		for range e.N {
+			if _, err := b.Open(ctx, backend.OpenOptions{TTL: e.TTL}); err != nil {
+				return err
+			}
+		}
+		say(word{Stands: true})
+	} else {
+		one, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
+			SurveyEvery: -1, // as those in the other process
+			Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
+				if ev.Stage == elector.StageReady && !ev.Completed {
+					say(word{Stands: true})
+				}
+			}}})
+		if err != nil {
+			return err
+		}
+		term, err := one.Campaign(ctx)
+		if err != nil {
+			return err
+		}
+		guard := term.Guard()
+		will, err := guard.Session.Will()
+		if err != nil {
+			return err
+		}
+		say(word{Leads: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
+	}
+	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is there to kill it
+	return err
+}
+
+// A victim is such a process, as the one sees it that kills it.
+type victim struct {
+	cmd       *exec.Cmd
+	words     chan word
+	companion int
+	leads     word
+}
+
+// bear starts one, and waits until it has a companion, if it is to have one.
+func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
+	v = &victim{words: make(chan word, 10)}
+	if v.cmd, err = l.errand(ctx, e); err != nil {
+		return nil, err
+	}
+	v.cmd.Stderr = os.Stderr
+	if _, err = v.cmd.StdinPipe(); err != nil { // it ends with this process
+		return nil, err
+	}
+	out, err := v.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := v.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(v.words)
+		for in := json.NewDecoder(out); ; {
+			var w word
+			if in.Decode(&w) != nil {
+				return
+			}
+			v.words <- w
+		}
+	}()
+	if e.Companion {
+		w, err := v.listen(ctx, func(w word) bool { return w.Companion != 0 })
+		if err != nil {
+			return nil, err
+		}
+		v.companion = w.Companion
+	}
+	return v, nil
+}
+
+// listen blocks until it has said something.
+func (v *victim) listen(ctx context.Context, what func(word) bool) (word, error) {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		select {
+		case w, ok := <-v.words:
+			if !ok {
+				return w, errors.Join(errors.New("the process to be killed has ended by itself"), v.bury())
+			}
+			if what(w) {
+				return w, nil
+			}
+		case <-late.C:
+			return word{}, errors.Join(fmt.Errorf("the process to be killed has said nothing for %v", patience), v.bury())
+		case <-ctx.Done():
+			return word{}, errors.Join(context.Cause(ctx), v.bury())
+		}
+	}
+}
+
+func (v *victim) awaitStand(ctx context.Context) error {
+	w, err := v.listen(ctx, func(w word) bool { return w.Stands || w.Leads })
+	if w.Leads {
+		v.leads = w
+	}
+	return err
+}
+
+func (v *victim) awaitLead(ctx context.Context) (err error) {
+	if !v.leads.Leads { // it may have been heard already
+		v.leads, err = v.listen(ctx, func(w word) bool { return w.Leads })
+	}
+	return err
+}
+
+// kill returns when the process was killed.
+func (v *victim) kill() (time.Time, error) {
+	began := time.Now()
+	return began, v.cmd.Process.Kill()
+}
+
+// bury kills it if it lives, lets the system forget it, and waits until its companion has done its work.
+func (v *victim) bury() error {
+	if _, err := v.kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	_ = v.cmd.Wait() // it was killed
+	for late := time.Now().Add(patience); v.companion != 0 && !gone(v.companion); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			return errors.New("the companion of a dead process does not end")
+		}
+	}
+	return nil
+}
+
+// gone tells whether a process has ended, or is one that nobody has waited for.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(stat, []byte(") Z "))
+}
+
+// deathRow is what was measured with one number of candidates: delays are from the kill.
+type deathRow struct {
+	N       int     `json:"n"`
+	Raw     dist    `json:"raw"`
+	With    dist    `json:"with_companion"`
+	Without dist    `json:"without"`
+	Ratio   float64 `json:"ratio_p50"`
+	Trouble int64   `json:"trouble"`
+}
+
+// weightRow is what a companion takes while nothing happens.
+type weightRow struct {
+	Sessions int     `json:"sessions"`
+	Resident float64 `json:"resident_bytes"`
+	Private  float64 `json:"private_bytes"` // of that, what is in no file
+	Wakeups  float64 `json:"wakeups_per_minute"`
+}
+
+type deathResult struct {
+	Rows    []deathRow  `json:"rows"`
+	Weights []weightRow `json:"companions"`
+
+	lab *lab
+}
+
+func deathPart(ctx context.Context, l *lab) (section, error) {
+	result := deathResult{lab: l}
+	v, err := l.bear(ctx, errand{Of: ofIdle, Companion: true})
+	if err != nil {
+		l.say("death: left out: %v", err)
+		return result, nil
+	}
+	if err := v.bury(); err != nil {
+		return nil, err
+	}
+	r, err := l.newRawPair(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	for _, n := range l.cfg.numbers(l.facts) {
+		if n > herdN {
+			continue
+		}
+		row, err := l.deathsAt(ctx, r, n)
+		if err != nil {
+			return nil, fmt.Errorf("with N = %d: %w", n, err)
+		}
+		result.Rows = append(result.Rows, row)
+	}
+	for _, sessions := range []int{1, 100} {
+		row, err := l.weigh(ctx, sessions)
+		if err != nil {
+			return nil, fmt.Errorf("a companion of %d sessions: %w", sessions, err)
+		}
+		result.Weights = append(result.Weights, row)
+	}
+	return result, nil
+}
+
+func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int) (row deathRow, err error) {
+	row = deathRow{N: n}
+	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
+		return row, err
+	}
+	var raws, withs, withouts []time.Duration
+	for _, kind := range []struct {
+		companion bool
+		samples   int
+		to        *[]time.Duration
+	}{{true, l.cfg.samples, &withs}, {false, min(fewWithout, l.cfg.crashSamples), &withouts}} {
+		q, err := l.queue(ctx, n, kind.companion, kind.samples)
+		if err != nil {
+			return row, err
+		}
+		l.say("death: N = %d, companion: %v, taking %d samples", n, kind.companion, kind.samples)
+		for i := range kind.samples {
+			d, err := q.death()
+			*kind.to = append(*kind.to, d)
+			if err == nil && kind.companion {
+				d, err = l.rawDeath(q, r, i)
+				raws = append(raws, d)
+			}
+			if err != nil {
+				return row, errors.Join(err, q.close())
+			}
+		}
+		row.Trouble += q.field.trouble.Load()
+		if err := q.close(); err != nil {
+			return row, err
+		}
+	}
+	row.Raw, row.With, row.Without = summarize(raws), summarize(withs), summarize(withouts)
+	row.Ratio = ratio(row.With.P50, row.Raw.P50)
+	return row, nil
+}
+
+// A queue is the candidates of a fair election: some in processes of their own, to be killed, each with
+// one in this process right behind it.
+type queue struct {
+	lab   *lab
+	field *field    // those in this process
+	to    errand    // of the others
+	line  []*victim // in their order, nil for one in this process
+	alive map[*victim]bool
+}
+
+// queue lines up n candidates, of whom the first is to be killed.
+func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q *queue, err error) {
+	mortals := min(n/2, samples, mostMortals)
+	path := fmt.Sprintf("/bench/death-%d-%v", n, companion)
+	f, err := newField(ctx, n-mortals, fair.New(), path, l.opener())
+	if err != nil {
+		return nil, err
+	}
+	f.present = len(f.Candidates) + 1 // with the leader, which is one of the others whenever that is asked
+	q = &queue{lab: l, field: f, to: errand{Of: ofMortal, Path: path, Companion: companion}, alive: make(map[*victim]bool)}
+	for i := range mortals {
+		if err = q.bear(); err == nil {
+			err = q.enter(f.Candidates[i])
+		}
+		if err != nil {
+			return nil, errors.Join(err, q.close())
+		}
+	}
+	if err = f.EnterAll(f.Candidates[mortals:], l.cfg.join); err != nil {
+		return nil, errors.Join(err, q.close())
+	}
+	q.line = append(q.line, make([]*victim, n-2*mortals)...)
+	return q, nil
+}
+
+// bear has a process enter at the end of the line.
+func (q *queue) bear() error {
+	v, err := q.lab.bear(q.field.Context(), q.to)
+	if err != nil {
+		return err
+	}
+	q.alive[v] = true
+	q.line = append(q.line, v)
+	return v.awaitStand(q.field.Context())
+}
+
+// enter has a candidate of this process enter at the end of the line.
+func (q *queue) enter(c *crowd.Candidate) error {
+	q.line = append(q.line, nil)
+	return q.field.EnterAll([]*crowd.Candidate{c}, 1)
+}
+
+// death kills the leader, and returns how long it took until the next one's Campaign has returned.
+// Then the seat goes on until it is with another process.
+func (q *queue) death() (time.Duration, error) {
+	v := q.line[0]
+	if err := v.awaitLead(q.field.Context()); err != nil {
+		return 0, err
+	}
+	if err := q.field.idle(q.lab.cfg.idle); err != nil {
+		return 0, err
+	}
+	killed, err := v.kill()
+	if err != nil {
+		return 0, err
+	}
+	q.line = q.line[1:]
+	next, err := q.field.Next()
+	if err != nil {
+		return 0, err
+	}
+	took := next.At.Sub(killed)
+	delete(q.alive, v)
+	if err := errors.Join(v.bury(), q.bear()); err != nil {
+		return 0, err
+	}
+	for q.line[0] == nil {
+		if err := next.Term.Resign(q.field.Context()); err != nil {
+			return 0, err
+		}
+		q.line = q.line[1:]
+		old := next.Candidate
+		if q.line[0] == nil {
+			if next, err = q.field.Next(); err != nil {
+				return 0, err
+			}
+		}
+		if err := q.enter(old); err != nil {
+			return 0, err
+		}
+	}
+	return took, nil
+}
+
+func (q *queue) close() error {
+	var errs []error
+	for v := range q.alive {
+		errs = append(errs, v.bury())
+	}
+	return errors.Join(append(errs, q.field.close())...)
+}
+
+// rawDeath kills a process of the same kind, whose candidate is alone. Somebody in this process waits for
+// that, and ends its session by the bare client, and another's watch on its entry fires: the delay from
+// the kill to that.
+func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
+	ctx := q.field.Context()
+	v, err := l.bear(ctx, errand{Of: ofMortal, Path: fmt.Sprintf("%s-raw-%d", q.to.Path, i)})
+	if err != nil {
+		return 0, err
+	}
+	if err := v.awaitLead(ctx); err != nil {
+		return 0, err
+	}
+	fired, err := r.watcher.watch(r.ctx, v.leads.Key)
+	for quiet := false; err == nil && !quiet; {
+		if err = q.field.idle(l.cfg.idle); err != nil {
+			break
+		}
+		select {
+		case <-fired: // the candidate has written what it has to say as a leader
+			fired, err = r.watcher.watch(r.ctx, v.leads.Key)
+		default:
+			quiet = true
+		}
+	}
+	if err != nil {
+		return 0, errors.Join(err, v.bury())
+	}
+	ended := make(chan error, 1)
+	go func() {
+		_, err := v.cmd.Process.Wait() // on Linux by a pidfd
+		ended <- errors.Join(err, r.owner.end(ctx, *v.leads.Will))
+	}()
+	killed, err := v.kill()
+	if err = errors.Join(err, <-ended); err != nil {
+		return 0, err
+	}
+	at, err := await(ctx, fired)
+	return at.Sub(killed), err
+}
+
+// weigh looks at a companion while nothing happens.
+func (l *lab) weigh(ctx context.Context, sessions int) (row weightRow, err error) {
+	l.say("death: a companion of %d sessions at rest", sessions)
+	v, err := l.bear(ctx, errand{Of: ofIdle, N: sessions, Companion: true})
+	if err != nil {
+		return row, err
+	}
+	if err := v.awaitStand(ctx); err != nil {
+		return row, err
+	}
+	defer func() { err = errors.Join(err, v.bury()) }()
+	row.Sessions = sessions
+	pid := strconv.Itoa(v.companion)
+	if err := program.Sleep(ctx, time.Second); err != nil { // it has begun then
+		return row, err
+	}
+	before, err := wakeups(pid)
+	if err != nil {
+		return row, err
+	}
+	began := time.Now()
+	if err := program.Sleep(ctx, l.cfg.rest); err != nil {
+		return row, err
+	}
+	after, err := wakeups(pid)
+	if err != nil {
+		return row, err
+	}
+	row.Wakeups = (after - before) / time.Since(began).Minutes()
+	if row.Resident, err = resident(pid); err != nil {
+		return row, err
+	}
+	row.Private, err = kilobytes(pid, "RssAnon:")
+	return row, err
+}
+
+// wakeups is how often the threads of a process have waited for something.
+func wakeups(pid string) (sum float64, err error) {
+	tasks, err := filepath.Glob("/proc/" + pid + "/task/*")
+	if err == nil && len(tasks) == 0 {
+		err = fmt.Errorf("process %s has ended", pid)
+	}
+	for _, task := range tasks {
+		n, failed := proc(pid+"/task/"+filepath.Base(task)+"/status", "voluntary_ctxt_switches:", "")
+		sum, err = sum+n, errors.Join(err, failed)
+	}
+	return sum, err
+}
+
+func (r deathResult) markdown(w io.Writer) {
+	cfg, facts := r.lab.cfg, r.lab.facts
+	fmt.Fprintf(w, "## %s: death of the leader's process, fair, %d server(s)\n\n", facts.title, cfg.servers)
+	if len(r.Rows) == 0 {
+		fmt.Fprintf(w, "Left out: there can be no companion here.\n\n")
+		return
+	}
+	kinds := r.lab.service.crashes()
+	fmt.Fprintf(w, "The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s\n\n",
+		mostMortals-1, cfg.ttl, kinds[len(kinds)-1].name, facts.ends, cfg.idle, facts.sync)
+	rows := [][]string{{"N", "samples", "raw p50", "p90", "p99", "max", "with a companion p50", "p90", "p99", "max", "p50 / raw p50", "without: samples", "median", "max"}}
+	for _, row := range r.Rows {
+		rows = append(rows, []string{
+			fmt.Sprint(row.N), fmt.Sprint(row.With.N), ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99), ms(row.Raw.Max),
+			ms(row.With.P50), ms(row.With.P90), ms(row.With.P99), ms(row.With.Max), fmt.Sprintf("%.2f", row.Ratio),
+			fmt.Sprint(row.Without.N), ms(row.Without.P50), ms(row.Without.Max),
+		})
+	}
+	fmt.Fprintln(w, table(rows...))
+	fmt.Fprintf(w, "A companion while nothing happens, over %v: its memory (VmRSS), what of that is in no file (RssAnon), and how often its threads have gone to sleep.\n\n", cfg.rest)
+	rows = [][]string{{"sessions", "resident", "of that private", "wake-ups per minute"}}
+	for _, row := range r.Weights {
+		rows = append(rows, []string{fmt.Sprint(row.Sessions), kib(row.Resident), kib(row.Private), fmt.Sprintf("%.1f", row.Wakeups)})
+	}
+	fmt.Fprintln(w, table(rows...))
+	for _, row := range r.Rows {
+		if row.Trouble > 0 {
+			fmt.Fprintf(w, "- N = %d: %d times a session was suspended or lost, or a campaign began again.\n", row.N, row.Trouble)
+		}
+	}
+	if cfg.quick {
+		return
+	}
+	for _, row := range r.Rows {
+		met := row.With.P50 <= deathTarget && row.Ratio <= deathRatio && row.With.P99 <= deathWorst
+		fmt.Fprintf(w, "- Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.\n", row.N, deathTarget, deathRatio, deathWorst, verdict(met))
+	}
+	for _, row := range r.Weights {
+		met := row.Resident <= weightTarget && row.Wakeups == 0
+		fmt.Fprintf(w, "- Target of a companion of %d sessions: at most %s, and no wake-ups. %s.\n", row.Sessions, kib(weightTarget), verdict(met))
+	}
+	fmt.Fprintln(w)
+}

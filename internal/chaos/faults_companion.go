@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// A keeper is what ends the sessions of one candidate, as a fault has it.
+type keeper struct {
+	process *os.Process // nil: there is none at the moment
+	agent   *agent      // nil: it is the candidate's own
+	killed  bool
+}
+
+// keeper takes that of a candidate, until release.
+func (s *slot) keeper() (k *keeper, name string) {
+	if s.agent() == "" {
+		s.child.mu.Lock()
+		defer s.child.mu.Unlock()
+		return &keeper{process: s.child.companion}, "its companion"
+	}
+	a := s.campaign.agent
+	a.busy.Lock()
+	return &keeper{process: a.child.cmd.Process, agent: a}, "the agent"
+}
+
+func (k *keeper) do(what func(*os.Process) error) error {
+	if k.process == nil {
+		return nil
+	}
+	return unlessDone(what(k.process))
+}
+
+func (k *keeper) pause() error  { return k.do(pauseProcess) }
+func (k *keeper) resume() error { return k.do(resumeProcess) }
+
+// kill does not wait.
+func (k *keeper) kill() error {
+	k.killed = true
+	if k.agent != nil {
+		return k.agent.child.hit()
+	}
+	return k.do((*os.Process).Kill)
+}
+
+// release has an agent be there again. A candidate sees to its own companion.
+func (k *keeper) release() error {
+	if k.agent == nil {
+		return nil
+	}
+	defer k.agent.busy.Unlock()
+	if k.killed {
+		return errors.Join(k.agent.child.kill(), k.agent.start())
+	}
+	return nil
+}
+
+// beginCompanionKilled kills what ends a candidate's sessions, alone or some milliseconds before or after the
+// candidate.
+func beginCompanionKilled(c *campaign, s step) (string, func() error, error) {
+	x, release := c.take(s)
+	k, name := x.keeper()
+	met := fmt.Sprintf("%s, %s", x.describe(), name)
+	way := s.Kind.way(s)
+	pause := time.Duration(s.random().Int64N(int64(20 * time.Millisecond)))
+	var err error
+	switch way {
+	case "alone":
+		err = k.kill()
+	case "before its process":
+		err = k.kill()
+		time.Sleep(pause)
+		err = errors.Join(err, x.child.kill())
+	case "with its process":
+		err = errors.Join(k.kill(), x.child.kill())
+	case "after its process":
+		err = x.child.hit()
+		time.Sleep(pause)
+		err = errors.Join(err, k.kill(), x.child.kill())
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return met, func() error {
+		defer release()
+		if err := k.release(); err != nil || way == "alone" {
+			return err
+		}
+		return x.start()
+	}, nil
+}
+
+// beginCompanionFrozen stops it, alone or together with the candidate, or while the candidate is killed and
+// its next process starts.
+func beginCompanionFrozen(c *campaign, s step) (string, func() error, error) {
+	x, release := c.take(s)
+	k, name := x.keeper()
+	met := fmt.Sprintf("%s, %s", x.describe(), name)
+	way, random := s.Kind.way(s), s.random()
+	err := k.pause()
+	switch way {
+	case "with its process":
+		err = errors.Join(err, x.child.pause())
+	case "and its process killed":
+		err = errors.Join(err, x.child.kill())
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	return met, func() (err error) {
+		defer release()
+		switch {
+		case way == "and its process killed":
+			err = x.start()
+			time.Sleep(time.Duration(random.Int64N(int64(200 * time.Millisecond))))
+			err = errors.Join(err, k.resume())
+		case random.IntN(2) > 0:
+			err = errors.Join(x.child.resume(), k.resume())
+		default:
+			err = errors.Join(k.resume(), x.child.resume())
+		}
+		return errors.Join(err, k.release())
+	}, nil
+}

@@ -1,0 +1,269 @@
+package lastwill_test
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/elector-go/elector/lastwill"
+)
+
+// A child that says more than a word, or the wrong one, speaks for no other child.
+func TestHoldsOfOtherChildrenStand(t *testing.T) {
+	for name, says := range map[string]string{
+		"two words":          `printf '\0\0' >&3`,
+		"many words":         `printf '\0\0\0\0\0\0\0' >&3`,
+		"a text":             `echo done >&3`,
+		"emptied by a shell": `printf '\0' >/dev/fd/3`,
+		"emptied":            `true >/dev/fd/3`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			p, _ := w.candidate()
+			id := p.do("open")
+			said, word := t.TempDir()+"/said", t.TempDir()+"/word"
+			p.do("hold until [ -e " + said + ".go ]; do sleep 0.01; done; " + says + "; touch " + said)
+			p.do("hold until [ -e " + word + " ]; do sleep 0.01; done; printf '\\0' >&3; touch " + word + ".said")
+			require.NoError(t, os.WriteFile(said+".go", nil, 0o600))
+			w.eventually("it is said", func() bool { _, err := os.Stat(said); return err == nil })
+			p.kill()
+			time.Sleep(500 * time.Millisecond)
+			assert.Empty(t, w.ended(), "a child of the process acts")
+			require.NoError(t, os.WriteFile(word, nil, 0o600))
+			w.eventually("the other's word is said", func() bool { _, err := os.Stat(word + ".said"); return err == nil })
+			_ = id
+		})
+	}
+}
+
+// descriptors of a process.
+func descriptors(t *testing.T, pid int) int {
+	t.Helper()
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	require.NoError(t, err)
+	return len(fds)
+}
+
+// Who leaves without a word, and has told nothing, is not waited for.
+func TestAgentForgetsWhoLeft(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve()
+	agent := w.served.cmd.Process.Pid
+	before := descriptors(t, agent)
+	self, gate := pidfd(t, os.Getpid(), 0), memory(t)
+	for i := range 300 {
+		conn := stranger(t, w.agent)
+		say(t, conn, strings.Replace(hello, "a stranger", fmt.Sprint("stranger ", i), 1), self, gate)
+		kind, _ := answer(t, conn)
+		require.Equal(t, "welcome", kind)
+		if i == 0 {
+			say(t, conn, tell) // of a session that may be there for two hours
+		}
+		require.NoError(t, conn.Close())
+	}
+	w.eventually("it keeps nothing of them", func() bool { return descriptors(t, agent) <= before+5 })
+	assert.Empty(t, w.ended())
+}
+
+// An agent that reads slowly delays nobody who opens a session, though there is much to tell it.
+func TestSlowAgent(t *testing.T) {
+	t.Parallel()
+	path, quit := t.TempDir()+"/agent", make(chan struct{})
+	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	for range 5000 {
+		opened(t, b)
+	}
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	require.NoError(t, err)
+	defer l.Close()
+	greeted := make(chan struct{})
+	go func() {
+		conn, err := l.AcceptUnix()
+		if !assert.NoError(t, err) {
+			return
+		}
+		defer conn.Close()
+		_, _ = conn.Write([]byte(`{"v":1,"kind":"welcome"}`))
+		close(greeted)
+		var packet [1 << 16]byte
+		for {
+			if n, err := conn.Read(packet[:]); err != nil || n == 0 {
+				return
+			}
+			select {
+			case <-time.After(2 * time.Millisecond): // ten seconds for all
+			case <-quit:
+				return
+			}
+		}
+	}()
+	<-greeted
+	for range 20 {
+		time.Sleep(50 * time.Millisecond)
+		began := time.Now()
+		opened(t, b)
+		assert.Less(t, time.Since(began), 5*time.Second)
+	}
+	close(quit)
+	require.NoError(t, b.Close())
+}
+
+// Sessions take no longer to open the more there are, and those that are lost leave nothing behind.
+func TestManySessions(t *testing.T) {
+	t.Parallel()
+	path, told := listener(t)
+	b := started(t, &service{}, path)
+	count := make(chan int, 1)
+	go func() {
+		kept := 0
+		for m := range told {
+			switch {
+			case strings.HasPrefix(m, "tell"):
+				kept++
+			case strings.HasPrefix(m, "forget"):
+				kept--
+			case m == "bye ":
+				count <- kept
+				return
+			}
+		}
+	}()
+	const crowd = 20000
+	began := time.Now()
+	for range crowd {
+		opened(t, b).Driver().(*session).lose(time.Hour)
+	}
+	assert.Less(t, time.Since(began), bound)
+	require.NoError(t, b.Close())
+	select {
+	case kept := <-count:
+		assert.Less(t, kept, 1000)
+	case <-time.After(bound):
+		require.FailNow(t, "nobody says bye")
+	}
+
+	b, err := lastwill.Start(openService, lastwill.Options{Agent: path + "-nobody", Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	began = time.Now()
+	for range crowd { // a look at all of them each time takes minutes
+		opened(t, b)
+	}
+	assert.Less(t, time.Since(began), bound)
+	require.NoError(t, b.Close())
+}
+
+// Another user who is at the path before the agent, such as in /tmp, is told nothing.
+func TestAgentOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT as root, so there is no other user, and this is not tried")
+	}
+	path := t.TempDir() + "/agent"
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: path}))
+	runtime.LockOSThread()
+	setuid := func(uid uintptr) {
+		_, _, err := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uid, ^uintptr(0)) // of this thread alone
+		require.Zero(t, err)
+	}
+	setuid(65534)
+	err = unix.Listen(fd, 10)
+	setuid(0)
+	runtime.UnlockOSThread()
+	require.NoError(t, err)
+	lost := make(chan lastwill.Event, 100)
+	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, OnEvent: func(e lastwill.Event) { lost <- e }})
+	require.NoError(t, err)
+	defer b.Close()
+	select {
+	case e := <-lost:
+		assert.ErrorContains(t, e.Err, "is of user 65534")
+	case <-time.After(bound):
+		require.FailNow(t, "no event")
+	}
+	conn, _, err := unix.Accept(fd)
+	require.NoError(t, err)
+	defer unix.Close(conn)
+	var packet [1 << 10]byte
+	n, _ := unix.Read(conn, packet[:])
+	assert.LessOrEqual(t, n, 0, "it was told something")
+}
+
+// A process that has given up the right to kill its companion does not wait for it where it is frozen.
+func TestCompanionOfAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("NOT as root, so there is no other user, and this is not tried")
+	}
+	t.Parallel()
+	p, companion := newWorld(t).candidate()
+	require.Equal(t, "<nil>", p.do("setuid 65534"))
+	stop(t, companion)
+	require.Equal(t, "<nil>", p.do("end"))
+	signal(t, companion, syscall.SIGCONT)
+	p.eventually("it has ended", func() bool { return gone(companion) })
+}
+
+// Sessions are ended at once also while nobody reads what is logged about it.
+func TestNobodyReadsTheLog(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		writer := p // of the log: its companion has the same
+		if w.served != nil {
+			writer = w.served
+		}
+		writer.log.mu.Lock() // who reads waits
+		defer writer.log.mu.Unlock()
+		fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/2", writer.cmd.Process.Pid), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		require.NoError(t, err)
+		for err == nil {
+			_, err = unix.Write(fd, []byte("."))
+		}
+		require.ErrorIs(t, err, unix.EAGAIN)
+		require.NoError(t, unix.Close(fd))
+		p.kill()
+		w.awaitEnded(id)
+	})
+}
+
+// An agent that has no descriptors left ends the sessions of those it knows, once it has some again,
+// and takes others in.
+func TestAgentWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ttl = time.Hour
+	w.serve()
+	p, _ := w.candidate()
+	id := p.do("open")
+	agent := w.served.cmd.Process.Pid
+	limit := unix.Rlimit{Cur: uint64(descriptors(t, agent) + 10), Max: 1 << 10}
+	require.NoError(t, unix.Prlimit(agent, unix.RLIMIT_NOFILE, &limit, nil))
+	var all []*net.UnixConn
+	for range 30 {
+		all = append(all, stranger(t, w.agent))
+	}
+	w.eventually("it has none left", func() bool { return strings.Contains(w.served.log.String(), "cannot take a process in") })
+	p.kill()
+	for _, c := range all {
+		require.NoError(t, c.Close())
+	}
+	w.awaitEnded(id)
+	q, _ := w.candidate()
+	other := q.do("open")
+	q.kill()
+	w.awaitEnded(id, other)
+}

@@ -1,0 +1,600 @@
+package lastwill_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/lastwill"
+)
+
+// each runs a test with a companion and with an agent.
+func each(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Run("companion", func(t *testing.T) {
+		t.Parallel()
+		test(t, newWorld(t))
+	})
+	t.Run("agent", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.serve()
+		test(t, w)
+	})
+}
+
+// serve starts an agent.
+func (w *world) serve() {
+	w.t.Helper()
+	w.agent = w.t.TempDir() + "/agent"
+	w.serveAgain()
+}
+
+func (w *world) serveAgain() {
+	w.t.Helper()
+	a := w.start("agent")
+	require.Equal(w.t, "ok", a.answer())
+	w.served = a
+}
+
+func TestEachDeath(t *testing.T) {
+	for name, die := range map[string]func(p *process){
+		"kill -9": func(p *process) { p.kill() },
+		"SIGTERM": func(p *process) { signal(p.t, p.cmd.Process.Pid, syscall.SIGTERM) },
+		"exit":    func(p *process) { p.tell("exit") },
+		"panic":   func(p *process) { p.tell("panic") },
+		"SIGKILL of itself, one instruction after Open": func(p *process) { p.tell("open-and-die") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				p, companion := w.candidate()
+				ids := []string{p.do("open"), p.do("open")}
+				if strings.Contains(name, "itself") {
+					ids = append(ids, fmt.Sprintf("%d.3", p.cmd.Process.Pid))
+				}
+				assert.Empty(t, w.ended())
+				die(p)
+				w.awaitEnded(ids...)
+				if w.agent == "" {
+					w.eventually("the companion has ended, too", func() bool { return gone(companion) })
+				}
+			})
+		})
+	}
+}
+
+// A process that crashes as soon as it leads has a companion by then: the first Open waits for it.
+func TestDiesWithItsFirstSession(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p := w.start("candidate")
+		p.tell("open-and-die")
+		w.awaitEnded(fmt.Sprintf("%d.1", p.cmd.Process.Pid))
+	})
+}
+
+func TestStoppedIsNotDead(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ttl = 100 * time.Millisecond
+		p, _ := w.candidate()
+		id := p.do("open")
+		stop(t, p.cmd.Process.Pid)
+		time.Sleep(2 * time.Second) // long after all timeouts
+		assert.Empty(t, w.ended())
+		signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
+		other := p.do("open")
+		assert.Empty(t, w.ended())
+		p.kill()
+		w.awaitEnded(id, other)
+	})
+}
+
+func TestClosedConnectionIsNotDeath(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		for range 3 {
+			require.Equal(t, "1", p.do("cut"))
+			assert.True(t, strings.HasPrefix(p.do("event"), "lost"))
+			p.ready()
+		}
+		assert.Empty(t, w.ended())
+		p.kill()
+		w.awaitEnded(id)
+	})
+}
+
+// A process that executes another program goes on living, though it has lost its connection.
+func TestExecIsNotDeath(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ttl = 100 * time.Millisecond
+		p, companion := w.candidate()
+		id := p.do("open")
+		p.do("exec")
+		w.eventually("another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
+		time.Sleep(500 * time.Millisecond)
+		assert.Empty(t, w.ended())
+		assert.False(t, w.agent == "" && gone(companion), "the companion waits for the death")
+		p.kill()
+		w.awaitEnded(id)
+	})
+}
+
+// A child that outlives the process is another process.
+func TestChildrenThatOutliveIt(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		pid, err := strconv.Atoi(p.do("fork"))
+		require.NoError(t, err)
+		defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+		p.kill()
+		w.awaitEnded(id)
+		assert.False(t, gone(pid))
+	})
+}
+
+func TestCloseForgets(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, companion := w.candidate()
+		closed, kept := p.do("open"), p.do("open")
+		require.Equal(t, "<nil>", p.do("close "+closed))
+		p.kill()
+		w.awaitEnded(kept)
+
+		p, companion = w.candidate()
+		require.Equal(t, "<nil>", p.do("close "+p.do("open")))
+		require.Equal(t, "<nil>", p.do("end"))
+		if w.agent == "" {
+			w.eventually("the companion has ended", func() bool { return gone(companion) })
+		}
+		p.kill()
+		// What was not closed, or not with success, is ended as ever.
+		last, _ := w.candidate()
+		id := last.do("open")
+		require.Equal(t, "<nil>", last.do("end"))
+		last.kill()
+		w.awaitEnded(kept, id)
+	})
+}
+
+// A companion that stays after Close leaves no zombie behind, so that a process can Start and Close for ever.
+func TestCloseLeavesNoZombie(t *testing.T) {
+	t.Parallel()
+	p, companion := newWorld(t).candidate()
+	p.do("open")
+	require.Equal(t, "<nil>", p.do("end"))
+	require.False(t, gone(companion), "it has a session left")
+	signal(t, companion, syscall.SIGKILL)
+	p.eventually("somebody has waited for it", func() bool {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d", companion))
+		return errors.Is(err, os.ErrNotExist)
+	})
+}
+
+// A companion that dies costs nothing: another one is told everything.
+func TestCompanionKilled(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, companion := w.candidate()
+	ids := []string{p.do("open"), p.do("open")}
+	require.Equal(t, "<nil>", p.do("close "+ids[0]))
+	for range 3 {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE} {
+			signal(t, companion, s) // it does not mind
+		}
+		signal(t, companion, syscall.SIGKILL)
+		lost := p.do("event")
+		assert.True(t, strings.HasPrefix(lost, fmt.Sprintf("lost %d", companion)), lost)
+		old := companion
+		companion = p.ready()
+		assert.NotEqual(t, old, companion)
+		ids = append(ids, p.do("open"))
+	}
+	assert.Empty(t, w.ended())
+	p.kill()
+	w.awaitEnded(ids[1:]...)
+	w.eventually("the companion has ended", func() bool { return gone(companion) })
+	assert.Len(t, w.ended(), len(ids)-1, "each was ended once")
+}
+
+// Killed with its companion, nobody is there: nothing happens, and nothing is left.
+func TestCompanionKilledBefore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, companion := w.candidate()
+	p.do("open")
+	stop(t, p.cmd.Process.Pid)
+	signal(t, companion, syscall.SIGKILL)
+	w.eventually("the companion has ended", func() bool { return gone(companion) })
+	p.kill()
+	q, _ := w.candidate()
+	id := q.do("open")
+	q.kill()
+	w.awaitEnded(id)
+}
+
+func TestFrozenCompanion(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, companion := w.candidate()
+		if w.agent != "" {
+			companion = w.served.cmd.Process.Pid
+		}
+		ids := []string{p.do("open")}
+		stop(t, companion)
+		ids = append(ids, p.do("open")) // in the socket
+		p.kill()
+		time.Sleep(200 * time.Millisecond)
+		assert.Empty(t, w.ended())
+		signal(t, companion, syscall.SIGCONT)
+		w.awaitEnded(ids...)
+	})
+}
+
+func TestBothFrozen(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ttl = 100 * time.Millisecond
+		p, companion := w.candidate()
+		if w.agent != "" {
+			companion = w.served.cmd.Process.Pid
+		}
+		id := p.do("open")
+		for _, first := range []int{companion, p.cmd.Process.Pid} {
+			stop(t, p.cmd.Process.Pid)
+			stop(t, companion)
+			time.Sleep(300 * time.Millisecond)
+			signal(t, first, syscall.SIGCONT)
+			time.Sleep(500 * time.Millisecond)
+			signal(t, companion, syscall.SIGCONT)
+			signal(t, p.cmd.Process.Pid, syscall.SIGCONT)
+		}
+		other := p.do("open")
+		assert.Empty(t, w.ended())
+		p.kill()
+		w.awaitEnded(id, other)
+	})
+}
+
+// A companion that is frozen for good is ended as soon as the kernel takes no more for it. Nobody
+// waits long for it.
+func TestFrozenCompanionIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, companion := w.candidate()
+	stop(t, companion)
+	var ids []string
+	w.eventually("the frozen companion has ended", func() bool {
+		ids = append(ids, p.do("open"))
+		return gone(companion)
+	})
+	t.Logf("%d sessions opened meanwhile", len(ids))
+	p.ready()
+	p.kill()
+	w.awaitEnded(ids...)
+}
+
+// An agent that is frozen is nobody's to end: nobody waits long for it, and it does what it was told.
+func TestFrozenAgentIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.serve()
+	p, _ := w.candidate()
+	stop(t, w.served.cmd.Process.Pid)
+	var ids []string
+	w.eventually("the process gives it up", func() bool {
+		ids = append(ids, p.do("open"))
+		return strings.Contains(p.log.String(), "does not listen")
+	})
+	p.kill()
+	signal(t, w.served.cmd.Process.Pid, syscall.SIGCONT)
+	w.eventually("it has ended what it was told: as much as the kernel keeps", func() bool { return len(w.ended()) >= 100 })
+	assert.Subset(t, ids, w.ended())
+}
+
+// A program whose companion does not get as far as Start goes on without.
+func TestStartNotReached(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p := w.start("silent")
+	for range 4 {
+		assert.Contains(t, p.do("event"), "at the top of main")
+	}
+	assert.True(t, strings.HasPrefix(p.do("event"), "given up"))
+	id := p.do("open")
+	assert.Equal(t, "<nil>", p.do("close "+id))
+	assert.Equal(t, "<nil>", p.do("end"))
+}
+
+// A companion takes part in nothing: a program that campaigns before Start fails there.
+func TestOpenBeforeStart(t *testing.T) {
+	t.Parallel()
+	p := newWorld(t).start("early")
+	assert.Contains(t, p.do("event"), "at the top of main, whatever the arguments are, and wait for nothing before it: it has ended")
+	p.logs("toy: open: this process is the companion of another one")
+}
+
+// ranVar is the file in which TestUnderTest notes that it runs.
+const ranVar = "LASTWILL_TEST_RAN"
+
+// A companion starts as its process did: with the same arguments, whatever they are, and where main finds
+// files by relative paths. Where that is gone it starts where the process is.
+func TestStartsAsItsProcess(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.dir = t.TempDir()
+	p, pid := w.candidate()
+	where := func(pid int) string {
+		t.Helper()
+		dir, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+		require.NoError(t, err)
+		return dir
+	}
+	given, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	require.NoError(t, err)
+	assert.Equal(t, strings.Join(p.cmd.Args, "\x00")+"\x00", string(given))
+	require.Equal(t, "<nil>", p.do("chdir /"))
+	for _, want := range []string{w.dir, "/"} {
+		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+		pid = p.ready()
+		assert.Equal(t, want, where(pid))
+		require.NoError(t, os.RemoveAll(w.dir))
+	}
+}
+
+// The companion of a test binary runs no test a second time, however the binary was run.
+func TestStartInATest(t *testing.T) {
+	t.Parallel()
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	for role, args := range map[string][]string{"": {"-test.run=^TestUnderTest$", "-test.count=1"}, "bare": nil} {
+		ran := filepath.Join(t.TempDir(), "ran")
+		test := exec.Command(exe, args...)
+		test.Env = append(os.Environ(), ranVar+"="+ran, roleVar+"="+role)
+		said, err := test.CombinedOutput()
+		require.NoError(t, err, string(said))
+		lines, err := os.ReadFile(ran)
+		require.NoError(t, err)
+		assert.Equal(t, "ran\n", string(lines), string(said))
+	}
+}
+
+// TestUnderTest is what TestStartInATest runs.
+func TestUnderTest(t *testing.T) {
+	ran := os.Getenv(ranVar)
+	if ran == "" {
+		return
+	}
+	f, err := os.OpenFile(ran, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	require.NoError(t, err)
+	_, err = fmt.Fprintln(f, "ran")
+	require.NoError(t, errors.Join(err, f.Close()))
+	events := make(chan lastwill.Event, 10)
+	b, err := lastwill.Start(openService, lastwill.Options{OnEvent: func(e lastwill.Event) { events <- e }})
+	require.NoError(t, err)
+	for e := range events {
+		if e.Kind != lastwill.Lost { // Ready: the companion runs this
+			break
+		}
+	}
+	require.NoError(t, b.Close())
+}
+
+// A companion that waits for something before Start is ended, and ends by itself when its process is
+// dead: it is no second process.
+func TestStuckBeforeStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, dead := range []bool{false, true} {
+		p := w.start("stuck")
+		var companion int
+		w.eventually("it is stuck", func() bool {
+			_, said, _ := strings.Cut(p.log.String(), "stuck ")
+			n, _ := fmt.Sscanf(said, "%d.", &companion)
+			return n == 1
+		})
+		if dead {
+			p.kill()
+		} else {
+			assert.Contains(t, p.do("event"), "at the top of main")
+		}
+		w.eventually("it has ended", func() bool { return gone(companion) })
+	}
+}
+
+func TestServiceThatIsDown(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		down := w.switchTo("down")
+		p.kill()
+		time.Sleep(200 * time.Millisecond)
+		require.NoError(t, os.Remove(down))
+		w.awaitEnded(id)
+	})
+}
+
+// An Opener that waits for ever, as it should not, keeps no companion for longer than the service has the sessions.
+func TestOpenerThatHangs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.ttl = time.Second
+	p := w.start("hanging")
+	companion := p.ready()
+	p.do("open")
+	p.do("open")
+	p.kill()
+	w.eventually("it has ended", func() bool { return gone(companion) })
+	p.logs("cannot end the session of a dead process: it times out")
+}
+
+// It does not try for longer than the service has the session.
+func TestServiceThatStaysDown(t *testing.T) {
+	for _, why := range []string{"down", "deny"} {
+		t.Run(why, func(t *testing.T) {
+			each(t, func(t *testing.T, w *world) {
+				w.ttl = 200 * time.Millisecond
+				if why == "deny" {
+					w.ttl = time.Hour
+				}
+				p, companion := w.candidate()
+				p.do("open")
+				w.switchTo(why)
+				p.kill()
+				log := p.log
+				if w.agent != "" {
+					log = w.served.log
+				}
+				w.eventually("it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
+				if w.agent == "" {
+					w.eventually("the companion has ended", func() bool { return gone(companion) })
+				}
+				assert.Empty(t, w.ended())
+			})
+		})
+	}
+}
+
+func TestHold(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		word := t.TempDir() + "/word"
+		late := t.TempDir() + "/late"
+		// This one is released, and speaks again later: that opens no other hold.
+		p.do("hold until [ -e " + late + " ]; do sleep 0.01; done; printf '\\0' >&3; rm " + late)
+		p.do("release")
+		p.do("hold until [ -e " + word + " ]; do sleep 0.01; done; printf '\\0' >&3")
+		p.do("hold printf '\\0' >&3")
+		p.kill()
+		require.NoError(t, os.WriteFile(late, nil, 0o600))
+		w.eventually("the late word is said", func() bool { _, err := os.Stat(late); return err != nil })
+		time.Sleep(300 * time.Millisecond)
+		assert.Empty(t, w.ended())
+		require.NoError(t, os.WriteFile(word, nil, 0o600))
+		w.awaitEnded(id)
+	})
+}
+
+func TestHoldReleased(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		p, _ := w.candidate()
+		id := p.do("open")
+		p.do("hold true")
+		p.do("hold true")
+		require.Equal(t, "ok", p.do("release"))
+		p.kill()
+		w.awaitEnded(id)
+	})
+}
+
+// A child that ends without a word may have left anything behind.
+func TestHoldWithoutAWord(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		w.ttl = 200 * time.Millisecond
+		p, companion := w.candidate()
+		p.do("open")
+		log := p.log
+		if w.agent == "" { // what another companion is told
+			signal(t, companion, syscall.SIGKILL)
+			p.ready()
+		} else {
+			log = w.served.log
+		}
+		p.do("hold exit 1")
+		p.kill()
+		w.eventually("it says so", func() bool { return strings.Contains(log.String(), "a child of a dead process has not said") })
+		assert.Empty(t, w.ended())
+	})
+}
+
+// While nothing happens the companion has no connection but that to its process, and does not run.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	p, companion := w.candidate()
+	p.do("open")
+	time.Sleep(2 * time.Second) // it has begun
+	before := switches(t, companion)
+	time.Sleep(10 * time.Second)
+	assert.LessOrEqual(t, switches(t, companion)-before, 5, "Go's monitor wakes once a minute")
+	sockets := 0
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
+	require.NoError(t, err)
+	for _, fd := range fds {
+		to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name()))
+		require.NoError(t, err)
+		if strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	assert.Equal(t, 1, sockets)
+	assert.Equal(t, "lastwill", program(companion), "it has a name of its own in a list of processes")
+}
+
+// switches is how often the threads of a process have waited for something.
+func switches(t *testing.T, pid int) (all int) {
+	t.Helper()
+	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	require.NoError(t, err)
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		_, after, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		var n int
+		_, err = fmt.Sscan(after, &n)
+		require.NoError(t, err)
+		all += n
+	}
+	return all
+}
+
+// What the process was started with is closed in the companion: whoever waits for the end of a pipe
+// does not wait for that.
+func TestNothingInheritedStaysOpen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	r, theirs, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	c := exec.Command(exe, "an argument")
+	c.Env = append(os.Environ(), roleVar+"=candidate", ledgerVar+"="+w.ledger)
+	c.ExtraFiles = []*os.File{nil, nil, theirs} // number 5: the companion's own is 3
+	in, err := c.StdinPipe()
+	require.NoError(t, err)
+	out, err := c.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
+	require.NoError(t, theirs.Close())
+	_, err = io.WriteString(in, "event\n")
+	require.NoError(t, err)
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	require.True(t, strings.HasPrefix(line, "ready"), line)
+	var companion int
+	_, err = fmt.Sscanf(line, "ready %d", &companion)
+	require.NoError(t, err)
+	_, err = os.Stat(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
+	require.NoError(t, err, "the process has it")
+	pipe, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/5", c.Process.Pid))
+	require.NoError(t, err)
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", companion))
+	require.NoError(t, err)
+	for _, fd := range fds {
+		to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", companion, fd.Name())) // it may be closed by now
+		require.NotEqual(t, pipe, to)
+	}
+	require.NoError(t, c.Process.Kill())
+	_ = c.Wait()
+}

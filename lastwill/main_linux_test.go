@@ -1,0 +1,564 @@
+package lastwill_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/driver"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/lastwill"
+)
+
+// What a process of a test is told by its environment.
+const (
+	roleVar   = "LASTWILL_TEST_ROLE"   // candidate, agent, silent
+	ledgerVar = "LASTWILL_TEST_LEDGER" // the file in which the service notes each session that was ended
+	agentVar  = "LASTWILL_TEST_AGENT"  // path of the agent's socket, "" for a companion
+	ttlVar    = "LASTWILL_TEST_TTL"    // of sessions
+	nameVar   = "LASTWILL_TEST_NAME"   // what sessions are called, where a process id does not tell one from another
+	manyVar   = "LASTWILL_TEST_MANY"   // processes of the crowd
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(roleVar) {
+	case "":
+		os.Exit(servertest.Main(m))
+	case "candidate":
+		candidate()
+	case "agent":
+		agent()
+	case "silent":
+		silent()
+	case "stuck":
+		stuck()
+	case "hanging":
+		hanging()
+	case "early":
+		early()
+	case "deaf":
+		deaf()
+	case "leader":
+		leader()
+	case "crowd":
+		crowd()
+	case "doomed":
+		doomed()
+	case "optional":
+		optional()
+	case "wrapped":
+		opener = func() (backend.Backend, error) { return struct{ backend.Backend }{&service{}}, nil }
+		candidate()
+	case "bare":
+		check(flag.Set("test.run", "^TestUnderTest$"))
+		os.Exit(m.Run())
+	}
+	os.Exit(0)
+}
+
+// bound is for what must happen, on a machine that is busy.
+const bound = time.Minute
+
+// A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
+// it is used, its file is named by the environment.
+type service struct{ opened int }
+
+// opener is that of candidates.
+var opener lastwill.Opener = openService
+
+func openService() (backend.Backend, error) { return &service{}, nil }
+
+func (s *service) String() string { return "toy" }
+func (s *service) Limits() backend.Limits {
+	return backend.Limits{DefaultTTL: ttl(), MaxTTL: 24 * time.Hour}
+}
+
+func ttl() time.Duration {
+	d, err := time.ParseDuration(os.Getenv(ttlVar))
+	if err != nil {
+		return 10 * time.Second
+	}
+	return d
+}
+
+// Open opens a session of this process that has the next number.
+func (s *service) Open(context.Context, backend.OpenOptions) (*backend.Session, error) {
+	s.opened++
+	return backend.NewSession("toy", &session{id: fmt.Sprintf("%s%d.%d", os.Getenv(nameVar), os.Getpid(), s.opened), until: time.Now().Add(time.Hour), closed: make(chan struct{})}), nil
+}
+
+// Execute notes the session. The file "down" beside the ledger makes the service fail, and "deny"
+// makes it refuse.
+func (s *service) Execute(_ context.Context, w backend.Will) error {
+	if _, marked := os.LookupEnv("ELECTOR_COMPANION"); marked {
+		return fmt.Errorf("%w: children would have the marker", backend.ErrDenied)
+	}
+	ledger := os.Getenv(ledgerVar)
+	for name, err := range map[string]error{"down": backend.ErrUnavailable, "deny": backend.ErrDenied} {
+		if _, no := os.Stat(filepath.Join(filepath.Dir(ledger), name)); no == nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(ledger, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %s\n", w.Session, w.Secret)
+	return err
+}
+
+// session is one of the service.
+type session struct {
+	backend.Driver // what is not there is not called
+	id             string
+	mu             sync.Mutex
+	until          time.Time
+	closed         chan struct{}
+	err            error // of Close
+}
+
+func (s *session) ID() string         { return s.id }
+func (s *session) TTL() time.Duration { return ttl() }
+func (s *session) WillSecret() []byte { return []byte("secret" + s.id) }
+
+func (s *session) Deadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.until
+}
+
+func (s *session) State() backend.State {
+	select {
+	case <-s.closed:
+		return backend.Lost
+	default:
+		return backend.Live
+	}
+}
+
+// lose ends the session so long ago.
+func (s *session) lose(ago time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until = time.Now().Add(-ago)
+	if s.State() != backend.Lost {
+		close(s.closed)
+	}
+}
+
+func (s *session) Close(context.Context) error {
+	s.lose(0)
+	return s.err
+}
+
+// candidate is a process: it does what it is told by its standard input, line by line, and answers
+// each line.
+func candidate() {
+	events := make(chan lastwill.Event, 100)
+	b, err := lastwill.Start(opener, lastwill.Options{
+		Agent: os.Getenv(agentVar), Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		OnEvent: func(e lastwill.Event) { events <- e },
+	})
+	if err != nil {
+		fmt.Println("start:", err)
+		return
+	}
+	sessions := make(map[string]*backend.Session)
+	var holds []*lastwill.Hold
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		word, rest, _ := strings.Cut(in.Text(), " ")
+		answer := "ok"
+		switch word {
+		case "event": // waits for the next one
+			e := <-events
+			answer = fmt.Sprintf("%s %d %v", e.Kind, e.PID, e.Err)
+		case "open":
+			s, err := b.Open(context.Background(), backend.OpenOptions{})
+			if err != nil {
+				answer = err.Error()
+				break
+			}
+			sessions[s.ID()] = s
+			answer = s.ID()
+		case "open-and-die":
+			if _, err := b.Open(context.Background(), backend.OpenOptions{}); err == nil {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			}
+		case "close":
+			answer = fmt.Sprint(sessions[rest].Close(context.Background()))
+		case "end":
+			answer = fmt.Sprint(b.Close())
+		case "setuid":
+			uid, _ := strconv.Atoi(rest)
+			answer = fmt.Sprint(syscall.Setuid(uid))
+		case "chdir":
+			answer = fmt.Sprint(os.Chdir(rest))
+		case "env":
+			answer = strings.Join(os.Environ(), ",")
+		case "hold":
+			h, err := b.Hold()
+			if err != nil {
+				answer = err.Error()
+				break
+			}
+			holds = append(holds, h)
+			c := exec.Command("/bin/sh", "-c", rest)
+			c.ExtraFiles = []*os.File{h.File()}
+			if err := c.Start(); err != nil {
+				answer = err.Error()
+				break
+			}
+			answer = strconv.Itoa(c.Process.Pid)
+		case "release":
+			for _, h := range holds {
+				err = errors.Join(err, h.Release(), h.Release())
+			}
+			if err != nil {
+				answer = err.Error()
+			}
+		case "fork":
+			c := exec.Command("/bin/sleep", "60")
+			if err := c.Start(); err != nil {
+				answer = err.Error()
+				break
+			}
+			answer = strconv.Itoa(c.Process.Pid)
+		case "exec":
+			fmt.Println("ok")
+			fmt.Println(syscall.Exec("/bin/sleep", []string{"sleep", "60"}, os.Environ()))
+		case "cut": // closes the connection under the process
+			answer = cut()
+		case "exit":
+			os.Exit(3)
+		case "panic":
+			go panic("a panic of the test")
+			select {}
+		default:
+			answer = "what is " + word
+		}
+		fmt.Println(answer)
+	}
+	select {} // the test ends it
+}
+
+// cut shuts all Unix sockets of this process down: the other end reads EOF.
+func cut() string {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err.Error()
+	}
+	n := 0
+	for _, f := range fds {
+		fd, _ := strconv.Atoi(f.Name())
+		if kind, err := syscall.GetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_TYPE); err == nil && kind == syscall.SOCK_SEQPACKET {
+			if syscall.Shutdown(fd, syscall.SHUT_RDWR) == nil {
+				n++
+			}
+		}
+	}
+	return strconv.Itoa(n)
+}
+
+// silent is a process whose companion never gets as far as Start.
+func silent() {
+	if os.Getenv("LASTWILL_TEST_GONE") != "" {
+		os.Exit(0)
+	}
+	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
+	candidate()
+}
+
+// stuck is a process whose companion waits for something before Start.
+func stuck() {
+	if os.Getenv("LASTWILL_TEST_GONE") != "" {
+		fmt.Fprintf(os.Stderr, "stuck %d.\n", os.Getpid())
+		time.Sleep(time.Hour)
+	}
+	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
+	candidate()
+}
+
+// hanging is a process in whose companion the service is never opened.
+func hanging() {
+	if os.Getenv("LASTWILL_TEST_GONE") != "" {
+		opener = func() (backend.Backend, error) { select {} }
+	}
+	check(os.Setenv("LASTWILL_TEST_GONE", "1"))
+	candidate()
+}
+
+// early is a process that opens a session before Start.
+func early() {
+	_, err := driver.Open(context.Background(), &service{}, backend.OpenOptions{}, func(context.Context, time.Duration) (*session, error) {
+		return &session{id: "early"}, nil
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	candidate()
+}
+
+// agent serves until its standard input ends.
+func agent() {
+	_ = os.Remove(os.Getenv(agentVar)) // of an agent that was killed
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: os.Getenv(agentVar), Net: "unixpacket"})
+	if err != nil {
+		fmt.Println("listen:", err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
+	backends := []backend.Backend{&service{}}
+	if os.Getenv(urlVar) != "" {
+		b, err := dialed()
+		check(err)
+		backends = append(backends, b)
+	}
+	fmt.Println("ok")
+	fmt.Println(lastwill.Serve(ctx, l, lastwill.ServeOptions{Backends: backends,
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))}))
+}
+
+// A world is what the processes of one test share.
+type world struct {
+	t      *testing.T
+	ledger string
+	agent  string   // path of its socket, "" without
+	served *process // the agent
+	ttl    time.Duration
+	dir    string // of processes, "" for that of the test
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, ledger: filepath.Join(t.TempDir(), "ledger"), ttl: 10 * time.Second}
+}
+
+// switchTo has the service fail ("down") or refuse ("deny") until the file is removed.
+func (w *world) switchTo(what string) (file string) {
+	file = filepath.Join(filepath.Dir(w.ledger), what)
+	require.NoError(w.t, os.WriteFile(file, nil, 0o600))
+	return file
+}
+
+// ended returns the sessions that were ended, in their order.
+func (w *world) ended() []string {
+	w.t.Helper()
+	ids, err := endedBy(w.ledger)
+	require.NoError(w.t, err)
+	return ids
+}
+
+func endedBy(ledger string) (ids []string, err error) {
+	text, err := os.ReadFile(ledger)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for line := range strings.Lines(string(text)) {
+		id, secret, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if secret != "secret"+id {
+			return nil, fmt.Errorf("a will has not come as it was: %q", line)
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// awaitEnded waits until all these sessions and no others are ended.
+func (w *world) awaitEnded(ids ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("the service has ended %v", ids), func() bool { return len(w.ended()) >= len(ids) })
+	require.ElementsMatch(w.t, ids, w.ended())
+}
+
+func (w *world) eventually(what string, holds func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(bound); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// A process is one of a test.
+type process struct {
+	*world
+	cmd   *exec.Cmd
+	in    io.WriteCloser
+	lines chan string
+	log   *logged
+}
+
+// logged is what a process and its companion write.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// start starts a process with a role.
+func (w *world) start(role string) *process {
+	w.t.Helper()
+	exe, err := os.Executable()
+	require.NoError(w.t, err)
+	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: &logged{}}
+	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String())
+	p.cmd.Dir = w.dir
+	p.in, err = p.cmd.StdinPipe()
+	require.NoError(w.t, err)
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(w.t, err)
+	errs, theirs, err := os.Pipe() // Wait must not wait for companions
+	require.NoError(w.t, err)
+	p.cmd.Stderr = theirs
+	require.NoError(w.t, p.cmd.Start())
+	_ = theirs.Close()
+	go func() { _, _ = io.Copy(p.log, errs); _ = errs.Close() }()
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			p.lines <- s.Text()
+		}
+		close(p.lines)
+	}()
+	w.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+		for _, said := range []string{p.log.String(), strings.Join(p.cmd.Args, " "), strings.Join(p.cmd.Env, " ")} {
+			assert.NotContains(w.t, said, "secret", "the service's secret is in the log")
+			assert.NotContains(w.t, said, base64.StdEncoding.EncodeToString([]byte("secret")), "the service's secret is in the log")
+		}
+		if w.t.Failed() {
+			said := p.log.String()
+			w.t.Logf("%s %d:\n%s", role, p.cmd.Process.Pid, said[max(0, len(said)-2000):])
+		}
+	})
+	return p
+}
+
+// candidate starts a process and waits for its companion.
+func (w *world) candidate() (p *process, companion int) {
+	w.t.Helper()
+	p = w.start("candidate")
+	return p, p.ready()
+}
+
+// ready waits for a companion, and returns its process.
+func (p *process) ready() (companion int) {
+	p.t.Helper()
+	for {
+		var kind string
+		answer := p.do("event")
+		if n, _ := fmt.Sscan(answer, &kind, &companion); n == 2 && kind == "ready" {
+			return companion
+		}
+		p.t.Log(answer)
+	}
+}
+
+// do has the process do something, and returns its answer.
+func (p *process) do(what string) string {
+	p.t.Helper()
+	p.tell(what)
+	return p.answer()
+}
+
+func (p *process) tell(what string) {
+	p.t.Helper()
+	_, err := fmt.Fprintln(p.in, what)
+	require.NoError(p.t, err)
+}
+
+func (p *process) answer() string {
+	p.t.Helper()
+	select {
+	case line, ok := <-p.lines:
+		require.True(p.t, ok, "the process has ended")
+		return line
+	case <-time.After(bound):
+		require.FailNow(p.t, "the process does not answer")
+		return ""
+	}
+}
+
+// logs waits until the process, or its companion, has logged this.
+func (p *process) logs(text string) {
+	p.t.Helper()
+	p.eventually("it logs "+text, func() bool { return strings.Contains(p.log.String(), text) })
+}
+
+func (p *process) kill() {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Kill())
+	_ = p.cmd.Wait()
+}
+
+func signal(t *testing.T, pid int, s syscall.Signal) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, s))
+}
+
+// stop freezes a process, and returns once no thread of it runs.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	signal(t, pid, syscall.SIGSTOP)
+	for deadline := time.Now().Add(bound); ; time.Sleep(time.Millisecond) {
+		moving := false
+		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		require.NoError(t, err)
+		for _, path := range stats {
+			stat, _ := os.ReadFile(path) // a thread may have ended
+			_, after, _ := strings.Cut(string(stat), ") ")
+			moving = moving || stat != nil && !strings.HasPrefix(after, "T")
+		}
+		if !moving {
+			return
+		}
+		require.True(t, time.Now().Before(deadline), "process %d does not stop", pid)
+	}
+}
+
+// gone tells whether a process has ended, or is one that nobody has waited for.
+func gone(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(stat), ") Z ")
+}
+
+// program is the name of what a process runs.
+func program(pid int) string {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // it may have ended
+	return strings.TrimSpace(string(name))
+}

@@ -1,0 +1,85 @@
+package lastwill_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/lastwill"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+const urlVar = "LASTWILL_TEST_URL"
+
+func dialed() (backend.Backend, error) { return dial.Open(context.Background(), os.Getenv(urlVar)) }
+
+// leader is a process that leads until it is killed.
+func leader() {
+	ready := make(chan lastwill.Event, 100)
+	b, err := lastwill.Start(dialed, lastwill.Options{Agent: os.Getenv(agentVar), OnEvent: func(e lastwill.Event) { ready <- e }})
+	check(err)
+	if e := <-ready; e.Kind != lastwill.Ready {
+		check(e.Err)
+	}
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "leader"})
+	check(err)
+	_, err = e.Campaign(context.Background())
+	check(err)
+	fmt.Println("leads")
+	select {}
+}
+
+// On each service the next one leads long before the session of the dead leader would have timed out.
+func TestOnServers(t *testing.T) {
+	for _, c := range []struct{ name, url string }{
+		{"zookeeper", "zk://" + servertest.SharedZooKeeper(t).Addr() + "/" + t.Name() + "?timeout=15s"},
+		{"etcd", "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=15s"},
+		{"consul", "consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{}).Addr() + "?timeout=15s"},
+		{"consul with a check", "consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{}).Addr() + "?check=10s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(urlVar, c.url)
+			w := newWorld(t)
+			b, err := dialed()
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, b.(*dial.Backend).Close()) }()
+			for _, with := range []string{"a companion", "a companion", "an agent"} {
+				if with == "an agent" {
+					w.serve()
+				}
+				p := w.start("leader")
+				require.Equal(t, "leads", p.answer())
+				e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs/report", ID: "next"})
+				require.NoError(t, err)
+				won := make(chan time.Time, 1)
+				go func() {
+					_, err := e.Campaign(t.Context())
+					assert.NoError(t, err)
+					won <- time.Now()
+				}()
+				w.eventually("the next one waits", func() bool {
+					all, err := e.Candidates(t.Context())
+					require.NoError(t, err)
+					return slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == "next" })
+				})
+				time.Sleep(100 * time.Millisecond)
+				killed := time.Now()
+				p.kill()
+				took := (<-won).Sub(killed)
+				t.Logf("with %s it took %v", with, took)
+				assert.Less(t, took, 7*time.Second, "the session times out later")
+				require.NoError(t, e.Close(t.Context()))
+			}
+		})
+	}
+}
