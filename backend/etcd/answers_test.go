@@ -226,6 +226,48 @@ func TestOddAnswersThatStay(t *testing.T) {
 	f.state(backend.Live)
 }
 
+// A watch is made, and what stands as it begins cannot be read for longer than a session timeout:
+// the wait goes on.
+func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
+	t.Parallel() // it mostly waits
+	var refusing atomic.Bool
+	var made creations
+	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+		made.watch(cfg)
+		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				switch req.(type) {
+				case *pb.TxnRequest, *pb.RangeRequest:
+					if refusing.Load() {
+						return rpctypes.ErrGRPCRequestTooManyRequests
+					}
+				}
+				return invoke(ctx, method, req, reply, cc, opts...)
+			}))
+	}, sharedServer(t).Addr())
+	other := f.another(20 * time.Second)
+	seat := other.commit(other.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+	made.take()
+	refusing.Store(true)
+	waiting := f.awaits(f.s, seat)
+	// A watch is made again once the read that it begins with has been given up.
+	newest := 0
+	eventually(t, "another watch is made", func() bool {
+		for _, from := range made.take() {
+			if from == 0 {
+				newest++
+			}
+		}
+		return newest > 1
+	})
+	refusing.Store(false)
+	require.NoError(t, other.s.Discard(f.ctx, seat))
+	got, err := receiveWithin(f, waiting, 10*time.Second)
+	require.NoError(t, err)
+	require.False(t, got[0].Exists())
+	f.state(backend.Live)
+}
+
 // Where history is too long to be read, and no watch is made, a commit whose reply was lost is told
 // to be indeterminate, on a session that lives.
 func TestHistoryIsNotToBeHad(t *testing.T) {

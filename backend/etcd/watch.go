@@ -290,7 +290,7 @@ func (r *registry) follow(t *watch) {
 			r.mu.Unlock()
 			return
 		}
-		if isForbidden(err) {
+		if unread == nil && isForbidden(err) {
 			err = as(backend.ErrDenied, err)
 		} else {
 			if time.Since(began) > time.Second {
