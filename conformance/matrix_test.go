@@ -101,7 +101,8 @@ type place struct {
 }
 
 const (
-	zooKeeperTTL = 3 * time.Second
+	// A session on ZooKeeper needs four answers in a row within three eighths of its timeout.
+	zooKeeperTTL = 4 * time.Second
 	etcdTTL      = 3 * time.Second
 	// Consul's own session timeout is ten seconds at least, and twice that until a crash
 	// is noticed. With a health check of its own a session has a short one. The clusters

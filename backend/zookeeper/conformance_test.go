@@ -8,13 +8,17 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// A server that is started again takes seconds to come back, on a busy machine half of these.
-const ttl = 10 * time.Second
+// A server that is started again takes seconds to come back, on a busy machine half of these, and
+// three servers take longer.
+const (
+	ttl         = 10 * time.Second
+	ensembleTTL = 15 * time.Second
+)
 
 func TestConformanceSingle(t *testing.T) {
 	conformance.TestBackendParallel(t, zktest.Single(t).Service(ttl))
 }
 
 func TestConformanceEnsemble(t *testing.T) {
-	conformance.TestBackendParallel(t, zktest.EnsembleOnNetwork(t).Service(ttl))
+	conformance.TestBackendParallel(t, zktest.EnsembleOnNetwork(t).Service(ensembleTTL))
 }

@@ -146,7 +146,7 @@ const (
 )
 
 // Rules on real servers mostly wait, so more of them run side by side than there are
-// processors, and most on single servers without the race detector.
+// processors: most on one service's single server, without the race detector.
 const (
 	many = "-parallel=12"
 	more = "-parallel=18"
@@ -225,7 +225,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 			name: "packages; elections on memory", race: true,
 			packages: others, args: []string{many, "-p=4"}, skip: strings.Join(append(left, elections), "|"),
 		})
-		elect(testTier, stage{name: "elections on single servers", args: []string{most}, combinations: of(first, true)})
+		elect(testTier, stage{name: "elections on single servers", args: []string{more}, combinations: of(first, true)})
 		elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
 	default:
 		add(testTier, stage{
@@ -240,7 +240,8 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
 	add(restTier, stage{name: "load", race: true, packages: []string{load}, args: []string{"-parallel=1"}})
 	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{more}, combinations: raced(service, turn)})
-	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=4"}, run: clusters})
+	// Two packages at once: a rule that restarts three servers needs them back in time.
+	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=2"}, run: clusters})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=2", "-parallel=3"}, run: crowds})
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
