@@ -1,6 +1,7 @@
 package attempt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,11 @@ import (
 // every tenth: of that it misses a tenth at most, and notices more than a quarter. A smaller
 // share would excuse more failures than the environment can have caused.
 //
+// The four answers that move that window come within seven eighths, and each may have met
+// another standstill, of which the control has missed half a tenth on average. So up to four
+// waits of the control's starve a session, too, if they and what it missed of them are more
+// than three eighths.
+//
 // A test's request goes through this process, its proxies among it, and through a server. So a
 // server counts as late, too, while the clock is. What both are late by counts once.
 const (
@@ -27,6 +33,9 @@ const (
 	tickShare  = 50 // of the timeout, between two ticks of the clock
 	askShare   = 10 // of the timeout, between two requests of the control
 	pauseShare = 20 // of the timeout, before a control that lost its session opens another
+
+	inARow      = 4  // answers
+	missedShare = 20 // of the timeout, that the control misses of a standstill on average
 )
 
 // opening is how long Observe waits for the control's first session.
@@ -263,6 +272,35 @@ func (p *pulse) beat(due time.Time) {
 	if w.sum > p.timeout/mostShare {
 		p.note(now.Add(-span), now, fmt.Sprintf("%s late by %v in all within half a session timeout, %v%s", p.late, w.sum.Round(time.Millisecond), span, with))
 	}
+	if p.clock != nil {
+		p.note(p.row(now))
+	}
+}
+
+// row is a spell that ends with the latest wait, of waits so long that all answers that a session
+// needs in a row may have met them. The caller holds mu.
+func (p *pulse) row(now time.Time) (from, to time.Time, why string) {
+	window, missed := p.timeout*7/8, p.timeout/missedShare
+	if p.waits[len(p.waits)-1].took <= missed {
+		return now, now, "" // those before have been looked at
+	}
+	waits := p.since(now.Add(-window))
+	slices.SortFunc(waits, func(a, b wait) int { return cmp.Compare(b.took, a.took) })
+	from = now
+	var sum time.Duration
+	for i, w := range waits[:min(inARow, len(waits))] {
+		if w.took <= missed {
+			break
+		}
+		if began := w.over.Add(-w.took); began.Before(from) {
+			from = began
+		}
+		if sum += w.took; sum+time.Duration(i+1)*missed > p.timeout*3/8 {
+			why = fmt.Sprintf("%s late by %v in %d answers within %v, a session's window", p.late, sum.Round(time.Millisecond), i+1, window)
+			return from, now, why
+		}
+	}
+	return now, now, ""
 }
 
 // since returns the waits that were over since an instant. The caller holds mu.

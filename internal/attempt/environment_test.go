@@ -155,6 +155,33 @@ func TestManyStandstills(t *testing.T) {
 	})
 }
 
+// Four answers may each meet another standstill within a session's window: together they starve it.
+func TestFourStandstillsInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		e := Observe(t, timeout, s.control)
+		for _, c := range []struct {
+			still, between time.Duration
+			times          int
+			want           string
+		}{
+			{timeout / 15, timeout / 10, 4, "in 4 answers within 3.5s"},
+			{timeout / 15, timeout / 10, 2, ""},
+			{timeout / 15, timeout / 2, 4, ""}, // not all in one window
+			{timeout / 7, timeout / 2, 2, "in 2 answers within 3.5s"},
+			{timeout / 8, timeout / 2, 2, ""},
+		} {
+			time.Sleep(3 * timeout)
+			began := time.Now()
+			for range c.times {
+				s.still <- c.still
+				time.Sleep(c.still + c.between)
+			}
+			check(t, e, began, time.Now(), c.want)
+		}
+	})
+}
+
 // What the clock and a server are late by, one after the other, starves a session, too. What
 // both are late by at once counts once.
 func TestClockAndServer(t *testing.T) {
