@@ -98,6 +98,37 @@ func TestVoidThreeTimes(t *testing.T) {
 	}
 }
 
+// crowded settles only once the crowd has gone.
+type crowded struct {
+	observer
+	gone *bool
+}
+
+func (c crowded) Settle() string {
+	if *c.gone {
+		return ""
+	}
+	return "the others take the processors"
+}
+
+// What does not settle beside others is tried alone at once.
+func TestSettlesAlone(t *testing.T) {
+	var did []string
+	gone := false
+	test := &attempt{TB: &scribe{TB: t}, n: 1}
+	test.run(func(t testing.TB) {
+		Run(t, crowded{unwell, &gone}, func() { gone = true; did = append(did, "alone") }, func(t testing.TB) {
+			did = append(did, "try")
+			if !gone {
+				t.Fail()
+			}
+		})
+	})
+	if want := []string{"try", "alone", "try"}; !slices.Equal(did, want) || test.Failed() {
+		t.Errorf("did %v, want %v; failed: %v", did, want, test.Failed())
+	}
+}
+
 // Nothing else is beside the last attempt, and others are beside those before.
 func TestLastAttemptIsAlone(t *testing.T) {
 	var did []string

@@ -23,7 +23,7 @@ import (
 // The four answers that move that window come within seven eighths, and each may have met
 // another standstill, of which the control has missed half a tenth on average. So up to four
 // waits of the control's starve a session, too, if they and what it missed of them are more
-// than three eighths.
+// than three eighths. Waits of less than a hundredth have met none.
 //
 // A test's request goes through this process, its proxies among it, and through a server. So a
 // server counts as late, too, while the clock is. What both are late by counts once.
@@ -36,6 +36,7 @@ const (
 
 	inARow      = 4  // answers
 	missedShare = 20 // of the timeout, that the control misses of a standstill on average
+	leastShare  = 100
 )
 
 // opening is how long Observe waits for the control's first session.
@@ -280,8 +281,8 @@ func (p *pulse) beat(due time.Time) {
 // row is a spell that ends with the latest wait, of waits so long that all answers that a session
 // needs in a row may have met them. The caller holds mu.
 func (p *pulse) row(now time.Time) (from, to time.Time, why string) {
-	window, missed := p.timeout*7/8, p.timeout/missedShare
-	if p.waits[len(p.waits)-1].took <= missed {
+	window, missed, least := p.timeout*7/8, p.timeout/missedShare, p.timeout/leastShare
+	if p.waits[len(p.waits)-1].took < least {
 		return now, now, "" // those before have been looked at
 	}
 	waits := p.since(now.Add(-window))
@@ -289,7 +290,7 @@ func (p *pulse) row(now time.Time) (from, to time.Time, why string) {
 	from = now
 	var sum time.Duration
 	for i, w := range waits[:min(inARow, len(waits))] {
-		if w.took <= missed {
+		if w.took < least {
 			break
 		}
 		if began := w.over.Add(-w.took); began.Before(from) {

@@ -239,7 +239,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
 	add(restTier, stage{name: "load", race: true, packages: []string{load}, args: []string{"-parallel=1"}})
-	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{more}, combinations: raced(service, turn)})
+	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})
 	// Two packages at once: a rule that restarts three servers needs them back in time.
 	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=2"}, run: clusters})
 	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=2", "-parallel=3"}, run: crowds})
