@@ -34,9 +34,9 @@ const (
 	askShare   = 10 // of the timeout, between two requests of the control
 	pauseShare = 20 // of the timeout, before a control that lost its session opens another
 
-	inARow      = 4  // answers
-	missedShare = 20 // of the timeout, that the control misses of a standstill on average
-	leastShare  = 100
+	inARow      = 4   // answers
+	missedShare = 20  // of the timeout, that the control misses of a standstill on average
+	leastShare  = 100 // of the timeout, that a wait takes at least which met a standstill
 )
 
 // opening is how long Observe waits for the control's first session.
