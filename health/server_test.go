@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/health"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // said is what a handler says at a path.
@@ -61,7 +62,7 @@ func TestFrozenEtcd(t *testing.T) {
 	ok := func(h http.Handler, path string) bool { return says(t, h, path).code == http.StatusOK }
 	eventually := func(what string, holds func() bool) {
 		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(wait.Patience); !holds(); time.Sleep(20 * time.Millisecond) {
 			if ok(a, "/leader") && ok(b, "/leader") && ok(a, "/leader") {
 				t.Fatalf("%s: two lead", what)
 			}

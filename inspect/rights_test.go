@@ -15,13 +15,14 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
 // TestReadOnEtcd holds that whoever may only read there can look, and is told what it may not do.
 func TestReadOnEtcd(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	server := etcdtest.Single(t, "--bcrypt-cost=4").Members[0]
 	root := etcdtest.Operator(t, server.Addr())
@@ -55,7 +56,7 @@ func TestReadOnEtcd(t *testing.T) {
 	require.Eventually(t, func() bool {
 		v, err := in.Candidates(ctx, path)
 		return err == nil && len(v.Candidates) == 1
-	}, 30*time.Second, 50*time.Millisecond)
+	}, wait.Patience, 50*time.Millisecond)
 	for v, err := range in.Watch(ctx, path, inspect.WatchOptions{Candidates: true}) {
 		require.NoError(t, err)
 		if v.Leader != nil && v.Trouble == nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/kafka"
 	"github.com/elector-go/elector/strategy/ranked"
@@ -39,7 +40,7 @@ func TestOnConsul(t *testing.T) {
 
 // onServer does all there is once, on a server that is empty.
 func onServer(t *testing.T, url string) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	open := func() backend.Backend {
 		b, err := dial.Open(ctx, url)
@@ -55,7 +56,7 @@ func onServer(t *testing.T, url string) {
 		require.Eventually(t, func() bool {
 			v, err = in.Candidates(ctx, election)
 			return err == nil && is(v)
-		}, time.Minute, 50*time.Millisecond, "%s: %s", election, what)
+		}, wait.Patience, 50*time.Millisecond, "%s: %s", election, what)
 		return v
 	}
 	stands := func(n int) func(v inspect.View) bool {
@@ -98,7 +99,7 @@ func onServer(t *testing.T, url string) {
 	require.Eventually(t, func() bool {
 		last := l.last()
 		return last.Leader != nil && last.Leader.ID == "9" && last.Trouble == nil
-	}, time.Minute, 50*time.Millisecond, "the watch has heard of it")
+	}, wait.Patience, 50*time.Millisecond, "the watch has heard of it")
 
 	d := elector.Designation{ID: "8", By: "anna"}
 	require.NoError(t, in.Designate(ctx, "/jobs/ranked", d))

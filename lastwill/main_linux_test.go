@@ -26,6 +26,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -76,7 +77,7 @@ func TestMain(m *testing.M) {
 }
 
 // bound is for what must happen, on a machine that is busy.
-const bound = time.Minute
+const bound = wait.Patience
 
 // A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
 // it is used, its file is named by the environment.

@@ -23,6 +23,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -122,7 +123,7 @@ func awaitRuns(t *testing.T, log, id string, n int) (now int) {
 		}
 		now = len(all)
 		return count["task"] >= 10 && count["plain"] >= 10
-	}, time.Minute, 20*time.Millisecond, "jobs of %s", id)
+	}, wait.Patience, 20*time.Millisecond, "jobs of %s", id)
 	return now
 }
 

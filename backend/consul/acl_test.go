@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -176,7 +177,7 @@ func TestServerReadsItsLog(t *testing.T) {
 	term := f.campaign(leads)
 	for rounds := 0; rounds < 10 && (rounds < 2 || refused.Load() == 0); rounds++ {
 		waiting := later(func() (*elector.Term, error) { return waits.Campaign(f.ctx) })
-		eventually(t, "two stand", func() bool {
+		wait.For(t, "two stand", func() bool {
 			all, err := leads.Candidates(f.ctx)
 			return err == nil && len(all) == 2
 		})
@@ -310,7 +311,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 				} else {
 					require.ErrorIs(t, err, backend.ErrDenied)
 				}
-				eventually(t, "what was told stands, and nothing else", func() bool {
+				wait.For(t, "what was told stands, and nothing else", func() bool {
 					l, err := f.s.List(f.ctx, f.dir)
 					require.NoError(t, err)
 					return slices.Equal(l.Keys, want)

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // What a server answers when it cannot answer is ridden out until the window ends.
@@ -167,7 +168,7 @@ func TestTooManyConnections(t *testing.T) {
 	for range 9 {
 		require.Error(t, <-waits)
 	}
-	eventually(t, "a free connection", func() bool {
+	wait.For(t, "a free connection", func() bool {
 		got, err := f.s.Get(f.ctx, e.Key)
 		require.NotErrorIs(t, err, backend.ErrSessionLost)
 		return err == nil && got.Same(e)
@@ -186,11 +187,11 @@ func TestHeartbeatsAmongTooMany(t *testing.T) {
 	waiting := f.await(e)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
-	var wait atomic.Int64
+	var waits atomic.Int64
 	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 		if consultest.Blocking(request) {
-			wait.Add(1)
-			defer wait.Add(-1)
+			waits.Add(1)
+			defer waits.Add(-1)
 		}
 		return send()
 	})
@@ -202,10 +203,10 @@ func TestHeartbeatsAmongTooMany(t *testing.T) {
 			}
 		}()
 	}
-	eventually(t, "waits on all other connections", func() bool { return wait.Load() >= most-1 })
+	wait.For(t, "waits on all other connections", func() bool { return waits.Load() >= most-1 })
 	for range 3 {
 		before := f.s.Deadline()
-		eventually(t, "a heartbeat", func() bool {
+		wait.For(t, "a heartbeat", func() bool {
 			require.NotEqual(t, backend.Lost, f.s.State())
 			return f.s.Deadline().After(before)
 		})
@@ -236,7 +237,7 @@ func TestWaitingAgainAmongTooMany(t *testing.T) {
 		return send()
 	})
 	waiting = f.await(e)
-	eventually(t, "it is refused", func() bool { return refused.Load() > 3 })
+	wait.For(t, "it is refused", func() bool { return refused.Load() > 3 })
 	f.commit(f.s, backend.Delete(e))
 	now, err = receive(f, waiting)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // An entry that the servers refused to remove is removed as soon as it may be: the session
@@ -40,7 +41,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, got.Same(e))
 	may(enough)
-	eventually(t, "the entry goes", func() bool {
+	wait.For(t, "the entry goes", func() bool {
 		l, err := f.s.List(f.ctx, f.dir)
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -71,7 +72,7 @@ func TestOperatorMovesLeadership(t *testing.T) {
 			winning := later(func() (*elector.Term, error) { return next.Campaign(f.ctx) })
 			var seat string
 			user := f.operator()
-			eventually(t, "the leader's key", func() bool {
+			wait.For(t, "the leader's key", func() bool {
 				pairs, _, err := user.KV().List(election[1:]+"/", nil)
 				for _, pair := range pairs {
 					if pair.Session == term.Guard().Session.ID() {
@@ -147,7 +148,7 @@ func TestCrashedLeader(t *testing.T) {
 			f.Suspend()
 			user := f.operator()
 			var gone time.Time
-			eventually(t, "the session's end", func() bool {
+			wait.For(t, "the session's end", func() bool {
 				session, _, err := user.Session().Info(id, nil)
 				gone = time.Now()
 				return err == nil && session == nil

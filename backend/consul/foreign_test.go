@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -83,7 +84,7 @@ func TestNothingFromBetween(t *testing.T) {
 			renewals := func(r *http.Request) bool { return renews(r) || informs(r) }
 			states := f.recordStates()
 			said, remove := between(renewals, 4)
-			eventually(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
+			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
 			remove()
 			f.awaitState(backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
@@ -118,7 +119,7 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 			term := f.campaign(leader)
 			second := o.stand(o.Backend, strategy, election)
 			waiting := later(func() (*elector.Term, error) { return second.Campaign(o.ctx) })
-			eventually(t, "it waits", func() bool {
+			wait.For(t, "it waits", func() bool {
 				all, err := leader.Candidates(f.ctx)
 				return err == nil && (len(all) == 2 || !item.Lists)
 			})
@@ -132,7 +133,7 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 					return send()
 				})
 				links.cut()
-				eventually(t, "it is asked", func() bool { return said.Load() >= 2 })
+				wait.For(t, "it is asked", func() bool { return said.Load() >= 2 })
 			}
 			time.Sleep(hangs) // for what they make of it
 			require.NoError(t, term.Context().Err())

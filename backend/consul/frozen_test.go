@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -89,7 +90,7 @@ func TestFrozenServer(t *testing.T) {
 			began := time.Now()
 			require.NoError(t, o.s.Discard(o.ctx, before))
 			o.commit(o.s, backend.CreateEphemeral(seat, nil))
-			eventually(t, "the operator's deletion", func() bool {
+			wait.For(t, "the operator's deletion", func() bool {
 				_, err := user.KV().Delete(own[1:], nil)
 				return err == nil
 			})
@@ -141,7 +142,7 @@ func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing
 	})
 	defer remove()
 	answer := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
-	eventually(f.t, "a blocking query", asked.Load)
+	wait.For(f.t, "a blocking query", asked.Load)
 	return answer
 }
 
@@ -233,7 +234,7 @@ func TestLookRefused(t *testing.T) {
 				f.awaitState(backend.Suspended)
 				first = f.s.Deadline()
 			}
-			eventually(t, "the window passes", func() bool { return time.Now().After(first) })
+			wait.For(t, "the window passes", func() bool { return time.Now().After(first) })
 			// Less than one in 125 ms, which is where pauses end.
 			assert.Less(t, refused.Load(), 10+int64(time.Since(began)/(200*time.Millisecond)))
 			if answer.state == backend.Suspended {

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var roots atomic.Uint64
@@ -50,7 +51,7 @@ func setUpOn(t *testing.T, o consultest.Options, servers ...*servertest.Consul) 
 // processOn makes a fixture without a session.
 func processOn(t *testing.T, o consultest.Options, servers ...*servertest.Consul) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	t.Cleanup(cancel)
 	if o.Config.SessionTimeout == 0 {
 		o.Config.SessionTimeout = ttl
@@ -106,7 +107,7 @@ func (f *fixture) renewed() {
 	f.t.Helper()
 	for range 2 { // the first may have been on its way
 		before := f.s.Deadline()
-		eventually(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(before) })
+		wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(before) })
 	}
 	require.Equal(f.t, backend.Live, f.s.State())
 }
@@ -123,16 +124,6 @@ func (f *fixture) lostAtDeadline() {
 	late := time.Since(f.s.Deadline())
 	require.GreaterOrEqual(f.t, late, time.Duration(0), "lost before its window ended")
 	require.Less(f.t, late, time.Second, "lost long after its window ended")
-}
-
-// eventually waits for a condition that the servers or other goroutines bring about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // later runs a call and returns what it returns.
@@ -174,7 +165,7 @@ func (f *fixture) await(known ...backend.Entry) <-chan result[[]backend.Entry] {
 	})
 	defer remove()
 	answer := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
-	eventually(f.t, "blocking queries", func() bool { return int(asked.Load()) >= len(known) })
+	wait.For(f.t, "blocking queries", func() bool { return int(asked.Load()) >= len(known) })
 	return answer
 }
 

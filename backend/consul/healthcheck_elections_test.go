@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -104,7 +105,7 @@ func TestCheckedElections(t *testing.T) {
 // queue waits until there are n candidates.
 func (f *fixture) queue(e elector.Elector, n int) {
 	f.t.Helper()
-	eventually(f.t, "the candidates", func() bool {
+	wait.For(f.t, "the candidates", func() bool {
 		all, err := e.Candidates(f.ctx)
 		require.NoError(f.t, err)
 		return len(all) == n
@@ -135,7 +136,7 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 		assert.Greater(t, term.Token(), token)
 		var instances []*api.ServiceEntry
 		user := f.operator()
-		eventually(t, "an answer", func() bool {
+		wait.For(t, "an answer", func() bool {
 			instances, _, err = user.Health().Service("elector", "", true, &api.QueryOptions{RequireConsistent: true})
 			return err == nil
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 const check = 3 * time.Second
@@ -27,7 +28,7 @@ func setUpChecked(t *testing.T, servers ...*servertest.Consul) *fixture {
 func exists(t *testing.T, servers []*servertest.Consul, id string) bool {
 	t.Helper()
 	var there bool
-	eventually(t, "an answer", func() bool {
+	wait.For(t, "an answer", func() bool {
 		for _, server := range servers {
 			user, err := consultest.Operator(server)
 			require.NoError(t, err)
@@ -105,7 +106,7 @@ func TestCheckOfALostAgent(t *testing.T) {
 	f.lostAtDeadline()
 	assert.True(t, exists(t, []*servertest.Consul{server}, f.s.ID()), "it ended before anybody could know")
 	began := time.Now()
-	eventually(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
 	t.Logf("the session went %v after its window", time.Since(began))
 }
 
@@ -180,7 +181,7 @@ func TestCheckIsRemovedWithoutServers(t *testing.T) {
 	assert.Empty(t, checks)
 	began := time.Now()
 	require.NoError(t, server.Start())
-	eventually(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
+	wait.For(t, "the session's end", func() bool { return !exists(t, []*servertest.Consul{server}, f.s.ID()) })
 	t.Logf("the session went %v after the servers came back", time.Since(began))
 }
 
@@ -197,7 +198,7 @@ func TestCheckOverAgentReload(t *testing.T) {
 		}
 		return send()
 	})
-	eventually(t, "the answer", answered.Load)
+	wait.For(t, "the answer", answered.Load)
 	f.renewed()
 	got, err := f.s.Get(f.ctx, e.Key)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // informs tells whether the request asks what there is of a session.
@@ -80,7 +81,7 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 			states := f.recordStates()
 			before := f.s.Deadline()
 			renewals, remove := f.newLeader()
-			eventually(t, "renewals", func() bool { return renewals.Load() >= 3 || f.s.State() == backend.Lost })
+			wait.For(t, "renewals", func() bool { return renewals.Load() >= 3 || f.s.State() == backend.Lost })
 			after := f.s.Deadline()
 			remove()
 			f.awaitState(backend.Live)
@@ -104,7 +105,7 @@ func TestPitfall36NotFoundUnconfirmed(t *testing.T) {
 	remove := f.answering(informs, http.StatusInternalServerError, "Not ready to serve consistent reads")
 	reads := f.countAnswers(informs, http.StatusInternalServerError)
 	require.NoError(t, consultest.Destroy(f.Servers, f.s.ID()))
-	eventually(t, "attempts", func() bool { return reads.Load() >= 3 || f.s.State() == backend.Lost })
+	wait.For(t, "attempts", func() bool { return reads.Load() >= 3 || f.s.State() == backend.Lost })
 	assert.Equal(t, backend.Suspended, f.s.State())
 	remove()
 	state, err := f.s.AwaitState(f.ctx, backend.Suspended)
@@ -127,7 +128,7 @@ func TestCloseAtANewLeader(t *testing.T) {
 		remove := f.answering(destroys, http.StatusOK, "true")
 		asked := f.countAnswers(destroys, http.StatusOK)
 		closing := later(func() (struct{}, error) { return struct{}{}, f.s.Close(f.ctx) })
-		eventually(t, "the first attempt", func() bool { return asked.Load() >= 1 })
+		wait.For(t, "the first attempt", func() bool { return asked.Load() >= 1 })
 		remove()
 		_, err := receive(f, closing)
 		require.NoError(t, err)

@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // The tests named TestPitfallNN hold what Consul and its client leave to the user
@@ -67,7 +68,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			o := f.another()
 			f.shorten()
 			flag := f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("0"), 0))[0]
-			eventually(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
+			wait.For(t, "it is seen", func() bool { e, err := f.s.Get(f.ctx, flag.Key); return err == nil && e.Same(flag) })
 			var reads atomic.Int64
 			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 				if request.Method == http.MethodGet {
@@ -78,7 +79,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 			answers, _ := f.rewriteIndex(to)
 			waiting := f.await(flag)
 			began := time.Now()
-			eventually(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
+			wait.For(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
 			changed := f.commit(o.s, backend.Update(flag, []byte("1")))[0]
 			now, err := receive(f, waiting)
 			require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 	f.shorten()
 	answers, _ := f.rewriteIndex(func(_ int64, index string) string { return index })
 	waiting := f.await(e, backend.Entry{Key: f.dir + "/seat"})
-	eventually(t, "20 answers", func() bool { return answers.Load() > 20 })
+	wait.For(t, "20 answers", func() bool { return answers.Load() > 20 })
 	for range 5 {
 		f.enqueue(o.s)
 		f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0))
@@ -276,7 +277,7 @@ func TestPitfall34NoHealthCheck(t *testing.T) {
 	assert.Equal(t, api.SessionBehaviorDelete, session.Behavior)
 	states := f.recordStates()
 	require.NoError(t, cluster.Members[0].Kill())
-	eventually(t, "its node is taken for dead", func() bool {
+	wait.For(t, "its node is taken for dead", func() bool {
 		checks, _, err := user.Health().Node(session.Node, nil)
 		return err == nil && checks.AggregatedStatus() == api.HealthCritical
 	})

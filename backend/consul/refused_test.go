@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -169,7 +170,7 @@ func TestRefusedRequests(t *testing.T) {
 			for _, statuses := range rounds {
 				waiting := later(func() (*elector.Term, error) { return other.Campaign(f.ctx) })
 				var before []elector.Candidate
-				eventually(t, "both stand", func() bool {
+				wait.For(t, "both stand", func() bool {
 					before, err = leader.Candidates(f.ctx)
 					return err == nil && len(before) == 2
 				})
@@ -185,7 +186,7 @@ func TestRefusedRequests(t *testing.T) {
 				_, err = term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses))))
 				require.NoError(t, err)
 				if kind.slow || strings.Contains(name, "re-sent") {
-					eventually(t, "all answers are given", r.given)
+					wait.For(t, "all answers are given", r.given)
 				}
 				require.True(t, term.Valid(), "%v", statuses)
 				state, err := first.client(t).Get(f.ctx, election+"-state")

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A leader that is new, or was deposed, may not have applied yet what made a candidate's
@@ -60,7 +61,7 @@ func TestAwaitBesideALateAnswer(t *testing.T) {
 	remove()
 	seat := f.commit(o.s, backend.CreateEphemeral(key, nil))[0]
 	f.await(seat) // keeps the watch
-	eventually(t, "the watch shows it", func() bool {
+	wait.For(t, "the watch shows it", func() bool {
 		now, err := f.s.Await(f.ctx, backend.Unknown(key))
 		return err == nil && now[0].Same(seat)
 	})
@@ -139,7 +140,7 @@ func TestAwaitOverARestore(t *testing.T) {
 	<-held
 	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
 	close(release)
-	eventually(t, "a wait for what was restored", func() bool {
+	wait.For(t, "a wait for what was restored", func() bool {
 		_, err := o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2")))
 		require.NoError(t, err)
 		select {

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -61,7 +62,7 @@ func TestStrangers(t *testing.T) {
 		require.NoError(t, err)
 		election := newRoot()
 		stands := func(number int) {
-			eventually(t, "the stranger stands, or has gone", func() bool {
+			wait.For(t, "the stranger stands, or has gone", func() bool {
 				_, strangers, err := f.s.Survey(f.ctx, election, nil)
 				require.NoError(t, err)
 				return len(strangers) == number

@@ -10,6 +10,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // TestCauses holds that all who cannot open a session say what is wrong with the service: the session
@@ -37,10 +38,10 @@ func TestCauses(t *testing.T) {
 			select {
 			case err := <-retries:
 				assert.ErrorContains(t, err, cause)
-			case <-time.After(time.Minute):
+			case <-time.After(wait.Patience):
 				t.Error("nothing is said")
 			}
-			require.Eventually(t, func() bool { return e.Status().Err != nil }, time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return e.Status().Err != nil }, wait.Patience, 10*time.Millisecond)
 			assert.ErrorContains(t, e.Status().Err, cause)
 			stop()
 			assert.ErrorIs(t, <-done, context.Canceled)

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // consulRules are those of docs/operations.md for the elections below jobs.
@@ -62,7 +63,7 @@ func TestConsulToken(t *testing.T) {
 	require.Eventually(t, func() bool {
 		all, err := heir.Candidates(t.Context())
 		return err == nil && len(all) == 2
-	}, 20*time.Second, 50*time.Millisecond)
+	}, wait.Patience, 50*time.Millisecond)
 	_, err = operator.ACL().TokenDelete(token.AccessorID, nil)
 	require.NoError(t, err)
 	ended(t, term.Context())
@@ -73,7 +74,7 @@ func TestConsulToken(t *testing.T) {
 	case err := <-next:
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.NotContains(t, err.Error(), token.SecretID)
-	case <-time.After(time.Minute):
+	case <-time.After(wait.Patience):
 		t.Error("the campaign with the revoked token goes on")
 	}
 }

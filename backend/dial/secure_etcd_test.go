@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // etcdUser makes a user that may hold the elections below /jobs, and write there, as
@@ -105,7 +106,7 @@ func TestEtcdUser(t *testing.T) {
 	case err := <-next:
 		assert.ErrorIs(t, err, backend.ErrDenied)
 		assert.ErrorContains(t, err, "invalid user ID or password")
-	case <-time.After(time.Minute):
+	case <-time.After(wait.Patience):
 		t.Error("the campaign of the old password goes on")
 	}
 	assert.True(t, changed.Valid(), "%v", context.Cause(changed.Context()))

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -104,7 +105,7 @@ func lead(t *testing.T, url, election string) (*elector.Term, *said) {
 	t.Helper()
 	b, s := secured(t, url)
 	e := stand(t, b, election, elector.Hooks{})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	term, err := e.Campaign(ctx)
 	require.NoError(t, err)
@@ -127,7 +128,7 @@ func stand(t *testing.T, b backend.Backend, election string, hooks elector.Hooks
 func refusal(t *testing.T, url string) (time.Duration, error) {
 	t.Helper()
 	b, s := secured(t, url)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	began := time.Now()
 	opened, err := b.Open(ctx, backend.OpenOptions{})
@@ -147,7 +148,7 @@ func ended(t *testing.T, term context.Context) {
 	t.Helper()
 	select {
 	case <-term.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(wait.Patience):
 		t.Fatal("the term has not ended")
 	}
 }
@@ -195,6 +196,6 @@ func renewed(t *testing.T, url, certificate, key string, before, after certtest.
 	require.Eventually(t, func() bool {
 		s, err = b.Open(t.Context(), backend.OpenOptions{})
 		return err == nil
-	}, 30*time.Second, 100*time.Millisecond)
+	}, wait.Patience, 100*time.Millisecond)
 	assert.NoError(t, s.Close(t.Context()))
 }

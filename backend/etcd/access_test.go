@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -58,7 +59,7 @@ func guarded(t *testing.T, ctx context.Context, args ...string) *servertest.Etcd
 
 // A user that may touch one range of keys alone finds all that it needs there.
 func TestAuthByKeyRanges(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
@@ -145,7 +146,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 
 // Credentials that the servers don't take are said to be so, and not tried for ever.
 func TestAuthRefused(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	_, err := etcdtest.NewProcess(t, []string{server.Addr()}, nil).Backend.Open(ctx, backend.OpenOptions{})
@@ -164,7 +165,7 @@ func TestAuthRefused(t *testing.T) {
 
 // A commit that is refused says which rights it takes: the servers do not. With these it is done.
 func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
@@ -218,7 +219,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 // A stream of watches keeps the token with which it was opened. When that has run out no
 // watch can be added to it.
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx, "--auth-token-ttl=2")
 	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
@@ -233,14 +234,14 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 		answer, made := <-f.Client.Watch(probe, second.Key, clientv3.WithCreatedNotify())
 		return !made || answer.Err() != nil
 	}
-	require.Eventually(t, refused, 30*time.Second, 4*time.Second, "the token runs out while nothing is asked")
+	require.Eventually(t, refused, wait.Patience, 4*time.Second, "the token runs out while nothing is asked")
 
 	listing, err := f.s.List(ctx, other.dir)
 	require.NoError(t, err)
 	before := f.WatchesMade()
 	gone := f.awaits(f.s, second)
 	listed := later(func() (backend.Listing, error) { return f.s.AwaitList(ctx, listing) })
-	eventually(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
+	wait.For(t, "watches", func() bool { return f.WatchesMade() >= before+2 })
 	still(f, waiting)
 	require.NoError(t, other.s.Discard(ctx, second))
 	_, err = receive(f, gone)
@@ -254,7 +255,7 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 
 // Who may only read cannot help an entry into its place. It hears of it when it is there.
 func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client
@@ -376,7 +377,7 @@ func TestTLS(t *testing.T) {
 // Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
 // ones do not wait for that.
 func TestFenceThatMayNotBePut(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // creations notes from which revisions a client asks for watches, and may hold the requests back.
@@ -97,7 +98,7 @@ func TestManyWatchesAtOnce(t *testing.T) {
 		e := f.commit(f.s, backend.CreateEphemeral(fmt.Sprintf("%s/seat-%d", f.dir, i), nil))[0]
 		waiting = append(waiting, f.awaits(f.s, e))
 	}
-	eventually(t, "all watches", func() bool { return f.WatchesMade() >= many })
+	wait.For(t, "all watches", func() bool { return f.WatchesMade() >= many })
 	time.Sleep(2 * made.slow)
 	assert.Len(t, made.take(), many)
 	_, err := f.operator().Delete(f.ctx, f.dir+"/", clientv3.WithPrefix())
@@ -164,7 +165,7 @@ func TestWatchIsMadeAhead(t *testing.T) {
 		before := f.enqueue(other.s)
 		watches := f.WatchesMade()
 		f.beforeSecondStep(sync.OnceFunc(func() {
-			eventually(t, "a watch", func() bool { return f.WatchesMade() > watches })
+			wait.For(t, "a watch", func() bool { return f.WatchesMade() > watches })
 		}))
 		n := calls.during(func() {
 			me := f.enqueue(f.s)
@@ -229,7 +230,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 				require.True(t, read[0].Same(before))
 				waiting = f.awaits(f.s, before, me)
 			}
-			eventually(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
+			wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 			change(me, before)
 			release()
 			got, err := receiveWithin(f, waiting, 10*time.Second)
@@ -280,7 +281,7 @@ func TestHollowNotice(t *testing.T) {
 	release := made.hold()
 	defer release()
 	waiting := f.awaits(f.s, seat)
-	eventually(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
+	wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 	time.Sleep(100 * time.Millisecond) // until what stands was read
 	require.NoError(t, other.s.Discard(f.ctx, seat))
 	release()

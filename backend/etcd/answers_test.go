@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -252,7 +253,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	waiting := f.awaits(f.s, seat)
 	// A watch is made again once the read that it begins with has been given up.
 	newest := 0
-	eventually(t, "another watch is made", func() bool {
+	wait.For(t, "another watch is made", func() bool {
 		for _, from := range made.take() {
 			if from == 0 {
 				newest++
@@ -330,7 +331,7 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
 	full.Store(false)
-	eventually(t, "what was left is removed", func() bool {
+	wait.For(t, "what was left is removed", func() bool {
 		_, err := f.s.Get(f.ctx, f.dir+"/seat")
 		return errors.Is(err, backend.ErrNoEntry)
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // asking is a user's log handler that asks the session.
@@ -71,7 +72,7 @@ func TestClosedSessionIsForgotten(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		runtime.GC()
 		return b.Value() == nil
-	}, 10*time.Second, 10*time.Millisecond)
+	}, wait.Patience, 10*time.Millisecond)
 }
 
 // An answer that is larger than the client takes comes after the commit was done.
@@ -133,7 +134,7 @@ func TestRenewedByAnotherMember(t *testing.T) {
 			}, sharedServer(t).Addr())
 			first := f.s.Deadline()
 			if test.want == backend.Live {
-				eventually(t, "a heartbeat", func() bool { return f.s.Deadline().After(first) })
+				wait.For(t, "a heartbeat", func() bool { return f.s.Deadline().After(first) })
 				assert.Equal(t, backend.Live, f.s.State())
 				return
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -46,7 +47,7 @@ func TestCmpsOfATerm(t *testing.T) {
 				term, err := first.Campaign(f.ctx)
 				require.NoError(t, err)
 				waiting := later(func() (*elector.Term, error) { return second.Campaign(f.ctx) })
-				eventually(t, "the second stands", func() bool {
+				wait.For(t, "the second stands", func() bool {
 					return !item.Lists || len(candidates(f, first)) == 2
 				})
 				held := guard(term)

@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // deaf is a proxy that passes on all but watches, when it is told so.
@@ -104,7 +105,7 @@ func TestWatchesAreRefused(t *testing.T) {
 		second := f.enqueue(other.s)
 		waiting = f.awaits(f.s, second, own)
 		_, before := d.asked()
-		eventually(t, "watches are refused on all streams", func() bool {
+		wait.For(t, "watches are refused on all streams", func() bool {
 			names, times := d.asked()
 			return len(names) >= 4 && times >= before+100
 		})
@@ -173,7 +174,7 @@ func TestLostReplyOfASetThatOthersRepeat(t *testing.T) {
 	for _, more := range []int{0, 2 * etcd.DefaultMaxOps} { // revisions in between: too many to read each
 		f.CutReply(etcdtest.MatchKind(backend.OpUpdate))
 		own := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Update(e, []byte("v"))) })
-		eventually(t, "the Set is done", func() bool {
+		wait.For(t, "the Set is done", func() bool {
 			now, err := other.s.Get(f.ctx, e.Key)
 			return err == nil && string(now.Value) == "v"
 		})

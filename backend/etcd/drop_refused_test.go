@@ -3,7 +3,6 @@ package etcd_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -11,12 +10,13 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // An entry that the server refused to remove is removed as soon as it may be: the session
 // may go on for others.
 func TestRefusedDropGoesOn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
@@ -37,7 +37,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, got.Same(e))
 	may(clientv3.PermissionType(clientv3.PermReadWrite))
-	eventually(t, "the entry goes", func() bool {
+	wait.For(t, "the entry goes", func() bool {
 		l, err := f.s.List(ctx, f.dir)
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // secondStep matches the transaction that gives an entry its place in the order of
@@ -168,7 +169,7 @@ func TestHelpedBeforeItIsResolved(t *testing.T) {
 	f.CutReply(etcdtest.MatchKind(backend.OpEnqueue))
 	arriving := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil)) })
 	var l backend.Listing
-	eventually(t, "it is helped", func() bool {
+	wait.For(t, "it is helped", func() bool {
 		var err error
 		l, err = other.s.List(f.ctx, f.dir)
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // clusterTTL leaves room for the servers' own election, which takes 1 to 2 s and
@@ -156,7 +157,7 @@ func TestQuorumLost(t *testing.T) {
 	require.NoError(t, servers.Start())
 	next := f.open(clusterTTL)
 	assert.NotEqual(t, f.s.ID(), next.ID())
-	eventually(t, "the lost session's entries are gone", func() bool {
+	wait.For(t, "the lost session's entries are gone", func() bool {
 		l, err := next.List(f.ctx, f.dir)
 		require.NoError(t, err)
 		return len(l.Keys) == 0

@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // detour is the worst that a balancer may do: it sends the reads of all heartbeats to one
@@ -122,7 +123,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	require.NoError(t, network.CutOff(old.Host()))
 	require.NoError(t, old.Pause())
 	var leader *servertest.Etcd
-	eventually(t, "another leads", func() bool {
+	wait.For(t, "another leads", func() bool {
 		leader, err = cluster.Leader()
 		return err == nil && leader != old
 	})
@@ -144,7 +145,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		require.NoError(t, network.Reset(m.Host(), back.Host()))
 	}
 	var list *clientv3.MemberListResponse
-	eventually(t, "the fifth member is back", func() bool {
+	wait.For(t, "the fifth member is back", func() bool {
 		return within(f, time.Second, func(ctx context.Context) (err error) {
 			list, err = atBack.MemberList(ctx)
 			return err
@@ -154,18 +155,18 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 	status, err = atLeader.Status(f.ctx, leader.Addr())
 	require.NoError(t, err)
 	assert.Greater(t, status.RaftTerm, term)
-	eventually(t, "the lease runs out", func() bool { return left() <= ttl*2/3 })
+	wait.For(t, "the lease runs out", func() bool { return left() <= ttl*2/3 })
 
 	require.NoError(t, old.Resume())
-	eventually(t, "the old leader renews leases", func() bool {
+	wait.For(t, "the old leader renews leases", func() bool {
 		return within(f, ttl/100, func(ctx context.Context) error {
 			_, err := atOld.KeepAliveOnce(ctx, other.ID)
 			return err
 		}) == nil
 	})
 	close(held)
-	eventually(t, "it has renewed the session's", func() bool { return d.renewed.Load() > 0 })
-	eventually(t, "the heartbeat is over", func() bool {
+	wait.For(t, "it has renewed the session's", func() bool { return d.renewed.Load() > 0 })
+	wait.For(t, "the heartbeat is over", func() bool {
 		return d.reads.Load() > d.renewed.Load() || f.s.State() == backend.Live
 	})
 	deadline := f.s.Deadline()
@@ -173,6 +174,6 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 
 	// Heartbeats that one member answers count, and if that is cut off, another does.
 	d.on.Store(false)
-	eventually(t, "a heartbeat", func() bool { return f.s.Deadline().After(deadline) })
+	wait.For(t, "a heartbeat", func() bool { return f.s.Deadline().After(deadline) })
 	assert.LessOrEqual(t, time.Until(f.s.Deadline()), left()+time.Second)
 }

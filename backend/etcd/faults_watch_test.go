@@ -12,6 +12,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // armed starts an Await of what none was of before, and returns once the servers
@@ -23,7 +24,7 @@ func (f *fixture) armed(known ...backend.Entry) <-chan result[[]backend.Entry] {
 		before, f.enqueued = f.made, ""
 	}
 	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
-	eventually(f.t, "a watch", func() bool { return f.WatchesMade() > before })
+	wait.For(f.t, "a watch", func() bool { return f.WatchesMade() > before })
 	return waiting
 }
 
@@ -98,7 +99,7 @@ func TestPitfall26CompactionOfAListing(t *testing.T) {
 	require.NoError(t, err)
 	before := f.WatchesMade()
 	waiting := later(func() (backend.Listing, error) { return f.s.AwaitList(f.ctx, known) })
-	eventually(t, "a watch", func() bool { return f.WatchesMade() > before })
+	wait.For(t, "a watch", func() bool { return f.WatchesMade() > before })
 	f.Suspend()
 	require.NoError(t, other.s.Discard(f.ctx, e))
 	f.compact(f.operator())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -147,7 +148,7 @@ func TestNamesSideBySide(t *testing.T) {
 				waiting[name] = later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
 			}
 			for i, name := range names {
-				eventually(t, "all stand", func() bool {
+				wait.For(t, "all stand", func() bool {
 					return strategy.Name() != "fair" || len(candidates(f, leaders[name])) == 2
 				})
 				require.NoError(t, terms[name].Resign(f.ctx))
@@ -195,7 +196,7 @@ func TestGuardOnALookalike(t *testing.T) {
 	f := setUp(t, 20*time.Second)
 	operator := f.operator()
 	var e backend.Entry
-	eventually(t, "a key with its own revision", func() bool { // sessions of other tests may be ending
+	wait.For(t, "a key with its own revision", func() bool { // sessions of other tests may be ending
 		now, err := operator.Get(f.ctx, f.dir)
 		require.NoError(t, err)
 		rev := now.Header.Revision + 1

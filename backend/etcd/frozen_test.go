@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A member freezes that has the watches of all sessions of a client, while heartbeats go to
@@ -40,7 +41,7 @@ func TestFrozenMember(t *testing.T) {
 		if i == 0 {
 			p.Resume()
 			for _, proxy := range p.Proxies {
-				require.Eventually(t, func() bool { return len(proxy.Links()) > 0 }, 30*time.Second, 10*time.Millisecond)
+				require.Eventually(t, func() bool { return len(proxy.Links()) > 0 }, wait.Patience, 10*time.Millisecond)
 			}
 		}
 	}

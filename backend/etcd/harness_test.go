@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var roots atomic.Uint64
@@ -54,7 +55,7 @@ func setUpOn(t *testing.T, ttl time.Duration, change func(*clientv3.Config), ser
 
 func setUpWith(t *testing.T, ttl time.Duration, p *etcdtest.Process) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	t.Cleanup(cancel)
 	f := &fixture{t: t, ctx: ctx, Process: p}
 	f.s = f.open(ttl)
@@ -131,12 +132,6 @@ func (f *fixture) lostAtDeadline() {
 // operator is another client of the servers.
 func (f *fixture) operator() *clientv3.Client { return etcdtest.Operator(f.t, f.Servers...) }
 
-// eventually waits for a condition that the servers or other goroutines bring about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
-}
-
 // later runs a call and returns what it returns.
 func later[T any](do func() (T, error)) <-chan result[T] {
 	answer := make(chan result[T], 1)
@@ -154,7 +149,7 @@ type result[T any] struct {
 
 func receive[T any](f *fixture, answer <-chan result[T]) (T, error) {
 	f.t.Helper()
-	return receiveWithin(f, answer, 90*time.Second)
+	return receiveWithin(f, answer, wait.Patience)
 }
 
 func receiveWithin[T any](f *fixture, answer <-chan result[T], most time.Duration) (T, error) {

@@ -15,13 +15,14 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // beats waits until a heartbeat is confirmed.
 func (f *fixture) beats() {
 	f.t.Helper()
 	now := f.s.Deadline()
-	eventually(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
+	wait.For(f.t, "a heartbeat", func() bool { return f.s.Deadline().After(now) })
 }
 
 // The connection for heartbeats has the client's TLS and credentials.
@@ -60,7 +61,7 @@ func TestSilentWatches(t *testing.T) {
 	links := silent.Links()
 	require.Len(t, links, 2, "the client's own, and that of the heartbeats")
 	links[1].Stall()
-	eventually(t, "they move", func() bool { return len(good.Links()) == 2 })
+	wait.For(t, "they move", func() bool { return len(good.Links()) == 2 })
 	for range 3 { // until it is known that the watches were not concerned
 		f.beats()
 	}

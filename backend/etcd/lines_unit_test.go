@@ -9,6 +9,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/connectivity"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func newLines(t *testing.T, endpoints ...string) *lines {
@@ -106,6 +108,6 @@ func TestLinesFollowTheClient(t *testing.T) {
 	l.client.SetEndpoints("127.0.0.1:1", "127.0.0.1:2")
 	last := l.mustChoose(t, again, true)
 	_ = l.client.Close()
-	assert.Eventually(t, func() bool { return isClosed(last) }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return isClosed(last) }, wait.Patience, time.Millisecond)
 	l.leave(last)
 }

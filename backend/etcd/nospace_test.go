@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A commit that finds no space says so, and not that it may have been done.
@@ -94,7 +95,7 @@ func TestNoSpace(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "what nobody knows of is removed", func() bool {
+	wait.For(t, "what nobody knows of is removed", func() bool {
 		all, err := op.Get(f.ctx, f.dir, clientv3.WithPrefix())
 		require.NoError(t, err)
 		for _, kv := range all.Kvs {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -96,7 +97,7 @@ func TestCandidateIsOverwritten(t *testing.T) {
 				term, err := a.Campaign(f.ctx)
 				require.NoError(t, err)
 				waiting := later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-				eventually(t, "the second stands", func() bool {
+				wait.For(t, "the second stands", func() bool {
 					all, err := b.Candidates(f.ctx)
 					return err == nil && len(all) == 2
 				})

@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -59,7 +60,7 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	f.Each(func(x *proxytest.Proxy) { x.Delay(delay, 0) })
 	for i := range 3 {
 		before := f.s.Deadline()
-		eventually(t, "a heartbeat on the slow link", func() bool { return f.s.Deadline().After(before) })
+		wait.For(t, "a heartbeat on the slow link", func() bool { return f.s.Deadline().After(before) })
 		if i > 0 { // the first may have been sent before the link was slow
 			assert.LessOrEqual(t, time.Until(f.s.Deadline()), f.s.TTL()*7/8-2*delay, "it is reckoned from the answer")
 		}
@@ -147,7 +148,7 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	assert.Less(t, time.Since(began), 4*time.Second)
 	f.Each((*proxytest.Proxy).Unstall)
 	other := f.another(6 * time.Second)
-	eventually(t, "neither the dropped entry nor a ghost", func() bool {
+	wait.For(t, "neither the dropped entry nor a ghost", func() bool {
 		l, err := other.s.List(f.ctx, f.dir)
 		require.NoError(t, err)
 		return len(l.Keys) == 0
@@ -202,7 +203,7 @@ func TestPitfall29TwoCandidatesOfOneSession(t *testing.T) {
 			require.NoError(t, err)
 			waiting := later(func() (*elector.Term, error) { return second.Campaign(f.ctx) })
 			if strategy.Name() == "fair" {
-				eventually(t, "both stand", func() bool { return len(candidates(f, first)) == 2 })
+				wait.For(t, "both stand", func() bool { return len(candidates(f, first)) == 2 })
 			}
 			still(f, waiting)
 			require.NoError(t, term.Resign(f.ctx))

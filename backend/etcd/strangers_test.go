@@ -17,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/strangertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // Behind this library's keys none of them is ever elected: it takes the oldest key for its
@@ -26,7 +27,7 @@ func TestStrangers(t *testing.T) {
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		eventually(t, "the stranger stands, or has gone", func() bool {
+		wait.For(t, "the stranger stands, or has gone", func() bool {
 			_, strangers, err := f.s.Survey(f.ctx, election, nil)
 			require.NoError(t, err)
 			return len(strangers) == number
@@ -128,7 +129,7 @@ func TestSurvey(t *testing.T) {
 // A user that may read the entry, and nothing below it, sees no strangers, and is not refused
 // for it.
 func TestSurveyWithoutRights(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	root := etcdtest.NewClient(t, []string{server.Addr()}, as("root")).Client

@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // An answer that has nothing in it, as a gateway may give, confirms nothing.
@@ -40,7 +41,7 @@ func TestWillAtAHollowAnswer(t *testing.T) {
 
 // Whoever may not write a key of the session's may not end the session.
 func TestWillWithoutTheRight(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("ann")), dir: "/a/d"}

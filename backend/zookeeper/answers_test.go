@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -87,7 +88,7 @@ func TestServersTakeLess(t *testing.T) {
 		NoSync: true, QuickStart: true, SystemProperties: map[string]string{"jute.maxbuffer": fmt.Sprint(100 << 10)},
 	})
 	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	var said error
 	e, err := elector.New(elector.Config{

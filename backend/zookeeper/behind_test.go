@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -16,7 +16,7 @@ import (
 // server. A commit is decided by the leader, and finds it.
 func TestCreateInANewDirectory(t *testing.T) {
 	svc := zktest.Ensemble(t).Service(ttl)(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	var sessions []*backend.Session
 	for member := range svc.Members {

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // large is close to what a server takes and gives at once.
@@ -60,7 +61,7 @@ func TestSessionsAreSmall(t *testing.T) {
 	for range sessions {
 		f.commit(f.open(), backend.Enqueue(f.dir, nil))
 	}
-	eventually(t, "the library's first buffers are let go of", func() bool {
+	wait.For(t, "the library's first buffers are let go of", func() bool {
 		return (heap()-before)/sessions < most
 	})
 }

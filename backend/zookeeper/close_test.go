@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A server that turns the closing request away has closed nothing.
@@ -72,6 +73,6 @@ func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	frozen.Stall()
 	well.Cut()
 	f.awaitState(backend.Suspended)
-	eventually(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.s.State() == backend.Live })
+	wait.For(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.s.State() == backend.Live })
 	require.NoError(t, f.s.Close(f.ctx))
 }

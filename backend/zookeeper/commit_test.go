@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -223,7 +224,7 @@ func TestNothingToUndo(t *testing.T) {
 	committing := later(func() ([]backend.Entry, error) {
 		return f.s.Commit(ctx, nil, backend.CreateEphemeral(seat, nil), backend.CompareAndSet(f.dir+"/p", []byte("x"), 0))
 	})
-	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(seat); return err == nil && ok })
+	wait.For(t, "it is done", func() bool { ok, _, err := admin.Exists(seat); return err == nil && ok })
 	cancel()
 	_, err := receive(f, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
@@ -231,7 +232,7 @@ func TestNothingToUndo(t *testing.T) {
 	// What is done in the background is done in order: the next job ends after it.
 	require.ErrorIs(t, f.s.Discard(ctx, kept), context.Canceled)
 	f.Resume()
-	eventually(t, "the job after it is done", func() bool { ok, _, err := admin.Exists(kept.Key); return err == nil && !ok })
+	wait.For(t, "the job after it is done", func() bool { ok, _, err := admin.Exists(kept.Key); return err == nil && !ok })
 	assert.Zero(t, log.n.Load(), "warnings")
 }
 
@@ -244,13 +245,13 @@ func TestUnknownOutcomeLeavesNoGhost(t *testing.T) {
 	ops := []backend.Op{backend.CompareAndSet(record.Key, []byte("x"), record.Version), backend.Enqueue(f.dir+"/q", nil), backend.CreateEphemeral(f.dir+"/q/d/seat", nil)}
 	f.CutReply(zktest.MatchKind(backend.OpEnqueue))
 	committing := later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, ops...) })
-	eventually(t, "it is done", func() bool { ok, _, err := admin.Exists(f.dir + "/q/d/seat"); return err == nil && ok })
+	wait.For(t, "it is done", func() bool { ok, _, err := admin.Exists(f.dir + "/q/d/seat"); return err == nil && ok })
 	require.NoError(t, zktest.DeleteAll(admin, f.dir+"/q/d/seat"))
 	f.Resume()
 	_, err := receive(f, committing)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.NotErrorIs(t, err, zk.ErrNoNode)
-	eventually(t, "the enqueued entry goes", func() bool {
+	wait.For(t, "the enqueued entry goes", func() bool {
 		l, err := f.s.List(f.ctx, f.dir+"/q")
 		return err == nil && len(l.Keys) == 0
 	})

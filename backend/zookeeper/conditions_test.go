@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -23,7 +24,7 @@ func TestChecks(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
 	chroot := newRoot()
 	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.Chroot = chroot })
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	open := func(b backend.Backend) *backend.Session {
 		s, err := b.Open(ctx, backend.OpenOptions{})

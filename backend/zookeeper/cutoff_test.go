@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -46,7 +47,7 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 
 func TestCutOffFollower(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=30")
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	near := zktest.NewProcess(t, []string{follower.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
 	far := zktest.NewProcess(t, []string{leader.Addr()}, nil)

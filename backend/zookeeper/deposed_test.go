@@ -21,6 +21,7 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -86,7 +87,7 @@ func (a *apart) only(host int) {
 func TestLostReplyAtADeposedLeader(t *testing.T) {
 	p := setUpApart(t)
 	network, ensemble, only, old, rest := p.network, p.ensemble, p.only, p.leader, p.rest
-	ctx, cancel := context.WithTimeout(t.Context(), 80*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	only(old)
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
@@ -103,7 +104,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	for _, host := range rest {
 		require.NoError(t, network.Reset(host, old))
 	}
-	eventually(t, "the others have a leader", func() bool {
+	wait.For(t, "the others have a leader", func() bool {
 		for _, host := range rest {
 			mode, err := ensemble.Members[host].Mode()
 			if err != nil || mode != "leader" && mode != "follower" {
@@ -117,7 +118,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	})
 	defer release()
 	only(rest[0])
-	eventually(t, "the old link is given up", func() bool { return s.State() != backend.Live })
+	wait.For(t, "the old link is given up", func() bool { return s.State() != backend.Live })
 	giving, give := context.WithCancel(ctx)
 	given := make(chan error, 1)
 	go func() {
@@ -154,7 +155,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 	stop()
 	require.NoError(t, network.Heal())
 	only(rest[1])
-	eventually(t, "the entry goes", func() bool {
+	wait.For(t, "the entry goes", func() bool {
 		l, err := s.List(ctx, dir)
 		return err == nil && len(l.Keys) == 0
 	})
@@ -167,7 +168,7 @@ func TestLostReplyAtADeposedLeader(t *testing.T) {
 // does nothing.
 func TestRequestWaitsInAFollower(t *testing.T) {
 	p := setUpApart(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 150*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	p.only(p.rest[0])
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
@@ -232,7 +233,7 @@ func (a *apart) waits(ctx context.Context, t *testing.T, s *backend.Session, cro
 	// This is done after all that has waited.
 	_, err = s.Commit(ctx, nil, backend.CompareAndSet(dir+"/end", nil, 0))
 	require.NoError(t, err)
-	eventually(t, "no other entry", func() bool {
+	wait.For(t, "no other entry", func() bool {
 		l, err := s.List(ctx, dir)
 		require.NoError(t, err)
 		return slices.Equal(l.Keys, []string{first.Key, got.v[0].Key})

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -32,7 +33,7 @@ func TestRefusedDropGoesOn(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, got.Same(e))
 	may(zk.PermAll)
-	eventually(t, "the entry goes", func() bool {
+	wait.For(t, "the entry goes", func() bool {
 		l, err := f.s.List(f.ctx, f.dir)
 		return err == nil && len(l.Keys) == 1 && l.Keys[0] == kept.Key
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -24,7 +25,7 @@ func TestTLSAndChroot(t *testing.T) {
 	chroot := newRoot() + "/deep"
 	b, err := zookeeper.New(zookeeper.Config{Servers: []string{proxy.Addr()}, TLS: config, Chroot: chroot})
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	s, err := b.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)

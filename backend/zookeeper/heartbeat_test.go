@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -25,7 +26,7 @@ func TestLeaderWithoutAQuorum(t *testing.T) {
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=60"}})
 	leader, err := e.WaitLeader(30 * time.Second)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	p := zktest.NewProcess(t, []string{leader.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
@@ -64,7 +65,7 @@ func TestRefusedHeartbeats(t *testing.T) {
 				after := time.Now()
 				require.Eventually(t, func() bool {
 					return f.s.State() == backend.Lost || f.s.Deadline().After(after.Add(f.s.TTL()))
-				}, 30*time.Second, 10*time.Millisecond)
+				}, wait.Patience, 10*time.Millisecond)
 				assert.NotEqual(t, backend.Lost, f.s.State())
 			})
 		}
@@ -76,7 +77,7 @@ func TestRefusedHeartbeats(t *testing.T) {
 func TestVotesEndTheLink(t *testing.T) {
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
 	f.Proxies[0].DropRequest(zktest.MatchVote, 4096)
-	require.Eventually(t, func() bool { return f.s.State() == backend.Lost }, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.s.State() == backend.Lost }, wait.Patience, 10*time.Millisecond)
 	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
 }
 
@@ -84,7 +85,7 @@ func TestVotesEndTheLink(t *testing.T) {
 // the session back, answer syncs, and no vote. The session finds the third in time.
 func TestPatienceBesideDeposedServers(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	p := zktest.NewProcess(t, []string{server.Addr(), server.Addr(), server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 12 * time.Second })
 	p.Proxies[1].Refuse(true)
@@ -98,12 +99,12 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 		defer release()
 	}
 	moved := deadlineMoves(s)
-	require.Eventually(t, moved, 30*time.Second, 10*time.Millisecond)
+	require.Eventually(t, moved, wait.Patience, 10*time.Millisecond)
 	lost := p.Proxies[0].DropRequest(proxytest.MatchOp(proxytest.OpSync), 1)
 	<-lost
 	require.Eventually(t, func() bool {
 		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && time.Until(s.Deadline()) > 2*s.TTL()/3
-	}, 30*time.Second, 10*time.Millisecond)
+	}, wait.Patience, 10*time.Millisecond)
 	assert.NotEqual(t, backend.Lost, s.State(), "a server that is well was in the list")
 }
 
@@ -127,8 +128,8 @@ func TestVotesAreShared(t *testing.T) {
 		}
 	})()
 	for range 4 { // heartbeats each
-		for _, wait := range each(all, deadlineMoves) {
-			require.Eventually(t, wait, 30*time.Second, 10*time.Millisecond)
+		for _, moves := range each(all, deadlineMoves) {
+			require.Eventually(t, moves, wait.Patience, 10*time.Millisecond)
 		}
 	}
 	t.Logf("%d syncs, %d votes", rounds.Load(), votes.Load())

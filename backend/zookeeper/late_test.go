@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -16,7 +17,7 @@ import (
 // server, does not undo what the session has written there: the leader refuses it.
 func TestLateForward(t *testing.T) {
 	follower, leader, link := cutOff(t, "syncLimit=30")
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	p := zktest.NewProcess(t, []string{follower.Addr(), leader.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
 	first, second := p.Proxies[0], p.Proxies[1]

@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -115,7 +116,7 @@ func TestElectionsAmongLookalikes(t *testing.T) {
 			term, err = a.Campaign(f.ctx)
 			require.NoError(t, err)
 			waiting := later(func() (*elector.Term, error) { return b.Campaign(f.ctx) })
-			eventually(t, "both stand", func() bool {
+			wait.For(t, "both stand", func() bool {
 				all, err := b.Candidates(f.ctx)
 				require.NoError(t, err)
 				return len(all) == 2 && all[0].ID == "a" && all[0].Leads

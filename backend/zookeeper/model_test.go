@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -143,7 +144,7 @@ func TestCommitsLikeMemory(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed(t), 0))
 	server := servertest.SharedZooKeeper(t)
 	p := zktest.NewProcess(t, []string{server.Addr()}, nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	count := map[string]int{}
 	for round := range 12 {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // numberedName is a name as Enqueue makes it.
@@ -176,7 +178,7 @@ func TestNearestAnsweredEarly(t *testing.T) {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return len(l.outstanding) == noted
-		}, 10*time.Second, time.Millisecond)
+		}, wait.Patience, time.Millisecond)
 		_, err = io.ReadFull(l, make([]byte, len(early)))
 		p.watched.mu.Unlock()
 		require.NoError(t, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -242,7 +243,7 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 		others.Refuse(true)
 	}
 	leads.campaign(ctx, t)
-	require.Eventually(t, func() bool { return leads.term.Load() != nil }, settling, time.Millisecond)
+	require.Eventually(t, func() bool { return leads.term.Load() != nil }, wait.Patience, time.Millisecond)
 	for _, others := range first.Proxies[1:] {
 		others.Refuse(false)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -54,7 +55,7 @@ func TestPitfall07WatchesThatAreNotSetAgain(t *testing.T) {
 	}
 	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, known...) })
 	for _, e := range known {
-		eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+		wait.For(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
 	}
 	_, err = f.s.Get(f.ctx, f.dir) // the answers before this one have been handled
 	require.NoError(t, err)

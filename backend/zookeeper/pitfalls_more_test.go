@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -42,7 +43,7 @@ func TestPitfall10CallsEndWithTheirContext(t *testing.T) {
 	assert.Less(t, time.Since(began), 2*time.Second)
 	f.Proxies[0].Unstall()
 	// The late result is cleaned up.
-	eventually(t, "no ghost", func() bool {
+	wait.For(t, "no ghost", func() bool {
 		l, err := f.s.List(f.ctx, f.dir)
 		require.NoError(t, err)
 		return len(l.Keys) == 1 && l.Keys[0] == e.Key
@@ -142,7 +143,7 @@ func TestPitfall15OneLookupFails(t *testing.T) {
 	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
 		cfg.Servers = append(cfg.Servers, "no-such-host.invalid:2181", "neither.invalid:2181")
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
@@ -288,7 +289,7 @@ func TestHandoverTakesNoRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, before.Same(first))
 	waiting := later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, own, before) })
-	eventually(t, "watches", func() bool {
+	wait.For(t, "watches", func() bool {
 		return watchesOf(t, f.server, own.Key) == 1 && watchesOf(t, f.server, first.Key) == 1
 	})
 	requests := f.countRequests()

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -45,7 +46,7 @@ func pings(cfg *zookeeper.Config) { cfg.Heartbeat = zookeeper.HeartbeatPing }
 // setUpOn has the process know the server by further addresses, too.
 func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.Config), more ...string) *fixture {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	t.Cleanup(cancel)
 	f := &fixture{t: t, ctx: ctx, server: server, Process: zktest.NewProcess(t, append([]string{server.Addr()}, more...), change)}
 	f.s = f.open()
@@ -87,12 +88,6 @@ func (f *fixture) awaitState(want backend.State) {
 		state, err = f.s.AwaitState(f.ctx, state)
 		require.NoError(f.t, err)
 	}
-}
-
-// eventually waits for a condition that the servers or other goroutines bring about.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	require.Eventually(t, ok, 20*time.Second, 5*time.Millisecond, what)
 }
 
 // later runs a call and returns what it returns.
@@ -153,12 +148,12 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
 	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 10 * time.Second })
 	f := &fixture{t: t, Process: p}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	f.ctx = ctx
 	p.Proxies[0].StallToClient()
 	opening := later(func() (*backend.Session, error) { return p.Backend.Open(ctx, backend.OpenOptions{}) })
-	eventually(t, "it connects", func() bool { return len(p.Proxies[0].Links()) == 1 })
+	wait.For(t, "it connects", func() bool { return len(p.Proxies[0].Links()) == 1 })
 	select {
 	case r := <-opening:
 		t.Fatalf("open returned %v before the session was granted", r)
@@ -258,7 +253,7 @@ func TestPitfall06WatchesOverDisconnectAndExpiry(t *testing.T) {
 	_ = other
 	e := f.enqueue(f.s)
 	waiting := later(func() ([]backend.Entry, error) { return away.Await(f.ctx, e) })
-	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+	wait.For(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
 	p.Suspend()
 	f.commit(f.s, backend.Update(e, []byte("changed")))
 	p.Resume()
@@ -305,7 +300,7 @@ func TestPitfall08EventsAreNotDropped(t *testing.T) {
 		waits = append(waits, later(func() ([]backend.Entry, error) { return watching.Await(f.ctx, e) }))
 	}
 	for _, e := range known {
-		eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+		wait.For(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
 	}
 	require.NoError(t, f.s.Close(f.ctx))
 	for _, wait := range waits {
@@ -326,7 +321,7 @@ func TestPitfall09OneWatchPerPath(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 	}
 	assert.LessOrEqual(t, len(requests.all()), 2, "one read for each path, for all calls together")
-	eventually(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
+	wait.For(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })
 	require.NoError(t, f.s.Discard(f.ctx, e))
 	got, err := f.s.Await(f.ctx, e)
 	require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A session is live before the client library has noted that it is connected. A server that answers heartbeats is
@@ -29,7 +30,7 @@ func TestServesByHeartbeat(t *testing.T) {
 		defer own.hosts.mu.Unlock()
 		return own.hosts.served
 	}
-	require.Eventually(t, serves, 10*time.Second, time.Millisecond)
+	require.Eventually(t, serves, wait.Patience, time.Millisecond)
 	own.hosts.Connected()
-	require.Eventually(t, serves, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, serves, wait.Patience, 10*time.Millisecond)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/strangertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -38,7 +39,7 @@ func TestStrangers(t *testing.T) {
 	admin := zktest.Operator(t, f.server.Addr())
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
-		eventually(t, "the stranger stands, or has gone", func() bool {
+		wait.For(t, "the stranger stands, or has gone", func() bool {
 			_, strangers, err := f.s.Survey(f.ctx, election, nil)
 			require.NoError(t, err)
 			return len(strangers) == number

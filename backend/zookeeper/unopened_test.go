@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // sessionsOf asks a server of its own how many sessions it has.
@@ -82,11 +83,11 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 		_, err := b.Open(ctx, backend.OpenOptions{})
 		given <- err
 	}()
-	require.Eventually(t, func() bool { return sessionsOf(t, server) == 1 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return sessionsOf(t, server) == 1 }, wait.Patience, 10*time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-given, context.Canceled)
 	close(gate)
-	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 5*time.Second, 50*time.Millisecond, "it is closed")
+	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, wait.Patience, 50*time.Millisecond, "it is closed")
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has

@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -102,7 +103,7 @@ func TestPitfall19LostRepliesAndOthers(t *testing.T) {
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	f.Resume()
 	admin := zktest.Operator(t, f.server.Addr())
-	eventually(t, "nothing is left", func() bool {
+	wait.For(t, "nothing is left", func() bool {
 		children, _, err := admin.Children(f.dir)
 		return err == nil && len(children) == 0
 	})

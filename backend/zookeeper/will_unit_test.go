@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var (
@@ -92,7 +93,7 @@ func TestWillIsNotOverBecauseAServerDoesNotKnow(t *testing.T) {
 			_, _ = conn.Write(answer(xid, quorums, 0))
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	require.NoError(t, b.Execute(ctx, aWill))
 	assert.True(t, closed)

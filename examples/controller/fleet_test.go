@@ -16,6 +16,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A fleet is broker processes on a real server, and an operator who looks at what
@@ -48,7 +50,7 @@ func (s *site) fleet(t *testing.T, root string) *fleet {
 // eventually waits until something is so.
 func (f *fleet) eventually(what string, is func() bool) {
 	f.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(wait.Patience)
 	for !is() {
 		if time.Now().After(deadline) {
 			f.Fatalf("has not happened: %s", what)

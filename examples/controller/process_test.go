@@ -14,7 +14,7 @@ import (
 // The tests of this file are of real processes on real servers, and look at what is
 // stored there. bound is generous: the service notices a death after the session
 // timeout and a tick or two.
-const bound = 10 * time.Second
+const bound = 30 * time.Second
 
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // build makes the program that a reader of the README runs.
@@ -76,7 +77,7 @@ type process struct {
 // firstToLead waits until one of ps leads.
 func firstToLead(t *testing.T, ps ...*process) *process {
 	t.Helper()
-	timeout := time.After(time.Minute)
+	timeout := time.After(wait.Patience)
 	cases := []reflect.SelectCase{{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(timeout)}}
 	for _, p := range ps {
 		cases = append(cases, reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(p.out)})
@@ -172,7 +173,7 @@ func (p *process) crash(t *testing.T) {
 	t.Helper()
 	select {
 	case <-p.accompanied:
-	case <-time.After(time.Minute):
+	case <-time.After(wait.Patience):
 		t.Fatalf("%s has no companion", p.id)
 	}
 	p.signal(t, syscall.SIGKILL)

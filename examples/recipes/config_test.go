@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A screen shows what is published.
@@ -63,7 +64,7 @@ func TestPublishAndSubscribe(t *testing.T) {
 		one, two := follow(t, b, keyOf(t)), follow(t, b, keyOf(t))
 		shows := func(want string) {
 			t.Helper()
-			require.Eventually(t, func() bool { return one.last() == want && two.last() == want }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return one.last() == want && two.last() == want }, wait.Patience, 10*time.Millisecond)
 		}
 		shows("none")
 		s := open(t, b)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // hosts are what listens where.
@@ -75,7 +76,7 @@ func resolves(t *testing.T, r *Resolver, name string, want ...string) {
 		}
 		slices.Sort(got)
 		return known && slices.Equal(got, want)
-	}, 20*time.Second, 10*time.Millisecond) {
+	}, wait.Patience, 10*time.Millisecond) {
 		t.Fatalf("%s is %q, not %q", name, got, want)
 	}
 }
@@ -257,7 +258,7 @@ func zone(t *testing.T, z Zone) (addr string) {
 			_ = tcp.Close()
 		}
 		return err == nil
-	}, 10*time.Second, time.Millisecond)
+	}, wait.Patience, time.Millisecond)
 	stop := during(t, func(ctx context.Context) error { return z.Serve(ctx, udp, tcp) })
 	t.Cleanup(func() { assert.ErrorIs(t, stop(), context.Canceled) })
 	return tcp.Addr().String()

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // The tests of this file are of real processes on real servers.
@@ -71,11 +72,11 @@ func nothingIsLost(t *testing.T, url string) {
 	defer b.Close()
 	// It stands again when its new session does.
 	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 		defer cancel()
 		_, err := move(ctx, b, "/replicas", lags)
 		return err == nil
-	}, time.Minute, 100*time.Millisecond)
+	}, wait.Patience, 100*time.Millisecond)
 	require.Equal(t, lags, primary("after the lead was moved", func(id string) bool { return id != second }))
 	require.Contains(t, f.said(second), lags+", which is to lead next, has everything")
 
@@ -94,7 +95,7 @@ func nothingIsLost(t *testing.T, url string) {
 		require.Eventually(t, func() bool {
 			its, err := readLog(t.Context(), addr)
 			return err == nil && slices.Equal(records, its)
-		}, time.Minute, 50*time.Millisecond, "all have the same log in the end: %s", id)
+		}, wait.Patience, 50*time.Millisecond, "all have the same log in the end: %s", id)
 	}
 	require.NotContains(t, f.said("n4"), "ELECTED", "an observer")
 	for id, p := range f.started {

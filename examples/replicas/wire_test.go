@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // served is a node that answers, and stands in no election.
@@ -96,7 +98,7 @@ func TestManyConnections(t *testing.T) {
 	for _, conn := range all {
 		require.NoError(t, conn.Close())
 	}
-	require.Eventually(t, func() bool { _, err := readLog(t.Context(), addr); return err == nil }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := readLog(t.Context(), addr); return err == nil }, wait.Patience, 10*time.Millisecond)
 }
 
 // FuzzRequests sends what no node and no client would.

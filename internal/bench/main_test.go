@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -92,7 +93,7 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	require.NoError(t, err)
 
 	before := z.traffic.Heartbeats.Load()
-	require.Eventually(t, func() bool { return z.traffic.Heartbeats.Load() >= before+3 }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return z.traffic.Heartbeats.Load() >= before+3 }, wait.Patience, 10*time.Millisecond)
 	n, err := z.messages()
 	require.NoError(t, err)
 	assert.InDelta(t, 0, n, 2, "a ping may be on its way")

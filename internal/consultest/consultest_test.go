@@ -13,6 +13,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // The faults do what they say, whatever a backend makes of them.
@@ -38,7 +39,7 @@ func TestFaults(t *testing.T) {
 	// A connection that was just cut may be used once more, and a write is not repeated.
 	writes := func(key string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return write(api.KVCAS, key) == nil }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return write(api.KVCAS, key) == nil }, wait.Patience, 10*time.Millisecond)
 	}
 
 	p.LoseReply(consultest.MatchKind(backend.OpCompareAndSet))
@@ -76,7 +77,7 @@ func TestFaults(t *testing.T) {
 		woken <- err
 	}()
 	watches := servers.Service(time.Second, consul.Config{})(t).Watches
-	require.Eventually(t, func() bool { n, _ := watches(); return n == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { n, _ := watches(); return n == 1 }, wait.Patience, time.Millisecond)
 	require.NoError(t, consultest.DeleteAll(servers.Members, "/"+root))
 	for range 3 {
 		assert.Empty(t, value("a"))

@@ -13,13 +13,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // What the faults do to the client library, without a Backend.
 func TestProcess(t *testing.T) {
 	servers := Single(t)
 	p := NewClient(t, servers.Addrs(), nil)
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	put := func(key string, opts ...clientv3.OpOption) error {
 		// As a commit does it.

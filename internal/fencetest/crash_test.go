@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector/fence"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A server that crashes forgets no claim, and commits nothing of a transaction that was open.
@@ -46,7 +47,7 @@ func TestServerCrashes(t *testing.T) {
 			require.NoError(t, s.Kill())
 			require.Error(t, old.Commit())
 			require.NoError(t, s.Start())
-			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, wait.Patience, 10*time.Millisecond)
 			require.NoError(t, f.Claim(t.Context(), db, 2), "nobody holds the lock")
 			n, err := before(t.Context(), db, 2)
 			require.NoError(t, err)
@@ -54,7 +55,7 @@ func TestServerCrashes(t *testing.T) {
 
 			require.NoError(t, s.Kill())
 			require.NoError(t, s.Start())
-			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return db.PingContext(t.Context()) == nil }, wait.Patience, 10*time.Millisecond)
 			require.ErrorIs(t, f.Claim(t.Context(), db, 1), fence.ErrDeposed)
 		})
 	}

@@ -5,13 +5,13 @@ import (
 	"database/sql"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A checker is Fence.Check, or what somebody may take for it.
@@ -35,7 +35,7 @@ const steps = 4
 // after the last. The transaction goes on once the claim is through, or waits.
 func interleave(t *testing.T, d *database, level sql.IsolationLevel, check checker, checkLast bool, at int) outcome {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	old := uint64(1)
 	if d.fence.Claim(ctx, d.DB, old) != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/fence"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 const (
@@ -29,7 +30,7 @@ func TestStress(t *testing.T) {
 		t.Logf("seed %d", seed)
 		random := rand.New(rand.NewPCG(seed, 0))
 		s := &stress{database: d, level: level, seen: make(map[uint64]int), committed: make(map[uint64]int)}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 		defer cancel()
 		var leaders sync.WaitGroup
 		token := uint64(0)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -103,13 +104,13 @@ func (x talker) said(what string) int { return strings.Count(x.LogTail(1<<20), w
 
 func (x talker) mustSay(what string) {
 	x.t.Helper()
-	eventually(x.t, what, func() bool { return x.said(what) > 0 })
+	wait.For(x.t, what, func() bool { return x.said(what) > 0 })
 }
 
 func (x talker) mustHear() {
 	x.t.Helper()
 	before := x.said("heard")
-	eventually(x.t, "something is heard", func() bool { return x.said("heard") > before })
+	wait.For(x.t, "something is heard", func() bool { return x.said("heard") > before })
 }
 
 // mustHearNothing lets what is under way arrive, and then nothing may.
@@ -216,7 +217,7 @@ func TestNetworkLeavesNothing(t *testing.T) {
 	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left: %v", left)
 	}
-	eventually(t, "the process on the host is gone", func() bool { return gone(pid) })
+	wait.For(t, "the process on the host is gone", func() bool { return gone(pid) })
 	must(t, w.Close())
 	must(t, w.Close())
 	if left := names(t, w); len(left) > 0 {
@@ -246,7 +247,7 @@ func TestNetworkOfTheDead(t *testing.T) {
 	must(t, x.Kill())
 	must(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.
-	eventually(t, "it is removed", func() bool { return !there() })
+	wait.For(t, "it is removed", func() bool { return !there() })
 }
 
 func names(t *testing.T, w *Network) []string {
@@ -254,18 +255,6 @@ func names(t *testing.T, w *Network) []string {
 	names, err := w.Names()
 	must(t, err)
 	return names
-}
-
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 func must(t *testing.T, err error) {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func shell(t *testing.T, script string) *Process {
@@ -29,7 +31,7 @@ func shell(t *testing.T, script string) *Process {
 func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	p := shell(t, "sleep 60 & echo $!; wait")
 	must(t, p.Start())
-	eventually(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
+	wait.For(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
 	grandchild, err := strconv.Atoi(strings.TrimSpace(p.LogTail(100)))
 	must(t, err)
 	must(t, p.Kill())
@@ -37,7 +39,7 @@ func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 		t.Fatal("still running after kill")
 	}
 	// The grandchild is reaped by init, which may take a moment.
-	eventually(t, "the grandchild is gone", func() bool {
+	wait.For(t, "the grandchild is gone", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(grandchild) + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
@@ -93,7 +95,7 @@ func TestProcessRefusesASecondStart(t *testing.T) {
 func TestProcessStopResumesAPausedOne(t *testing.T) {
 	p := shell(t, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
 	must(t, p.Start())
-	eventually(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
+	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	must(t, p.Pause())
 	if !p.Paused() {
 		t.Fatal("not paused")
@@ -107,7 +109,7 @@ func TestProcessStopResumesAPausedOne(t *testing.T) {
 func TestProcessStopKillsAStubbornOne(t *testing.T) {
 	p := shell(t, "trap '' TERM; echo up; while :; do sleep 0.05; done")
 	must(t, p.Start())
-	eventually(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
+	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
 	must(t, p.Stop(100*time.Millisecond))
 	if p.Running() {
 		t.Fatal("still running")
@@ -142,7 +144,7 @@ func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	must(t, err)
 	must(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed, as intended
-	eventually(t, "the orphan is gone", func() bool {
+	wait.For(t, "the orphan is gone", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
@@ -20,7 +21,7 @@ func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 	must(t, err)
 	t.Cleanup(conn.Close)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(wait.Patience)
 	for {
 		select {
 		case e := <-events:
@@ -54,18 +55,6 @@ func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	}
 	t.Fatal("the client never came back")
 	return false
-}
-
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 func must(t *testing.T, err error) {

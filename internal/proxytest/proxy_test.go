@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/loopback"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // echoServer sends back what it receives, and then its tag if it has one.
@@ -111,7 +112,7 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 			t.Errorf("received %q for %q", got, text)
 		}
 	}
-	eventually(t, "links go", func() bool { return len(p.Links()) == 0 })
+	wait.For(t, "links go", func() bool { return len(p.Links()) == 0 })
 	if p.Accepted() != 5 {
 		t.Errorf("accepted %d", p.Accepted())
 	}
@@ -251,7 +252,7 @@ func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	must(t, p.Close())
 	must(t, p.Close())
 	isReset(t, conn)
-	eventually(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	wait.For(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 func TestTLSProxy(t *testing.T) {

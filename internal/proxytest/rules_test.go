@@ -12,6 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // through returns a client connected through a new proxy, and one that is
@@ -34,7 +35,7 @@ func within[T any](t *testing.T, what string, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(wait.Patience):
 		t.Fatalf("never: %s", what)
 		panic("unreachable")
 	}
@@ -71,7 +72,7 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 	lost := p.DropRequest(MatchPath(OpMulti, path), 2)
 	op := &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)}
 	for range 2 {
-		eventually(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
+		wait.For(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
 		if _, err := proxied.Multi(op); !errors.Is(err, zk.ErrConnectionClosed) {
 			t.Fatalf("multi: %v", err)
 		}
@@ -82,7 +83,7 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 			t.Fatal("the server acted")
 		}
 	}
-	eventually(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
+	wait.For(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
 	_, err := proxied.Multi(op)
 	must(t, err)
 	if !exists(t, direct, path) {
@@ -112,7 +113,7 @@ func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
 		_, _, err := conn.Exists("/")
 		failed <- err
 	}()
-	eventually(t, "the request waits for its reply", func() bool {
+	wait.For(t, "the request waits for its reply", func() bool {
 		links := p.Links()
 		if len(links) == 0 {
 			return false
@@ -132,7 +133,7 @@ func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	must(t, z.Resume())
-	eventually(t, "connected", func() bool { return conn.State() == zk.StateHasSession })
+	wait.For(t, "connected", func() bool { return conn.State() == zk.StateHasSession })
 	if _, _, err := conn.Exists("/"); err == nil {
 		t.Fatal("the drop was spent")
 	}

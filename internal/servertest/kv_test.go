@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // kv is a server as the tests of etcd and Consul use it.
@@ -128,7 +129,7 @@ func checkCluster[S interface {
 		if s == old || s == leader {
 			continue
 		}
-		eventually(t, "the one of three says that it does not serve", func() bool {
+		wait.For(t, "the one of three says that it does not serve", func() bool {
 			err := s.WaitReady(time.Second)
 			if err == nil {
 				t.Fatal("one of three servers serves")

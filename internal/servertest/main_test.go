@@ -7,23 +7,10 @@ import (
 	"os"
 	"syscall"
 	"testing"
-	"time"
 )
 
 func TestMain(m *testing.M) {
 	os.Exit(Main(m))
-}
-
-// eventually waits until the condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !holds() {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
 }
 
 func must(t *testing.T, err error) {

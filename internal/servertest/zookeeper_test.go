@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
@@ -23,7 +24,7 @@ func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 	must(t, err)
 	t.Cleanup(conn.Close)
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(wait.Patience)
 	for {
 		select {
 		case e := <-events:
@@ -145,7 +146,7 @@ func TestZooKeeperSessionExpiresSoon(t *testing.T) {
 	p.Cut()
 	conn := connect(t, 10*time.Second, z.Addr())
 	begin := time.Now()
-	eventually(t, "the ephemeral node goes", func() bool { return !exists(t, conn, "/short") })
+	wait.For(t, "the ephemeral node goes", func() bool { return !exists(t, conn, "/short") })
 	t.Logf("gone after %v", time.Since(begin))
 }
 

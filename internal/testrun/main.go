@@ -3,7 +3,7 @@
 //
 //	testrun [-service zookeeper] [-turn n] test    everything once
 //	testrun rest                                   what test leaves out
-//	testrun all                                    both, one after the other
+//	testrun [-budget 1h] all                       both, one after the other; of rest what ends in time
 //	testrun times                                  what took longest in the last run; all of it is in times.txt
 //	testrun summary                                what go test said of each package of the last run
 //
@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	service := flags.String("service", "", "only what concerns this one: "+strings.Join(services, ", "))
+	budget := flags.Duration("budget", 0, "of all, leave out what test leaves out and what would not end in this time; 0 leaves nothing out")
 	turn := flags.Int("turn", -1, "which of the combinations that take turns: from 0; by default the one after the last run's")
 	if err := flags.Parse(args); err != nil {
 		return 2, nil // said by flags
@@ -99,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		if *turn < 0 {
 			*turn = nextTurn()
 		}
-		return runTier(ctx, tier(what), *service, *turn, stdout)
+		return runTier(ctx, tier(what), *service, *turn, *budget, stdout)
 	default:
 		return 2, fmt.Errorf("%q: say one of test, rest, all, times and summary", what)
 	}
@@ -129,8 +130,9 @@ const (
 )
 
 // runTier runs the stages of a tier, one after the other, whatever became of those before,
-// until ctx ends.
-func runTier(ctx context.Context, t tier, service string, turn int, stdout io.Writer) (code int, err error) {
+// until ctx ends. With a budget other than 0 it leaves out the stages of restTier that
+// would not end within it, and says which.
+func runTier(ctx context.Context, t tier, service string, turn int, budget time.Duration, stdout io.Writer) (code int, err error) {
 	if err := os.RemoveAll(filepath.Join(folder, programs)); err != nil {
 		return 1, err
 	}
@@ -160,14 +162,22 @@ func runTier(ctx context.Context, t tier, service string, turn int, stdout io.Wr
 	all := outcome{screen: stdout, file: files[1]}
 	events := json.NewEncoder(files[0])
 	left := len(stages)
+	p := pace{budget: budget - time.Since(begun)}
 	for i, s := range stages {
 		if ctx.Err() != nil {
 			break
 		}
 		left--
+		if budget > 0 && !p.allows(s) {
+			fmt.Fprintf(stdout, "[%d/%d] %s: LEFT OUT, it would not end in time\n", i+1, len(stages), s.name)
+			all.leftOut = append(all.leftOut, s)
+			continue
+		}
 		fmt.Fprintf(stdout, "[%d/%d] %s\n", i+1, len(stages), s.name)
+		at := time.Now()
 		c, e := tryStage(ctx, s, &all, events)
 		code, err = cmp.Or(code, c), errors.Join(err, e)
+		p.took(s, time.Since(at))
 	}
 	var by stopped
 	switch {
@@ -197,10 +207,10 @@ func runTier(ctx context.Context, t tier, service string, turn int, stdout io.Wr
 func tryStage(ctx context.Context, s stage, all *outcome, events *json.Encoder) (code int, err error) {
 	broken := len(all.broken)
 	code, err = runStage(ctx, s, all, events)
+	void := all.takeVoid()
 	if ctx.Err() != nil {
 		return code, err
 	}
-	void := all.takeVoid()
 	if len(void) > 0 && len(all.broken) == broken {
 		code = 0 // go test counts them
 	}
@@ -239,7 +249,9 @@ func runStage(ctx context.Context, s stage, all *outcome, events *json.Encoder) 
 	keep(event{Action: stageBegins, Output: s.name})
 	code, err = s.try(ctx, records, func(e event) {
 		keep(e)
-		all.take(e)
+		if ctx.Err() == nil { // what is interrupted fails
+			all.take(e)
+		}
 	})
 	keep(event{Action: stageEnds, Elapsed: time.Since(begun).Seconds()})
 	all.endOfStage()

@@ -15,6 +15,7 @@ const (
 	testTier tier = "test"
 	// restTier is what testTier leaves out.
 	restTier tier = "rest"
+	// allTiers are both.
 	allTiers tier = "all"
 )
 
@@ -182,7 +183,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	var stages []stage
 	add := func(of tier, s stage) {
 		if t == of || t == allTiers {
-			s.packages = concerned(s.packages, service)
+			s.tier, s.packages = of, concerned(s.packages, service)
 			if len(s.packages) > 0 {
 				stages = append(stages, s)
 			}
@@ -247,7 +248,21 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
 	}
 	elect(restTier, stage{name: "elections on clusters, the others", args: []string{more}, combinations: later})
-	return stages
+
+	// The first tier comes first. What a budget leaves out are the last ones, so those of the
+	// second tier take turns in that, too.
+	var rest []stage
+	for _, s := range stages {
+		if s.tier == restTier {
+			rest = append(rest, s)
+		}
+	}
+	stages = slices.DeleteFunc(stages, func(s stage) bool { return s.tier == restTier })
+	if len(rest) > 0 {
+		begin := turn % len(rest)
+		rest = slices.Concat(rest[begin:], rest[:begin])
+	}
+	return append(stages, rest...)
 }
 
 // concerns are the packages that a service concerns, beside the suites: its backend, what starts

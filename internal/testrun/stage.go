@@ -21,7 +21,9 @@ const modulePath = "github.com/elector-go/elector"
 // A stage is one call of go test.
 type stage struct {
 	name     string
-	module   string // the folder of its module, "" for the library's
+	tier     tier
+	usual    time.Duration // that it takes on two processors with nothing else to do
+	module   string        // the folder of its module, "" for the library's
 	race     bool
 	packages []string // by their folders in the module
 	args     []string

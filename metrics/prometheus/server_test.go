@@ -25,6 +25,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // promtool runs it, and fails if it does.
@@ -235,7 +236,7 @@ scrape_configs:
 	// On a busy machine a scrape may be late, and then its target has no series for a moment.
 	eventually := func(so func() bool, what string) {
 		t.Helper()
-		require.Eventually(t, so, time.Minute, 50*time.Millisecond, what)
+		require.Eventually(t, so, wait.Patience, 50*time.Millisecond, what)
 	}
 	eventually(ready, "a leader")
 	eventually(func() bool { return len(ask(t, p, `elector_place == 2`)) == 1 }, "one behind it")

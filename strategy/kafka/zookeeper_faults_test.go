@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/kafka"
 )
@@ -28,7 +29,7 @@ type realCluster struct {
 }
 
 func newRealCluster(t *testing.T, root string) *realCluster {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	t.Cleanup(cancel)
 	return &realCluster{t, ctx, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}), root}
 }
@@ -108,7 +109,7 @@ func TestChrootDeleted(t *testing.T) {
 	require.Eventually(t, func() bool { // it waits: it has looked
 		watches, err := c.server.Metrics()
 		return err == nil && watches["watch_count"] >= 3
-	}, 20*time.Second, 10*time.Millisecond)
+	}, wait.Patience, 10*time.Millisecond)
 	require.NoError(t, zktest.DeleteAll(operator, "/prod"))
 	<-term.Context().Done()
 	select {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // beElector has the test binary be the command.
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = time.Minute
+const patience = wait.Patience
 
 // An agent is an elector agent of its own. It needs no service while nobody dies.
 type agent struct {

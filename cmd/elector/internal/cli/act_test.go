@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/ranked"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -51,7 +52,7 @@ func begin(t *testing.T, args ...string) *reader {
 // says waits for a line with this text.
 func (r *reader) says(text string) string {
 	r.t.Helper()
-	for end := time.After(time.Minute); ; {
+	for end := time.After(wait.Patience); ; {
 		select {
 		case line := <-r.lines:
 			if strings.Contains(line, text) {

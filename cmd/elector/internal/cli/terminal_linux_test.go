@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A terminal is a real one, as a user sits at.
@@ -77,7 +78,7 @@ func (p *terminal) text() string {
 // shows waits until the terminal shows the text.
 func (p *terminal) shows(text string) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, time.Minute, 10*time.Millisecond, "%s", text)
+	require.Eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, wait.Patience, 10*time.Millisecond, "%s", text)
 }
 
 func (p *terminal) types(keys string) {

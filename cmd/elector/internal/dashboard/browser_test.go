@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/browsertest"
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/ranked"
 	"github.com/elector-go/elector/strategy/unfair"
 )
@@ -36,7 +37,7 @@ func sees(t *testing.T, tab context.Context, script, want string) {
 	require.Eventually(t, func() bool {
 		got = browsertest.Get(t, tab, chromedp.Evaluate[string](script))
 		return strings.Contains(got, want)
-	}, time.Minute, 50*time.Millisecond, "%q in %s", want, script)
+	}, wait.Patience, 50*time.Millisecond, "%q in %s", want, script)
 }
 
 func TestDashboardInBrowser(t *testing.T) {
@@ -151,7 +152,7 @@ func TestPage(t *testing.T) {
 	require.Eventually(t, func() bool {
 		may, err := chromedp.Run(tab, chromedp.Evaluate[bool](`typeof mayChange === "boolean" && mayChange && location.hash === ""`))
 		return err == nil && may // no script runs while it is loaded again
-	}, time.Minute, 50*time.Millisecond)
+	}, wait.Patience, 50*time.Millisecond)
 	sees(t, tab, `document.getElementById("summary").textContent`, "0 elections")
 
 	for _, c := range []struct{ about, do, says, want, not string }{

@@ -18,6 +18,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -63,7 +64,7 @@ func shows(t *testing.T, s *server, path string, as func(e Election) bool) (e El
 			}
 		}
 		return false
-	}, time.Minute, 10*time.Millisecond, "%s", path)
+	}, wait.Patience, 10*time.Millisecond, "%s", path)
 	return e
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 // check holds that the doctor comes to an end, and returns what it has found.
 func check(t *testing.T, url, path string) Report {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	r, err := Check(ctx, url, path)
 	require.NoError(t, err)
@@ -96,7 +97,7 @@ func members(t *testing.T, url string, all []member, lonely string) {
 	require.Eventually(t, func() bool { // the last one finds out when it has missed its heartbeats
 		r = check(t, url, "/")
 		return r.Level == Fail && strings.Contains(fmt.Sprint(r.Servers[2].Findings), lonely)
-	}, 2*time.Minute, time.Second, "%v", r)
+	}, wait.Patience, time.Second, "%v", r)
 	says(t, r.Service, "servers", Fail, "no server can be used")
 }
 
@@ -155,7 +156,7 @@ func TestZooKeeperWithoutWords(t *testing.T) {
 			_, err := Check(ctx, "zk://"+server.Addr(), "/")
 			done <- err
 		}()
-		require.Eventually(t, func() bool { return probes() == 1 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return probes() == 1 }, wait.Patience, time.Millisecond)
 		interrupt()
 		require.NoError(t, <-done)
 		require.Zero(t, probes(), "nor of one that was interrupted")

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // beElector has the test binary be the command. As a watchdog it is started by its first argument.
@@ -108,20 +109,11 @@ func alive(pids []string) (all []string) {
 // await waits until the job has told lines that match, and has had so many processes.
 func (j *job) await(pattern string, lines, processes int) {
 	j.t.Helper()
-	eventually(j.t, pattern, func() bool { return j.told(pattern) >= lines && len(j.pids()) >= processes })
+	wait.For(j.t, pattern, func() bool { return j.told(pattern) >= lines && len(j.pids()) >= processes })
 }
 
 // patience is for a machine that has much else to do.
-const patience = time.Minute
-
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
+const patience = wait.Patience
 
 // A buffer is what somebody writes while others read.
 type buffer struct {

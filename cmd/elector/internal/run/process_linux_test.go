@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A process is an elector run of its own.
@@ -79,7 +80,7 @@ func (p *process) exit() int {
 // says waits until it has logged a text.
 func (p *process) says(text string) {
 	p.t.Helper()
-	eventually(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
+	wait.For(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
 // short is a session timeout that is long enough for a machine with much else to do.
@@ -121,7 +122,7 @@ func TestKilled(t *testing.T) {
 		first := j.pids()
 		standAs(t, url(addr), "ben", command).says("campaigning")
 		anna.signal(syscall.SIGKILL)
-		eventually(t, "anna's command is gone", func() bool { return len(alive(first)) == 0 })
+		wait.For(t, "anna's command is gone", func() bool { return len(alive(first)) == 0 })
 		assert.Zero(t, j.told("^began .* ben"), "it is gone at once, and not when the session has timed out")
 		j.await("^began .* ben", 1, 6)
 		assert.Zero(t, j.told("^overlap"), j.log())
@@ -267,7 +268,7 @@ func TestTwice(t *testing.T) {
 	time.Sleep(time.Second) // or it would be the same signal
 	p.signal(syscall.SIGTERM)
 	assert.Equal(t, 130, p.exit())
-	eventually(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
+	wait.For(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
 }
 
 // TestStandardFiles passes standard input, output and error on, and the log in the form that is asked for.

@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -134,7 +135,7 @@ func TestHTTP(t *testing.T) {
 func TestHTTPSlowClients(t *testing.T) {
 	t.Parallel()
 	c := stand(t, service(), "anna", []string{"sleep", "1000"}, func(c *run.Config) { c.HTTP = "127.0.0.1:0" })
-	eventually(t, "it answers", func() bool { return strings.Contains(c.log.String(), "address=") })
+	wait.For(t, "it answers", func() bool { return strings.Contains(c.log.String(), "address=") })
 	address := regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(c.log.String())
 	for request, why := range map[string]string{
 		"GET /leader HTTP/1.1\r\nHost: a\r\n\r\n":                          "idle",
@@ -195,7 +196,7 @@ func TestAsked(t *testing.T) {
 	j.await("^began", 1, 2)
 	first := j.pids()
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
-	eventually(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
+	wait.For(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
 	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{By: "carl", Why: "a deploy"})
 	require.NoError(t, err)
 	j.await("^began .* ben", 1, 4)
@@ -203,7 +204,7 @@ func TestAsked(t *testing.T) {
 	assert.Zero(t, j.told("^overlap"), j.log())
 	assert.Equal(t, 1, j.told("^term$"))
 	assert.Contains(t, anna.log.String(), `why="asked to go by \"carl\": \"a deploy\""`)
-	eventually(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
+	wait.For(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
 	assert.Contains(t, anna.log.String(), `cause="resigned: asked to go by \"carl\": \"a deploy\""`, "once")
 	assert.NotContains(t, anna.log.String(), "lead failed", "it did as it was asked")
 
@@ -282,7 +283,7 @@ func TestEndsWhileItWaits(t *testing.T) {
 	stand(t, s.Client("anna"), "anna", j.command(heeds+waits), nil)
 	j.await("^began", 1, 1)
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+waits), nil)
-	eventually(t, "ben stands", func() bool { return len(standing(t, s)) == 2 })
+	wait.For(t, "ben stands", func() bool { return len(standing(t, s)) == 2 })
 	ben.end(errTold)
 	assert.Equal(t, errTold, ben.wait())
 	assert.Equal(t, 1, j.told("^began"))
@@ -298,7 +299,7 @@ func TestOutOfTouch(t *testing.T) {
 	j.await("^began", 1, 2)
 	first := j.pids()
 	stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
-	eventually(t, "ben stands", func() bool { return len(standing(t, s)) == 2 })
+	wait.For(t, "ben stands", func() bool { return len(standing(t, s)) == 2 })
 	link.Suspend()
 	j.await("^began .* ben", 1, 4)
 	assert.Empty(t, alive(first))
@@ -306,7 +307,7 @@ func TestOutOfTouch(t *testing.T) {
 	assert.Equal(t, 1, j.told("^term$"))
 	assert.Contains(t, anna.log.String(), "the trust window runs down")
 	link.Resume()
-	eventually(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
+	wait.For(t, "anna stands again", func() bool { return len(standing(t, s)) == 2 })
 }
 
 // A reconnect in time goes unnoticed with hold, and with stop it does not.

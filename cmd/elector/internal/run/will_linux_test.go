@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 const (
@@ -97,10 +98,10 @@ func TestWillWhileWaiting(t *testing.T) {
 				return err == nil && v.Count == n
 			}
 		}
-		eventually(t, "two stand", stand(2))
+		wait.For(t, "two stand", stand(2))
 		died := time.Now()
 		ben.signal(syscall.SIGKILL)
-		eventually(t, "one stands", stand(1))
+		wait.For(t, "one stands", stand(1))
 		assert.Less(t, time.Since(died), soon)
 	})
 }
@@ -269,7 +270,7 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	none := unix.Rlimit{Cur: 0, Max: was.Max}
 	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &none, nil))
 	require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
-	eventually(t, "the group is gone", func() bool { return len(alive(first)) == 1 })
+	wait.For(t, "the group is gone", func() bool { return len(alive(first)) == 1 })
 	time.Sleep(time.Second) // many times what it takes
 	assert.NotContains(t, anna.stderr.String(), "has killed the command", "some of it lives")
 	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &was, nil))
@@ -282,7 +283,7 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 func freeze(t testing.TB, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGSTOP))
-	eventually(t, "it is frozen", func() bool {
+	wait.For(t, "it is frozen", func() bool {
 		threads, err := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/stat")
 		require.NoError(t, err)
 		for _, thread := range threads {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // Stand has a candidate stand until stop, and returns when it leads or waits. A leader that is asked to
@@ -30,11 +31,11 @@ func Stand(t *testing.T, url, election, id, value string, strategy elector.Strat
 	stop = func() {
 		cancel()
 		<-ended
-		closing, done := context.WithTimeout(context.Background(), time.Minute)
+		closing, done := context.WithTimeout(context.Background(), wait.Patience)
 		defer done()
 		assert.NoError(t, e.Close(closing))
 		assert.NoError(t, b.Close())
 	}
-	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, wait.Patience, 10*time.Millisecond)
 	return stop
 }

@@ -1,0 +1,24 @@
+// Package wait has tests on real servers wait for what must come.
+package wait
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience bounds whatever such a test waits for. It is no promise: a machine with a tenth of the
+// usual speed takes ten times as long for all that a test does, and what comes early ends the
+// wait early. What must come in time is compared with times that the test has noted.
+const Patience = 3 * time.Minute
+
+// For waits until holds returns true, and asks it every few milliseconds. After Patience it ends
+// the test, and says what never came. It calls holds on the test's own goroutine, so holds may
+// end the test, too.
+func For(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(Patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
