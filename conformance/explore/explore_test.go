@@ -35,14 +35,20 @@ func exhaust(t *testing.T, cfg explore.Config) {
 	}
 }
 
+// designable tells whether a strategy heeds an operator's wishes. Such a one has far more orders.
+func (e explored) designable() bool {
+	_, heeds := e.cfg.Strategy().(elector.Designator)
+	return heeds
+}
+
 func TestTwoCandidatesAndAFault(t *testing.T) {
 	for _, s := range strategies {
+		if s.designable() {
+			continue // TestDesignable has it
+		}
 		t.Run(s.name, func(t *testing.T) {
 			cfg := s.cfg
 			cfg.Faults = 1
-			if _, heeds := cfg.Strategy().(elector.Designator); heeds {
-				cfg.Kinds = explore.Others // TestRanks has the rest
-			}
 			exhaust(t, cfg)
 		})
 	}
@@ -73,13 +79,32 @@ func TestTransfer(t *testing.T) {
 }
 
 // A session is lost, and the next one is opened at a server that is behind.
+func (e explored) behind() explore.Config {
+	cfg := e.cfg
+	cfg.Faults, cfg.Kinds = 2, []explore.Fault{explore.Lag, explore.Expire}
+	return cfg
+}
+
 func TestBehind(t *testing.T) {
 	for _, s := range strategies {
-		t.Run(s.name, func(t *testing.T) {
+		if !s.designable() {
+			t.Run(s.name, func(t *testing.T) { exhaust(t, s.behind()) })
+		}
+	}
+}
+
+// TestRanks has the faults that are an operator's wishes.
+func TestDesignable(t *testing.T) {
+	for _, s := range strategies {
+		if !s.designable() {
+			continue
+		}
+		t.Run(s.name+"/two and a fault", func(t *testing.T) {
 			cfg := s.cfg
-			cfg.Faults, cfg.Kinds = 2, []explore.Fault{explore.Lag, explore.Expire}
+			cfg.Faults, cfg.Kinds = 1, explore.Others
 			exhaust(t, cfg)
 		})
+		t.Run(s.name+"/behind", func(t *testing.T) { exhaust(t, s.behind()) })
 	}
 }
 

@@ -140,7 +140,7 @@ func tryAll(t *testing.T) []result {
 	program := child(t)
 	next := make(chan *result)
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range runtime.NumCPU() {
 		workers.Go(func() {
 			for r := range next {
 				r.try(t, program)

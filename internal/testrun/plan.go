@@ -142,8 +142,9 @@ const (
 	electionsMemory = "^TestElection(OnMemory|OfAnotherMake)$"
 	// onZooKeeper are the other tests of the suites' package that need a ZooKeeper server.
 	onZooKeeper = "^Test(LeaderAndSuccessorDeletedAtOnce|OverTheEndOfZooKeepersNumbers)$"
-	// reduction is half of what the explorer computes: that what it leaves out is no loss.
-	reduction = "^Test(ReductionLosesNoState|SameStatesGoOnAlike)$"
+	// longest are most of what the explorer computes: that what it leaves out is no loss, and
+	// what has most orders.
+	longest = "^Test(ReductionLosesNoState|SameStatesGoOnAlike|Designable|Transfer)$"
 )
 
 // Rules on real servers mostly wait, so more of them run side by side than there are
@@ -158,6 +159,9 @@ const (
 // nobody has a processor for in time. They run without the race detector: they look for
 // wrong orders, not for races, and what they try runs under it on memory.
 var computing = []string{"conformance/explore", "internal/mutants", "examples/deputy"}
+
+// oneProcessor is for what has one goroutine go on at a time: more cost it a quarter of its speed.
+var oneProcessor = []string{"-cpu=1"}
 
 // tools are the packages that only those need who work on the library.
 var tools = []string{
@@ -211,7 +215,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 
 	switch service {
 	case "", "memory":
-		add(testTier, stage{name: "explorer and mutants", packages: computing, skip: reduction})
+		add(testTier, stage{name: "explorer and mutants", packages: computing, args: oneProcessor, skip: longest})
 		for _, m := range modules {
 			if service == "memory" && slices.Contains(onServersToo, m) {
 				continue
@@ -237,7 +241,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 		})
 	}
 
-	add(restTier, stage{name: "explorer's reduction", packages: computing[:1], run: reduction})
+	add(restTier, stage{name: "explorer, at length", packages: computing[:1], args: oneProcessor, run: longest})
 	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
 	add(restTier, stage{name: "load", race: true, packages: []string{load}, args: []string{"-parallel=1"}})
 	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})

@@ -104,7 +104,7 @@ func TestPatterns(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	all := strings.Join([]string{crowds, hogs, clusters, elections, electionsMemory, onZooKeeper, reduction}, "|")
+	all := strings.Join([]string{crowds, hogs, clusters, elections, electionsMemory, onZooKeeper, longest}, "|")
 	for _, group := range regexp.MustCompile(`\^Test\((.*?)\)\$`).FindAllStringSubmatch(all, -1) {
 		for one := range strings.SplitSeq(group[1], "|") {
 			full := regexp.MustCompile("^Test" + one + "$")

@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -56,15 +55,21 @@ func stands(t *testing.T, url, election, id, value string) (stop func()) {
 // shows waits until the dashboard's state of an election is as wanted.
 func shows(t *testing.T, s *server, path string, as func(e Election) bool) (e Election) {
 	t.Helper()
-	require.Eventually(t, func() bool {
-		state, _, _ := s.board.since(0)
+	var state State
+	defer func() {
+		if t.Failed() {
+			t.Logf("%+v", state)
+		}
+	}()
+	wait.For(t, "it shows that of "+path, func() bool {
+		state, _, _ = s.board.since(0)
 		for _, e = range state.Elections {
 			if e.Path == path && as(e) {
 				return true
 			}
 		}
 		return false
-	}, wait.Patience, 10*time.Millisecond, "%s", path)
+	})
 	return e
 }
 

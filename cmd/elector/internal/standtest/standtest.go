@@ -20,7 +20,9 @@ func Stand(t *testing.T, url, election, id, value string, strategy elector.Strat
 	t.Helper()
 	b, err := dial.Open(t.Context(), url)
 	require.NoError(t, err)
-	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value)})
+	// Its session is not what is tried: it bears a machine that stands still for a while.
+	ttl := min(time.Minute, b.Limits().MaxTTL)
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value), TTL: ttl})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
