@@ -173,7 +173,8 @@ func runTier(ctx context.Context, t tier, service string, turn int, budget time.
 			all.leftOut = append(all.leftOut, s)
 			continue
 		}
-		fmt.Fprintf(stdout, "[%d/%d] %s\n", i+1, len(stages), s.name)
+		s.slowness = slowness()
+		fmt.Fprintf(stdout, "[%d/%d] %s%s\n", i+1, len(stages), s.name, s.said())
 		at := time.Now()
 		c, e := tryStage(ctx, s, &all, events)
 		code, err = cmp.Or(code, c), errors.Join(err, e)

@@ -144,15 +144,16 @@ const (
 	onZooKeeper = "^Test(LeaderAndSuccessorDeletedAtOnce|OverTheEndOfZooKeepersNumbers)$"
 	// longest are most of what the explorer computes: that what it leaves out is no loss, and
 	// what has most orders.
-	longest = "^Test(ReductionLosesNoState|SameStatesGoOnAlike|Designable|Transfer)$"
+	longest = "^Test(ReductionLosesNoState|SameStatesGoOnAlike|Designable|Transfer|MutantsThatShowLate)$"
 )
 
 // Rules on real servers mostly wait, so more of them run side by side than there are
-// processors: most on one service's single server, without the race detector.
+// processors: most on one service's single server, without the race detector. A slow machine
+// runs fewer.
 const (
-	many = "-parallel=12"
-	more = "-parallel=18"
-	most = "-parallel=24"
+	many = 12
+	more = 18
+	most = 24
 )
 
 // computing are the packages that only compute. They come first, as a session is lost that
@@ -224,34 +225,34 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 			if m == forReleases {
 				of = restTier
 			}
-			add(of, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, args: []string{many}})
+			add(of, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, parallel: many})
 		}
 		add(testTier, stage{
 			name: "packages; elections on memory", race: true,
-			packages: others, args: []string{many, "-p=4"}, skip: strings.Join(append(left, elections), "|"),
+			packages: others, parallel: many, programs: 4, skip: strings.Join(append(left, elections), "|"),
 		})
-		elect(testTier, stage{name: "elections on single servers", args: []string{more}, combinations: of(first, true)})
-		elect(testTier, stage{name: "elections on clusters", args: []string{many}, combinations: of(first, false)})
+		elect(testTier, stage{name: "elections on single servers", parallel: more, combinations: of(first, true)})
+		elect(testTier, stage{name: "elections on clusters", parallel: many, combinations: of(first, false)})
 	default:
 		add(testTier, stage{
 			name:     "packages and elections on " + service,
-			packages: others, args: []string{most, "-p=4"},
+			packages: others, parallel: most, programs: 4,
 			skip:         strings.Join(left, "|"),
 			combinations: first, amid: true,
 		})
 	}
 
 	add(restTier, stage{name: "explorer, at length", packages: computing[:1], args: oneProcessor, run: longest})
-	add(restTier, stage{name: "tools", race: true, packages: tools, args: []string{many, "-p=4"}, skip: crowds})
-	add(restTier, stage{name: "load", race: true, packages: []string{load}, args: []string{"-parallel=1"}})
-	elect(restTier, stage{name: "elections on single servers, for races", race: true, args: []string{many}, combinations: raced(service, turn)})
+	add(restTier, stage{name: "tools", race: true, packages: tools, parallel: many, programs: 4, skip: crowds})
+	add(restTier, stage{name: "load", race: true, packages: []string{load}, parallel: 1})
+	elect(restTier, stage{name: "elections on single servers, for races", race: true, parallel: many, combinations: raced(service, turn)})
 	// Two packages at once: a rule that restarts three servers needs them back in time.
-	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), args: []string{many, "-p=2"}, run: clusters})
-	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, args: []string{"-p=2", "-parallel=3"}, run: crowds})
+	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), parallel: many, programs: 2, run: clusters})
+	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, parallel: 3, programs: 2, run: crowds})
 	if service == "" {
 		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
 	}
-	elect(restTier, stage{name: "elections on clusters, the others", args: []string{more}, combinations: later})
+	elect(restTier, stage{name: "elections on clusters, the others", parallel: more, combinations: later})
 
 	// The first tier comes first. What a budget leaves out are the last ones, so those of the
 	// second tier take turns in that, too.

@@ -28,6 +28,11 @@ type stage struct {
 	packages []string // by their folders in the module
 	args     []string
 
+	// How many tests of a package run side by side, and how many packages, on a machine as quick
+	// as usual; 0 leaves it to go test.
+	parallel, programs int
+	slowness           float64 // of the machine as the stage begins
+
 	// Which tests: either these combinations, or all that match run and not skip; or these
 	// combinations amid all other tests that do. Neither has parts for subtests, and "" is none.
 	combinations []combination
@@ -97,7 +102,7 @@ func (s stage) try(ctx context.Context, folder string, take func(event)) (code i
 		return 1, err
 	}
 	// Vetting is the linters' part. A test on real servers that Go remembers tried nothing.
-	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=40m", "-exec", "'" + self + "' " + metered}, s.testArgs()...)
+	args := append([]string{"-json", "-vet=off", "-count=1", "-timeout=60m", "-exec", "'" + self + "' " + metered}, slices.Concat(s.testArgs(), s.fit())...)
 	cmd := s.command(ctx, "test", args...)
 	cmd.Env, cmd.Stderr = append(cmd.Env, programsFolder+"="+folder), os.Stderr
 	events, err := cmd.StdoutPipe()

@@ -88,5 +88,6 @@ func (s stage) again(test name) stage {
 	s.name = fmt.Sprintf("%s again", test)
 	s.packages = []string{strings.TrimPrefix(test.pkg, s.module+"/")}
 	s.args, s.combinations, s.amid, s.run, s.skip = nil, nil, false, "^"+test.test+"$", ""
+	s.parallel, s.programs = 0, 0
 	return s
 }

@@ -3,6 +3,7 @@ package standtest
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +23,17 @@ func Stand(t *testing.T, url, election, id, value string, strategy elector.Strat
 	require.NoError(t, err)
 	// Its session is not what is tried: it bears a machine that stands still for a while.
 	ttl := min(time.Minute, b.Limits().MaxTTL)
-	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value), TTL: ttl})
+	var once sync.Once
+	stands := make(chan struct{})
+	hooks := elector.Hooks{
+		Stage: func(e elector.StageEvent) {
+			if e.Stage == elector.StageReady && !e.Completed {
+				once.Do(func() { close(stands) })
+			}
+		},
+		Elected: func(*elector.Term) { once.Do(func() { close(stands) }) },
+	}
+	e, err := elector.New(elector.Config{Backend: b, Strategy: strategy, Election: election, ID: id, Value: []byte(value), TTL: ttl, Hooks: hooks})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -38,6 +49,10 @@ func Stand(t *testing.T, url, election, id, value string, strategy elector.Strat
 		assert.NoError(t, e.Close(closing))
 		assert.NoError(t, b.Close())
 	}
-	require.Eventually(t, func() bool { r := e.Status().Role.String(); return r == "standing" || r == "leading" }, wait.Patience, 10*time.Millisecond)
+	select {
+	case <-stands: // its entry is there, which its role does not tell
+	case <-time.After(wait.Patience):
+		require.Fail(t, "it does not stand", "%s in %s: %+v", id, election, e.Status())
+	}
 	return stop
 }
