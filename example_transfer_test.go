@@ -14,10 +14,11 @@ import (
 func ExampleTerm_Transfer() {
 	ctx := context.Background()
 	service := memory.New(memory.Options{})
+	aside := make(chan error, 2)
 	stand := func(id string) elector.Elector {
 		e, err := elector.New(elector.Config{
 			Backend: service, Strategy: fair.New(), Election: "/jobs/reindex", ID: id,
-			Hooks: elector.Hooks{Aside: func(why error) { fmt.Printf("%s stands aside: %v\n", id, why) }},
+			Hooks: elector.Hooks{Aside: func(why error) { aside <- fmt.Errorf("%s stands aside: %w", id, why) }},
 		})
 		if err != nil {
 			panic(err)
@@ -51,6 +52,7 @@ func ExampleTerm_Transfer() {
 	if err := term.Transfer(ctx, "host-3"); err != nil {
 		fmt.Println("leads on:", err)
 	}
+	fmt.Println(<-aside)
 	fmt.Println(<-led)
 	fmt.Println(<-led)
 	// Output:
