@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,4 +47,17 @@ func TestRestTakesTurns(t *testing.T) {
 		}
 	}
 	assert.Len(t, first, n)
+}
+
+// What a budget leaves out is named, and its tests are not taken for forgotten. Others are.
+func TestLeftOut(t *testing.T) {
+	var screen strings.Builder
+	o := outcome{screen: &screen, file: io.Discard, leftOut: []stage{{name: "networks", packages: []string{"p"}, run: "^TestCut$"}}}
+	o.miss(name{"p", "TestCut"}, true)
+	o.miss(name{"p", "TestForgotten"}, true)
+	o.complete()
+	o.end(0, 0)
+	assert.Contains(t, screen.String(), "left out for lack of time: networks\n")
+	assert.Len(t, o.broken, 1)
+	assert.Contains(t, screen.String(), "TestForgotten: no stage of plan.go tries it")
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -24,6 +26,11 @@ var services = []string{"memory", "zookeeper", "etcd", "consul"}
 
 // modules are those beside the library's: ./... does not lead from one into another.
 var modules = []string{"cmd/elector", "examples/fencing", "examples/recipes", "internal/fencetest", "adapter/gocron", "metrics/otel", "metrics/prometheus", "internal/release"}
+
+// usual is how long each module's tests take on a machine that is quiet and no slower than usual.
+var usual = map[string]time.Duration{
+	"cmd/elector": 90 * time.Second, "examples/recipes": 40 * time.Second, "internal/release": 90 * time.Second,
+}
 
 // forReleases is the one of which the second tier is enough: it builds the command from nothing.
 const forReleases = "internal/release"
@@ -216,7 +223,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 
 	switch service {
 	case "", "memory":
-		add(testTier, stage{name: "explorer and mutants", packages: computing, args: oneProcessor, skip: longest})
+		add(testTier, stage{name: "explorer and mutants", usual: 90 * time.Second, packages: computing, args: oneProcessor, skip: longest})
 		for _, m := range modules {
 			if service == "memory" && slices.Contains(onServersToo, m) {
 				continue
@@ -225,34 +232,35 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 			if m == forReleases {
 				of = restTier
 			}
-			add(of, stage{name: "module " + m, module: m, race: true, packages: []string{"..."}, parallel: many})
+			add(of, stage{name: "module " + m, usual: cmp.Or(usual[m], 10*time.Second), module: m, race: true, packages: []string{"..."}, parallel: many})
 		}
 		add(testTier, stage{
-			name: "packages; elections on memory", race: true,
+			name: "packages; elections on memory", usual: 270 * time.Second, race: true,
 			packages: others, parallel: many, programs: 4, skip: strings.Join(append(left, elections), "|"),
 		})
-		elect(testTier, stage{name: "elections on single servers", parallel: more, combinations: of(first, true)})
-		elect(testTier, stage{name: "elections on clusters", parallel: many, combinations: of(first, false)})
+		elect(testTier, stage{name: "elections on single servers", usual: 2 * time.Minute, parallel: more, combinations: of(first, true)})
+		elect(testTier, stage{name: "elections on clusters", usual: 2 * time.Minute, parallel: many, combinations: of(first, false)})
 	default:
 		add(testTier, stage{
 			name:     "packages and elections on " + service,
+			usual:    2 * time.Minute,
 			packages: others, parallel: most, programs: 4,
 			skip:         strings.Join(left, "|"),
 			combinations: first, amid: true,
 		})
 	}
 
-	add(restTier, stage{name: "explorer, at length", packages: computing[:1], args: oneProcessor, run: longest})
-	add(restTier, stage{name: "tools", race: true, packages: tools, parallel: many, programs: 4, skip: crowds})
-	add(restTier, stage{name: "load", race: true, packages: []string{load}, parallel: 1})
-	elect(restTier, stage{name: "elections on single servers, for races", race: true, parallel: many, combinations: raced(service, turn)})
+	add(restTier, stage{name: "explorer, at length", usual: 5 * time.Minute, packages: computing[:1], args: oneProcessor, run: longest})
+	add(restTier, stage{name: "tools", usual: 2 * time.Minute, race: true, packages: tools, parallel: many, programs: 4, skip: crowds})
+	add(restTier, stage{name: "load", usual: time.Minute, race: true, packages: []string{load}, parallel: 1})
+	elect(restTier, stage{name: "elections on single servers, for races", usual: 5 * time.Minute, race: true, parallel: many, combinations: raced(service, turn)})
 	// Two packages at once: a rule that restarts three servers needs them back in time.
-	add(restTier, stage{name: "backends on clusters", race: true, packages: append(backends, "conformance"), parallel: many, programs: 2, run: clusters})
-	add(restTier, stage{name: "networks and campaigns of faults", race: true, packages: crowded, parallel: 3, programs: 2, run: crowds})
+	add(restTier, stage{name: "backends on clusters", usual: 4 * time.Minute, race: true, packages: append(backends, "conformance"), parallel: many, programs: 2, run: clusters})
+	add(restTier, stage{name: "networks and campaigns of faults", usual: 6 * time.Minute, race: true, packages: crowded, parallel: 3, programs: 2, run: crowds})
 	if service == "" {
-		add(restTier, stage{name: "void attempts", packages: []string{"conformance"}, run: hogs})
+		add(restTier, stage{name: "void attempts", usual: 2 * time.Minute, packages: []string{"conformance"}, run: hogs})
 	}
-	elect(restTier, stage{name: "elections on clusters, the others", parallel: more, combinations: later})
+	elect(restTier, stage{name: "elections on clusters, the others", usual: 4 * time.Minute, parallel: more, combinations: later})
 
 	// The first tier comes first. What a budget leaves out are the last ones, so those of the
 	// second tier take turns in that, too.
