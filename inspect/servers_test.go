@@ -2,6 +2,7 @@ package inspect_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -62,7 +63,11 @@ func onServer(t *testing.T, url string) {
 	stands := func(n int) func(v inspect.View) bool {
 		return func(v inspect.View) bool { return len(v.Candidates) == n && v.Leader != nil }
 	}
-	_, err := in.Leader(ctx, path)
+	var err error
+	wait.For(t, "the new server grants a session", func() bool {
+		_, err = in.Leader(ctx, path)
+		return !errors.Is(err, backend.ErrUnavailable)
+	})
 	require.ErrorIs(t, err, elector.ErrNoElection)
 	l := watch(t, in, path, inspect.WatchOptions{Candidates: true, Every: 100 * time.Millisecond})
 
