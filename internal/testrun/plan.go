@@ -177,6 +177,9 @@ var tools = []string{
 	"internal/loopback", "internal/networktest", "internal/process", "internal/proxytest", "internal/servertest",
 }
 
+// fleets are the examples that are whole services, with processes on real servers.
+var fleets = []string{"examples/controller", "examples/fastleader", "examples/replicas"}
+
 // load has hundreds of candidates on one server, and some are lost beside other work.
 const load = "internal/load"
 
@@ -211,7 +214,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	backends := []string{"backend/zookeeper", "backend/etcd", "backend/consul"}
 	crowded := []string{"internal/servertest", "internal/chaos", "backend/zookeeper", "backend/etcd"}
 	others := slices.DeleteFunc(slices.Clone(packages), func(p string) bool {
-		return slices.Contains(computing, p) || slices.Contains(tools, p) || p == load
+		return slices.Contains(computing, p) || slices.Contains(tools, p) || slices.Contains(fleets, p) || p == load
 	})
 	left := []string{crowds, hogs, clusters}
 	if service != "" && service != "memory" {
@@ -251,6 +254,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	}
 
 	add(restTier, stage{name: "explorer, at length", usual: 5 * time.Minute, packages: computing[:1], args: oneProcessor, run: longest})
+	add(restTier, stage{name: "examples with processes", usual: 2 * time.Minute, race: true, packages: fleets, parallel: many, programs: 2})
 	add(restTier, stage{name: "tools", usual: 2 * time.Minute, race: true, packages: tools, parallel: many, programs: 4, skip: crowds})
 	add(restTier, stage{name: "load", usual: time.Minute, race: true, packages: []string{load}, parallel: 1})
 	elect(restTier, stage{name: "elections on single servers, for races", usual: 5 * time.Minute, race: true, parallel: many, combinations: raced(service, turn)})
