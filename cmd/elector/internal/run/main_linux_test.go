@@ -62,8 +62,10 @@ const (
 `
 	escapes = `setsid sh -c 'echo $$ >> $0/pids; exec sleep 1000' $0 &
 `
+	// waits does so until it is told to end. A shell tells of a sleep that was ended first, and
+	// dies of that if nobody reads it.
 	waits = `echo "began $ELECTOR_TOKEN $ELECTOR_ID $ELECTOR_ELECTION" >> $0/log
-while :; do sleep 1000 & wait $!; done
+while :; do sleep 1000 & wait $! 2>/dev/null; done
 `
 )
 
