@@ -168,7 +168,7 @@ func runTier(ctx context.Context, t tier, service string, turn int, budget time.
 			break
 		}
 		left--
-		if budget > 0 && !p.allows(s) {
+		if budget != 0 && !p.allows(s) {
 			fmt.Fprintf(stdout, "[%d/%d] %s: LEFT OUT, it would not end in time\n", i+1, len(stages), s.name)
 			all.leftOut = append(all.leftOut, s)
 			continue

@@ -195,13 +195,15 @@ const load = "internal/load"
 // test, without the race detector, with all that waits side by side.
 func plan(t tier, service string, turn int, packages []string) []stage {
 	first, later := combinations(service, turn)
-	var stages []stage
+	var stages, rest []stage
 	add := func(of tier, s stage) {
-		if t == of || t == allTiers {
-			s.tier, s.packages = of, concerned(s.packages, service)
-			if len(s.packages) > 0 {
-				stages = append(stages, s)
-			}
+		s.tier, s.packages = of, concerned(s.packages, service)
+		switch {
+		case t != of && t != allTiers, len(s.packages) == 0:
+		case of == testTier:
+			stages = append(stages, s)
+		default:
+			rest = append(rest, s)
 		}
 	}
 	// Without combinations go test would try all there is.
@@ -266,15 +268,7 @@ func plan(t tier, service string, turn int, packages []string) []stage {
 	}
 	elect(restTier, stage{name: "elections on clusters, the others", usual: 4 * time.Minute, parallel: more, combinations: later})
 
-	// The first tier comes first. What a budget leaves out are the last ones, so those of the
-	// second tier take turns in that, too.
-	var rest []stage
-	for _, s := range stages {
-		if s.tier == restTier {
-			rest = append(rest, s)
-		}
-	}
-	stages = slices.DeleteFunc(stages, func(s stage) bool { return s.tier == restTier })
+	// What a budget leaves out are the last ones, so those of the second tier take turns in that, too.
 	if len(rest) > 0 {
 		begin := turn % len(rest)
 		rest = slices.Concat(rest[begin:], rest[:begin])
