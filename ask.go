@@ -87,6 +87,7 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 	}
 	var retry backoff
 	var first uint64 // the incarnation of the leader's entry at first
+	stands := false  // the candidate that is to lead next
 	for {
 		dir, _, err := e.read(ctx, s)
 		if err == nil {
@@ -104,10 +105,11 @@ func (e *elector) ask(ctx context.Context, s *backend.Session, r Request) (leade
 		case first != leader.Seat.Rev:
 			return Leader{}, fmt.Errorf("%w any more that was to be asked: %q leads now", ErrNoLeader, leader.ID)
 		}
-		if r.To != "" {
+		if r.To != "" && !stands {
 			if _, err := e.heir(ctx, s, dir, leader.Seat, r.To); err != nil {
 				return Leader{}, err
 			}
+			stands = true // to look again each time would let the leader write in between each time
 		}
 		if standing, asked := layout.Asked(leader.Seat.Value); asked {
 			if r.To != "" && r.To != standing.To {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -71,12 +70,16 @@ func nothingIsLost(t *testing.T, url string) {
 	require.NoError(t, err)
 	defer b.Close()
 	// It stands again when its new session does.
-	require.Eventually(t, func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
-		defer cancel()
-		_, err := move(ctx, b, "/replicas", lags)
-		return err == nil
-	}, wait.Patience, 100*time.Millisecond)
+	var refused error
+	defer func() {
+		if t.Failed() {
+			t.Logf("the last move was refused: %v", refused)
+		}
+	}()
+	wait.For(t, "the lead is moved", func() bool {
+		_, refused = move(t.Context(), b, "/replicas", lags)
+		return refused == nil
+	})
 	require.Equal(t, lags, primary("after the lead was moved", func(id string) bool { return id != second }))
 	require.Contains(t, f.said(second), lags+", which is to lead next, has everything")
 

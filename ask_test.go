@@ -1,0 +1,54 @@
+package elector_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A leader publishes more often than one can look who stands, which takes a round trip for each. It is
+// reached, since between two of its writes there is time to read it and to write.
+func TestAskALeaderThatPublishesOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		service := memory.New(memory.Options{Latency: func() time.Duration { return 10 * time.Millisecond }})
+		const election, most = "/jobs/reindex", 10
+		led := make(chan *elector.Term, most)
+		for i := range most {
+			e, err := elector.New(elector.Config{Backend: service.Client(fmt.Sprint(i)), Strategy: fair.New(), Election: election, ID: fmt.Sprint("host-", i)})
+			require.NoError(t, err)
+			defer func() { require.NoError(t, e.Close(context.Background())) }()
+			go func() {
+				if term, err := e.Campaign(ctx); err == nil {
+					led <- term
+				}
+			}()
+			time.Sleep(10 * time.Second) // so that they come in this order
+		}
+		term := <-led
+		published := 0
+		go func() {
+			for ; term.Proclaim(ctx, fmt.Append(nil, published)) == nil; published++ {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}()
+		asking, end := context.WithTimeout(ctx, time.Minute)
+		defer end()
+		leader, err := elector.Ask(asking, service, fair.New(), election, elector.Request{By: "anna", To: fmt.Sprint("host-", most-1)})
+		require.NoError(t, err)
+		require.Equal(t, "host-0", leader.ID)
+		<-term.Asked()
+		require.Positive(t, published)
+		cancel()
+		synctest.Wait()
+	})
+}
