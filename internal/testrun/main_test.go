@@ -167,8 +167,9 @@ func TestWorseCounts(t *testing.T) {
 // What is broken is listed in the end with the line that tells why.
 func TestReason(t *testing.T) {
 	for said, want := range map[string]string{
-		"    server.go:139: rule server/restart is broken on x\n        \trule: one leads\n        \tsaw:  two lead\n\n  1s c1: start\n": "saw:  two lead",
-		"2026/11/25 connected\n    a_test.go:12: no answer\n    a_test.go:13: again\n":                                                   "a_test.go:12: no answer",
+		"    server.go:139: rule server/restart is broken on x\n        \trule: one leads\n        \tsaw:  two lead\n\n  1s c1: start\n":          "saw:  two lead",
+		"2026/11/25 connected\n    a_test.go:12: no answer\n    a_test.go:13: again\n":                                                            "a_test.go:12: no answer",
+		"    a_test.go:9: well\n    a_test.go:12: \n        \tError Trace:\t/a_test.go:12\n        \tError:      \tShould be zero, but was 141\n": "Should be zero, but was 141",
 		"panic: x\n": "",
 	} {
 		assert.Equal(t, want, reason(said))

@@ -226,15 +226,17 @@ func (o *outcome) tell(of name) {
 	}
 }
 
-// seen is what a rule of the conformance suite says that it saw, and complaint what any test says.
+// seen is what a rule of the conformance suite says that it saw, failed what testify says, and
+// complaint what any test says.
 var (
+	failed    = regexp.MustCompile(`(?m)^\s*Error:\s+(\S.*)$`)
 	seen      = regexp.MustCompile(`(?m)^\s*(saw: .*)$`)
 	complaint = regexp.MustCompile(`(?m)^\s*(\S+\.go:\d+: .*)$`)
 )
 
 // reason is the line of what a broken test has said that tells most.
 func reason(said string) string {
-	for _, tells := range []*regexp.Regexp{seen, complaint} {
+	for _, tells := range []*regexp.Regexp{seen, failed, complaint} {
 		if found := tells.FindStringSubmatch(said); found != nil {
 			return found[1]
 		}
