@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -214,13 +215,13 @@ func TestAgentRestarts(t *testing.T) {
 		check()
 		between[1].kill()
 		id := fmt.Sprintf("%d.1", between[1].cmd.Process.Pid)
-		w.eventually("its session is ended", func() bool { return slices.Contains(w.ended(), id) })
+		wait.For(w.t, "its session is ended", func() bool { return slices.Contains(w.ended(), id) })
 	}
 	check()
 	for _, p := range living {
 		p.kill()
 	}
-	w.eventually("all are ended", func() bool {
+	wait.For(w.t, "all are ended", func() bool {
 		ended := w.ended()
 		return !slices.ContainsFunc(alive, func(id string) bool { return !slices.Contains(ended, id) })
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -67,7 +68,7 @@ func TestEachDeath(t *testing.T) {
 				die(p)
 				w.awaitEnded(ids...)
 				if w.agent == "" {
-					w.eventually("the companion has ended, too", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended, too", func() bool { return gone(companion) })
 				}
 			})
 		})
@@ -121,7 +122,7 @@ func TestExecIsNotDeath(t *testing.T) {
 		p, companion := w.candidate()
 		id := p.do("open")
 		p.do("exec")
-		w.eventually("another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
+		wait.For(w.t, "another program runs", func() bool { return program(p.cmd.Process.Pid) == "sleep" })
 		time.Sleep(500 * time.Millisecond)
 		assert.Empty(t, w.ended())
 		assert.False(t, w.agent == "" && gone(companion), "the companion waits for the death")
@@ -156,7 +157,7 @@ func TestCloseForgets(t *testing.T) {
 		require.Equal(t, "<nil>", p.do("close "+p.do("open")))
 		require.Equal(t, "<nil>", p.do("end"))
 		if w.agent == "" {
-			w.eventually("the companion has ended", func() bool { return gone(companion) })
+			wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 		}
 		p.kill()
 		// What was not closed, or not with success, is ended as ever.
@@ -176,7 +177,7 @@ func TestCloseLeavesNoZombie(t *testing.T) {
 	require.Equal(t, "<nil>", p.do("end"))
 	require.False(t, gone(companion), "it has a session left")
 	signal(t, companion, syscall.SIGKILL)
-	p.eventually("somebody has waited for it", func() bool {
+	wait.For(p.t, "somebody has waited for it", func() bool {
 		_, err := os.Stat(fmt.Sprintf("/proc/%d", companion))
 		return errors.Is(err, os.ErrNotExist)
 	})
@@ -204,7 +205,7 @@ func TestCompanionKilled(t *testing.T) {
 	assert.Empty(t, w.ended())
 	p.kill()
 	w.awaitEnded(ids[1:]...)
-	w.eventually("the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 	assert.Len(t, w.ended(), len(ids)-1, "each was ended once")
 }
 
@@ -216,7 +217,7 @@ func TestCompanionKilledBefore(t *testing.T) {
 	p.do("open")
 	stop(t, p.cmd.Process.Pid)
 	signal(t, companion, syscall.SIGKILL)
-	w.eventually("the companion has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 	p.kill()
 	q, _ := w.candidate()
 	id := q.do("open")
@@ -273,7 +274,7 @@ func TestFrozenCompanionIsReplaced(t *testing.T) {
 	p, companion := w.candidate()
 	stop(t, companion)
 	var ids []string
-	w.eventually("the frozen companion has ended", func() bool {
+	wait.For(w.t, "the frozen companion has ended", func() bool {
 		ids = append(ids, p.do("open"))
 		return gone(companion)
 	})
@@ -291,13 +292,13 @@ func TestFrozenAgentIsLeftAlone(t *testing.T) {
 	p, _ := w.candidate()
 	stop(t, w.served.cmd.Process.Pid)
 	var ids []string
-	w.eventually("the process gives it up", func() bool {
+	wait.For(w.t, "the process gives it up", func() bool {
 		ids = append(ids, p.do("open"))
 		return strings.Contains(p.log.String(), "does not listen")
 	})
 	p.kill()
 	signal(t, w.served.cmd.Process.Pid, syscall.SIGCONT)
-	w.eventually("it has ended what it was told: as much as the kernel keeps", func() bool { return len(w.ended()) >= 100 })
+	wait.For(w.t, "it has ended what it was told: as much as the kernel keeps", func() bool { return len(w.ended()) >= 100 })
 	assert.Subset(t, ids, w.ended())
 }
 
@@ -397,7 +398,7 @@ func TestStuckBeforeStart(t *testing.T) {
 	for _, dead := range []bool{false, true} {
 		p := w.start("stuck")
 		var companion int
-		w.eventually("it is stuck", func() bool {
+		wait.For(w.t, "it is stuck", func() bool {
 			_, said, _ := strings.Cut(p.log.String(), "stuck ")
 			n, _ := fmt.Sscanf(said, "%d.", &companion)
 			return n == 1
@@ -407,7 +408,7 @@ func TestStuckBeforeStart(t *testing.T) {
 		} else {
 			assert.Contains(t, p.do("event"), "at the top of main")
 		}
-		w.eventually("it has ended", func() bool { return gone(companion) })
+		wait.For(w.t, "it has ended", func() bool { return gone(companion) })
 	}
 }
 
@@ -433,7 +434,7 @@ func TestOpenerThatHangs(t *testing.T) {
 	p.do("open")
 	p.do("open")
 	p.kill()
-	w.eventually("it has ended", func() bool { return gone(companion) })
+	wait.For(w.t, "it has ended", func() bool { return gone(companion) })
 	p.logs("cannot end the session of a dead process: it times out")
 }
 
@@ -454,9 +455,9 @@ func TestServiceThatStaysDown(t *testing.T) {
 				if w.agent != "" {
 					log = w.served.log
 				}
-				w.eventually("it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
+				wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "cannot end the session of a dead process") })
 				if w.agent == "" {
-					w.eventually("the companion has ended", func() bool { return gone(companion) })
+					wait.For(w.t, "the companion has ended", func() bool { return gone(companion) })
 				}
 				assert.Empty(t, w.ended())
 			})
@@ -477,7 +478,7 @@ func TestHold(t *testing.T) {
 		p.do("hold printf '\\0' >&3")
 		p.kill()
 		require.NoError(t, os.WriteFile(late, nil, 0o600))
-		w.eventually("the late word is said", func() bool { _, err := os.Stat(late); return err != nil })
+		wait.For(w.t, "the late word is said", func() bool { _, err := os.Stat(late); return err != nil })
 		time.Sleep(300 * time.Millisecond)
 		assert.Empty(t, w.ended())
 		require.NoError(t, os.WriteFile(word, nil, 0o600))
@@ -512,7 +513,7 @@ func TestHoldWithoutAWord(t *testing.T) {
 		}
 		p.do("hold exit 1")
 		p.kill()
-		w.eventually("it says so", func() bool { return strings.Contains(log.String(), "a child of a dead process has not said") })
+		wait.For(w.t, "it says so", func() bool { return strings.Contains(log.String(), "a child of a dead process has not said") })
 		assert.Empty(t, w.ended())
 	})
 }

@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 }
 
 // bound is for what must happen, on a machine that is busy.
-const bound = wait.Patience
+const bound = time.Minute
 
 // A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
 // it is used, its file is named by the environment.
@@ -391,17 +391,8 @@ func endedBy(ledger string) (ids []string, err error) {
 // awaitEnded waits until all these sessions and no others are ended.
 func (w *world) awaitEnded(ids ...string) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("the service has ended %v", ids), func() bool { return len(w.ended()) >= len(ids) })
+	wait.For(w.t, fmt.Sprintf("the service has ended %v", ids), func() bool { return len(w.ended()) >= len(ids) })
 	require.ElementsMatch(w.t, ids, w.ended())
-}
-
-func (w *world) eventually(what string, holds func() bool) {
-	w.t.Helper()
-	for deadline := time.Now().Add(bound); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			w.t.Fatalf("never: %s", what)
-		}
-	}
 }
 
 // A process is one of a test.
@@ -518,7 +509,7 @@ func (p *process) answer() string {
 // logs waits until the process, or its companion, has logged this.
 func (p *process) logs(text string) {
 	p.t.Helper()
-	p.eventually("it logs "+text, func() bool { return strings.Contains(p.log.String(), text) })
+	wait.For(p.t, "it logs "+text, func() bool { return strings.Contains(p.log.String(), text) })
 }
 
 func (p *process) kill() {

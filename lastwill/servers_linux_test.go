@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -67,7 +68,7 @@ func TestOnServers(t *testing.T) {
 					assert.NoError(t, err)
 					won <- time.Now()
 				}()
-				w.eventually("the next one waits", func() bool {
+				wait.For(w.t, "the next one waits", func() bool {
 					all, err := e.Candidates(t.Context())
 					require.NoError(t, err)
 					return slices.ContainsFunc(all, func(c elector.Candidate) bool { return c.ID == "next" })

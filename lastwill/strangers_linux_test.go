@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // stranger connects to an agent by hand.
@@ -227,7 +229,7 @@ func TestDiedWithSomethingUnread(t *testing.T) {
 	w.serve()
 	p := w.start("deaf")
 	require.Equal(t, "told", p.answer())
-	w.eventually("the agent answers", func() bool { return strings.Contains(w.served.log.String(), "refused a session") })
+	wait.For(w.t, "the agent answers", func() bool { return strings.Contains(w.served.log.String(), "refused a session") })
 	stop(t, w.served.cmd.Process.Pid)
 	p.tell("die")
 	_ = p.cmd.Wait()

@@ -87,7 +87,7 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-given, context.Canceled)
 	close(gate)
-	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, wait.Patience, 50*time.Millisecond, "it is closed")
+	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 5*time.Second, 50*time.Millisecond, "it is closed, and does not end by itself")
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -47,22 +46,10 @@ func (s *site) fleet(t *testing.T, root string) *fleet {
 	return &fleet{T: t, operator: s.operator(t, s.server.Addr()), site: s, url: s.url, layout: layout(root)}
 }
 
-// eventually waits until something is so.
-func (f *fleet) eventually(what string, is func() bool) {
-	f.Helper()
-	deadline := time.Now().Add(wait.Patience)
-	for !is() {
-		if time.Now().After(deadline) {
-			f.Fatalf("has not happened: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // read returns what stands under a key. It asks again while the link is down.
 func (f *fleet) read(key string) (s stored) {
 	f.Helper()
-	f.eventually("read "+key, func() bool {
+	wait.For(f, "read "+key, func() bool {
 		var err error
 		s, err = f.get(key)
 		return err == nil
@@ -87,7 +74,7 @@ func (f *fleet) becomes(topic string, n, leader int, isr ...int) partition {
 	f.Helper()
 	var p partition
 	want := partition{Leader: leader, ISR: isr}
-	f.eventually(fmt.Sprintf("%s-%d has leader %d, ISR %v", topic, n, leader, isr), func() bool {
+	wait.For(f, fmt.Sprintf("%s-%d has leader %d, ISR %v", topic, n, leader, isr), func() bool {
 		p, _ = f.state(topic, n)
 		return len(p.Replicas) > 0 && p.same(want)
 	})
@@ -112,7 +99,7 @@ func (f *fleet) controller() (id int, epoch uint64, ok bool) {
 // nextController waits for a controller of a later epoch that has begun to write.
 func (f *fleet) nextController(after uint64) (id int, epoch uint64) {
 	f.Helper()
-	f.eventually(fmt.Sprintf("a controller with an epoch above %d writes", after), func() bool {
+	wait.For(f, fmt.Sprintf("a controller with an epoch above %d writes", after), func() bool {
 		var ok bool
 		id, epoch, ok = f.controller()
 		beat, isBeat := decode[heartbeat](f.read(f.layout.heartbeat()).value)
@@ -227,7 +214,7 @@ func (f *fleet) start(id int, flags ...string) *process {
 // returns it.
 func (p *process) says(text string) (line string) {
 	p.f.Helper()
-	p.f.eventually(fmt.Sprintf("broker %d says %q", p.id, text), func() bool {
+	wait.For(p.f, fmt.Sprintf("broker %d says %q", p.id, text), func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for i, l := range p.lines[p.heard:] {
@@ -256,6 +243,6 @@ func (f *fleet) three(flags ...string) (one, two, three *process) {
 	two, three = f.start(2, flags...), f.start(3, flags...)
 	two.says("stands for controller, and waits")
 	three.says("stands for controller, and waits")
-	f.eventually("three brokers are registered", func() bool { return len(f.registrations()) == 3 })
+	wait.For(f, "three brokers are registered", func() bool { return len(f.registrations()) == 3 })
 	return one, two, three
 }

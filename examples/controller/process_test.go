@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // The tests of this file are of real processes on real servers, and look at what is
 // stored there. bound is generous: the service notices a death after the session
 // timeout and a tick or two.
-const bound = 30 * time.Second
+const bound = 10 * time.Second
 
 func TestZooKeeper(t *testing.T) {
 	t.Parallel()
@@ -93,7 +94,7 @@ func partitionLeaderDies(t *testing.T, s *site) {
 	second.says("broker 2 is registered already")
 	two.kill()
 	second.says("registered")
-	f.eventually("broker 2 was out of the ISR and is in again", func() bool {
+	wait.For(f, "broker 2 was out of the ISR and is in again", func() bool {
 		p, _ := f.state("orders", 0)
 		return p.LeaderEpoch == 4 && len(p.ISR) == 2
 	})
@@ -240,7 +241,7 @@ func serverGone(t *testing.T, s *site) {
 	f.operator = s.operator(t, s.server.Addr())
 	_, epoch := f.nextController(1)
 	assert.Greater(t, epoch, uint64(1))
-	f.eventually("all partitions have a leader and all their replicas", func() bool {
+	wait.For(f, "all partitions have a leader and all their replicas", func() bool {
 		for n := range 3 {
 			if p, _ := f.state("orders", n); p.Leader == offline || len(p.ISR) != 2 {
 				return false

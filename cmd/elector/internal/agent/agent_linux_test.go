@@ -30,8 +30,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const patience = wait.Patience
-
 // An agent is an elector agent of its own. It needs no service while nobody dies.
 type agent struct {
 	t      *testing.T
@@ -72,7 +70,7 @@ func start(t *testing.T, socket string, args ...string) *agent {
 // serves waits until it does.
 func (a *agent) serves() {
 	a.t.Helper()
-	for end := time.Now().Add(patience); !strings.Contains(a.log(), "the agent serves"); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(wait.Patience); !strings.Contains(a.log(), "the agent serves"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			a.t.Fatalf("it does not serve:\n%s", a.log())
 		}
@@ -84,7 +82,7 @@ func (a *agent) exit() int {
 	a.t.Helper()
 	select {
 	case <-a.exited:
-	case <-time.After(patience):
+	case <-time.After(wait.Patience):
 		a.t.Fatalf("it does not end:\n%s", a.log())
 	}
 	return a.cmd.ProcessState.ExitCode()
@@ -170,7 +168,7 @@ func TestOneServes(t *testing.T) {
 	for _, a := range all {
 		go func() { <-a.exited; exited <- a }()
 	}
-	deadline := time.After(patience)
+	deadline := time.After(wait.Patience)
 	for range len(all) - 1 {
 		select {
 		case a := <-exited:

@@ -15,7 +15,6 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/servertest"
-	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -149,6 +148,6 @@ func TestGoroutines(t *testing.T) {
 		Backends: []string{url}, Strategies: []string{"fair"}, N: []int{5}, Changes: 3, Crashes: 0.34, Churn: 1, Seed: 1,
 	})
 	require.NoError(t, err)
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, wait.Patience, 10*time.Millisecond,
+	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
 		"%d goroutines before; Eventually has one of its own", before)
 }

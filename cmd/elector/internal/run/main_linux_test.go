@@ -114,9 +114,6 @@ func (j *job) await(pattern string, lines, processes int) {
 	wait.For(j.t, pattern, func() bool { return j.told(pattern) >= lines && len(j.pids()) >= processes })
 }
 
-// patience is for a machine that has much else to do.
-const patience = wait.Patience
-
 // A buffer is what somebody writes while others read.
 type buffer struct {
 	mu   sync.Mutex

@@ -48,7 +48,7 @@ func (p *process) begin() {
 	if p.cmd.Stderr == nil {
 		p.cmd.Stderr = &p.stderr
 	}
-	p.cmd.WaitDelay = patience
+	p.cmd.WaitDelay = wait.Patience
 	require.NoError(p.t, p.cmd.Start())
 	go func() {
 		defer close(p.exited)
@@ -71,7 +71,7 @@ func (p *process) exit() int {
 	p.t.Helper()
 	select {
 	case <-p.exited:
-	case <-time.After(patience):
+	case <-time.After(wait.Patience):
 		p.t.Fatalf("it does not end:\n%s", p.stderr.String())
 	}
 	return p.cmd.ProcessState.ExitCode()

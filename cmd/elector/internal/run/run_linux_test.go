@@ -72,7 +72,7 @@ func (c *candidate) wait() error {
 	c.t.Helper()
 	select {
 	case <-c.done:
-	case <-time.After(patience):
+	case <-time.After(wait.Patience):
 		c.t.Fatalf("Run has not returned:\n%s", c.log.String())
 	}
 	return c.err
@@ -145,7 +145,7 @@ func TestHTTPSlowClients(t *testing.T) {
 		require.NoError(t, err)
 		_, err = conn.Write([]byte(request))
 		require.NoError(t, err)
-		require.NoError(t, conn.SetReadDeadline(time.Now().Add(patience)))
+		require.NoError(t, conn.SetReadDeadline(time.Now().Add(wait.Patience)))
 		_, err = io.Copy(io.Discard, conn)
 		assert.NoError(t, errors.Join(err, conn.Close()), "not closed: %s", why)
 	}
