@@ -44,8 +44,6 @@ type (
 	Service = kit.Service
 	// Client is one process of a service, and what can happen to it: [kit.Client].
 	Client = kit.Client
-	// Control observes one server beside the rules: [kit.Control].
-	Control = kit.Control
 	// ElectionConfig says what TestElection is to try: [kit.ElectionConfig].
 	ElectionConfig = kit.ElectionConfig
 	// Ranking is a candidate's rank, and how those of an election are ranked: [kit.Ranking].
@@ -77,4 +75,5 @@ const (
 	Passed        = kit.Passed
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable
+	LeftOut       = kit.LeftOut
 )

@@ -12,8 +12,11 @@
 // One rule, soak/links, measures the heap. No other rule of this process is tried meanwhile.
 // [TestBackendParallel] keeps other parallel tests away from it, too.
 //
-// On a real service a rule may fail because the machine or the servers stood still. A control
-// tells: see Controls of [Service]. An attempt that failed while the control did is void, and the
-// rule is tried again. The third attempt has the process for itself. A rule that was void three
-// times has failed. The report has the number of void attempts of each rule, and why they were.
+// With go test -short, and a service outside of the process, TestElection leaves out the rules that
+// follow from the contract of package backend, which TestBackend tries, and both leave out those
+// that a slow machine breaks. The report names them as left out, with the reason. On a Virtual
+// service nothing is left out.
+//
+// Nothing is tried again. On a real service rules ask for order, fencing, what is written and what
+// is read; when things happen they ask on a Virtual service, where time is fake.
 package conformance

@@ -1,14 +1,10 @@
 package consul_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
-	"github.com/elector-go/elector/internal/attempt"
-	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -28,17 +24,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beCandidate())
 		os.Exit(1)
 	}
-	stop := attempt.Announce(ttl, control)
-	code := m.Run()
-	stop()
-	os.Exit(shared.Close(code))
-}
-
-// control observes the server of all tests that neither stop nor fill it.
-func control(ctx context.Context, answered func(sent time.Time)) error {
-	server, err := shared.Await(ctx)
-	if err != nil {
-		return err
-	}
-	return consultest.Control(server, ttl, false)(ctx, answered)
+	os.Exit(shared.Close(m.Run()))
 }

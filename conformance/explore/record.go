@@ -8,7 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/internal/artifact"
+	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 // promised is what a history is checked for. Only leaders write where they commit.
@@ -88,7 +88,7 @@ func (f *Failure) fail(t testing.TB) {
 	t.Helper()
 	saved := "no history: it did not go the same way again"
 	if f.History != nil {
-		saved = artifact.Save(t, f.History)
+		saved = harness.Save(t, f.History)
 	}
 	t.Errorf("%v\n\t%s", f, saved)
 }

@@ -12,6 +12,8 @@ const (
 	Passed Outcome = iota + 1
 	Failed
 	NotApplicable
+	// LeftOut: go test -short leaves the rule out on a service that is not Virtual.
+	LeftOut
 )
 
 // String returns the outcome in words.
@@ -23,6 +25,8 @@ func (o Outcome) String() string {
 		return "FAILED"
 	case NotApplicable:
 		return "not applicable"
+	case LeftOut:
+		return "left out by -short"
 	}
 	return fmt.Sprintf("Outcome(%d)", int(o))
 }
@@ -32,11 +36,8 @@ type Result struct {
 	// Rule is its name, such as "await/in-order", and Text the rule itself.
 	Rule, Text string
 	Outcome    Outcome
-	// Reason says why the rule is not applicable.
+	// Reason says why the rule is not applicable, or left out.
 	Reason string
-	// Void are the attempts that failed while the environment did, too, and were made
-	// again: what was wrong with it, one reason for each. See [Service].Controls.
-	Void []string
 }
 
 // A Report is what became of all rules of a suite on one service.
@@ -59,32 +60,16 @@ func (p Report) Count(o Outcome) int {
 	return n
 }
 
-// Void returns how many attempts were void.
-func (p Report) Void() int {
-	n := 0
-	for _, r := range p.Results {
-		n += len(r.Void)
-	}
-	return n
-}
-
 // String returns a line for the whole, and one for each rule.
 func (p Report) String() string {
 	var b strings.Builder
 	if p.Strategy != "" {
 		fmt.Fprintf(&b, "%s on ", p.Strategy)
 	}
-	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable, %d void attempts",
-		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable), p.Void())
+	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable, %d left out by -short",
+		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable), p.Count(LeftOut))
 	for _, r := range p.Results {
 		fmt.Fprintf(&b, "\n  %-26s %v", r.Rule, r.Outcome)
-		if n := len(r.Void); n > 0 {
-			word := "attempts"
-			if n == 1 {
-				word = "attempt"
-			}
-			fmt.Fprintf(&b, " (%d void %s: %s)", n, word, strings.Join(r.Void, "; "))
-		}
 		if r.Reason != "" {
 			fmt.Fprintf(&b, ": %s", r.Reason)
 		}

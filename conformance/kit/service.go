@@ -6,7 +6,6 @@
 package kit
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -28,8 +27,9 @@ type Service struct {
 	// need be there: the suite makes it. All that a rule writes is below it.
 	Root string
 
-	// TTL is the session timeout that the suite asks for. Short makes for a short
-	// run; on a real server and a busy machine 2 to 6 s are sensible.
+	// TTL is the session timeout that the suite asks for. On a real server take 10 s: a machine
+	// that stands still for a few seconds then costs no session that a rule needs. Nothing is
+	// tried again.
 	TTL time.Duration
 
 	// Virtual says that service and clients live in this process, on the time
@@ -40,19 +40,6 @@ type Service struct {
 	// over again, until all is quiet, and how long a process may take to notice that its link is
 	// cut. Zero: that takes no time.
 	Slow time.Duration
-
-	// Controls observe the servers beside the rules, one control each: on an ensemble any of
-	// them may stand still, and take the sessions of its clients with it. Nil means that only
-	// this process is observed: rules that fail because a server stood still are broken then. A
-	// Virtual service has none.
-	//
-	// A rule that fails while the answers to a control were late by more than a quarter of TTL,
-	// at once or in all within half a TTL, is void: it is tried again when the
-	// servers are well, up to three times in all. So is one that fails while this process itself
-	// stood still for so long, or both together. A control's session that is lost while all answers come in time
-	// excuses nothing: what is tested may have ended it. Rules that take the service or a member
-	// away take it from the controls, too: they are void only by this process.
-	Controls []Control
 
 	// Client starts a new process with connections of its own. The harness ends it
 	// with t.Cleanup; the sessions that it opened are closed by the suite.
@@ -98,8 +85,7 @@ type Service struct {
 	Watches func() (int, error)
 
 	// Stored counts the keys that the service has now, for all clients and whether or not
-	// the backend shows them, and the bytes of keys and values. Those of the Controls are
-	// left out. Rules that need it are tried alone.
+	// the backend shows them, and the bytes of keys and values. Rules that need it are tried alone.
 	Stored func() (keys, bytes int, err error)
 
 	// Why maps the name of a rule, or of a field of Service or Client that is not set
@@ -107,17 +93,6 @@ type Service struct {
 	// prints it.
 	Why map[string]string
 }
-
-// A Control keeps one session of the service's own client library, the bare client, at one
-// server, with no code of the backend's and on no link that the suite breaks. The session has
-// the timeout Service.TTL, and is kept alive as any user of that library does it.
-//
-// The suites call it once for all rules, and again whenever it has returned. It blocks until the
-// session is lost, and says how; or until ctx ends: then it ends the session. It calls answered
-// when the session is there. From then on it writes something small every tenth of TTL, and for
-// each write that was answered it calls answered with the time at which it was sent. A read would
-// not do: beside a busy disk reads may be answered at once while writes wait.
-type Control = func(ctx context.Context, answered func(sent time.Time)) error
 
 // A Client is one process, and what can happen to it. The functions take effect
 // before they return.

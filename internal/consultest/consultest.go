@@ -138,7 +138,6 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			Name:     s.Name,
 			Root:     s.Root(),
 			TTL:      ttl,
-			Controls: s.Controls(ttl, cfg),
 			Client:   func(t testing.TB) *conformance.Client { return client(s.NewProcess(t, cfg)) },
 			Delete:   func(key string) error { return DeleteAll(s.Members, key) },
 			Put:      func(key string, value []byte) error { return PutAll(s.Members, key, value) },

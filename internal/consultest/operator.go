@@ -63,15 +63,13 @@ func passing(err error) bool {
 // name is Consul's name of a key.
 func name(key string) string { return strings.TrimPrefix(key, "/") }
 
-// Stored counts all keys but those of controls, and the bytes of keys and values.
+// Stored counts all keys, and the bytes of keys and values.
 func Stored(servers []*servertest.Consul) (keys, bytes int, err error) {
 	err = operate(servers, func(client *api.Client) error {
 		all, _, err := client.KV().List("", &api.QueryOptions{RequireConsistent: true})
 		keys, bytes = 0, 0
 		for _, p := range all {
-			if !strings.HasPrefix(p.Key, controlDir) {
-				keys, bytes = keys+1, bytes+len(p.Key)+len(p.Value)
-			}
+			keys, bytes = keys+1, bytes+len(p.Key)+len(p.Value)
 		}
 		return err
 	})

@@ -94,7 +94,7 @@ func RevokeAll(servers []string) error {
 	})
 }
 
-// Stored counts all keys but those of controls, and the bytes of keys and values.
+// Stored counts all keys, and the bytes of keys and values.
 func Stored(servers []string) (keys, bytes int, err error) {
 	err = operate(servers, func(ctx context.Context, client *clientv3.Client) error {
 		all, err := client.Get(ctx, "\x00", clientv3.WithFromKey())
@@ -103,9 +103,7 @@ func Stored(servers []string) (keys, bytes int, err error) {
 		}
 		keys, bytes = 0, 0
 		for _, kv := range all.Kvs {
-			if !strings.HasPrefix(string(kv.Key), controlDir) {
-				keys, bytes = keys+1, bytes+len(kv.Key)+len(kv.Value)
-			}
+			keys, bytes = keys+1, bytes+len(kv.Key)+len(kv.Value)
 		}
 		return nil
 	})

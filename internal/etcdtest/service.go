@@ -144,7 +144,6 @@ func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Servi
 			Name:     s.Name,
 			Root:     s.Root(),
 			TTL:      ttl,
-			Controls: s.Controls(ttl),
 			Client:   func(t testing.TB) *conformance.Client { return NewProcess(t, s.Addrs(), nil).Conformance() },
 			Delete:   func(key string) error { return DeleteAll(s.Addrs(), key) },
 			Put:      func(key string, value []byte) error { return PutAll(s.Addrs(), key, value) },

@@ -142,11 +142,10 @@ func (s *Servers) Root() string {
 func (s *Servers) Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
 		svc := &conformance.Service{
-			Name:     s.Name,
-			Root:     s.Root(),
-			TTL:      ttl,
-			Controls: s.Controls(ttl),
-			Client:   func(t testing.TB) *conformance.Client { return client(NewProcess(t, s.addrs(), nil)) },
+			Name:   s.Name,
+			Root:   s.Root(),
+			TTL:    ttl,
+			Client: func(t testing.TB) *conformance.Client { return client(NewProcess(t, s.addrs(), nil)) },
 			Delete: func(key string) error {
 				return s.operate(key, func(conn *zk.Conn) error { return DeleteAll(conn, key) })
 			},

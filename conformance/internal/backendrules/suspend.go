@@ -3,12 +3,10 @@ package backendrules
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/internal/attempt"
 )
 
 var suspendRules = []rule{
@@ -73,7 +71,7 @@ func sessionStates(r *run) {
 
 func sessionSuspendedBriefly(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.lasting(c), r.session()
 	dir, id := s.dir("d"), s.ID()
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
@@ -81,7 +79,6 @@ func sessionSuspendedBriefly(r *run) {
 	waiting, listing := s.await(flag), s.awaitList(s.list(dir))
 	waiting.blocked("nothing happened")
 	c.Suspend()
-	deadline := s.Deadline() // nobody moves it while the link is cut
 	changed := other.set(flag, "1")
 	f := other.enqueue(dir, "y")
 	read := start(r, "get while suspended", func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, flag.Key) })
@@ -94,11 +91,7 @@ func sessionSuspendedBriefly(r *run) {
 	listing.blocked("the link was cut")
 	time.Sleep(r.Service.TTL / 4)
 	c.Resume()
-	back := time.Now()
-	got, err := read.result()
-	r.inTime("the link", back, deadline, err)
-	r.Must("get while suspended", err)
-	if !got.Same(changed) {
+	if got := read.value(); !got.Same(changed) {
 		r.Failf("get returned %+v, want %+v", got, changed)
 	}
 	if got := one(waiting); !got.Same(changed) {
@@ -284,13 +277,9 @@ func sessionCloseCut(r *run) {
 	if got := s.awaitState(backend.Suspended).value(); got != backend.Lost {
 		r.Failf("it is closed, and its state is %v", got)
 	}
-	began := time.Now()
-	time.Sleep(min(r.Service.TTL/20, 300*time.Millisecond))
+	time.Sleep(min(r.Service.TTL/20, 300*time.Millisecond)) // Close tries for some seconds only
 	c.Resume()
 	back := time.Now()
-	if cut := back.Sub(began); cut > time.Second { // Close tries for some seconds only
-		attempt.Void(r.T, fmt.Sprintf("the link was back only after %v", cut))
-	}
 	closing.value()
 	other.misses(e.Key)
 	if took := time.Since(back); took > r.Service.TTL/2 { // as in session/close

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // limit is how long one state of a rule may take at most.
@@ -48,7 +50,7 @@ type arena struct {
 
 func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
 	svc := t.Service
-	t.Patience = func() time.Duration { return 20*time.Second + 5*svc.TTL }
+	t.Patience = func() time.Duration { return wait.Patience }
 	t.Pause = min(svc.TTL/100, 10*time.Millisecond)
 	t.LongestPause = t.Pause
 	t.Moment = 100 * time.Millisecond
@@ -105,35 +107,11 @@ func (a *arena) beside(state string, try func(a *arena)) {
 	})
 }
 
-// An allowance is for at most so many of the states of a rule, which are tried beside each
-// other. A state counts by its last attempt: those before it were void.
-type allowance struct {
-	most int
+// An allowance is for at most so many of the states of a rule, which are tried beside each other.
+type allowance struct{ left atomic.Int64 }
 
-	mu   sync.Mutex
-	used map[string]bool // by state
-}
-
-// begins has a state not count until it uses the allowance: an attempt begins.
-func (l *allowance) begins(state string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.used, state)
-}
-
-// use tells whether the state is one of those that are allowed.
-func (l *allowance) use(state string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.used[state] && len(l.used) >= l.most {
-		return false
-	}
-	if l.used == nil {
-		l.used = make(map[string]bool)
-	}
-	l.used[state] = true
-	return true
-}
+// use tells whether the state that calls it is one of those that are allowed.
+func (l *allowance) use() bool { return l.left.Add(-1) >= 0 }
 
 // within returns a ctx that ends when patience does.
 func (a *arena) within() (context.Context, context.CancelFunc) {

@@ -9,7 +9,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/internal/judge"
 	"github.com/elector-go/elector/conformance/kit"
-	"github.com/elector-go/elector/internal/attempt"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -29,7 +28,7 @@ func TestCandidatesAreClosed(t *testing.T) {
 			s := suite(kit.ElectionConfig{Strategy: fair.New(), Service: func(testing.TB) *kit.Service {
 				return &kit.Service{Name: "x", Root: "/x", TTL: time.Second}
 			}})
-			j := judge.Attempts(t, func(t testing.TB) {
+			judge.Fails(t, func(t testing.TB) {
 				s.Attempt(t, rule{Name: "x", Run: func(a *arena) {
 					stands := func(a *arena) {
 						a.candidates = append(a.candidates, &candidate{a: a, client: &kit.Client{}, real: closer{closed: &closed}})
@@ -41,33 +40,9 @@ func TestCandidatesAreClosed(t *testing.T) {
 					})
 				}})
 			})
-			if want := int64(2 * j.Tries); closed.Load() != want {
-				t.Errorf("%d candidates were closed, want %d", closed.Load(), want)
+			if n := closed.Load(); n != 2 {
+				t.Errorf("%d candidates were closed, want 2", n)
 			}
 		})
 	}
-}
-
-// An attempt that was void does not use up what is allowed to few states.
-func TestAllowance(t *testing.T) {
-	l := allowance{most: 2}
-	use := func(state string, want bool) {
-		t.Helper()
-		if got := l.use(state); got != want {
-			t.Errorf("%s may: %v, want %v", state, got, want)
-		}
-	}
-	l.begins("one")
-	use("one", true)
-	use("one", true) // it counts once
-	for range attempt.Most {
-		l.begins("two")
-		use("two", true)
-	}
-	l.begins("three")
-	use("three", false)
-	l.begins("two") // its last attempt does without
-	use("three", true)
-	use("two", false)
-	use("one", true)
 }

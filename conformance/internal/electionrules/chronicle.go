@@ -13,7 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
-	"github.com/elector-go/elector/internal/artifact"
+	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 // A chronicle records what all candidates of an election did and saw, and what a rule
@@ -94,7 +94,7 @@ func (h *chronicle) save(t testing.TB) string {
 	t.Helper()
 	all := h.History()
 	all.Promised = h.promised
-	return artifact.Save(t, all)
+	return harness.Save(t, all)
 }
 
 // recording is the candidate's elector with all that it does recorded.

@@ -142,11 +142,11 @@ func fenceFrozen(a *arena) {
 	// What the elector is kept from hearing, a real client may hear while the write is on
 	// its way: that its session is over. The outcome is unknown then, and with the next
 	// try it knows. That is for few of them: the others are refused by the service.
-	midway := allowance{most: len(writes) / 2}
+	var midway allowance
+	midway.left.Store(int64(len(writes) / 2))
 	for _, way := range []ending{overthrow, expired} {
 		for _, w := range append([]write{publish}, writes...) {
 			a.beside(fmt.Sprintf("it %s, and tries %s", way.name, w.name), func(a *arena) {
-				midway.begins(a.State)
 				z := a.zombie(way)
 				try := func() error {
 					if w.changes == nil {
@@ -159,7 +159,7 @@ func fenceFrozen(a *arena) {
 				}
 				z.refused(a, way, func() error {
 					err := try()
-					if !a.Service.Virtual && errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.use(a.State) {
+					if !a.Service.Virtual && errors.Is(err, elector.ErrIndeterminate) && errors.Is(err, elector.ErrSessionLost) && midway.use() {
 						err = try()
 					}
 					return err

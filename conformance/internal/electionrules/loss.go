@@ -9,7 +9,6 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/internal/attempt"
 )
 
 var lossRules = []rule{
@@ -265,7 +264,7 @@ func lossThrottled(a *arena) {
 func lossDenied(a *arena) {
 	leader, t := a.lead()
 	_, b := a.queue()
-	release := a.withheld("what is allowed", leader.client.Deny())
+	release := leader.client.Deny()
 	ctx, cancel := a.within()
 	defer cancel()
 	a.Refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
@@ -276,7 +275,7 @@ func lossDenied(a *arena) {
 	a.resign(t)
 	next := b.wins()
 	joins := a.stand()
-	release = a.withheld("what is allowed", joins.client.Deny())
+	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
 	c := joins.campaign()
@@ -288,20 +287,7 @@ func lossDenied(a *arena) {
 // throttle has the service turn away what the candidate asks.
 func (a *arena) throttle(c *candidate) (release func()) {
 	turnAway := c.client.Throttle()
-	return a.withheld("what is asked", func() { turnAway() })
-}
-
-// withheld has release tell the attempt if what, withheld from a session until then, was so for
-// more than a quarter of the timeout: a rule withholds less, and on a machine that is slow besides
-// too little is left for heartbeats.
-func (a *arena) withheld(what string, release func()) func() {
-	began := time.Now()
-	return func() {
-		release()
-		if d := time.Since(began); d > a.Service.TTL/4 {
-			attempt.Excuse(a.T, fmt.Sprintf("%s was withheld for %v, and the timeout is %v", what, d.Round(time.Millisecond), a.Service.TTL))
-		}
-	}
+	return func() { turnAway() }
 }
 
 func lossStepsDown(a *arena) {

@@ -18,7 +18,7 @@ const label = "conformance-rule"
 // notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
 // the test's own, the proxies of servers, the controls, and who reads the stacks.
 var notOfRules = []string{
-	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.", own + "attempt.",
+	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.",
 }
 
 // own is where this module has what its own tests run.

@@ -1,6 +1,5 @@
 // Package harness tries the rules of a suite, whichever it is: each in a subtest of its own,
-// in attempts that the environment may make void, in a bubble where time is fake, and under a
-// watch that ends what hangs. A suite brings its rules, and the place in which one of them is
+// in a bubble where time is fake, and under a watch that ends what hangs. A suite brings its rules, and the place in which one of them is
 // tried.
 package harness
 
@@ -20,7 +19,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/conformance/kit"
-	"github.com/elector-go/elector/internal/attempt"
 )
 
 // A Rule is one promise and how to try it.
@@ -32,7 +30,10 @@ type Rule[P Place] struct {
 	Need []string
 	// Apart says that the rule measures the process: no other of any suite is tried meanwhile.
 	Apart bool
-	Run   func(p P)
+	// Long says why go test -short leaves the rule out on a service outside of the process, "" if
+	// it does not. On a virtual service the rule is always tried.
+	Long string
+	Run  func(p P)
 }
 
 // alone tells whether the rule takes the service, or a member, away, or counts all that is there,
@@ -40,6 +41,10 @@ type Rule[P Place] struct {
 func (r Rule[P]) alone() bool {
 	return takesAway(r.Need) || slices.Contains(r.Need, "Stored") || slices.Contains(r.Need, "Watches")
 }
+
+// Contract is why most rules are Long. The backends' suite holds that a backend keeps the contract of
+// package backend, and the rule is tried on memory, which keeps it, too.
+const Contract = "it follows from the contract of package backend"
 
 // A Place is what a suite makes for one attempt at a rule: a [Try], and what its rules need.
 type Place interface {
@@ -76,23 +81,22 @@ type Suite[P Place] struct {
 // Run tries each rule, in a subtest of its own, and logs and returns the report.
 func (s Suite[P]) Run(t *testing.T) kit.Report {
 	svc := s.Service(t)
-	on := trying[P]{s, svc, can(svc, svc.Client(t)), observe(t, svc)}
+	on := trying[P]{s, svc, can(svc, svc.Client(t))}
 	report := kit.Report{Strategy: s.Strategy, Service: svc.Name}
 	var mu sync.Mutex
 	run := func(t *testing.T, name string, r Rule[P], join func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			result := kit.Result{Rule: r.Name, Text: r.Text, Outcome: kit.Failed}
-			void := func(why ...string) {
-				mu.Lock()
-				defer mu.Unlock()
-				result.Void = append(result.Void, why...)
-			}
 			t.Cleanup(func() {
 				mu.Lock()
 				defer mu.Unlock()
 				report.Results = append(report.Results, result)
 			})
-			result.Reason = on.try(t, r, join, void)
+			if testing.Short() && !svc.Virtual && r.Long != "" {
+				result.Outcome, result.Reason = kit.LeftOut, r.Long
+				t.Skipf("rule %s is left out by -short: %s", r.Name, r.Long)
+			}
+			result.Reason = on.try(t, r, join)
 			switch {
 			case t.Failed():
 			case result.Reason != "":
@@ -135,14 +139,13 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 // trying is a suite being tried on one service.
 type trying[P Place] struct {
 	Suite[P]
-	probe *kit.Service         // made to see what there is
-	can   map[string]bool      // what it can be made to do
-	env   *attempt.Environment // nil if it is Virtual
+	probe *kit.Service    // made to see what there is
+	can   map[string]bool // what it can be made to do
 }
 
 // try tries one rule, and returns why it is not applicable, if so. It calls join, or not, to run
-// side by side with the others from then on, and void with why attempts were.
-func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void func(why ...string)) (reason string) {
+// side by side with the others from then on.
+func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason string) {
 	if why := y.lacks(t, r); why != "" {
 		return why
 	}
@@ -154,20 +157,12 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void fu
 		return reason
 	}
 	join(t)
-	count := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
-		leave := enter(r.Apart)
-		defer func() { leave() }()
-		alone := func() {
-			leave()
-			leave = enter(true)
-		}
-		void(attempts(t, y.env, takesAway(r.Need), alone, func(t testing.TB) {
-			defer watch(r.Name, r.Text, 2*y.Limit(y.probe))() // the making of the service, too
-			reason, states = y.Attempt(t, r)
-		})...)
-		return reason, states
+	once := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
+		defer enter(r.Apart)()
+		defer watch(r.Name, r.Text, 2*y.Limit(y.probe))() // the making of the service, too
+		return y.Attempt(t, r)
 	}
-	reason, states := count(t, r)
+	reason, states := once(t, r)
 	if len(states) > 0 && !t.Failed() {
 		// They are mostly waiting for something to time out.
 		t.Run("states", func(t *testing.T) {
@@ -176,7 +171,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T), void fu
 				state.Run = run
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
 					t.Parallel()
-					count(t, state)
+					once(t, state)
 				})
 			}
 		})
@@ -275,25 +270,6 @@ func mistyped(run string) bool {
 	})
 }
 
-// observe observes the environment of a real service until t ends.
-func observe(t testing.TB, s *kit.Service) *attempt.Environment {
-	if s.Virtual {
-		return nil
-	}
-	return attempt.Observe(t, s.TTL, s.Controls...)
-}
-
-// attempts tries a rule, or one state of it, until an attempt counts, and returns why others were
-// void. takesAway says that the rule takes the service away, or a part of it, from the controls
-// as well.
-func attempts(t testing.TB, env *attempt.Environment, takesAway bool, alone func(), try func(t testing.TB)) (void []string) {
-	t.Helper()
-	if takesAway {
-		env = env.Clock()
-	}
-	return attempt.Run(t, env, alone, try)
-}
-
 // takesAway tells of what a rule needs whether it takes the service, a member or a
 // directory away from the others.
 func takesAway(need []string) bool {
@@ -303,7 +279,7 @@ func takesAway(need []string) bool {
 }
 
 // beside is shared by all rules of all suites that are being tried in this process. One that
-// measures the process has it for itself, and so has the last attempt at a rule.
+// measures the process has it for itself.
 var beside sync.RWMutex
 
 // Limit is how long an attempt at most rules may take.
@@ -311,7 +287,7 @@ func Limit(s *kit.Service) time.Duration {
 	if s.Virtual {
 		return time.Hour + 100*s.TTL
 	}
-	return 30*time.Second + 15*s.TTL
+	return 5*time.Minute + 15*s.TTL // of what takes longer, something hangs
 }
 
 // enter waits until a rule may be tried beside those that are, or apart from all. Nobody who holds it may wait

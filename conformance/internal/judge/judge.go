@@ -3,60 +3,106 @@
 package judge
 
 import (
+	"fmt"
 	"runtime"
+	"sync"
 	"testing"
-	"time"
-
-	"github.com/elector-go/elector/internal/attempt"
 )
 
-// Contained calls try once and tells whether it has failed. t goes on, however it has ended.
-func Contained(t testing.TB, try func(t testing.TB)) (failed bool) {
-	done := false
-	attempt.Run(t, environment("a test"), nil, func(t testing.TB) {
-		if done {
-			return
-		}
-		done = true
-		defer func() {
-			failed = t.Failed()
-			t.Fail() // it is void, and the next one ends well
-		}()
-		try(t)
-	})
-	return failed
-}
-
-// A Judgement is what has become of a test.
-type Judgement struct {
-	Tries  int
-	Failed bool
-	Void   []string
-}
-
-// Attempts makes attempts at a test in an environment that is well, and lets it fail.
-func Attempts(t testing.TB, try func(t testing.TB)) (j Judgement) {
-	j.Failed = Contained(t, func(t testing.TB) {
-		j.Void = attempt.Run(t, environment(""), nil, func(t testing.TB) {
-			j.Tries++
-			try(t)
-		})
-	})
-	return j
+// Fails calls try with a testing.TB of its own, and tells whether it has failed. t goes on, however
+// try has ended: a panic of its goroutine is a failure, too.
+func Fails(t testing.TB, try func(t testing.TB)) bool {
+	t.Helper()
+	c := &contained{TB: t}
+	c.do(func() { try(c) })
+	for len(c.cleanups) > 0 {
+		last := len(c.cleanups) - 1
+		cleanup := c.cleanups[last]
+		c.cleanups = c.cleanups[:last]
+		c.do(cleanup)
+	}
+	return c.Failed()
 }
 
 // Ends are the ways of a test to end without having passed.
 var Ends = map[string]func(t testing.TB){
-	"fails":   func(t testing.TB) { t.Fatal("x") },
-	"panics":  func(testing.TB) { panic("boom") },
-	"exits":   func(testing.TB) { runtime.Goexit() },
-	"is void": func(t testing.TB) { attempt.Void(t, "by itself") },
-	"skips":   func(t testing.TB) { t.SkipNow() },
+	"fails":  func(t testing.TB) { t.Fatal("x") },
+	"panics": func(testing.TB) { panic("boom") },
+	"exits":  func(testing.TB) { runtime.Goexit() },
+	"skips":  func(t testing.TB) { t.SkipNow() },
 }
 
-// An environment has this trouble all the time.
-type environment string
+// contained is a testing.TB whose failure and cleanups are its own. What it logs goes to the log
+// of the test around it.
+type contained struct {
+	testing.TB
+	mu              sync.Mutex
+	failed, skipped bool
+	cleanups        []func()
+}
 
-func (e environment) Trouble(time.Time, time.Time) string { return string(e) }
-func (environment) Latest(time.Time, time.Time) string    { return "" }
-func (environment) Settle() string                        { return "" }
+// do calls a function on a goroutine of its own, as FailNow ends the goroutine that calls it.
+func (c *contained) do(call func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		returned := false
+		defer func() {
+			if v := recover(); v != nil {
+				c.Errorf("panic: %v", v)
+			} else if !returned && !c.Failed() && !c.Skipped() {
+				c.Errorf("ended by runtime.Goexit")
+			}
+		}()
+		call()
+		returned = true
+	}()
+	<-done
+}
+
+func (c *contained) Cleanup(f func()) { c.cleanups = append(c.cleanups, f) }
+
+func (c *contained) Fail() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = true
+}
+
+func (c *contained) Failed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed
+}
+
+func (c *contained) Skipped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.skipped
+}
+
+func (c *contained) FailNow() {
+	c.Fail()
+	runtime.Goexit()
+}
+
+func (c *contained) SkipNow() {
+	c.mu.Lock()
+	c.skipped = true
+	c.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (c *contained) Errorf(format string, args ...any) {
+	c.Helper()
+	c.Logf(format, args...)
+	c.Fail()
+}
+
+func (c *contained) Fatalf(format string, args ...any) {
+	c.Helper()
+	c.Logf(format, args...)
+	c.FailNow()
+}
+
+func (c *contained) Error(args ...any) { c.Errorf("%s", fmt.Sprint(args...)) }
+func (c *contained) Fatal(args ...any) { c.Fatalf("%s", fmt.Sprint(args...)) }

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/elector-go/elector/internal/attempt"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -86,16 +85,14 @@ func (p *process) says(text string) {
 // short is a session timeout that is long enough for a machine with much else to do.
 const short = 4 * time.Second
 
-// onEach runs a test on each real service, with a session timeout. url makes the service's URL from an address. What fails while
-// this process stands still is tried again: on such a machine a command may not begin, or end, in time.
+// onEach runs a test on each real service, with a session timeout. url makes the service's
+// URL from an address.
 func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr string, url func(addr string) string)) {
 	on := func(name string, begin func(t testing.TB) (addr string, url func(string) string)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			attempt.Run(t, attempt.Observe(t, timeout), nil, func(t testing.TB) {
-				addr, url := begin(t)
-				test(t, addr, url)
-			})
+			addr, url := begin(t)
+			test(t, addr, url)
 		})
 	}
 	on("zookeeper", func(t testing.TB) (string, func(string) string) {

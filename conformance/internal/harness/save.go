@@ -1,5 +1,4 @@
-// Package artifact keeps what a failed test leaves behind.
-package artifact
+package harness
 
 import (
 	"flag"

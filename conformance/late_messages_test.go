@@ -1,0 +1,130 @@
+package conformance_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/etcdtest"
+)
+
+// envReport tells a child that it is one, and where to put its report.
+const envReport = "ELECTOR_CONFORMANCE_REPORT"
+
+// tryOn runs the backends' suite with the backend that worsen makes of each process's.
+func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *etcdtest.Process) backend.Backend) {
+	newService := servers.Service(etcdTTL)
+	report := conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
+		svc := newService(t)
+		svc.Client = func(t testing.TB) *conformance.Client {
+			p := etcdtest.NewProcess(t, servers.Addrs(), nil)
+			c := p.Conformance()
+			c.Backend = worsen(p)
+			return c
+		}
+		return svc
+	})
+	text, err := json.Marshal(report)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// reportOf runs one test of this program, as a child, and some of its rules.
+func reportOf(t *testing.T, rules string) (report conformance.Report, said string) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "report")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	top, _, _ := strings.Cut(t.Name(), "/")
+	cmd := exec.CommandContext(ctx, self, "-test.v", "-test.parallel=12", fmt.Sprintf("-test.run=^%s$/^rules$/%s", top, rules))
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(), envReport+"="+path)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	ran := cmd.Run()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &report)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	if broken := report.Count(conformance.Failed) > 0; broken != (ran != nil) {
+		t.Fatalf("rules are broken: %v, and it ended with %v:\n%s", broken, ran, &out)
+	}
+	return report, out.String()
+}
+
+// A wrong session is one of a real server with a window that counts from the answers, and of whose
+// commits some are done after its end.
+type wrongSession struct {
+	*backend.Session
+	first time.Time        // its deadline when it was opened
+	after *backend.Session // does what this one has not
+}
+
+func (s wrongSession) Deadline() time.Time {
+	d := s.Session.Deadline()
+	if d.After(s.first) {
+		d = d.Add(etcdTTL / 8)
+	}
+	return d
+}
+
+func (s wrongSession) Commit(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+	made, err := s.Session.Commit(ctx, guards, ops...)
+	// Only where the rule sees it at once, and does not wait for it to pass.
+	if errors.Is(err, backend.ErrSessionLost) && ops[0].Kind == backend.OpUpdate {
+		return s.after.Commit(ctx, nil, ops...)
+	}
+	return made, err
+}
+
+type wrongBackend struct {
+	backend.Backend
+	other backend.Backend // with links of its own
+}
+
+func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	after, err := b.other.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Around(backend.DoneBy(wrongSession{s, s.Deadline(), after})), nil
+}
+
+// What no mutant on memory breaks, as its messages do not linger, a backend on a server does.
+func TestLateMessagesAreFound(t *testing.T) {
+	if path, child := os.LookupEnv(envReport); child {
+		servers := etcdtest.Single(t)
+		tryOn(t, path, servers, func(p *etcdtest.Process) backend.Backend {
+			return wrongBackend{p.Backend, etcdtest.NewProcess(t, servers.Addrs(), nil).Backend}
+		})
+		return
+	}
+	report, said := reportOf(t, "^session$/^(slow-replies|late-requests)$")
+	if len(report.Results) != 2 || report.Count(conformance.Failed) != 2 {
+		t.Errorf("%v\n%s", report, said)
+	}
+}
