@@ -3,7 +3,6 @@ package etcdtest
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
