@@ -87,6 +87,15 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 	return out
 }
 
+// soon fails the rule if what ended the session took so long that it may have timed out by itself:
+// its TTL, less the third or so since the last heartbeat.
+func (s sess) soon(what string, began time.Time) {
+	s.r.T.Helper()
+	if took := time.Since(began); took > s.TTL()/2 {
+		s.r.Failf("the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
+	}
+}
+
 // session opens a session in a new process.
 func (r *run) session() sess {
 	r.T.Helper()

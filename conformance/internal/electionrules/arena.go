@@ -217,7 +217,7 @@ func (a *arena) leave() {
 	a.operator.close()
 	a.closeClients()
 	// To look takes as long as the stacks of all rules that are tried side by side are many.
-	end := time.Now().Add(5 * time.Second)
+	end := time.Now().Add(a.Patience())
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		a.Settle()
 		left := a.Goroutines()

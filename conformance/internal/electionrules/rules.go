@@ -84,9 +84,14 @@ func suite(cfg kit.ElectionConfig) harness.Suite[*arena] {
 }
 
 func all() []rule {
-	return slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules,
-		viewRules, sharingRules, jobRules, askRules, transferRules, fitRules, rankedRules, closeRules, serverRules, recipeRules,
-		fenceRules, epochRules, removeRules, soakRules)
+	touching := slices.Concat(termRules, leaveRules, cancelRules, replyRules, lossRules, dataRules, transferRules, serverRules,
+		recipeRules, fenceRules, epochRules)
+	following := slices.Concat(reportRules, viewRules, sharingRules, jobRules, askRules, successionRules, fitRules, rankedRules,
+		closeRules, removeRules, soakRules)
+	for i := range following {
+		following[i].Long = harness.Contract
+	}
+	return append(touching, following...)
 }
 
 func init() { harness.Name(all()) }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 )
 
 var serverRules = []rule{
@@ -142,21 +141,16 @@ func serverRestart(a *arena) {
 	c, t := a.lead()
 	_, b := a.queue()
 	_, third := a.queue()
-	window := time.Time{}
-	if s := c.tap.session(); s != nil {
-		window = s.Deadline()
-	}
 	a.stopService()
 	if a.Service.Virtual { // else it takes its time anyway
 		a.Settle()
 		time.Sleep(a.Service.TTL / 4)
 	}
 	a.Must("Start", a.Service.Start())
-	quick := time.Now().Before(window.Add(-a.Service.TTL / 4))
 	a.Settle()
-	// Sessions outlive a quick restart, but only if they get in touch in time.
-	if s := c.tap.session(); quick && s != nil && s.State() == backend.Live {
-		a.holds(t)
+	// A session outlives a restart if it gets in touch in time.
+	if s := c.tap.session(); s != nil && t.Context().Err() != nil && time.Now().Before(s.Deadline()) {
+		a.Failf("the term has ended %v before its window passed", time.Until(s.Deadline()))
 	}
 	a.oneLeads(t, b, third)
 }

@@ -26,7 +26,12 @@ var termRules = []rule{
 		Text: "Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
 		Need: []string{"Delete", "Expire"},
 		Run:  termToken,
-	}, {
+	},
+}
+
+// reportRules are what an elector tells of its terms, and what it refuses.
+var reportRules = []rule{
+	{
 		Name: "term/once",
 		Text: "Each term is reported by one Elected and one Ended with its cause, in this order, and the Ended before the next Elected.",
 		Need: []string{needHooks, "Delete", "Expire"},

@@ -18,7 +18,12 @@ var transferRules = []rule{
 		Text: "Leadership that is transferred goes to the candidate that was named. The others keep their order behind it, and of those before it in line each steps aside once, or none.",
 		Need: []string{needTransfer},
 		Run:  transferHeir,
-	}, {
+	},
+}
+
+// successionRules are the steps of a transfer, one by one.
+var successionRules = []rule{
+	{
 		Name: "transfer/next",
 		Text: "Leadership is transferred to the candidate that is next without a word to anybody.",
 		Need: []string{needTransfer, needAside, needBackend},

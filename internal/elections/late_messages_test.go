@@ -1,4 +1,4 @@
-package conformance_test
+package elections_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // envReport tells a child that it is one, and where to put its report.
@@ -23,7 +24,7 @@ const envReport = "ELECTOR_CONFORMANCE_REPORT"
 
 // tryOn runs the backends' suite with the backend that worsen makes of each process's.
 func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *etcdtest.Process) backend.Backend) {
-	newService := servers.Service(etcdTTL)
+	newService := servers.Service(ttl)
 	report := conformance.TestBackend(t, func(t testing.TB) *conformance.Service {
 		svc := newService(t)
 		svc.Client = func(t testing.TB) *conformance.Client {
@@ -51,7 +52,7 @@ func reportOf(t *testing.T, rules string) (report conformance.Report, said strin
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "report")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	top, _, _ := strings.Cut(t.Name(), "/")
 	cmd := exec.CommandContext(ctx, self, "-test.v", "-test.parallel=12", fmt.Sprintf("-test.run=^%s$/^rules$/%s", top, rules))
@@ -83,7 +84,7 @@ type wrongSession struct {
 func (s wrongSession) Deadline() time.Time {
 	d := s.Session.Deadline()
 	if d.After(s.first) {
-		d = d.Add(etcdTTL / 8)
+		d = d.Add(ttl / 8)
 	}
 	return d
 }

@@ -1,4 +1,4 @@
-package conformance_test
+package elections_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -22,9 +23,9 @@ import (
 func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 	t.Parallel()
 	servers := zktest.Single(t)
-	svc := servers.Service(6 * time.Second)(t)
+	svc := servers.Service(ttl)(t)
 	operator := zktest.Operator(t, servers.Members[0].Addr())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	var early atomic.Int64
 	for round := range 12 {

@@ -1,4 +1,4 @@
-package conformance_test
+package elections_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -25,8 +26,8 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 		}
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
-			svc := zktest.Single(t).Service(6 * time.Second)(t)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			svc := zktest.Single(t).Service(ttl)(t)
+			ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 			defer cancel()
 			rec := history.NewRecorder(history.Logical(), "").In(svc.Root)
 			rec.LookEvery(time.Millisecond)

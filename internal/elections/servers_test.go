@@ -1,4 +1,4 @@
-package conformance_test
+package elections_test
 
 import (
 	"flag"
@@ -81,6 +81,7 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 	for _, r := range report.Results {
 		listed := slices.Contains(slices.Concat(but...), r.Rule)
 		switch {
+		case r.Outcome == conformance.LeftOut:
 		case r.Outcome == conformance.NotApplicable && !listed:
 			t.Errorf("rule %s was not tried: %s", r.Rule, r.Reason)
 		case r.Outcome != conformance.NotApplicable && listed:
@@ -91,24 +92,17 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 
 // A place is a service to try every strategy on.
 type place struct {
-	name string
 	// start starts servers of the test's own.
 	start func(t *testing.T) func(testing.TB) *conformance.Service
-	// lacks are the rules that do not apply; late are those that do not to a strategy,
-	// and why.
+	// lacks are the rules that do not apply; late are those that do not to a strategy.
 	lacks []string
-	late  map[string]map[string]string
+	late  map[string][]string
+	// atOnce is how many strategies are tried side by side.
+	atOnce int
 }
 
-const (
-	// A session on ZooKeeper needs four answers in a row within three eighths of its timeout.
-	zooKeeperTTL = 4 * time.Second
-	etcdTTL      = 3 * time.Second
-	// Consul's own session timeout is ten seconds at least, and twice that until a crash
-	// is noticed. With a health check of its own a session has a short one. The clusters
-	// are tried with plain sessions: a check lives on one agent, and cannot move.
-	consulCheck = 3 * time.Second
-)
+// ttl is the timeout of all sessions. A machine that stands still for seconds costs none of them.
+const ttl = 10 * time.Second
 
 // noEnd are the rules about the end of a directory's numbers: those of etcd and Consul have
 // none, and on ZooKeeper they are tried on one server.
@@ -126,12 +120,9 @@ var notOnZooKeeper = []string{
 // ZooKeeper it is the same, but a notice cannot be held back there. What etcd tells of an
 // entry is such a notice, and what Consul tells of a directory.
 var (
-	late = map[string]string{
-		"data/deleted-after-handover": atTheInstant,
-		"loss/expires-after-handover": atTheInstant,
-	}
-	lateOnEtcd   = map[string]map[string]string{"fair": late}
-	lateOnConsul = map[string]map[string]string{"parentwatch": late}
+	late         = []string{"data/deleted-after-handover", "loss/expires-after-handover"}
+	lateOnEtcd   = map[string][]string{"fair": late}
+	lateOnConsul = map[string][]string{"parentwatch": late}
 )
 
 const atTheInstant = "a notice shows what stood at the instant of the change, and may be late; a read after it would cost two fifths of a handover"
@@ -142,7 +133,7 @@ func init() {
 	flag.DurationVar(&proxytest.Jitter, "jitter", 0, "let what is sent arrive at random up to this much later: processes overtake each other then")
 }
 
-// stalls does that until the test ends. The session timeouts bear 400 ms on two processors.
+// stalls does that until the test ends.
 func stalls[M interface {
 	Pause() error
 	Resume() error
@@ -164,80 +155,110 @@ func stalls[M interface {
 	}()
 }
 
-// servers are one server of each service.
-var servers = []place{
-	{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
-		return zktest.Single(t).Service(zooKeeperTTL)
-	}, slices.Concat(oneServer, notOnZooKeeper), nil},
-	{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
-		return etcdtest.Single(t).Service(etcdTTL)
-	}, slices.Concat(oneServer, noEnd), lateOnEtcd},
-	{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
-		return consultest.Single(t).Service(consulCheck, consul.Config{Check: consulCheck})
-	}, slices.Concat(oneServer, noEnd), lateOnConsul},
+func TestZooKeeper(t *testing.T) {
+	tryAll(t, place{
+		start:  func(t *testing.T) func(testing.TB) *conformance.Service { return zktest.Single(t).Service(ttl) },
+		lacks:  slices.Concat(oneServer, notOnZooKeeper),
+		atOnce: single,
+	})
 }
 
-func TestElectionOnServers(t *testing.T) {
-	tryAll(t, len(strategies.All()), servers...)
+func TestEtcd(t *testing.T) {
+	tryAll(t, place{
+		start:  func(t *testing.T) func(testing.TB) *conformance.Service { return etcdtest.Single(t).Service(ttl) },
+		lacks:  slices.Concat(oneServer, noEnd),
+		late:   lateOnEtcd,
+		atOnce: single,
+	})
 }
 
-// atOnce is how many clusters of a service there are at once.
-const atOnce = 2
+// Consul's own sessions time out after twice their timeout. With a health check they do after that of
+// the check. The clusters are tried with plain sessions: a check lives on one agent, and cannot move.
+func TestConsul(t *testing.T) {
+	tryAll(t, place{
+		start: func(t *testing.T) func(testing.TB) *conformance.Service {
+			return consultest.Single(t).Service(ttl, consul.Config{Check: ttl})
+		},
+		lacks:  slices.Concat(oneServer, noEnd),
+		late:   lateOnConsul,
+		atOnce: single,
+	})
+}
 
-func TestElectionOnClusters(t *testing.T) {
-	t.Parallel()
-	tryAll(t, atOnce,
-		place{"zookeeper", func(t *testing.T) func(testing.TB) *conformance.Service {
+func TestZooKeeperEnsemble(t *testing.T) {
+	onCluster(t, place{
+		start: func(t *testing.T) func(testing.TB) *conformance.Service {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
-			return s.Service(zooKeeperTTL)
-		}, slices.Concat(notOnZooKeeper, noEnd), nil},
-		place{"etcd", func(t *testing.T) func(testing.TB) *conformance.Service {
+			return s.Service(ttl)
+		},
+		lacks: slices.Concat(notOnZooKeeper, noEnd),
+	})
+}
+
+func TestEtcdCluster(t *testing.T) {
+	onCluster(t, place{
+		start: func(t *testing.T) func(testing.TB) *conformance.Service {
 			s := etcdtest.Cluster(t)
 			stalls(t, s.Members)
-			return s.Service(etcdTTL)
-		}, noEnd, lateOnEtcd},
-	)
+			return s.Service(ttl)
+		},
+		lacks: noEnd,
+		late:  lateOnEtcd,
+	})
 }
 
-// It runs beside the one above, as it mostly waits: for sessions of ten seconds.
-func TestElectionOnConsulClusters(t *testing.T) {
+func TestConsulCluster(t *testing.T) {
+	onCluster(t, place{
+		start: func(t *testing.T) func(testing.TB) *conformance.Service {
+			s := consultest.Cluster(t)
+			stalls(t, s.Members)
+			return s.Service(ttl, consul.Config{})
+		},
+		lacks: noEnd,
+		late:  lateOnConsul,
+	})
+}
+
+const (
+	single   = 5 // on a server each: rules mostly wait
+	clusters = 2 // servers compute while they wait, and fifteen members take two processors
+)
+
+func onCluster(t *testing.T, p place) {
+	if testing.Short() {
+		t.Skip("it starts three servers for each strategy: make test-all")
+	}
+	p.atOnce = clusters
+	tryAll(t, p)
+}
+
+// tryAll tries every strategy.
+func tryAll(t *testing.T, p place) {
 	t.Parallel()
-	tryAll(t, atOnce, place{"consul", func(t *testing.T) func(testing.TB) *conformance.Service {
-		s := consultest.Cluster(t)
-		stalls(t, s.Members)
-		return s.Service(consul.MinSessionTimeout, consul.Config{})
-	}, noEnd, lateOnConsul})
-}
-
-// tryAll tries every strategy on each place: so many on each of them side by side, as they mostly
-// wait. Not all are, because servers compute while they wait: fifteen clusters take two processors.
-func tryAll(t *testing.T, atOnce int, places ...place) {
-	for _, p := range places {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			all := make(chan conformance.ElectionConfig)
-			var tries sync.WaitGroup
-			for range atOnce {
-				tries.Go(func() {
-					for cfg := range all {
-						t.Run(cfg.Strategy.Name(), func(t *testing.T) { p.try(t, cfg) })
-					}
-				})
+	all := make(chan conformance.ElectionConfig)
+	var tries sync.WaitGroup
+	for range p.atOnce {
+		tries.Go(func() {
+			for cfg := range all {
+				t.Run(cfg.Strategy.Name(), func(t *testing.T) { p.try(t, cfg) })
 			}
-			for _, cfg := range strategies.All() {
-				all <- cfg
-			}
-			close(all)
-			tries.Wait()
 		})
 	}
+	for _, cfg := range strategies.All() {
+		all <- cfg
+	}
+	close(all)
+	tries.Wait()
 }
 
 // try tries a strategy.
 func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
 	cfg.Service = p.start(t)
-	cfg.Why = p.late[cfg.Strategy.Name()]
+	cfg.Why = make(map[string]string)
+	for _, rule := range p.late[cfg.Strategy.Name()] {
+		cfg.Why[rule] = atTheInstant
+	}
 	lacks := slices.AppendSeq(slices.Concat(p.lacks, notOnServers, notPromised(cfg)), maps.Keys(cfg.Why))
 	appliesAll(t, conformance.TestElection(t, cfg), lacks)
 }

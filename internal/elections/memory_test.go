@@ -1,4 +1,4 @@
-package conformance_test
+package elections_test
 
 import (
 	"context"
@@ -19,13 +19,16 @@ const memoryTTL = 3 * time.Second
 
 var memoryService = memtest.Service(memoryTTL)
 
-func TestElectionOnMemory(t *testing.T) {
+func TestMemory(t *testing.T) {
 	for _, cfg := range strategies.All() {
 		for name, newService := range map[string]func(testing.TB) *conformance.Service{
 			"own sessions":    memoryService,
 			"shared sessions": memtest.Shared(memoryService),
 			"late messages":   memtest.Late(memoryTTL),
 		} {
+			if testing.Short() && name != "own sessions" && cfg.Strategy.Name() != "fair" {
+				continue // make test-all tries them
+			}
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
 				cfg := cfg
 				cfg.Service = newService
@@ -37,10 +40,13 @@ func TestElectionOnMemory(t *testing.T) {
 
 // An elector of another make has no hooks and a layout of its own. The rules that
 // are left must do without.
-func TestElectionOfAnotherMake(t *testing.T) {
+func TestMemoryAndAnotherMake(t *testing.T) {
 	const why = "another make"
 	for _, cfg := range strategies.All() {
 		for _, commits := range []bool{true, false} {
+			if testing.Short() && (commits || cfg.Strategy.Name() != "fair") {
+				continue // make test-all tries them
+			}
 			t.Run(fmt.Sprintf("%s, with Commit: %v", cfg.Strategy.Name(), commits), func(t *testing.T) {
 				cfg := cfg
 				cfg.Service = memoryService
@@ -92,7 +98,7 @@ func (e commitless) Campaign(ctx context.Context) (*elector.Term, error) {
 
 // A service that cannot be made to do anything is tried by the rules that ask for nothing, and each
 // of the others says what it lacks.
-func TestElectionOnAServiceWithoutFaults(t *testing.T) {
+func TestMemoryWithoutFaults(t *testing.T) {
 	for _, cfg := range strategies.All() {
 		t.Run(cfg.Strategy.Name(), func(t *testing.T) {
 			cfg := cfg
