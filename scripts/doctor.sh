@@ -47,6 +47,9 @@ show_server() {
 	fi
 }
 servers show_server
+echo
+echo "make test-all needs more:"
+needs_all show
 
 # Tests that cut servers off say so when they are skipped.
 if ! own_networks; then
@@ -74,6 +77,6 @@ echo "open files: $(ulimit -Hn), the hard limit, to which Go programs raise thei
 
 if ! $complete; then
 	echo
-	echo "Something is missing: 'make setup' gets it, or says what to install."
+	echo "Something is missing: 'make setup' gets what make test needs, 'make setup-all' the rest, or they say what to install."
 	exit 1
 fi

@@ -1,13 +1,17 @@
 # What the tests need beyond Go. setup.sh gets it and doctor.sh shows it: both read this file
 # from the root of the repository. Nothing here changes anything or downloads anything.
 
-# needs calls a command once for everything that is needed of the system, with
+# needs calls a command once for everything that make test needs of the system, with
 #   a name, the suffix of its functions find_… and version_…, its Debian packages, what it is for
 # find_… prints where it is, and fails if it is missing.
 needs() {
 	"$1" "C compiler" c_compiler "gcc libc6-dev" "the race detector"
 	"$1" "Java" java openjdk-17-jre-headless "ZooKeeper; 11 or later"
 	"$1" "ZooKeeper jars" zookeeper zookeeper "the ZooKeeper servers"
+}
+
+# needs_all does that for what only make test-all needs.
+needs_all() {
 	"$1" "Chromium" chromium chromium "the page of elector compare"
 	"$1" "PostgreSQL" postgresql postgresql "package fence"
 	"$1" "MariaDB" mariadb mariadb-server-core "package fence"
