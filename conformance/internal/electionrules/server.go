@@ -126,7 +126,7 @@ func serverNone(a *arena) {
 	}()
 	b := c.campaign()
 	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
-	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
+	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/4)
 	hopeless := d.campaignIn(ctx, cancel)
 	hopeless.fails(context.DeadlineExceeded)
 	b.blocked()

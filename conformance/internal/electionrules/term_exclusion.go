@@ -16,9 +16,10 @@ func termExclusion(a *arena) {
 	seed := rand.Uint64()
 	a.hist.note("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, seed))
-	rounds, ttl := 12, a.Service.TTL
+	rounds, ttl := 8, a.Service.TTL
+	pace := ttl / 4 // at which candidates come and go
 	if a.Service.Virtual {
-		rounds = 120
+		rounds, pace = 120, ttl
 	}
 	var all []*candidate
 	for i := range 5 {
@@ -34,7 +35,7 @@ func termExclusion(a *arena) {
 	var wg sync.WaitGroup
 	for _, c := range all {
 		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))
-		wg.Go(func() { come(c, own, ttl, stop) })
+		wg.Go(func() { come(c, own, pace, stop) })
 	}
 	release := []func(){}
 	for range rounds {
@@ -78,7 +79,7 @@ func termExclusion(a *arena) {
 }
 
 // come campaigns, leads and leaves until stop is closed.
-func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{}) {
+func come(c *candidate, rnd *rand.Rand, pace time.Duration, stop <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -89,7 +90,7 @@ func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{})
 		}
 	}()
 	for ctx.Err() == nil {
-		trying, cancel := context.WithTimeout(ctx, ttl/4+time.Duration(rnd.Int64N(int64(3*ttl))))
+		trying, cancel := context.WithTimeout(ctx, pace/4+time.Duration(rnd.Int64N(int64(3*pace))))
 		t, err := c.e.Campaign(trying)
 		cancel()
 		if err != nil {
@@ -102,18 +103,18 @@ func come(c *candidate, rnd *rand.Rand, ttl time.Duration, stop <-chan struct{})
 		select {
 		case <-t.Context().Done():
 		case <-ctx.Done():
-		case <-time.After(time.Duration(rnd.Int64N(int64(ttl) / 3))):
+		case <-time.After(time.Duration(rnd.Int64N(int64(pace) / 3))):
 		}
 		if rnd.IntN(2) == 0 || ctx.Err() != nil {
-			leaving, cancel := context.WithTimeout(context.Background(), ttl)
+			leaving, cancel := context.WithTimeout(context.Background(), pace)
 			_ = t.Resign(leaving) // out of touch it is not confirmed
 			cancel()
 		} else {
 			select {
 			case <-t.Context().Done():
 			case <-ctx.Done():
-			case <-time.After(ttl):
-				leaving, cancel := context.WithTimeout(context.Background(), ttl)
+			case <-time.After(pace):
+				leaving, cancel := context.WithTimeout(context.Background(), pace)
 				_ = t.Resign(leaving)
 				cancel()
 			}
