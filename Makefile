@@ -1,14 +1,13 @@
-# make test     does its own set-up and tries every rule on every service: ten minutes.
-#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one.
-#               Some combinations take turns; TURN=0, 1 or 2 says whose it is
-# make test-all tries what that leaves out, too: clusters, networks, faults: an hour.
-#               BUDGET=40m leaves out of that what would not end in 40 minutes, and says so
-# make test-times prints what took longest in the last of these
+# make test     does its own set-up and tries every rule, on one server of each service.
+#               SERVICE=zookeeper, etcd, consul or memory tries what concerns that one
+# make test-all tries all there is: clusters, networks that break, campaigns of faults,
+#               databases, a browser, races on servers. It takes an hour
 # make lint     gofmt, vet, staticcheck, go mod tidy, whether go.work.sum is complete
 # make bench    prints the benchmarks of docs/performance.md; BENCH has other flags for it
-# make setup    installs and builds what the tests need beyond Go: a ZooKeeper server,
-#               an etcd server, a Consul server, PostgreSQL, MariaDB, Prometheus, kazoo,
-#               etcdctl, dig and the browser Chromium
+# make setup    installs and builds what make test needs beyond Go: a ZooKeeper server,
+#               an etcd server, a Consul server
+# make setup-all does that for make test-all: PostgreSQL, MariaDB, Prometheus, kazoo,
+#               etcdctl, dig and the browser Chromium, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
 #               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps
@@ -31,7 +30,8 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-MODULES = . cmd/elector examples/fencing examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus internal/release
+TESTED = cmd/elector examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus
+MODULES = . $(TESTED) examples/fencing internal/release
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
@@ -40,28 +40,97 @@ SERVERS = internal/servers/etcd internal/servers/consul
 
 each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
 
-.PHONY: test test-all test-times test-summary lint bench compare fuzz load setup doctor quickstart fencing mutants prove chaos release dist
+.PHONY: test test-memory test-backends test-elections test-served test-modules test-zookeeper test-etcd test-consul \
+	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
+	setup setup-packages setup-all setup-all-packages setup-etcd setup-consul doctor \
+	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
 
-# make ends what it has started when it is ended itself, and "go run" would not pass that on.
-TESTRUN = GOWORK=off $(GO) build -o .test/testrun ./internal/testrun && exec .test/testrun
-SETUP = GO="$(GO)" sh scripts/setup.sh
+# The tests. Each line is a go test command that can be pasted: "make -n test" prints them.
+#
+# Those that need no server are deterministic, so Go remembers their results. On servers
+# -count=1 has each be tried: what is remembered tried nothing. There most tests wait, so
+# many run side by side. Vetting is the linters' part.
 
-# A wrong SERVICE is refused before the minutes of a set-up: make expands all lines first.
-SERVICES = memory zookeeper etcd consul
-valid = $(if $(filter-out $(SERVICES),$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(SERVICES)))
-tier = $(TESTRUN) $(if $(SERVICE),-service $(SERVICE)) $(if $(TURN),-turn $(TURN)) $(if $(BUDGET),-budget $(BUDGET))
+TEST = GOWORK=off $(GO) test -vet=off -timeout 60m
+SHORT = $(TEST) -short
+ON_SERVERS = -count=1 -parallel 60
 
-test:
-	@$(SETUP) $(SERVICE)
-	@$(valid)$(tier) test
+# Races are looked for in the library itself, so that not all is compiled twice.
+RACED = . ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/...
+MEMORY = ./conformance/... ./internal/mutants ./examples/deputy ./examples/singleton ./examples/start ./internal/layout ./internal/measure
+BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul
+SERVED = ./backend/dial ./health ./inspect ./lastwill ./examples/quickstart
 
-test-all:
-	@$(SETUP) $(SERVICE)
-	@$(valid)$(tier) all
+services = memory zookeeper etcd consul
+ifneq ($(filter-out $(services),$(SERVICE)),)
+$(error SERVICE=$(SERVICE): say one of $(services))
+endif
 
-# Of the last run: where its time went, and what go test said of each package.
-test-times test-summary:
-	@$(TESTRUN) $(@:test-%=%)
+# The Consul server takes minutes to build, and begins first, beside the tests that need none.
+ifneq ($(filter test,$(MAKECMDGOALS)),)
+MAKEFLAGS += -j3
+endif
+
+test: $(if $(SERVICE),test-$(SERVICE),setup-consul test-memory test-backends test-elections test-served test-modules)
+
+test-memory:
+	$(SHORT) -race $(RACED)
+	$(SHORT) -race -run '^TestMemory' ./internal/elections
+	$(SHORT) -cpu 1 $(MEMORY)
+
+test-backends: setup
+	$(SHORT) $(ON_SERVERS) -race $(BACKENDS)
+
+test-elections: setup
+	$(SHORT) $(ON_SERVERS) -skip '^TestMemory' ./internal/elections
+
+test-served: setup
+	$(SHORT) $(ON_SERVERS) $(SERVED)
+
+test-modules: setup
+	$(call each,$(TESTED),$(SHORT) $(ON_SERVERS) ./...)
+
+# What concerns one service.
+test-zookeeper: setup-packages
+	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper ./internal/elections
+
+test-etcd: setup-etcd
+	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|ZooKeeper|Consul)' ./backend/etcd ./internal/elections
+
+test-consul: setup-consul
+	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|ZooKeeper|Etcd)' ./backend/consul ./internal/elections
+
+# All there is, one after the other: "make -k test-all" goes on after one that fails.
+test-all: setup-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules
+
+all-memory: setup-all
+	$(TEST) -race $(RACED)
+	$(TEST) -race -run '^TestMemory' ./internal/elections
+
+all-explorer:
+	$(TEST) -cpu 1 $(MEMORY)
+
+all-backends: setup-all
+	$(TEST) -count=1 -parallel 12 -race $(BACKENDS)
+
+all-races: setup-all
+	$(TEST) -count=1 -parallel 24 -race -run '^Test(ZooKeeper|Etcd|Consul)$$' ./internal/elections
+
+all-clusters: setup-all
+	$(TEST) -count=1 -parallel 24 -skip '^Test(Memory|ZooKeeper$$|Etcd$$|Consul$$)' ./internal/elections
+
+all-rest: setup-all
+	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED) ./examples/... ./internal/...
+
+all-modules: setup-all
+	$(call each,$(TESTED) internal/release,$(TEST) -count=1 -parallel 12 ./...)
+
+setup: setup-consul setup-packages setup-etcd
+
+setup-packages setup-all-packages setup-etcd setup-consul:
+	@GO="$(GO)" sh scripts/setup.sh $(patsubst all-packages,all,$(@:setup-%=%))
+
+setup-all: setup-all-packages setup-etcd setup-consul
 
 # It has one candidate go on at a time, so more than one processor is of no use. It says
 # how far it has got.
@@ -113,9 +182,6 @@ quickstart:
 
 fencing:
 	$(GO) run ./examples/fencing
-
-setup:
-	@$(SETUP)
 
 doctor:
 	@GO="$(GO)" sh scripts/doctor.sh

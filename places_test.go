@@ -43,7 +43,7 @@ func page(t *testing.T, file string) string {
 
 // TestBackendPlaces holds that a backend is in all the places where a backend has to be.
 func TestBackendPlaces(t *testing.T) {
-	packages := list(t)
+	packages, list := list(t), makefile(t)
 	for importPath := range packages {
 		at, ok := own(importPath)
 		name, isBackend := strings.CutPrefix(at, "backend/")
@@ -57,9 +57,7 @@ func TestBackendPlaces(t *testing.T) {
 			{at, "a test that calls conformance.TestBackend", strings.Contains(sources(t, at, true), "conformance.TestBackend")},
 			{"backend/dial", "a scheme that opens it", slices.Contains(packages[module+"/backend/dial"].Imports, importPath)},
 			{"README.md", "its row", strings.Contains(page(t, "README.md"), "[`"+at+"`]")},
-			{"Makefile", "its name among SERVICES", strings.Contains(page(t, "Makefile"), "SERVICES = ") &&
-				slices.Contains(strings.Fields(strings.SplitN(strings.SplitN(page(t, "Makefile"), "SERVICES = ", 2)[1], "\n", 2)[0]), name)},
-			{"internal/testrun", "its name in the plan", strings.Contains(sources(t, "internal/testrun", false), `"`+name+`"`)},
+			{"Makefile", "its name among services, and the tests of test-" + name, slices.Contains(list("services"), name) && strings.Contains(page(t, "Makefile"), "\ntest-"+name+":")},
 			{"docs/backends.md", "a link to its DESIGN.md", name == "memory" || strings.Contains(page(t, "docs/backends.md"), "("+"../"+at+"/DESIGN.md")},
 			{"internal/bench", "its name", name == "memory" || strings.Contains(sources(t, "internal/bench", false), `"`+name+`"`)},
 			{"internal/chaos", "its name", name == "memory" || strings.Contains(sources(t, "internal/chaos", false), `"`+name+`"`)},
@@ -67,6 +65,40 @@ func TestBackendPlaces(t *testing.T) {
 			if !c.there {
 				t.Errorf("%s: %s is missing in %s", at, c.what, c.in)
 			}
+		}
+	}
+}
+
+// makefile returns what reads a list of the Makefile, by its name.
+func makefile(t *testing.T) (list func(name string) []string) {
+	text := page(t, "Makefile")
+	return func(name string) []string {
+		t.Helper()
+		m := regexp.MustCompile(`(?m)^` + name + ` = (.*)$`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("the Makefile has no list %s", name)
+		}
+		return strings.Fields(m[1])
+	}
+}
+
+// TestMakefile holds that no package with tests is forgotten: make test-all tries those below
+// examples and internal by their folders.
+func TestMakefile(t *testing.T) {
+	list := makefile(t)
+	tried := slices.Concat(list("RACED"), list("MEMORY"), list("BACKENDS"), list("SERVED"), []string{"./examples/...", "./internal/..."})
+	for _, file := range tracked(t) {
+		at := path.Dir(file)
+		if !strings.HasSuffix(file, "_test.go") || slices.ContainsFunc(list("MODULES"), func(m string) bool { return m != "." && within(at, m) }) ||
+			slices.ContainsFunc(list("TESTED"), func(m string) bool { return within(at, m) }) {
+			continue
+		}
+		if !slices.ContainsFunc(tried, func(p string) bool {
+			folder, all := strings.CutSuffix(p, "/...")
+			folder = path.Clean(folder)
+			return at == folder || all && within(at, folder)
+		}) {
+			t.Errorf("the Makefile has no line that tries the tests of %s", at)
 		}
 	}
 }
