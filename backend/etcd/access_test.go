@@ -64,7 +64,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 	server := guarded(t, ctx)
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
 	f := &fixture{t: t, ctx: ctx, Process: p, dir: "/a/d"}
-	f.s = f.open(6 * time.Second)
+	f.s = f.open(10 * time.Second)
 	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	f.commit(f.s, backend.CompareAndSet("/a/deep/down/x", nil, 0))
 
@@ -177,7 +177,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	read, readwrite := clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermReadWrite)
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("bob"))
 	f := &fixture{t: t, ctx: ctx, Process: p}
-	f.s = f.open(6 * time.Second)
+	f.s = f.open(10 * time.Second)
 	denied := func(says string, op backend.Op) {
 		t.Helper()
 		_, err := f.s.Commit(ctx, nil, op)
@@ -219,6 +219,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 // A stream of watches keeps the token with which it was opened. When that has run out no
 // watch can be added to it.
 func TestTokenOfTheWatchesRunsOut(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx, "--auth-token-ttl=2")
@@ -270,7 +271,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 
 	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
 	slow := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
-	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(6 * time.Second)
+	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(10 * time.Second)
 	first := f.enqueue(f.s)
 	reached, release := make(chan struct{}), make(chan struct{})
 	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
@@ -295,7 +296,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server}, as(user)), dir: dir}
-	f.s = f.open(6 * time.Second)
+	f.s = f.open(10 * time.Second)
 	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
 	return f
 }
@@ -315,6 +316,7 @@ func namespaced(t testing.TB, servers []string) *etcdtest.Process {
 
 // All rules hold with a client that keeps its keys below a prefix.
 func TestConformanceNamespaced(t *testing.T) {
+	servertest.Long(t, "another minute: all of TestConformanceSingle, below a prefix")
 	servers := etcdtest.Single(t)
 	conformance.TestBackendParallel(t, func(t testing.TB) *conformance.Service {
 		svc := servers.Service(ttl)(t)
@@ -329,7 +331,7 @@ func TestConformanceNamespaced(t *testing.T) {
 // No key is written outside the namespace, and the condition works in it.
 func TestNamespaceIsKept(t *testing.T) {
 	server := etcdtest.Single(t)
-	f := setUpWith(t, 6*time.Second, namespaced(t, server.Addrs()))
+	f := setUpWith(t, 10*time.Second, namespaced(t, server.Addrs()))
 	f.enqueue(f.s)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 	e := f.enqueue(f.s)
@@ -348,10 +350,11 @@ func TestNamespaceIsKept(t *testing.T) {
 
 // A client with TLS needs nothing of this package.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 	require.NoError(t, err)
 	defer proxy.Close()
-	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config
 	})
 	e, next := f.enqueue(f.s), f.enqueue(f.s)
@@ -367,9 +370,7 @@ func TestTLS(t *testing.T) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	ctx, cancel := context.WithTimeout(f.ctx, 20*time.Second)
-	defer cancel()
-	_, err = p.Backend.Open(ctx, backend.OpenOptions{})
+	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }
@@ -377,6 +378,7 @@ func TestTLS(t *testing.T) {
 // Where the fence may not be put, a commit that was given up cannot be kept from coming. Later
 // ones do not wait for that.
 func TestFenceThatMayNotBePut(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)

@@ -90,8 +90,9 @@ func (s creating) RecvMsg(m any) error {
 // The client has the watches of a stream made one after the other. Many that are asked for at once take
 // longer than one may, and the stream is not given up for that.
 func TestManyWatchesAtOnce(t *testing.T) {
+	t.Parallel()
 	made := creations{slow: 100 * time.Millisecond}
-	f := setUpOn(t, 4*time.Second, made.watch, sharedServer(t).Addr()) // so one may take a second
+	f := setUpOn(t, 10*time.Second, made.watch, sharedServer(t).Addr()) // so one may take two and a half
 	const many = 30
 	var waiting []<-chan result[[]backend.Entry]
 	for i := range many {
@@ -294,6 +295,7 @@ func TestHollowNotice(t *testing.T) {
 // The link breaks, or one of its directions stands still, at about the instant at which a watch is
 // made and what it is for changes.
 func TestCutWhileWatchesAreMade(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, 10*time.Second)
 	other := f.another(10 * time.Second)
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}

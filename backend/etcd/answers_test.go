@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -54,6 +55,7 @@ func (o *oddities) intercept(ctx context.Context, method string, req, reply any,
 
 // One odd answer, whatever it is, is not the outcome of a call unless it must be.
 func TestOddAnswers(t *testing.T) {
+	t.Parallel()
 	var o oddities
 	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept))
@@ -184,9 +186,10 @@ func TestSameValueOfAnother(t *testing.T) {
 // Answers that stay odd, or away, are told after a session timeout, on a session that lives: a
 // leader whose disk stalls answers heartbeats, and no write.
 func TestOddAnswersThatStay(t *testing.T) {
+	servertest.Long(t, "several session timeouts")
 	t.Parallel() // it mostly waits
 	var stays, lost, hangs atomic.Bool
-	f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				_, ok := req.(*pb.TxnRequest)
@@ -233,7 +236,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var refusing atomic.Bool
 	var made creations
-	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		made.watch(cfg)
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -263,7 +266,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 	})
 	refusing.Store(false)
 	require.NoError(t, other.s.Discard(f.ctx, seat))
-	got, err := receiveWithin(f, waiting, 10*time.Second)
+	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	require.False(t, got[0].Exists())
 	f.state(backend.Live)
@@ -288,7 +291,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 				}
 				return invoke(ctx, method, req, reply, cc, opts...)
 			}
-			f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+			f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 				cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept, write), grpc.WithChainStreamInterceptor(
 					func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 						if method == pb.Watch_Watch_FullMethodName {
@@ -298,9 +301,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 					}))
 			}, sharedServer(t).Addr())
 			o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
-			_, err := receiveWithin(f, later(func() ([]backend.Entry, error) {
-				return f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
-			}), 30*time.Second)
+			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			require.ErrorIs(t, err, backend.ErrIndeterminate)
 			f.state(backend.Live)
 		})
@@ -313,7 +314,7 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	t.Parallel() // it mostly waits
 	var o oddities
 	var full atomic.Bool
-	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainUnaryInterceptor(o.intercept,
 			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 				if _, ok := req.(*pb.PutRequest); ok && full.Load() { // a fence
@@ -327,7 +328,7 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 	o.next.Store(&odd{rpctypes.ErrGRPCTimeout, true})
 	_, err := f.s.Commit(f.ctx, nil, seat)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	_, err = receiveWithin(f, later(func() ([]backend.Entry, error) { return f.s.Commit(f.ctx, nil, seat) }), 30*time.Second)
+	_, err = f.s.Commit(f.ctx, nil, seat)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	f.state(backend.Live)
 	full.Store(false)
@@ -340,17 +341,18 @@ func TestTurnThatIsNotGivenBack(t *testing.T) {
 
 // While there is no space candidates go on trying, say so, and one leads when there is.
 func TestNoSpaceForCandidates(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Single(t).Members[0]
 	op := etcdtest.Operator(t, server.Addr())
 	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUpWith(t, 6*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+			f := setUpWith(t, 10*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 			said := make(chan error, 1000)
 			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
 			defer over()
 			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
 				e, err := elector.New(elector.Config{
-					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 6 * time.Second,
+					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 10 * time.Second,
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 						select {
 						case said <- r.Err:

@@ -43,7 +43,7 @@ func (h asking) Handle(context.Context, slog.Record) error {
 
 // The user's logger is not called under a lock.
 func TestLoggerMayAskTheSession(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	f := setUp(t, 10*time.Second)
 	var logged atomic.Pointer[*backend.Session]
 	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(asking{slog.DiscardHandler, &logged})})
 	require.NoError(t, err)
@@ -57,7 +57,8 @@ func TestLoggerMayAskTheSession(t *testing.T) {
 
 // A closed session is not held until the timer of a watch that it kept for later has run.
 func TestClosedSessionIsForgotten(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	t.Parallel()
+	f := setUp(t, 10*time.Second)
 	open := func() weak.Pointer[etcd.Backend] { // which sessions hold
 		b, err := etcd.New(f.Client, etcd.Config{SessionTimeout: time.Hour})
 		require.NoError(t, err)
@@ -116,7 +117,7 @@ func TestRenewedByAnotherMember(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var streams, lists atomic.Int64
-			f := setUpOn(t, 6*time.Second, func(cfg *clientv3.Config) {
+			f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 				cfg.DialOptions = append(cfg.DialOptions,
 					grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 						s, err := open(ctx, desc, cc, method, opts...)
@@ -203,15 +204,16 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 
 // Why a session is suspended, and lost, is logged, once each. That it was closed is no news.
 func TestLossIsLoggedWithItsReason(t *testing.T) {
-	f := setUp(t, 2*time.Second)
+	t.Parallel()
+	f := setUp(t, 10*time.Second)
 	var log strings.Builder // its handler has a lock
 	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	require.NoError(t, closed.Close(f.ctx))
 	require.Empty(t, log.String())
-	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
+	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	for _, p := range f.Proxies {
 		require.NoError(t, p.Close())

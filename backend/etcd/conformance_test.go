@@ -8,7 +8,7 @@ import (
 	"github.com/elector-go/elector/internal/etcdtest"
 )
 
-const ttl = 6 * time.Second
+const ttl = 10 * time.Second
 
 func TestConformanceSingle(t *testing.T) {
 	conformance.TestBackendParallel(t, etcdtest.Single(t).Service(ttl))

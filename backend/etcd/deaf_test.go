@@ -19,6 +19,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -86,9 +87,10 @@ func (d *deaf) asked() (names []string, times int) {
 // them again by itself, and says nothing. The session finds out, and reads. The streams that it
 // gives up meanwhile are few: the client ends none of them.
 func TestWatchesAreRefused(t *testing.T) {
+	servertest.Long(t, "several session timeouts")
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
-	f := setUpOn(t, 4*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
 	}, sharedServer(t).Addr())
 	other := f.another(20 * time.Second)
@@ -98,7 +100,7 @@ func TestWatchesAreRefused(t *testing.T) {
 		waiting := f.armed(first, own)
 		d.turn(true)
 		require.NoError(t, other.s.Discard(f.ctx, first))
-		seen, err := receiveWithin(f, waiting, 20*time.Second)
+		seen, err := receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, seen[0].Exists())
 		// Who begins to wait now is told, too.
@@ -110,7 +112,7 @@ func TestWatchesAreRefused(t *testing.T) {
 			return len(names) >= 4 && times >= before+100
 		})
 		require.NoError(t, other.s.Discard(f.ctx, second))
-		seen, err = receiveWithin(f, waiting, 20*time.Second)
+		seen, err = receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, seen[0].Exists())
 		d.turn(false)
@@ -128,7 +130,7 @@ func TestWatchesAreRefused(t *testing.T) {
 func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
-	f := setUpOn(t, 3*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
 	}, sharedServer(t).Addr())
 	f.neverLost()

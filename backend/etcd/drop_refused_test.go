@@ -16,6 +16,7 @@ import (
 // An entry that the server refused to remove is removed as soon as it may be: the session
 // may go on for others.
 func TestRefusedDropGoesOn(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)

@@ -116,6 +116,7 @@ func TestAnotherEnqueuesBetweenTheSteps(t *testing.T) {
 
 // Between the steps the entry, or its session, goes.
 func TestEntryGoesBetweenTheSteps(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, 20*time.Second)
 	other := f.another(20 * time.Second)
 	leader := f.enqueue(other.s)

@@ -63,7 +63,7 @@ func TestLeaderChange(t *testing.T) {
 	writer := all[0].writer()
 	writer.neverLost()
 	change := func(do func(leader *servertest.Etcd)) {
-		leader, err := servers.WaitLeader(time.Minute)
+		leader, err := servers.WaitLeader(wait.Patience)
 		require.NoError(t, err)
 		var waiting []<-chan result[[]backend.Entry]
 		var entries []backend.Entry
@@ -73,7 +73,7 @@ func TestLeaderChange(t *testing.T) {
 			waiting = append(waiting, f.armed(e))
 		}
 		do(leader)
-		_, err = servers.WaitLeader(time.Minute)
+		_, err = servers.WaitLeader(wait.Patience)
 		require.NoError(t, err)
 		for i, f := range all {
 			still(f, waiting[i])
@@ -133,7 +133,7 @@ func TestPitfall25NoLeaderForAWhile(t *testing.T) {
 func TestQuorumLost(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
-	f := setUpOn(t, 4*time.Second, nil, servers.Addrs()...)
+	f := setUpOn(t, 10*time.Second, nil, servers.Addrs()...)
 	own := f.enqueue(f.s)
 	waiting := f.armed(own)
 	for _, m := range servers.Members[1:] {
@@ -167,7 +167,7 @@ func TestQuorumLost(t *testing.T) {
 // Writes go on while the leader of the cluster hands over, and drops proposals.
 func TestWritesWhileLeadershipMoves(t *testing.T) {
 	servers := etcdtest.Cluster(t)
-	_, err := servers.WaitLeader(time.Minute)
+	_, err := servers.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
 	done := make(chan struct{})
@@ -188,7 +188,7 @@ func TestWritesWhileLeadershipMoves(t *testing.T) {
 		})
 	}
 	for range 6 {
-		leader, err := servers.WaitLeader(time.Minute)
+		leader, err := servers.WaitLeader(wait.Patience)
 		require.NoError(t, err)
 		next := servers.Members[(index(servers, leader)+1)%3]
 		operator := etcdtest.Operator(t, leader.Addr())
@@ -208,7 +208,7 @@ func TestPausedMember(t *testing.T) {
 	servers := etcdtest.Cluster(t)
 	for offset, name := range []string{"leader", "follower"} {
 		t.Run(name, func(t *testing.T) {
-			leader, err := servers.WaitLeader(time.Minute)
+			leader, err := servers.WaitLeader(wait.Patience)
 			require.NoError(t, err)
 			member := (index(servers, leader) + offset) % 3
 			f := at(t, servers, member)
@@ -241,7 +241,7 @@ func TestPausedMember(t *testing.T) {
 func TestAllCallsWithAPausedMember(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
-	leader, err := servers.WaitLeader(time.Minute)
+	leader, err := servers.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, servers.Addrs(), nil))
 	e := f.commit(f.s, backend.CompareAndSet(f.dir+"/x", nil, 0))[0]
@@ -268,7 +268,7 @@ func TestAllCallsWithAPausedMember(t *testing.T) {
 func TestLeaseOutlivesTheWindow(t *testing.T) {
 	t.Parallel()
 	servers := etcdtest.Cluster(t)
-	leader, err := servers.WaitLeader(time.Minute)
+	leader, err := servers.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	member := index(servers, leader)
 	f := at(t, servers, member)
@@ -289,6 +289,7 @@ func TestLeaseOutlivesTheWindow(t *testing.T) {
 
 // All links go half-open for a while, shorter than the window.
 func TestStalledLinks(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, clusterTTL)
 	f.neverLost()
 	other := f.another(clusterTTL)

@@ -90,7 +90,7 @@ func TestRenewedByADeposedLeader(t *testing.T) {
 		"--snapshot-count", "10", "--snapshot-catchup-entries", "5",
 		"--election-timeout", "2000", // so that it takes a moment to notice
 	}})
-	old, err := cluster.WaitLeader(time.Minute)
+	old, err := cluster.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	var others []*servertest.Etcd
 	for _, m := range cluster.Members {

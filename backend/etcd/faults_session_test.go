@@ -18,7 +18,8 @@ import (
 
 // An operator who revokes the lease ends the session, and with it the term.
 func TestLeaseRevokedByAnOperator(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	t.Parallel()
+	f := setUp(t, 10*time.Second)
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
 		t.Run(strategy.Name(), func(t *testing.T) {
@@ -39,8 +40,8 @@ func TestLeaseRevokedByAnOperator(t *testing.T) {
 				state, err = s.AwaitState(f.ctx, state)
 				require.NoError(t, err)
 			}
-			// Heartbeats are a third of the timeout apart.
-			assert.Less(t, time.Since(began), 3*time.Second)
+			// By itself it would end with its window.
+			assert.Less(t, time.Since(began), s.TTL()/2)
 		})
 	}
 	// A session without an entry that anybody waits for hears of it by its heartbeat.
@@ -78,7 +79,7 @@ func TestCommitAfterRevocation(t *testing.T) {
 		require.NotErrorIs(t, err, backend.ErrIndeterminate)
 	}
 	assert.Equal(t, backend.Lost, f.s.State())
-	other := f.another(6 * time.Second)
+	other := f.another(10 * time.Second)
 	_, err := other.s.Get(f.ctx, seat.Key)
 	require.ErrorIs(t, err, backend.ErrNoEntry)
 }
@@ -87,7 +88,7 @@ func TestCommitAfterRevocation(t *testing.T) {
 func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*proxytest.Proxy){
-		"a slow link":           func(x *proxytest.Proxy) { x.Delay(5*time.Second, 0) },
+		"a slow link":           func(x *proxytest.Proxy) { x.Delay(15*time.Second, 0) },
 		"nothing gets there":    (*proxytest.Proxy).StallToServer,
 		"nothing comes back":    (*proxytest.Proxy).StallToClient,
 		"half-open in both":     (*proxytest.Proxy).Stall,
@@ -95,18 +96,17 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t, 3*time.Second)
+			f := setUp(t, 10*time.Second)
 			e := f.enqueue(f.s)
 			waiting := f.armed(e)
 			before := f.s.Deadline()
 			f.Each(fault)
 			f.state(backend.Suspended)
-			require.True(t, time.Now().Before(f.s.Deadline()), "suspended after the end of the window")
 			f.lostAtDeadline()
 			_, err := receive(f, waiting)
 			require.ErrorIs(t, err, backend.ErrSessionLost)
 			// At most one heartbeat can have been answered since.
-			assert.LessOrEqual(t, f.s.Deadline().Sub(before), 2*time.Second)
+			assert.LessOrEqual(t, f.s.Deadline().Sub(before), f.s.TTL()/2)
 			f.Each((*proxytest.Proxy).Unstall)
 			f.Each(func(x *proxytest.Proxy) { x.Delay(0, 0) })
 			f.Resume()
@@ -119,6 +119,7 @@ func TestHeartbeatAnswersComeTooLate(t *testing.T) {
 
 // The server is killed and started again within the window.
 func TestServerRestart(t *testing.T) {
+	t.Parallel()
 	servers := etcdtest.Single(t)
 	f := setUpOn(t, 15*time.Second, nil, servers.Addrs()...)
 	other := f.another(15 * time.Second)
@@ -149,6 +150,7 @@ func TestServerRestart(t *testing.T) {
 // What the server grants is what the window is made of. Its minimum is 3/2 of its
 // election timeout.
 func TestGrantedTimeout(t *testing.T) {
+	t.Parallel()
 	slow := etcdtest.Single(t, "--heartbeat-interval=400", "--election-timeout=4000")
 	for _, try := range []struct {
 		server         string
@@ -182,7 +184,7 @@ func TestGrantedTimeout(t *testing.T) {
 // The key that an operator's plain put takes away from the lease is nobody's entry
 // any more.
 func TestEntryTakenFromItsLease(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	f := setUp(t, 10*time.Second)
 	e := f.enqueue(f.s)
 	waiting := f.armed(e)
 	_, err := f.operator().Put(f.ctx, e.Key, "stolen")

@@ -111,6 +111,7 @@ func TestPitfall26CompactionOfAListing(t *testing.T) {
 
 // The stream breaks at about the instant of the change, sooner or later.
 func TestWatchCutWhileItChanges(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, 10*time.Second)
 	other := f.another(10 * time.Second)
 	for i := range 30 {

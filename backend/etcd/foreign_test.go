@@ -53,8 +53,8 @@ func lookalikes(lease string, rev uint64) map[string]string {
 // Foreign keys in an election's directory disturb neither the list nor who stands
 // before whom, be they persistent or of another lease.
 func TestForeignKeysInADirectory(t *testing.T) {
-	f := setUp(t, 6*time.Second)
-	other := f.another(6 * time.Second)
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
 	operator := f.operator()
 	lease, err := operator.Grant(f.ctx, 60)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestForeignKeysInADirectory(t *testing.T) {
 
 // Elections go on among foreign keys.
 func TestElectionAmongForeignKeys(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	f := setUp(t, 10*time.Second)
 	operator := f.operator()
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
@@ -111,7 +111,7 @@ func TestElectionAmongForeignKeys(t *testing.T) {
 				require.NoError(t, err)
 			}
 			a := newElector(f, f.Backend, strategy, election, "1")
-			b := newElector(f, f.another(6*time.Second).Backend, strategy, election, "2")
+			b := newElector(f, f.another(10*time.Second).Backend, strategy, election, "2")
 			for range 3 {
 				term, err := a.Campaign(f.ctx)
 				require.NoError(t, err)

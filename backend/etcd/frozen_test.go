@@ -19,7 +19,7 @@ import (
 func TestFrozenMember(t *testing.T) {
 	const timeout, sessions = 8 * time.Second, 6
 	servers := etcdtest.Cluster(t)
-	leader, err := servers.WaitLeader(time.Minute)
+	leader, err := servers.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	member := (index(servers, leader) + 1) % 3
 	// As most users make it: no keepalive is set. The stream of watches, which all

@@ -126,7 +126,7 @@ func (f *fixture) lostAtDeadline() {
 	f.state(backend.Lost)
 	late := time.Since(f.s.Deadline())
 	require.GreaterOrEqual(f.t, late, time.Duration(0), "lost before the end of the window")
-	require.Less(f.t, late, 500*time.Millisecond, "lost long after the end of the window")
+	require.Less(f.t, late, f.s.TTL()/2, "lost long after the end of the window")
 }
 
 // operator is another client of the servers.

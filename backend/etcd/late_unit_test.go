@@ -12,6 +12,7 @@ import (
 
 // The answer to Open may come when the window has passed.
 func TestGrantedTooLate(t *testing.T) {
+	t.Parallel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)

@@ -27,19 +27,20 @@ func (f *fixture) beats() {
 
 // The connection for heartbeats has the client's TLS and credentials.
 func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	t.Run("TLS", func(t *testing.T) {
 		proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 		require.NoError(t, err)
 		defer proxy.Close()
 		endpoint := "https://" + proxy.Addr()
-		f := setUpOn(t, 4*time.Second, func(cfg *clientv3.Config) {
+		f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
 			cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config
 		})
 		f.beats()
 	})
 	t.Run("authentication", func(t *testing.T) {
 		server := guarded(t, t.Context()).Addr()
-		f := setUpOn(t, 4*time.Second, as("root"), server, server)
+		f := setUpOn(t, 10*time.Second, as("root"), server, server)
 		f.enqueue(f.s)
 		f.beats()
 	})
@@ -47,11 +48,12 @@ func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
 
 // Watches are on a member that goes silent, and heartbeats on another: they do not tell.
 func TestSilentWatches(t *testing.T) {
+	t.Parallel()
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server}, nil)
 	silent, good := p.Proxies[0], p.Proxies[1]
 	good.Refuse(true)
-	f := setUpWith(t, 4*time.Second, p)
+	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
 	f.beats()
 	other := setUpOn(t, 20*time.Second, nil, server)
@@ -97,6 +99,7 @@ func (s lagging) RecvMsg(m any) error {
 
 // A member answers and applies nothing more. A session whose heartbeats go to others leaves it.
 func TestWatchesOnAMemberThatLags(t *testing.T) {
+	t.Parallel()
 	server := sharedServer(t).Addr()
 	var lags atomic.Bool
 	var streams atomic.Int64
@@ -111,7 +114,7 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 				return s, err
 			}))
 	})
-	f := setUpWith(t, 4*time.Second, p)
+	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
 	other := setUpOn(t, 20*time.Second, nil, server)
 	e := other.commit(other.s, backend.CompareAndSet(f.dir+"/e", nil, 0))[0]
@@ -127,10 +130,11 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 // On slow links a new connection and the answer by it take longer than half of the time between
 // two heartbeats, after which a member without an answer is left as a rule.
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
+	t.Parallel()
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
 	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
-	f := setUpWith(t, 4*time.Second, p)
+	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
 	for range 3 {
 		f.beats()

@@ -62,6 +62,7 @@ func TestNoSpaceIsKnown(t *testing.T) {
 // a transaction applies it all the same, and answers that there is no space: the error does
 // not say that nothing was written. What such a commit has enqueued is removed.
 func TestNoSpace(t *testing.T) {
+	t.Parallel()
 	const many, size = 48, 16 << 10
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
 	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, []string{server.Addr()}, nil))

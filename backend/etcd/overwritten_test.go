@@ -30,6 +30,7 @@ func overwrites(f *fixture, operator *clientv3.Client) map[string][]clientv3.OpO
 // stands no more for anybody: for those that wait, list or read, and under conditions. The first of
 // the queue and the second have keys of different forms.
 func TestEnqueuedEntryIsOverwritten(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, 20*time.Second)
 	other := f.another(20 * time.Second)
 	operator := f.operator()

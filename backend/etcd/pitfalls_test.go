@@ -27,7 +27,8 @@ import (
 
 // concurrency.NewSession can return neither a session nor an error.
 func TestPitfall21NeitherSessionNorError(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	t.Parallel()
+	f := setUp(t, 10*time.Second)
 	closed := etcdtest.NewProcess(t, f.Servers, nil)
 	require.NoError(t, closed.Client.Close())
 	s, err := closed.Backend.Open(f.ctx, backend.OpenOptions{})
@@ -42,20 +43,19 @@ func TestPitfall21NeitherSessionNorError(t *testing.T) {
 
 	away := etcdtest.NewProcess(t, f.Servers, nil)
 	away.Suspend()
-	ctx, cancel := context.WithTimeout(f.ctx, 30*time.Second)
-	defer cancel()
-	s, err = away.Backend.Open(ctx, backend.OpenOptions{})
+	s, err = away.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.Nil(t, s)
-	require.NoError(t, ctx.Err(), "all servers have been tried in vain")
+	require.NoError(t, f.ctx.Err(), "no server could be reached")
 }
 
 // The client reckons a lease's end from the answer; the server does from the
 // request, which on a slow link is much sooner.
 func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
+	t.Parallel()
 	const delay = 400 * time.Millisecond
-	f := setUp(t, 8*time.Second)
-	other := f.another(6 * time.Second)
+	f := setUp(t, 10*time.Second)
+	other := f.another(10 * time.Second)
 	e := f.enqueue(f.s)
 	f.Each(func(x *proxytest.Proxy) { x.Delay(delay, 0) })
 	for i := range 3 {
@@ -66,19 +66,19 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 		}
 	}
 	f.Each((*proxytest.Proxy).Stall)
-	f.lostAtDeadline()
-	_, err := other.s.Get(f.ctx, e.Key)
-	require.NoError(t, err, "the server let it expire before the client knew")
-	_, err = other.s.Await(f.ctx, e)
+	_, err := other.s.Await(f.ctx, e)
 	require.NoError(t, err)
+	assert.Equal(t, backend.Lost, f.s.State(), "the server let it expire before the client knew")
+	assert.False(t, time.Now().Before(f.s.Deadline()), "it expired within its window")
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // The client waits for the first answer to a keep-alive as long as its own
 // DialTimeout or 5 s, whatever the lease's time.
 func TestPitfall23FirstHeartbeatIsNeverAnswered(t *testing.T) {
-	f := setUpOn(t, 2*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = 20 * time.Second }, sharedServer(t).Addr())
-	s := f.open(2 * time.Second)
+	t.Parallel()
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = time.Minute }, sharedServer(t).Addr())
+	s := f.open(10 * time.Second)
 	opened := time.Now()
 	f.Each((*proxytest.Proxy).StallToClient)
 	for state := s.State(); state != backend.Lost; {
@@ -86,14 +86,15 @@ func TestPitfall23FirstHeartbeatIsNeverAnswered(t *testing.T) {
 		state, err = s.AwaitState(f.ctx, state)
 		require.NoError(t, err)
 	}
-	assert.Less(t, time.Since(opened), 2500*time.Millisecond)
+	assert.Less(t, time.Since(opened), 30*time.Second)
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // A keep-alive channel says nothing of why it was closed. A session says that it is
 // lost, in every call.
 func TestPitfall24LossIsReported(t *testing.T) {
-	f := setUp(t, 3*time.Second)
+	t.Parallel()
+	f := setUp(t, 10*time.Second)
 	e := f.enqueue(f.s)
 	waiting := f.armed(e)
 	state := later(func() (backend.State, error) { return f.s.AwaitState(f.ctx, backend.Live) })
@@ -128,7 +129,8 @@ func TestPitfall24LossIsReported(t *testing.T) {
 
 // What cleans up is bounded by the caller's context, and goes on by itself.
 func TestPitfall27CleanUpIsBounded(t *testing.T) {
-	f := setUp(t, 20*time.Second)
+	t.Parallel()
+	f := setUp(t, 30*time.Second)
 	e := f.enqueue(f.s)
 	f.Each((*proxytest.Proxy).Stall)
 	short := func() context.Context {
@@ -145,9 +147,9 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = f.s.Await(short(), backend.Unknown(f.dir))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 4*time.Second)
+	assert.Less(t, time.Since(began), f.s.TTL()/2)
 	f.Each((*proxytest.Proxy).Unstall)
-	other := f.another(6 * time.Second)
+	other := f.another(10 * time.Second)
 	wait.For(t, "neither the dropped entry nor a ghost", func() bool {
 		l, err := other.s.List(f.ctx, f.dir)
 		require.NoError(t, err)
@@ -159,12 +161,13 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 	began = time.Now()
 	err = f.s.Close(short())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), 2*time.Second)
+	assert.Less(t, time.Since(began), f.s.TTL()/2)
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
 // concurrency.Election is not to be shared between goroutines. A session is.
 func TestPitfall28ManyGoroutines(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, 20*time.Second)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -193,11 +196,11 @@ func TestPitfall28ManyGoroutines(t *testing.T) {
 
 // Two candidates of one session are two candidates.
 func TestPitfall29TwoCandidatesOfOneSession(t *testing.T) {
-	f := setUp(t, 6*time.Second)
+	f := setUp(t, 10*time.Second)
 	for _, strategy := range []elector.Strategy{fair.New(), unfair.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
-			election, b := f.dir+"/"+strategy.Name(), backend.Share(f.Backend, 6*time.Second)
+			election, b := f.dir+"/"+strategy.Name(), backend.Share(f.Backend, 10*time.Second)
 			first, second := newElector(f, b, strategy, election, "1"), newElector(f, b, strategy, election, "2")
 			term, err := first.Campaign(f.ctx)
 			require.NoError(t, err)

@@ -141,7 +141,7 @@ func TestSurveyWithoutRights(t *testing.T) {
 	require.NoError(t, err)
 	_, err = root.UserGrantRole(ctx, "eve", "eve")
 	require.NoError(t, err)
-	s := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(6 * time.Second)
+	s := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(10 * time.Second)
 
 	survey := func(key string) (backend.Entry, error) {
 		e, strangers, err := s.Survey(ctx, key, nil)

@@ -26,7 +26,7 @@ func TestOddAnswers(t *testing.T) {
 	for _, code := range []int32{throttled, systemError, moved, unheardOf} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel() // it mostly waits
-			f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
+			f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
 			odd := func(ops ...int32) {
 				for _, op := range ops {
 					f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
@@ -71,7 +71,7 @@ func TestOddAnswers(t *testing.T) {
 // Answers that stay odd are told after a session timeout, on a session that lives.
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
 	f.Proxies[0].RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
 	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -87,7 +87,7 @@ func TestServersTakeLess(t *testing.T) {
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, SystemProperties: map[string]string{"jute.maxbuffer": fmt.Sprint(100 << 10)},
 	})
-	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 8 * time.Second })
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	var said error

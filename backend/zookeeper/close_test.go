@@ -51,7 +51,7 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 // link may take as long as Close itself has.
 func TestCloseOverASlowLink(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 3 * time.Second })
+	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 20 * time.Second })
 	f.Each((*proxytest.Proxy).Stall)
 	f.awaitState(backend.Suspended)
 	time.Sleep(time.Until(f.s.Deadline()) - f.s.TTL()/4)
@@ -65,7 +65,7 @@ func TestCloseOverASlowLink(t *testing.T) {
 func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	f := setUpOn(t, server, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 30 * time.Second }, server.Addr())
+	f := setUpOn(t, server, lasting, server.Addr())
 	well, frozen := f.Proxies[0], f.Proxies[1]
 	if len(well.Links()) == 0 {
 		well, frozen = frozen, well

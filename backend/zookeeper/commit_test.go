@@ -182,6 +182,7 @@ func TestLimitOfManySmallOps(t *testing.T) {
 
 // One byte more than that is what the server refuses, by breaking the connection.
 func TestLimitIsTheServersOwn(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.MaxRequest = 2 * zookeeper.DefaultMaxRequest })
 	connects := f.countRequests()
 	ctx, cancel := context.WithTimeout(f.ctx, 2*time.Second)

@@ -32,7 +32,7 @@ func TestChecks(t *testing.T) {
 		t.Cleanup(func() { _ = s.Close(context.Background()) }) // nothing is left to learn from it
 		return s
 	}
-	s, other := open(backend.Share(p.Backend, 4*time.Second)), open(p.Backend)
+	s, other := open(backend.Share(p.Backend, 10*time.Second)), open(p.Backend)
 	user := zktest.Operator(t, server.Addr())
 	state := chroot + "/state"
 	require.NoError(t, zktest.PutAll(user, state, nil))

@@ -24,7 +24,7 @@ import (
 func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeeper, link *proxytest.Proxy) {
 	t.Helper()
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: extra})
-	leader, err := e.WaitLeader(time.Minute)
+	leader, err := e.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	follower = e.Followers()[0]
 	path := filepath.Join(follower.Dir(), "zoo.cfg")
@@ -38,7 +38,7 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 	require.NoError(t, follower.Stop())
 	require.NoError(t, os.WriteFile(path, text, 0o644))
 	require.NoError(t, follower.Start())
-	still, err := e.WaitLeader(time.Minute)
+	still, err := e.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	require.Same(t, leader, still)
 	require.Positive(t, link.Accepted(), "the follower does not go through the proxy")

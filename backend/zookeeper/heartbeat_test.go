@@ -24,7 +24,7 @@ const throttled = -127 // ZooKeeper's code for a request that waited for too lon
 // answers syncs and handshakes, and counts sessions. None of that may move the window.
 func TestLeaderWithoutAQuorum(t *testing.T) {
 	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=60"}})
-	leader, err := e.WaitLeader(30 * time.Second)
+	leader, err := e.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
@@ -60,7 +60,7 @@ func TestRefusedHeartbeats(t *testing.T) {
 		for _, op := range []int32{proxytest.OpSync, proxytest.OpMulti} {
 			t.Run(fmt.Sprintf("code %d, opcode %d", code, op), func(t *testing.T) {
 				t.Parallel() // it mostly waits
-				f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 6 * time.Second })
+				f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
 				<-f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
 				after := time.Now()
 				require.Eventually(t, func() bool {
@@ -75,6 +75,7 @@ func TestRefusedHeartbeats(t *testing.T) {
 // TestVotesEndTheLink: something in between ends each link at the first vote. The session is
 // lost in the end, and does not dial without a pause until then.
 func TestVotesEndTheLink(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
 	f.Proxies[0].DropRequest(zktest.MatchVote, 4096)
 	require.Eventually(t, func() bool { return f.s.State() == backend.Lost }, wait.Patience, 10*time.Millisecond)
@@ -84,6 +85,7 @@ func TestVotesEndTheLink(t *testing.T) {
 // TestPatienceBesideDeposedServers: two of three servers follow a deposed leader: they take
 // the session back, answer syncs, and no vote. The session finds the third in time.
 func TestPatienceBesideDeposedServers(t *testing.T) {
+	servertest.Long(t, "most of a session's time")
 	server := servertest.SharedZooKeeper(t)
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
@@ -110,7 +112,8 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 
 // TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
 func TestVotesAreShared(t *testing.T) {
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	t.Parallel()
+	f := setUp(t, nil)
 	all := []*backend.Session{f.s}
 	for range 9 {
 		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})

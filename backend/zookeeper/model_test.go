@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -141,6 +140,7 @@ func (w *world) sync(ctx context.Context) {
 // TestCommitsLikeMemory tries random commits, some with a lost reply or request, on a real
 // server and on the memory backend: both do them or both do not, and the same stands after.
 func TestCommitsLikeMemory(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(seed(t), 0))
 	server := servertest.SharedZooKeeper(t)
 	p := zktest.NewProcess(t, []string{server.Addr()}, nil)
@@ -258,7 +258,7 @@ func script(ctx context.Context, rnd *rand.Rand, model *world, round, i int) ste
 // known and both have to be left.
 func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *world, what step, count map[string]int) bool {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, wait.Patience)
 	defer cancel()
 	p.Each((*proxytest.Proxy).ClearRules)
 	real.sync(ctx)

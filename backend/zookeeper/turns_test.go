@@ -18,6 +18,7 @@ import (
 // The request of a CreateEphemeral is lost, its caller gives up and tries again at once: what
 // the second call made and reported is not taken for the first one's leftover.
 func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, nil)
 	valued := f.commit(f.s, backend.CompareAndSet(f.dir+"/valued", []byte("value"), 0))[0].Key
 	for where, prefix := range map[string]string{

@@ -87,13 +87,14 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-given, context.Canceled)
 	close(gate)
-	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 5*time.Second, 50*time.Millisecond, "it is closed, and does not end by itself")
+	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 15*time.Second, 50*time.Millisecond, "it is closed, and does not end by itself")
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
 // taken a connection: a hundred candidates that try again while none can be reached would starve the
 // sessions of others.
 func TestOpenWithoutAServerIsCheap(t *testing.T) {
+	t.Parallel()
 	refused := errors.New("no way")
 	b, err := zookeeper.New(zookeeper.Config{
 		Servers: []string{"one:2181", "two:2181"},

@@ -30,6 +30,7 @@ func usedUp(t *testing.T, left int32) *fixture {
 // Pitfall 19, on a server: the entries of the last numbers keep their order, and no other
 // comes, whatever else makes nodes there, and whoever asks at the same time.
 func TestPitfall19OverTheEnd(t *testing.T) {
+	t.Parallel()
 	f := usedUp(t, 7)
 	// Newer sessions have higher IDs, by which names would sort where numbers are alike.
 	sessions := []*backend.Session{f.s}
@@ -83,6 +84,7 @@ func TestPitfall19OverTheEnd(t *testing.T) {
 // A refused Enqueue whose reply was lost is refused all the same; what was written beside
 // one is not said to be undone; and of other ephemeral entries beside it nothing stays.
 func TestPitfall19LostRepliesAndOthers(t *testing.T) {
+	t.Parallel()
 	f := usedUp(t, 0)
 	f.LoseReply(zktest.MatchKind(backend.OpEnqueue))
 	_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))

@@ -12,6 +12,9 @@ import (
 // with CI=true in the environment: there is nobody there to read it.
 func ForTest(tb testing.TB, hosts int) *Network {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("it takes a network of its own: make test-all")
+	}
 	w, err := IfAny(tb, hosts)
 	if err != nil {
 		tb.Skipf("SKIPPED, so that no fault BETWEEN servers is tried here: %v", err)
@@ -23,6 +26,9 @@ func ForTest(tb testing.TB, hosts int) *Network {
 // returns why there is no network.
 func IfAny(tb testing.TB, hosts int) (*Network, error) {
 	tb.Helper()
+	if testing.Short() {
+		return nil, errors.New("make test-all tries networks")
+	}
 	w, err := New(hosts)
 	switch {
 	case err == nil:

@@ -12,9 +12,19 @@ func ZooKeeperForTest(tb testing.TB, cfg ZooKeeperConfig) *ZooKeeper {
 	return z
 }
 
-// EnsembleForTest is ZooKeeperForTest for an ensemble of n servers.
+// Long leaves the test to make test-all, as it takes what make test does without: go test -short
+// skips it.
+func Long(tb testing.TB, takes string) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skipf("it takes %s: make test-all", takes)
+	}
+}
+
+// EnsembleForTest is ZooKeeperForTest for an ensemble of n servers. It is Long, as all clusters are.
 func EnsembleForTest(tb testing.TB, n int, cfg ZooKeeperConfig) *Ensemble {
 	tb.Helper()
+	Long(tb, "several servers")
 	e, err := StartZooKeeperEnsemble(n, cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -34,6 +44,7 @@ func EtcdForTest(tb testing.TB, cfg EtcdConfig) *Etcd {
 // EtcdClusterForTest is ZooKeeperForTest for a cluster of n etcd servers.
 func EtcdClusterForTest(tb testing.TB, n int, cfg EtcdConfig) *EtcdCluster {
 	tb.Helper()
+	Long(tb, "several servers")
 	c, err := StartEtcdCluster(n, cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -53,6 +64,7 @@ func ConsulForTest(tb testing.TB, cfg ConsulConfig) *Consul {
 // ConsulClusterForTest is ZooKeeperForTest for a cluster of n Consul servers.
 func ConsulClusterForTest(tb testing.TB, n int, cfg ConsulConfig) *ConsulCluster {
 	tb.Helper()
+	Long(tb, "several servers")
 	c, err := StartConsulCluster(n, cfg)
 	if err != nil {
 		tb.Fatal(err)
@@ -69,25 +81,28 @@ func ConsulAgentForTest(tb testing.TB, servers []*Consul, cfg ConsulConfig) *Con
 	return c
 }
 
-// PostgresForTest is ZooKeeperForTest for a PostgreSQL server.
+// PostgresForTest is ZooKeeperForTest for a PostgreSQL server. It is Long.
 func PostgresForTest(tb testing.TB, cfg SQLConfig) *Postgres {
 	tb.Helper()
+	Long(tb, "PostgreSQL")
 	p, err := StartPostgres(cfg)
 	closeAfterTest(tb, err, p)
 	return p
 }
 
-// MariaDBForTest is ZooKeeperForTest for a MariaDB server.
+// MariaDBForTest is ZooKeeperForTest for a MariaDB server. It is Long.
 func MariaDBForTest(tb testing.TB, cfg SQLConfig) *MariaDB {
 	tb.Helper()
+	Long(tb, "MariaDB")
 	m, err := StartMariaDB(cfg)
 	closeAfterTest(tb, err, m)
 	return m
 }
 
-// PrometheusForTest is ZooKeeperForTest for a Prometheus server.
+// PrometheusForTest is ZooKeeperForTest for a Prometheus server. It is Long.
 func PrometheusForTest(tb testing.TB, cfg PrometheusConfig) *Prometheus {
 	tb.Helper()
+	Long(tb, "Prometheus")
 	p, err := StartPrometheus(cfg)
 	closeAfterTest(tb, err, p)
 	return p

@@ -1,7 +1,6 @@
 package servertest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync"
@@ -39,16 +38,6 @@ func (s *Shared[S]) ForTest(tb testing.TB) S {
 	return s.server
 }
 
-// Await blocks until a test has used the server, and returns it, or until ctx ends.
-func (s *Shared[S]) Await(ctx context.Context) (server S, err error) {
-	select {
-	case <-s.used:
-		return s.server, s.err
-	case <-ctx.Done():
-		return server, ctx.Err()
-	}
-}
-
 // Close closes the server, if a test has used it, and blocks until it is gone. It returns the
 // exit code of the tests, or 1 if the server could not be closed.
 func (s *Shared[S]) Close(code int) int {
@@ -79,9 +68,6 @@ func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
 	return sharedZooKeeper.ForTest(tb)
 }
-
-// AwaitSharedZooKeeper is Shared.Await of that server.
-func AwaitSharedZooKeeper(ctx context.Context) (*ZooKeeper, error) { return sharedZooKeeper.Await(ctx) }
 
 // Main runs the tests, closes that server, and returns the exit code, as Shared.Close does.
 func Main(m *testing.M) int { return sharedZooKeeper.Close(m.Run()) }

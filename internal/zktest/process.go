@@ -47,7 +47,7 @@ type grant struct {
 func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) *Process {
 	t.Helper()
 	p := &Process{t: t, Servers: servers}
-	cfg := zookeeper.Config{SessionTimeout: 4 * time.Second, Dialer: p.dial}
+	cfg := zookeeper.Config{SessionTimeout: 10 * time.Second, Dialer: p.dial}
 	for _, server := range servers {
 		proxy := proxytest.ForTest(t, server)
 		p.Proxies = append(p.Proxies, proxy)
