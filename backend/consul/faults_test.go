@@ -16,6 +16,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // recordStates notes the states that the session goes through until stop is called.
@@ -110,7 +111,7 @@ func TestServerLeaderChange(t *testing.T) {
 				g.Only(follower) // as a load balancer decides
 				g.Cut()
 			}
-			_, err = cluster.WaitLeader(time.Minute)
+			_, err = cluster.WaitLeader(wait.Patience)
 			require.NoError(t, err)
 			f.renewed()
 			g.renewed()

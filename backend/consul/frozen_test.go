@@ -43,7 +43,7 @@ func TestFrozenServer(t *testing.T) {
 		{hangs: "at another, if the agent has chosen it", agent: true},
 	} {
 		t.Run(query.hangs, func(t *testing.T) {
-			leads, err := cluster.WaitLeader(time.Minute)
+			leads, err := cluster.WaitLeader(wait.Patience)
 			require.NoError(t, err)
 			leader := slices.Index(cluster.Members, leads)
 			freezes, stays := leader, (leader+2)%3
@@ -83,7 +83,7 @@ func TestFrozenServer(t *testing.T) {
 			require.NoError(t, cluster.Members[freezes].Pause())
 			resume := sync.OnceValue(cluster.Members[freezes].Resume)
 			defer func() { require.NoError(t, resume()) }()
-			_, err = cluster.WaitLeader(time.Minute)
+			_, err = cluster.WaitLeader(wait.Patience)
 			require.NoError(t, err)
 			user, err := consultest.Operator(cluster.Members[stays])
 			require.NoError(t, err)

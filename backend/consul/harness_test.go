@@ -123,7 +123,7 @@ func (f *fixture) lostAtDeadline() {
 	}
 	late := time.Since(f.s.Deadline())
 	require.GreaterOrEqual(f.t, late, time.Duration(0), "lost before its window ended")
-	require.Less(f.t, late, time.Second, "lost long after its window ended")
+	require.Less(f.t, late, f.s.TTL()/2, "lost long after its window ended")
 }
 
 // later runs a call and returns what it returns.
