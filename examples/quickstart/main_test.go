@@ -194,6 +194,7 @@ func (p *process) stop(t *testing.T) {
 // Real processes elect a leader on a real server, lose it in every ordinary way,
 // and recover.
 func TestProcesses(t *testing.T) {
+	servertest.Long(t, "processes on each service")
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	url := "zk://" + server.Addr() + "/demo?timeout=4s"
 	binary := build(t)
@@ -246,6 +247,7 @@ func TestProcesses(t *testing.T) {
 // The same program on other services: a win, a handover, and a crash, after which nobody waits for the
 // session to time out. That would take longer than a process waits for another here.
 func TestOtherServices(t *testing.T) {
+	servertest.Long(t, "processes on each service")
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	binary := build(t)

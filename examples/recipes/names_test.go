@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // hosts are what listens where.
@@ -344,8 +345,9 @@ func TestResolverBehind(t *testing.T) {
 
 // TestZoneByDig asks with BIND's client.
 func TestZoneByDig(t *testing.T) {
+	servertest.Long(t, "dig")
 	dig, err := exec.LookPath("dig")
-	require.NoError(t, err, "make setup installs it")
+	require.NoError(t, err, "make setup-all installs it")
 	addr := at(zone(t, Zone{Name: "example.", Lookup: func(name string) ([]netip.AddrPort, bool) {
 		return []netip.AddrPort{at("10.0.0.1:80"), at("10.0.0.2:81")}, true
 	}}))

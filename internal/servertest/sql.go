@@ -94,7 +94,7 @@ func program(name, packages string, folders ...string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("servertest: %w: no %s; run 'make setup', or install the package '%s'", ErrNotInstalled, name, packages)
+		return "", fmt.Errorf("servertest: %w: no %s; run 'make setup-all', or install the package '%s'", ErrNotInstalled, name, packages)
 	}
 	return path, nil
 }

@@ -105,24 +105,31 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 	return stop
 }
 
-// Kazoo returns a Python that has kazoo, the client of ZooKeeper for it.
+// Kazoo returns a Python that has kazoo, the client of ZooKeeper for it. With go test -short the test
+// is skipped.
 func Kazoo(t *testing.T) (python string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes kazoo: make test-all")
+	}
 	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second has Debian's packages
 		if exec.Command(name, "-c", "import kazoo").Run() == nil {
 			return name
 		}
 	}
-	t.Fatal("no python3 with kazoo: 'make setup' gets it, or pip install kazoo")
+	t.Fatal("no python3 with kazoo: 'make setup-all' gets it, or pip install kazoo")
 	return ""
 }
 
-// Etcdctl returns etcd's own command.
+// Etcdctl returns etcd's own command. With go test -short the test is skipped.
 func Etcdctl(t *testing.T) (path string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes etcdctl: make test-all")
+	}
 	path, err := exec.LookPath("etcdctl")
 	if err != nil {
-		t.Fatalf("no etcdctl in PATH: 'make setup' gets it: %v", err)
+		t.Fatalf("no etcdctl in PATH: 'make setup-all' gets it: %v", err)
 	}
 	return path
 }

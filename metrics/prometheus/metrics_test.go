@@ -139,6 +139,7 @@ func TestLint(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 
+	servertest.Long(t, "promtool")
 	promtool, err := servertest.Promtool()
 	require.NoError(t, err)
 	text, _ := scrape(t, registry)

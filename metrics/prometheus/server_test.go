@@ -31,6 +31,7 @@ import (
 // promtool runs it, and fails if it does.
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
+	servertest.Long(t, "promtool")
 	path, err := servertest.Promtool()
 	require.NoError(t, err)
 	said, err := exec.Command(path, args...).CombinedOutput()

@@ -24,9 +24,12 @@ import (
 )
 
 // Open starts a headless Chromium, and gives a context in which chromedp drives it.
-// It ends with the test.
+// It ends with the test. With go test -short the test is skipped.
 func Open(t *testing.T) context.Context {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("it takes a browser: make test-all")
+	}
 	path, err := findBrowser(exec.LookPath)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +73,7 @@ func findBrowser(look func(string) (string, error)) (string, error) {
 			return path, nil
 		}
 	}
-	return "", errors.New("no Chromium here, and these tests look at the page in a browser: 'make setup' installs it, or says what to install")
+	return "", errors.New("no Chromium here, and these tests look at the page in a browser: 'make setup-all' installs it, or says what to install")
 }
 
 // An Eye is how a page is looked at.

@@ -50,6 +50,7 @@ func real(t *testing.T, url string) report.Report {
 }
 
 func TestZooKeeper(t *testing.T) {
+	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
 	conn, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
@@ -71,6 +72,7 @@ func TestZooKeeper(t *testing.T) {
 }
 
 func TestEtcd(t *testing.T) {
+	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	out := real(t, "etcd://"+server.Addr()+"?timeout=10s")
@@ -87,6 +89,7 @@ func TestEtcd(t *testing.T) {
 }
 
 func TestConsul(t *testing.T) {
+	servertest.Long(t, "a minute of measuring")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	out := real(t, "consul://"+server.Addr()+"?check=10s")

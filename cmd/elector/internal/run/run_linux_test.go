@@ -194,6 +194,7 @@ func TestAsked(t *testing.T) {
 	s, j := memory.New(memory.Options{DefaultTTL: time.Minute}), newJob(t)
 	anna := stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
+	wait.For(t, "anna knows that it has begun", func() bool { return strings.Contains(anna.log.String(), "the command has started") })
 	first := j.pids()
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
 	wait.For(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
