@@ -26,7 +26,7 @@ func TestOddAnswers(t *testing.T) {
 	for _, code := range []int32{throttled, systemError, moved, unheardOf} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel() // it mostly waits
-			f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
+			f := setUp(t, nil)
 			odd := func(ops ...int32) {
 				for _, op := range ops {
 					f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
@@ -71,7 +71,7 @@ func TestOddAnswers(t *testing.T) {
 // Answers that stay odd are told after a session timeout, on a session that lives.
 func TestOddAnswersThatStay(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
+	f := setUp(t, sessionTimeout(20*time.Second))
 	f.Proxies[0].RefuseReply(proxytest.MatchOp(proxytest.OpChildren2), throttled, 4096)
 	_, err := f.s.List(f.ctx, f.dir)
 	require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -84,15 +84,14 @@ func TestOddAnswersThatStay(t *testing.T) {
 // same one on the next link. The campaign says so, and does not flood them.
 func TestServersTakeLess(t *testing.T) {
 	t.Parallel()
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{
-		NoSync: true, QuickStart: true, SystemProperties: map[string]string{"jute.maxbuffer": fmt.Sprint(100 << 10)},
-	})
-	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
+	server := servertest.SharedZooKeeper(t)
+	p := zktest.NewProcess(t, []string{server.Addr()}, sessionTimeout(20*time.Second))
+	p.Proxies[0].DropRequest(func(_ int32, payload []byte) bool { return len(payload) > 100<<10 }, 4096)
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
 	var said error
 	e, err := elector.New(elector.Config{
-		Backend: p.Backend, Strategy: fair.New(), Election: "/e", ID: "a", Value: make([]byte, 150<<10),
+		Backend: p.Backend, Strategy: fair.New(), Election: newRoot(), ID: "a", Value: make([]byte, 150<<10),
 		Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 			said = r.Err
 			cancel()
@@ -104,7 +103,7 @@ func TestServersTakeLess(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, said, "jute.maxbuffer")
 	t.Logf("%d links in %v: %v", p.Proxies[0].Accepted(), time.Since(began), said)
-	assert.Less(t, p.Proxies[0].Accepted(), 40, "it floods the server with links")
+	assert.Less(t, p.Proxies[0].Accepted(), 80, "it floods the server with links")
 	require.NoError(t, e.Close(context.Background()))
 }
 
@@ -116,7 +115,7 @@ func TestAnswersThatAreTooLong(t *testing.T) {
 	long := f.commit(f.s, backend.Enqueue(f.dir, make([]byte, 100<<10)))[0]
 	other := f.enqueue(f.s)
 	small := zktest.NewProcess(t, f.Servers, func(cfg *zookeeper.Config) {
-		cfg.SessionTimeout, cfg.MaxResponse = 30*time.Second, 64<<10
+		cfg.MaxResponse = 64 << 10
 	})
 	s, err := small.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -55,7 +56,7 @@ func TestBuffersGrowSeldom(t *testing.T) {
 // A session that has nothing large to send is small once it has had a heartbeat, and most of this is the proxy's that the
 // test has between. The client library's buffers alone would be 2.5 MB.
 func TestSessionsAreSmall(t *testing.T) {
-	f := setUp(t, nil)
+	f := setUp(t, sessionTimeout(10*time.Second))
 	const sessions, most = 20, 500 << 10
 	before := heap()
 	for range sessions {

@@ -21,9 +21,13 @@ func TestRefusedCloseIsNotConfirmed(t *testing.T) {
 	require.ErrorContains(t, f.s.Close(f.ctx), "did not confirm")
 }
 
+// triesForSeconds is why some tests of Close are for make test-all.
+const triesForSeconds = "a machine that does not stand still: Close tries for three seconds"
+
 // A server that enforces credentials takes no closing request on a new link before it has
 // them.
 func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
+	servertest.Long(t, triesForSeconds)
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{
 		"enforce.auth.enabled=true", "enforce.auth.schemes=digest",
@@ -50,8 +54,9 @@ func TestCloseOnANewLinkPresentsCredentials(t *testing.T) {
 // A slow server loses the link, and the window is almost over. Close ends the window, so the next
 // link may take as long as Close itself has.
 func TestCloseOverASlowLink(t *testing.T) {
+	servertest.Long(t, triesForSeconds)
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 20 * time.Second })
+	f := setUp(t, sessionTimeout(20*time.Second))
 	f.Each((*proxytest.Proxy).Stall)
 	f.awaitState(backend.Suspended)
 	time.Sleep(time.Until(f.s.Deadline()) - f.s.TTL()/4)
@@ -63,9 +68,10 @@ func TestCloseOverASlowLink(t *testing.T) {
 
 // A link to a frozen server is being made when Close is called. Another server is well.
 func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
+	servertest.Long(t, triesForSeconds)
 	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
-	f := setUpOn(t, server, lasting, server.Addr())
+	f := setUpOn(t, server, nil, server.Addr())
 	well, frozen := f.Proxies[0], f.Proxies[1]
 	if len(well.Links()) == 0 {
 		well, frozen = frozen, well

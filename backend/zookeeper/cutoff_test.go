@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -46,10 +45,10 @@ func cutOff(t *testing.T, extra ...string) (follower, leader *servertest.ZooKeep
 }
 
 func TestCutOffFollower(t *testing.T) {
-	follower, leader, link := cutOff(t, "syncLimit=30")
+	follower, leader, link := cutOff(t, "syncLimit=100")
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
-	near := zktest.NewProcess(t, []string{follower.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 2 * time.Second })
+	near := zktest.NewProcess(t, []string{follower.Addr()}, sessionTimeout(6*time.Second))
 	far := zktest.NewProcess(t, []string{leader.Addr()}, nil)
 	s, err := near.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)

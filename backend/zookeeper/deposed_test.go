@@ -54,10 +54,9 @@ func setUpApart(t *testing.T) *apart {
 	a := &apart{network: networktest.ForTest(t, 3), removed: &lines{text: []byte("long after its link had broken")}}
 	a.ensemble = servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{
 		NoSync: true, QuickStart: true, HeapMB: 128, Network: a.network,
-		TickTime: 2 * time.Second, Extra: []string{"syncLimit=10", "initLimit=10"}, // they wait for each other for 20 s
+		TickTime: 2 * time.Second, Extra: []string{"syncLimit=15", "initLimit=15"}, // they wait for each other for 30 s
 	})
 	a.Process = zktest.NewProcess(t, a.ensemble.Addrs(), func(cfg *zookeeper.Config) {
-		cfg.SessionTimeout = 20 * time.Second
 		cfg.Logger = slog.New(slog.NewTextHandler(a.removed, nil))
 	})
 	leader, err := a.ensemble.Leader()

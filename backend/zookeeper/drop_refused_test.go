@@ -15,6 +15,7 @@ import (
 // An entry that the server refused to remove is removed as soon as it may be: the session
 // may go on for others.
 func TestRefusedDropGoesOn(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, nil)
 	e, kept := f.enqueue(f.s), f.enqueue(f.s)
 	admin := zktest.Operator(t, f.server.Addr())

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -23,12 +22,12 @@ const throttled = -127 // ZooKeeper's code for a request that waited for too lon
 // TestLeaderWithoutAQuorum: a leader whose followers have gone goes on leading for a while,
 // answers syncs and handshakes, and counts sessions. None of that may move the window.
 func TestLeaderWithoutAQuorum(t *testing.T) {
-	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=60"}})
+	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, Extra: []string{"syncLimit=150"}})
 	leader, err := e.WaitLeader(wait.Patience)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
-	p := zktest.NewProcess(t, []string{leader.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	p := zktest.NewProcess(t, []string{leader.Addr()}, sessionTimeout(10*time.Second))
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer s.Close(ctx)
@@ -60,13 +59,14 @@ func TestRefusedHeartbeats(t *testing.T) {
 		for _, op := range []int32{proxytest.OpSync, proxytest.OpMulti} {
 			t.Run(fmt.Sprintf("code %d, opcode %d", code, op), func(t *testing.T) {
 				t.Parallel() // it mostly waits
-				f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
+				f := setUp(t, nil)
 				<-f.Proxies[0].RefuseReply(proxytest.MatchOp(op), code, 1)
-				after := time.Now()
-				require.Eventually(t, func() bool {
-					return f.s.State() == backend.Lost || f.s.Deadline().After(after.Add(f.s.TTL()))
-				}, wait.Patience, 10*time.Millisecond)
-				assert.NotEqual(t, backend.Lost, f.s.State())
+				// A heartbeat that began later than the refusal is confirmed.
+				after := time.Now().Add(f.s.TTL() * 7 / 8)
+				wait.For(t, "the deadline moves on", func() bool {
+					require.NotEqual(t, backend.Lost, f.s.State())
+					return f.s.Deadline().After(after)
+				})
 			})
 		}
 	}
@@ -76,9 +76,10 @@ func TestRefusedHeartbeats(t *testing.T) {
 // lost in the end, and does not dial without a pause until then.
 func TestVotesEndTheLink(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 4 * time.Second })
+	f := setUp(t, sessionTimeout(10*time.Second))
 	f.Proxies[0].DropRequest(zktest.MatchVote, 4096)
-	require.Eventually(t, func() bool { return f.s.State() == backend.Lost }, wait.Patience, 10*time.Millisecond)
+	wait.For(t, "the session is lost", func() bool { return f.s.State() == backend.Lost })
+	t.Logf("%d links", f.Proxies[0].Accepted())
 	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
 }
 
@@ -86,10 +87,11 @@ func TestVotesEndTheLink(t *testing.T) {
 // the session back, answer syncs, and no vote. The session finds the third in time.
 func TestPatienceBesideDeposedServers(t *testing.T) {
 	servertest.Long(t, "most of a session's time")
+	t.Parallel()
 	server := servertest.SharedZooKeeper(t)
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()
-	p := zktest.NewProcess(t, []string{server.Addr(), server.Addr(), server.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 12 * time.Second })
+	p := zktest.NewProcess(t, []string{server.Addr(), server.Addr(), server.Addr()}, nil)
 	p.Proxies[1].Refuse(true)
 	p.Proxies[2].Refuse(true)
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
@@ -100,20 +102,20 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 		_, release := deposed.HoldReply(zktest.MatchVote)
 		defer release()
 	}
-	moved := deadlineMoves(s)
-	require.Eventually(t, moved, wait.Patience, 10*time.Millisecond)
+	wait.For(t, "a heartbeat", deadlineMoves(s))
 	lost := p.Proxies[0].DropRequest(proxytest.MatchOp(proxytest.OpSync), 1)
 	<-lost
-	require.Eventually(t, func() bool {
-		return s.State() == backend.Lost || p.Proxies[0].Accepted() > 1 && time.Until(s.Deadline()) > 2*s.TTL()/3
-	}, wait.Patience, 10*time.Millisecond)
-	assert.NotEqual(t, backend.Lost, s.State(), "a server that is well was in the list")
+	wait.For(t, "the deadline moves on", func() bool {
+		require.NotEqual(t, backend.Lost, s.State(), "a server that is well was in the list")
+		return p.Proxies[0].Accepted() > 1 && time.Until(s.Deadline()) > 2*s.TTL()/3
+	})
 }
 
 // TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
 func TestVotesAreShared(t *testing.T) {
+	servertest.Long(t, "most of a session's time, and a machine that has all of them beat in time")
 	t.Parallel()
-	f := setUp(t, nil)
+	f := setUp(t, sessionTimeout(20*time.Second))
 	all := []*backend.Session{f.s}
 	for range 9 {
 		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
@@ -132,7 +134,7 @@ func TestVotesAreShared(t *testing.T) {
 	})()
 	for range 4 { // heartbeats each
 		for _, moves := range each(all, deadlineMoves) {
-			require.Eventually(t, moves, wait.Patience, 10*time.Millisecond)
+			wait.For(t, "a heartbeat", moves)
 		}
 	}
 	t.Logf("%d syncs, %d votes", rounds.Load(), votes.Load())

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -16,10 +16,10 @@ import (
 // A write that was given up, and that a follower passes on when its session has moved to another
 // server, does not undo what the session has written there: the leader refuses it.
 func TestLateForward(t *testing.T) {
-	follower, leader, link := cutOff(t, "syncLimit=30")
+	follower, leader, link := cutOff(t, "syncLimit=150")
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
-	p := zktest.NewProcess(t, []string{follower.Addr(), leader.Addr()}, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 10 * time.Second })
+	p := zktest.NewProcess(t, []string{follower.Addr(), leader.Addr()}, nil)
 	first, second := p.Proxies[0], p.Proxies[1]
 	second.Refuse(true)
 	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
@@ -29,8 +29,13 @@ func TestLateForward(t *testing.T) {
 	require.NoError(t, err)
 
 	link.StallToServer()
-	short, end := context.WithTimeout(ctx, 300*time.Millisecond)
+	short, end := context.WithCancel(ctx)
 	defer end()
+	defer first.OnRequest(func(opcode int32, _ []byte) {
+		if opcode == proxytest.OpSetData {
+			time.AfterFunc(100*time.Millisecond, end) // the follower has it then
+		}
+	})()
 	_, err = s.Commit(short, nil, backend.Update(made[0], []byte("late")))
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	second.Refuse(false)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -148,9 +147,6 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// settling bounds how long servers and candidates may take.
-const settling = time.Minute
-
 // try makes the cut, and looks at both candidates until the second leads and the first
 // does not, or until the old leader has certainly given up and the first still does.
 func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networktest.Network) {
@@ -185,7 +181,7 @@ func (c *cut) try(t *testing.T, ensemble *servertest.Ensemble, network *networkt
 			t.Log("the first candidate has kept its term, by one of the others")
 			break
 		}
-		require.Less(t, at.Sub(began), settling, "the first term is valid: %v; the second has begun: %v", valid, won != nil)
+		require.Less(t, at.Sub(began), wait.Patience, "the first term is valid: %v; the second has begun: %v", valid, won != nil)
 		time.Sleep(2 * time.Millisecond)
 	}
 	assert.Zero(t, overlap, "for so long two terms were valid")
@@ -224,7 +220,7 @@ func (x *contender) valid() bool { return x.term.Load().Valid() }
 // candidates returns one that leads and one that waits.
 func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), settling)
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	t.Cleanup(cancel)
 	election := newRoot()
 	addrs := p.ensemble.Addrs()
@@ -259,7 +255,7 @@ func (c *cut) candidates(t *testing.T, p *parts) (leads, waits *contender) {
 
 func (c *cut) contender(t *testing.T, election, id string, servers []string) (*contender, *zktest.Process) {
 	t.Helper()
-	process := zktest.NewProcess(t, servers, func(cfg *zookeeper.Config) { cfg.SessionTimeout = c.ttl })
+	process := zktest.NewProcess(t, servers, sessionTimeout(c.ttl))
 	strategy := c.strategy
 	if strategy == nil {
 		strategy = fair.New()

@@ -56,8 +56,10 @@ func setUpOn(t *testing.T, server *servertest.ZooKeeper, change func(*zookeeper.
 	return f
 }
 
-// lasting is a session timeout after which nothing comes by itself that a test waits for.
-func lasting(cfg *zookeeper.Config) { cfg.SessionTimeout = 30 * time.Second }
+// sessionTimeout is for tests that wait for the end of a session, or for its heartbeats. Others have 30 s.
+func sessionTimeout(timeout time.Duration) func(*zookeeper.Config) {
+	return func(cfg *zookeeper.Config) { cfg.SessionTimeout = timeout }
+}
 
 func (f *fixture) open() *backend.Session {
 	f.t.Helper()
@@ -149,7 +151,7 @@ func (c *counter) all() []int32 {
 
 func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 10 * time.Second })
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = cfg.SessionTimeout })
 	f := &fixture{t: t, Process: p}
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
@@ -171,6 +173,7 @@ func TestPitfall01ConnectReturnsAtOnce(t *testing.T) {
 }
 
 func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, nil)
 	var unpinned atomic.Int32
 	f.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
@@ -197,7 +200,7 @@ func TestPitfall02NewSessionAfterExpiry(t *testing.T) {
 
 func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, nil)
+	f := setUp(t, sessionTimeout(10*time.Second))
 	other := zktest.NewProcess(t, f.Servers, nil)
 	watching, err := other.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
@@ -212,10 +215,11 @@ func TestPitfall03ExpiryIsLearntWithoutContact(t *testing.T) {
 }
 
 func TestPitfall04GrantedTimeout(t *testing.T) {
-	f := setUpOn(t, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{TickTime: 2 * time.Second}), pings)
+	t.Parallel()
+	f := setUpOn(t, servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, TickTime: 10 * time.Second}), pings)
 	for asked, granted := range map[time.Duration]time.Duration{
-		100 * time.Millisecond: 4 * time.Second, // two ticks
-		6 * time.Second:        6 * time.Second,
+		100 * time.Millisecond: 20 * time.Second, // two ticks
+		30 * time.Second:       30 * time.Second,
 		24 * time.Hour:         time.Minute,
 	} {
 		before := time.Now()
@@ -244,13 +248,12 @@ func TestPitfall05SuspendedBeforeTheWindowEnds(t *testing.T) {
 }
 
 func TestPitfall06WatchesOverDisconnectAndExpiry(t *testing.T) {
+	t.Parallel()
 	f := setUp(t, nil)
-	other := f.open()
 	p := zktest.NewProcess(t, f.Servers, nil)
 	away, err := p.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)
 	defer away.Close(f.ctx)
-	_ = other
 	e := f.enqueue(f.s)
 	waiting := later(func() ([]backend.Entry, error) { return away.Await(f.ctx, e) })
 	wait.For(t, "a watch", func() bool { return watchesOf(t, f.server, e.Key) == 1 })

@@ -21,7 +21,7 @@ func TestServesByHeartbeat(t *testing.T) {
 	b, err := New(Config{Servers: []string{server.Addr()}})
 	require.NoError(t, err)
 	b.ballot.cast(time.Now().Add(time.Hour), 0) // whatever another session has voted
-	s, err := b.Open(t.Context(), backend.OpenOptions{TTL: 4 * time.Second})
+	s, err := b.Open(t.Context(), backend.OpenOptions{TTL: 20 * time.Second})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.Close(context.Background()) })
 	own := driver.Of[*session](s)
@@ -30,7 +30,7 @@ func TestServesByHeartbeat(t *testing.T) {
 		defer own.hosts.mu.Unlock()
 		return own.hosts.served
 	}
-	require.Eventually(t, serves, wait.Patience, time.Millisecond)
+	wait.For(t, "the first heartbeat", serves)
 	own.hosts.Connected()
-	require.Eventually(t, serves, wait.Patience, 10*time.Millisecond)
+	wait.For(t, "the next heartbeat", serves)
 }

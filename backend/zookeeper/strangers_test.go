@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strangertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -60,6 +61,7 @@ func TestStrangers(t *testing.T) {
 		})
 	})
 	t.Run("kazoo's Election, which is its Lock", func(t *testing.T) {
+		servertest.Long(t, "kazoo")
 		election := newRoot()
 		strangertest.Beside(t, f.Backend, election, func() func() {
 			stop := strangertest.Start(t, exec.Command(strangertest.Kazoo(t), "-c", kazoo, f.server.Addr(), election), nil)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/internal/zktest"
 )
 
 // sessionsOf asks a server of its own how many sessions it has.
@@ -29,27 +32,25 @@ func sessionsOf(t *testing.T, server *servertest.ZooKeeper) int {
 // reached again: nobody would close it, and the server keep it for its whole timeout.
 func TestOpenThatFailedOpensNothing(t *testing.T) {
 	t.Parallel()
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	var down atomic.Bool
-	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{server.Addr()}, SessionTimeout: 30 * time.Second,
-		Dialer: func(network, address string, timeout time.Duration) (net.Conn, error) {
+	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
+		dial := cfg.Dialer
+		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
 			if down.Load() {
 				return nil, errors.New("no way")
 			}
-			return net.DialTimeout(network, address, timeout)
-		},
+			return dial(network, address, timeout)
+		}
 	})
-	require.NoError(t, err)
 	down.Store(true)
 	for range 30 {
-		_, err := b.Open(t.Context(), backend.OpenOptions{})
+		_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrUnavailable)
 	}
 	down.Store(false)
-	for end := time.Now().Add(2 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		assert.Zero(t, sessionsOf(t, server), "nobody has a session")
-	}
+	time.Sleep(2 * time.Second) // so that one may be opened
+	assert.Zero(t, p.Proxies[0].Accepted(), "nobody connects")
+	assert.Zero(t, p.Sessions(), "nobody has a session")
 }
 
 // gated is a connection whose answers are kept until the gate opens.
@@ -59,56 +60,60 @@ type gated struct {
 }
 
 func (g *gated) Read(p []byte) (int, error) {
+	n, err := g.Conn.Read(p)
 	<-g.gate
-	return g.Conn.Read(p)
+	return n, err
 }
 
 // The same where the server has granted the session, and its answer was on its way when
 // ctx ended.
 func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	t.Parallel()
-	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	gate := make(chan struct{})
-	b, err := zookeeper.New(zookeeper.Config{
-		Servers: []string{server.Addr()}, SessionTimeout: 30 * time.Second,
-		Dialer: func(network, address string, timeout time.Duration) (net.Conn, error) {
-			conn, err := net.DialTimeout(network, address, timeout)
+	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
+		dial := cfg.Dialer
+		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			conn, err := dial(network, address, timeout)
 			return &gated{conn, gate}, err
-		},
+		}
 	})
-	require.NoError(t, err)
+	closed := p.Proxies[0].DropReply(proxytest.MatchOp(proxytest.OpClose), 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	given := make(chan error, 1)
 	go func() {
-		_, err := b.Open(ctx, backend.OpenOptions{})
+		_, err := p.Backend.Open(ctx, backend.OpenOptions{})
 		given <- err
 	}()
-	require.Eventually(t, func() bool { return sessionsOf(t, server) == 1 }, wait.Patience, 10*time.Millisecond)
+	wait.For(t, "the server grants a session", func() bool { return p.Sessions() == 1 })
 	cancel()
 	require.ErrorIs(t, <-given, context.Canceled)
 	close(gate)
-	assert.Eventually(t, func() bool { return sessionsOf(t, server) == 0 }, 15*time.Second, 50*time.Millisecond, "it is closed, and does not end by itself")
+	select {
+	case request := <-closed:
+		assert.Zero(t, request.Err, "the server has closed it")
+	case <-time.After(wait.Patience):
+		t.Fatal("it is not closed")
+	}
 }
 
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
 // taken a connection: a hundred candidates that try again while none can be reached would starve the
 // sessions of others.
 func TestOpenWithoutAServerIsCheap(t *testing.T) {
-	t.Parallel()
 	refused := errors.New("no way")
 	b, err := zookeeper.New(zookeeper.Config{
 		Servers: []string{"one:2181", "two:2181"},
 		Dialer:  func(string, string, time.Duration) (net.Conn, error) { return nil, refused },
 	})
 	require.NoError(t, err)
-	opened := testing.Benchmark(func(tb *testing.B) {
-		tb.ReportAllocs()
-		for tb.Loop() {
-			_, err := b.Open(t.Context(), backend.OpenOptions{})
-			if !errors.Is(err, backend.ErrUnavailable) || !errors.Is(err, refused) {
-				tb.Fatalf("opened: %v", err)
-			}
-		}
-	})
-	assert.Less(t, opened.AllocedBytesPerOp(), int64(100<<10), opened)
+	const opens = 100
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range opens {
+		_, err := b.Open(t.Context(), backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrUnavailable)
+		require.ErrorIs(t, err, refused)
+	}
+	runtime.ReadMemStats(&after)
+	assert.Less(t, (after.TotalAlloc-before.TotalAlloc)/opens, uint64(100<<10), "bytes for each")
 }

@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -43,15 +45,21 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	w, err := f.s.Will()
 	require.NoError(t, err)
 	by := zktest.NewProcess(t, []string{f.server.Addr()}, nil)
+	var asked atomic.Int64
+	by.Proxies[0].OnRequest(func(opcode int32, _ []byte) {
+		if opcode == proxytest.OpClose {
+			asked.Add(1)
+		}
+	})
 	release := by.Proxies[0].TurnAway(proxytest.MatchOp(proxytest.OpClose), throttled)
 	executing := later(func() (struct{}, error) { return struct{}{}, backend.Execute(f.ctx, by.Backend, w) })
-	time.Sleep(time.Second)
+	wait.For(t, "it asks again and again", func() bool { return asked.Load() > 2 })
 	select {
 	case r := <-executing:
 		t.Fatalf("it returned %v", r.err)
 	default:
 	}
-	assert.Positive(t, release())
+	release()
 	_, err = receive(f, executing)
 	require.NoError(t, err)
 	_, err = f.open().Get(f.ctx, e.Key)
@@ -61,7 +69,7 @@ func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 // A server that accepts connections and says nothing costs the time that a session takes for it.
 func TestWillAtAFrozenServer(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, func(cfg *zookeeper.Config) { cfg.SessionTimeout = 20 * time.Second })
+	f := setUp(t, sessionTimeout(time.Minute))
 	w, err := f.s.Will()
 	require.NoError(t, err)
 	by := zktest.NewProcess(t, []string{f.server.Addr(), f.server.Addr()}, func(cfg *zookeeper.Config) { cfg.ConnectTimeout = 200 * time.Millisecond })

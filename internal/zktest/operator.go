@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // Operator is a connection of its own to the servers, as another tool would have.
@@ -20,11 +22,11 @@ func Operator(t testing.TB, servers ...string) *zk.Conn {
 }
 
 func connect(servers []string) (*zk.Conn, error) {
-	conn, events, err := zk.Connect(servers, 10*time.Second, zk.WithLogger(silent{}))
+	conn, events, err := zk.Connect(servers, 30*time.Second, zk.WithLogger(silent{}))
 	if err != nil {
 		return nil, err
 	}
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(wait.Patience)
 	for {
 		select {
 		case e := <-events:
@@ -44,7 +46,7 @@ func (silent) Printf(string, ...any) {}
 
 // persistently repeats what failed for want of a connection.
 func persistently(do func() error) error {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(wait.Patience)
 	for {
 		err := do()
 		if err == nil || time.Now().After(deadline) ||
