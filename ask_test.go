@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,9 +36,10 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 			time.Sleep(10 * time.Second) // so that they come in this order
 		}
 		term := <-led
-		published := 0
+		var published atomic.Int64
 		go func() {
-			for ; term.Proclaim(ctx, fmt.Append(nil, published)) == nil; published++ {
+			for term.Proclaim(ctx, fmt.Append(nil, published.Load())) == nil {
+				published.Add(1)
 				time.Sleep(100 * time.Millisecond)
 			}
 		}()
@@ -47,7 +49,7 @@ func TestAskALeaderThatPublishesOften(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "host-0", leader.ID)
 		<-term.Asked()
-		require.Positive(t, published)
+		require.Positive(t, published.Load())
 		cancel()
 		synctest.Wait()
 	})
