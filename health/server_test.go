@@ -48,7 +48,7 @@ func TestFrozenEtcd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
-		b, err := dial.Open(ctx, fmt.Sprintf("etcd://%s?timeout=4s", server.Addr()))
+		b, err := dial.Open(ctx, fmt.Sprintf("etcd://%s?timeout=10s", server.Addr()))
 		if err != nil {
 			t.Fatal(err)
 		}

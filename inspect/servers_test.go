@@ -26,12 +26,12 @@ func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 func TestOnZooKeeper(t *testing.T) {
 	t.Parallel()
-	onServer(t, "zk://"+servertest.SharedZooKeeper(t).Addr()+"?timeout=4s")
+	onServer(t, "zk://"+servertest.SharedZooKeeper(t).Addr()+"?timeout=30s")
 }
 
 func TestOnEtcd(t *testing.T) {
 	t.Parallel()
-	onServer(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=4s")
+	onServer(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=30s")
 }
 
 func TestOnConsul(t *testing.T) {

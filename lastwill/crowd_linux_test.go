@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
@@ -33,6 +34,7 @@ var many = flag.Int("crowd", 60, "processes of TestReusedProcessIDs")
 // where that is not allowed.
 func isolated(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
+	servertest.Long(t, "a process namespace of its own")
 	if out, err := exec.Command("unshare", "-Urpf", "--mount-proc", "true").CombinedOutput(); err != nil {
 		t.Skipf("NO process namespace here, so this is not tried: unshare: %v %s", err, out)
 	}
@@ -118,7 +120,7 @@ func crowd() {
 	all.Wait()
 	settle := func(want []string) {
 		slices.Sort(want)
-		for deadline := time.Now().Add(bound); ; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(wait.Patience); ; time.Sleep(10 * time.Millisecond) {
 			ended, err := endedBy(os.Getenv(ledgerVar))
 			check(err)
 			slices.Sort(ended)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -84,13 +85,14 @@ func TestSlowAgent(t *testing.T) {
 	path, quit := t.TempDir()+"/agent", make(chan struct{})
 	b, err := lastwill.Start(openService, lastwill.Options{Agent: path, Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	for range 5000 {
+	const waiting = 5000
+	for range waiting {
 		opened(t, b)
 	}
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(t, err)
 	defer l.Close()
-	greeted := make(chan struct{})
+	greeted, read := make(chan struct{}), new(atomic.Int64)
 	go func() {
 		conn, err := l.AcceptUnix()
 		if !assert.NoError(t, err) {
@@ -104,6 +106,7 @@ func TestSlowAgent(t *testing.T) {
 			if n, err := conn.Read(packet[:]); err != nil || n == 0 {
 				return
 			}
+			read.Add(1)
 			select {
 			case <-time.After(2 * time.Millisecond): // ten seconds for all
 			case <-quit:
@@ -114,10 +117,9 @@ func TestSlowAgent(t *testing.T) {
 	<-greeted
 	for range 20 {
 		time.Sleep(50 * time.Millisecond)
-		began := time.Now()
 		opened(t, b)
-		assert.Less(t, time.Since(began), 5*time.Second)
 	}
+	assert.Less(t, read.Load(), int64(waiting), "they have waited until it had read what was there before them")
 	close(quit)
 	require.NoError(t, b.Close())
 }
@@ -148,7 +150,7 @@ func TestManySessions(t *testing.T) {
 	select {
 	case kept := <-count:
 		assert.Less(t, kept, 1000)
-	case <-time.After(bound):
+	case <-time.After(wait.Patience):
 		require.FailNow(t, "nobody says bye")
 	}
 
@@ -159,22 +161,27 @@ func TestManySessions(t *testing.T) {
 }
 
 // evenly does something often, and the last tenth of it takes about as long as the first. With a look each time
-// at all that there are it takes nineteen times as long.
+// at all that there are it takes nineteen times as long. Of each tenth the fastest of twenty parts counts: the
+// machine may stand still in the others.
 func evenly(t *testing.T, times int, do func()) {
 	t.Helper()
 	tenth := func() time.Duration {
-		began := time.Now()
-		for range times / 10 {
-			do()
+		fastest := time.Hour
+		for range 20 {
+			began := time.Now()
+			for range times / 200 {
+				do()
+			}
+			fastest = min(fastest, time.Since(began))
 		}
-		return time.Since(began)
+		return fastest
 	}
 	first := tenth()
 	for range 8 {
 		tenth()
 	}
 	last := tenth()
-	t.Logf("the first tenth took %v, the last one %v", first, last)
+	t.Logf("of the first tenth a twentieth took %v, of the last one %v", first, last)
 	assert.Less(t, last, 5*first)
 }
 
@@ -205,7 +212,7 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	select {
 	case e := <-lost:
 		assert.ErrorContains(t, e.Err, "is of user 65534")
-	case <-time.After(bound):
+	case <-time.After(wait.Patience):
 		require.FailNow(t, "no event")
 	}
 	conn, _, err := unix.Accept(fd)

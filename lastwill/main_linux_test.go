@@ -76,9 +76,6 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// bound is for what must happen, on a machine that is busy.
-const bound = time.Minute
-
 // A service is a Backend whose sessions are names, and which notes in a file those it has ended. As
 // it is used, its file is named by the environment.
 type service struct{ opened int }
@@ -202,9 +199,12 @@ func candidate() {
 			sessions[s.ID()] = s
 			answer = s.ID()
 		case "open-and-die":
-			if _, err := b.Open(context.Background(), backend.OpenOptions{}); err == nil {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			began := time.Now()
+			_, err := b.Open(context.Background(), backend.OpenOptions{})
+			check(err)
+			for time.Since(began) >= 2*time.Second && (<-events).Kind != lastwill.Ready { // Open waits no longer
 			}
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "close":
 			answer = fmt.Sprint(sessions[rest].Close(context.Background()))
 		case "end":
@@ -238,7 +238,7 @@ func candidate() {
 				answer = err.Error()
 			}
 		case "fork":
-			c := exec.Command("/bin/sleep", "60")
+			c := exec.Command("/bin/sleep", "600")
 			if err := c.Start(); err != nil {
 				answer = err.Error()
 				break
@@ -246,7 +246,7 @@ func candidate() {
 			answer = strconv.Itoa(c.Process.Pid)
 		case "exec":
 			fmt.Println("ok")
-			fmt.Println(syscall.Exec("/bin/sleep", []string{"sleep", "60"}, os.Environ()))
+			fmt.Println(syscall.Exec("/bin/sleep", []string{"sleep", "600"}, os.Environ()))
 		case "cut": // closes the connection under the process
 			answer = cut()
 		case "exit":
@@ -351,11 +351,12 @@ type world struct {
 	agent  string   // path of its socket, "" without
 	served *process // the agent
 	ttl    time.Duration
+	url    string // of the service that a leader has
 	dir    string // of processes, "" for that of the test
 }
 
 func newWorld(t *testing.T) *world {
-	return &world{t: t, ledger: filepath.Join(t.TempDir(), "ledger"), ttl: 10 * time.Second}
+	return &world{t: t, ledger: filepath.Join(t.TempDir(), "ledger"), ttl: wait.Patience}
 }
 
 // switchTo has the service fail ("down") or refuse ("deny") until the file is removed.
@@ -428,7 +429,7 @@ func (w *world) start(role string) *process {
 	exe, err := os.Executable()
 	require.NoError(w.t, err)
 	p := &process{world: w, cmd: exec.Command(exe, "an argument", "-test.v"), lines: make(chan string, 100), log: &logged{}}
-	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String())
+	p.cmd.Env = append(os.Environ(), roleVar+"="+role, ledgerVar+"="+w.ledger, agentVar+"="+w.agent, ttlVar+"="+w.ttl.String(), urlVar+"="+w.url)
 	p.cmd.Dir = w.dir
 	p.in, err = p.cmd.StdinPipe()
 	require.NoError(w.t, err)
@@ -500,7 +501,7 @@ func (p *process) answer() string {
 	case line, ok := <-p.lines:
 		require.True(p.t, ok, "the process has ended")
 		return line
-	case <-time.After(bound):
+	case <-time.After(wait.Patience):
 		require.FailNow(p.t, "the process does not answer")
 		return ""
 	}
@@ -527,7 +528,7 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 func stop(t *testing.T, pid int) {
 	t.Helper()
 	signal(t, pid, syscall.SIGSTOP)
-	for deadline := time.Now().Add(bound); ; time.Sleep(time.Millisecond) {
+	wait.For(t, fmt.Sprintf("process %d stops", pid), func() bool {
 		moving := false
 		stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 		require.NoError(t, err)
@@ -536,11 +537,8 @@ func stop(t *testing.T, pid int) {
 			_, after, _ := strings.Cut(string(stat), ") ")
 			moving = moving || stat != nil && !strings.HasPrefix(after, "T")
 		}
-		if !moving {
-			return
-		}
-		require.True(t, time.Now().Before(deadline), "process %d does not stop", pid)
-	}
+		return !moving
+	})
 }
 
 // gone tells whether a process has ended, or is one that nobody has waited for.

@@ -25,7 +25,7 @@ func stranger(t *testing.T, path string) *net.UnixConn {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: path, Net: "unixpacket"})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(bound)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
 }
 
@@ -82,7 +82,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.serve()
-	living := exec.Command("/bin/sleep", "60")
+	living := exec.Command("/bin/sleep", "600")
 	require.NoError(t, living.Start())
 	defer func() { _ = living.Process.Kill(); _ = living.Wait() }()
 	dead := exec.Command("/bin/sleep", "0.1")

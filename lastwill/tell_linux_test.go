@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -61,7 +62,7 @@ func next(t *testing.T, told chan string) string {
 	select {
 	case s := <-told:
 		return s
-	case <-time.After(bound):
+	case <-time.After(wait.Patience):
 		require.FailNow(t, "nothing is told")
 		return ""
 	}
@@ -81,7 +82,7 @@ func started(t *testing.T, inner backend.Backend, agent string) *lastwill.Backen
 	t.Cleanup(func() { assert.NoError(t, b.Close()) })
 	select {
 	case <-ready:
-	case <-time.After(bound):
+	case <-time.After(wait.Patience):
 		require.FailNow(t, "no agent")
 	}
 	return b
