@@ -20,14 +20,6 @@ import (
 	"github.com/elector-go/elector/internal/zktest"
 )
 
-// sessionsOf asks a server of its own how many sessions it has.
-func sessionsOf(t *testing.T, server *servertest.ZooKeeper) int {
-	t.Helper()
-	m, err := server.Metrics()
-	require.NoError(t, err)
-	return int(m["global_sessions"])
-}
-
 // A session that Open has given up is not opened behind its back when the server can be
 // reached again: nobody would close it, and the server keep it for its whole timeout.
 func TestOpenThatFailedOpensNothing(t *testing.T) {

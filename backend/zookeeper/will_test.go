@@ -37,6 +37,14 @@ func TestWillPresentsCredentials(t *testing.T) {
 	assert.Zero(t, sessionsOf(t, server))
 }
 
+// sessionsOf asks a server of its own how many sessions it has.
+func sessionsOf(t *testing.T, server *servertest.ZooKeeper) int {
+	t.Helper()
+	m, err := server.Metrics()
+	require.NoError(t, err)
+	return int(m["global_sessions"])
+}
+
 // A closing request that is turned away, or whose answer is lost, is sent again.
 func TestWillIsExecutedUntilConfirmed(t *testing.T) {
 	t.Parallel()
