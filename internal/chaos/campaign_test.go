@@ -37,8 +37,7 @@ const (
 	longer = 32 * time.Second
 )
 
-// TestSteppedCandidate builds the candidate whose clock can be stepped. internal/testrun does that
-// before all else, since the first time takes both processors for a while.
+// TestSteppedCandidate builds the candidate whose clock can be stepped.
 func TestSteppedCandidate(t *testing.T) {
 	program, err := buildStepped(t.Context(), t.TempDir())
 	require.NoError(t, err)
