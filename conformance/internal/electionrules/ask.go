@@ -38,11 +38,6 @@ var askRules = []rule{
 		Need: []string{needAsk, "Suspend"},
 		Run:  askSuspended,
 	}, {
-		Name: "ask/lost-reply",
-		Text: "A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
-		Need: []string{needAsk, needHooks, "CutReply"},
-		Run:  askLostReply,
-	}, {
 		Name: "ask/nobody",
 		Text: "Ask is ErrNoLeader where nobody leads, and ErrConfig where an argument is wrong, and changes nothing.",
 		Need: []string{needAsk},

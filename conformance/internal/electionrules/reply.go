@@ -26,6 +26,11 @@ var replyRules = []rule{
 		Text: "If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
 		Need: []string{"CutReply", needHooks},
 		Run:  replyLostAndCut,
+	}, {
+		Name: "ask/lost-reply",
+		Text: "A request that comes before the leader knows that it leads, as the reply to its offer is lost, is heard.",
+		Need: []string{needAsk, needHooks, "CutReply"},
+		Run:  askLostReply,
 	},
 }
 
