@@ -28,7 +28,7 @@ service "elector"     { policy = "write" }
 `
 
 func TestConsulToken(t *testing.T) {
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	server := guarded.ForTest(t)
 	operator, err := consultest.Operator(server)
 	require.NoError(t, err)
 	_, _, err = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: "jobs", Rules: consulRules}, nil)
@@ -36,47 +36,49 @@ func TestConsulToken(t *testing.T) {
 	token := &api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: "jobs"}}}
 	token, _, err = operator.ACL().TokenCreate(token, nil)
 	require.NoError(t, err)
-	url := "consul://" + server.Addr() + "?check=4s"
+	url := "consul://" + server.Addr()
 
-	_, err = refusal(t, url)
+	_, err = refusal(t, url+"?check=4s") // told late by a longer one
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.ErrorContains(t, err, "Permission denied")
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "00000000-1111-2222-3333-444444444444")
-	_, err = refusal(t, url)
+	_, err = refusal(t, url+"?check=4s")
 	assert.ErrorIs(t, err, backend.ErrDenied)
 	assert.NotContains(t, err.Error(), "00000000-1111")
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, token.SecretID+"\n"))
-	term, said := lead(t, url, "/jobs/one")
+	term, said := lead(t, url+"?check=10s", "/jobs/one")
 	_, err = term.Commit(t.Context(), elector.Put("/elsewhere", nil))
 	assert.ErrorIs(t, err, backend.ErrDenied)
 
-	// The token is revoked while it leads, and while another waits.
-	heir := stand(t, open(t, url), "/jobs/one", elector.Hooks{})
-	next := make(chan error, 1)
-	go func() {
-		_, err := heir.Campaign(t.Context())
-		next <- err
-	}()
-	require.Eventually(t, func() bool {
-		all, err := heir.Candidates(t.Context())
-		return err == nil && len(all) == 2
-	}, wait.Patience, 50*time.Millisecond)
-	_, err = operator.ACL().TokenDelete(token.AccessorID, nil)
-	require.NoError(t, err)
-	ended(t, term.Context())
-	fmt.Fprintln(said, context.Cause(term.Context()))
-	assert.True(t, said.has("ACL not found"))
-	assert.False(t, said.has(token.SecretID))
-	select {
-	case err := <-next:
-		assert.ErrorIs(t, err, backend.ErrDenied)
-		assert.NotContains(t, err.Error(), token.SecretID)
-	case <-time.After(wait.Patience):
-		t.Error("the campaign with the revoked token goes on")
-	}
+	t.Run("revoked while it leads, and while another waits", func(t *testing.T) {
+		servertest.Long(t, "the time in which it is noticed")
+		heir := stand(t, open(t, url+"?check=10s"), "/jobs/one", elector.Hooks{})
+		next := make(chan error, 1)
+		go func() {
+			_, err := heir.Campaign(t.Context())
+			next <- err
+		}()
+		require.Eventually(t, func() bool {
+			all, err := heir.Candidates(t.Context())
+			return err == nil && len(all) == 2
+		}, wait.Patience, 50*time.Millisecond)
+		_, err := operator.ACL().TokenDelete(token.AccessorID, nil)
+		require.NoError(t, err)
+		ended(t, term.Context())
+		fmt.Fprintln(said, context.Cause(term.Context()))
+		assert.True(t, said.has("ACL not found"))
+		assert.False(t, said.has(token.SecretID))
+		select {
+		case err := <-next:
+			assert.ErrorIs(t, err, backend.ErrDenied)
+			assert.NotContains(t, err.Error(), token.SecretID)
+		case <-time.After(wait.Patience):
+			t.Error("the campaign with the revoked token goes on")
+		}
+	})
 }
 
 func TestConsulCertificates(t *testing.T) {
@@ -87,7 +89,7 @@ func TestConsulCertificates(t *testing.T) {
 		at := port(t)
 		servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(
 			`ports { https = %d } tls { https { ca_file = %q, cert_file = %q, key_file = %q, verify_incoming = true } }`, at, files.CA, files.Cert, files.Key)})
-		return fmt.Sprintf("consul://127.0.0.1:%d", at)
+		return fmt.Sprintf("consul://127.0.0.1:%d?timeout=30s", at)
 	}
 	url := start(own)
 	setenv(t, "CONSUL_CACERT", ann.CA, "CONSUL_CLIENT_CERT", ann.Cert, "CONSUL_CLIENT_KEY", ann.Key)

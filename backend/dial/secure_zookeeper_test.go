@@ -21,7 +21,7 @@ import (
 // refused with a word about it.
 func TestZooKeeperDigest(t *testing.T) {
 	server := servertest.SharedZooKeeper(t)
-	url := fmt.Sprintf("zk://%s/secure-%d?timeout=4s", server.Addr(), time.Now().UnixNano())
+	url := fmt.Sprintf("zk://%s/secure-%d?timeout=30s", server.Addr(), time.Now().UnixNano())
 	t.Setenv("ZOOKEEPER_AUTH_FILE", file(t, "digest:ann:"+secret+"\n"))
 	b, said := secured(t, url)
 	e := stand(t, b, "/jobs/one", elector.Hooks{})
@@ -64,7 +64,7 @@ func TestZooKeeperCertificates(t *testing.T) {
 				"ssl.trustStore.location=" + files.CA, "ssl.trustStore.type=PEM",
 			},
 		})
-		return fmt.Sprintf("zk://127.0.0.1:%d/secure?timeout=4s", at)
+		return fmt.Sprintf("zk://127.0.0.1:%d/secure?timeout=30s", at)
 	}
 	url := start(own)
 	setenv(t, "ZOOKEEPER_CACERT", ann.CA, "ZOOKEEPER_CERT", ann.Cert, "ZOOKEEPER_KEY", ann.Key, "ZOOKEEPER_AUTH", "digest:ann:"+secret)

@@ -22,7 +22,12 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+func TestMain(m *testing.M) { os.Exit(guarded.Close(servertest.Main(m))) }
+
+// guarded is a Consul server that asks for tokens.
+var guarded = servertest.Share(func() (*servertest.Consul, error) {
+	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true})
+})
 
 // win wins an election twice, once in the way of each of two processes.
 func win(t *testing.T, urls ...string) {
@@ -67,27 +72,27 @@ func granted(t *testing.T, url string) string {
 
 func TestZooKeeper(t *testing.T) {
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr()
-	win(t, url+"/a/chroot", url+"/a/chroot?timeout=3s", url+"/a/chroot?tls=false")
+	win(t, url+"/a/chroot", url+"/a/chroot?timeout=30s", url+"/a/chroot?tls=false")
 	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/chroot/jobs/report"))
-	assert.Equal(t, "3s", granted(t, url+"?timeout=3s"))
+	assert.Equal(t, "30s", granted(t, url+"?timeout=30s"))
 }
 
 func TestEtcd(t *testing.T) {
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	url := "etcd://" + server.Addr()
-	win(t, url+"/a/prefix", url+"/a/prefix?timeout=3s", "etcd://127.0.0.1:1,"+server.Addr()+"/a/prefix")
+	win(t, url+"/a/prefix", url+"/a/prefix?timeout=30s", "etcd://127.0.0.1:1,"+server.Addr()+"/a/prefix")
 	assert.Equal(t, []bool{false, true}, exists(t, url, "/jobs/report", "/a/prefix/jobs/report"))
-	assert.Equal(t, "3s", granted(t, url+"?timeout=3s"))
+	assert.Equal(t, "30s", granted(t, url+"?timeout=30s"))
 }
 
 func TestConsul(t *testing.T) {
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	server := guarded.ForTest(t)
 	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the URL wins
 	t.Setenv("CONSUL_HTTP_SSL", "true")         // tls=false wins
 	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
 	url := "consul://" + server.Addr() + "?tls=false"
-	win(t, url, url+"&timeout=12s", url+"&check=4s")
-	assert.Equal(t, "12s", granted(t, url+"&timeout=12s"))
+	win(t, url, url+"&timeout=30s", url+"&check=30s")
+	assert.Equal(t, "30s", granted(t, url+"&timeout=30s"))
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
 	_, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
@@ -98,11 +103,12 @@ func TestConsul(t *testing.T) {
 // those it was given: once they are cut and refused, the service ends it.
 func TestWithDialContext(t *testing.T) {
 	for _, url := range []string{
-		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=4s",
-		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=4s",
-		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=4s",
+		"zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=10s",
+		"etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=10s",
+		"consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=10s",
 	} {
 		t.Run(url, func(t *testing.T) {
+			t.Parallel() // it waits until the service has ended the session
 			var mu sync.Mutex
 			var conns []net.Conn
 			cut := false
