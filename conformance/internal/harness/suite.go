@@ -151,7 +151,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	}
 	if y.probe.Virtual {
 		defer enter(r.Apart)()
-		defer watch(r.Name, r.Text, 2*time.Minute)()
+		defer watch(r.Name, r.Text, 10*time.Minute)()
 		// Subtests are forbidden in a bubble, so it goes inside of one.
 		synctest.Test(t, func(t *testing.T) { reason, _ = y.Attempt(t, r) })
 		return reason
