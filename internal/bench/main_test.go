@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -54,6 +55,7 @@ func TestQuickMemoryJSON(t *testing.T) {
 
 // The parts on real servers, smallest. Consul takes up to 20 s to notice a crash.
 func TestQuickServers(t *testing.T) {
+	servertest.Long(t, "servers that nobody else uses")
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -80,6 +82,7 @@ func TestQuickServers(t *testing.T) {
 
 // Pings and the asking itself must not be taken for packets of a handover.
 func TestZooKeeperCountsRequestsOnly(t *testing.T) {
+	servertest.Long(t, "servers that nobody else uses")
 	cfg, err := parse([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
 	z := &zooKeeper{cfg: cfg}
@@ -109,6 +112,7 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 }
 
 func TestEtcdCountsNoKeepAlives(t *testing.T) {
+	servertest.Long(t, "servers that nobody else uses")
 	s := &etcdService{cfg: config{servers: 1}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
@@ -135,6 +139,7 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 }
 
 func TestConsulCountsNoRenewals(t *testing.T) {
+	servertest.Long(t, "servers that nobody else uses")
 	s := &consulService{cfg: config{servers: 1}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()

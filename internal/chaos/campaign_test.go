@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -39,6 +40,7 @@ const (
 
 // TestSteppedCandidate builds the candidate whose clock can be stepped.
 func TestSteppedCandidate(t *testing.T) {
+	servertest.Long(t, "a build of the standard library")
 	program, err := buildStepped(t.Context(), t.TempDir())
 	require.NoError(t, err)
 	about, err := exec.CommandContext(t.Context(), "go", "version", "-m", program).CombinedOutput()
@@ -53,6 +55,7 @@ var onProxies = []string{ofCandidates, ofServers}
 // one of faults between servers. In all of them together each kind of fault occurs, and each
 // strategy but parentwatch.
 func TestCampaigns(t *testing.T) {
+	servertest.Long(t, "campaigns of faults")
 	var mu sync.Mutex
 	met := map[string]int{}
 	tried := map[string]bool{}
@@ -150,6 +153,7 @@ func (l testLog) Write(p []byte) (int, error) { l.t.Logf("%s", p); return len(p)
 
 // TestBroken has candidates that break a promise, and holds that a campaign finds it.
 func TestBroken(t *testing.T) {
+	servertest.Long(t, "campaigns of faults")
 	for broken, check := range map[string]string{
 		brokenLiar:    "overlap: ",
 		brokenUnarmed: "end: ",
@@ -165,6 +169,7 @@ func TestBroken(t *testing.T) {
 // TestElectorRun is a campaign in which each candidate is the command elector run: none of their commands,
 // nor what these have started, lives on when the next has begun.
 func TestElectorRun(t *testing.T) {
+	servertest.Long(t, "a campaign of faults")
 	t.Parallel()
 	elector, err := buildElector(t.Context(), t.TempDir())
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
-// The loads scaled down, so that they are tried with each change.
+// The loads scaled down.
 func TestMemory(t *testing.T) {
 	load(t, "-backend", "memory", "-candidates", "1000", "-elections", "200", "-handovers", "200", "-ttl", "1s")
 }
@@ -25,6 +25,7 @@ func TestZooKeeper(t *testing.T) {
 
 func load(t *testing.T, args ...string) {
 	t.Helper()
+	servertest.Long(t, "a load")
 	var out, log bytes.Buffer
 	err := run(t.Context(), args, &out, &log)
 	t.Logf("%s", log.Bytes())
@@ -40,6 +41,7 @@ func load(t *testing.T, args ...string) {
 
 // TestLeak forgets to close one candidate: what it has is found, all of it.
 func TestLeak(t *testing.T) {
+	servertest.Long(t, "a load")
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			cfg, err := parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard)

@@ -100,7 +100,7 @@ func TestProcessStopResumesAPausedOne(t *testing.T) {
 	if !p.Paused() {
 		t.Fatal("not paused")
 	}
-	must(t, p.Stop(10*time.Second))
+	must(t, p.Stop(wait.Patience))
 	if log := p.LogTail(100); !strings.Contains(log, "bye") {
 		t.Fatalf("was killed, not asked: %q", log)
 	}

@@ -46,15 +46,13 @@ func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
-	for range 100 {
-		found, _, err := conn.Exists(path)
-		if err == nil {
-			return found
-		}
-		time.Sleep(50 * time.Millisecond) // reconnecting
-	}
-	t.Fatal("the client never came back")
-	return false
+	found := false
+	wait.For(t, "the client is back", func() bool {
+		var err error
+		found, _, err = conn.Exists(path)
+		return err == nil
+	})
+	return found
 }
 
 func must(t *testing.T, err error) {

@@ -49,7 +49,7 @@ func dial(t *testing.T, p *Proxy) net.Conn {
 	conn, err := net.Dial("tcp", p.Addr())
 	must(t, err)
 	t.Cleanup(func() { conn.Close() })
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
 }
 
@@ -77,7 +77,7 @@ func silent(t *testing.T, conn net.Conn) {
 	if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("received %d bytes, %v", n, err)
 	}
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 }
 
 func isReset(t *testing.T, conn net.Conn) {
@@ -96,7 +96,7 @@ func refuses(t *testing.T, p *Proxy) {
 	}
 	must(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	isReset(t, conn)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
@@ -28,12 +29,12 @@ func checkCutOff[S interface {
 	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
 	// answers consistent reads.
 	for {
-		leader, err := c.WaitLeader(time.Minute)
+		leader, err := c.WaitLeader(wait.Patience)
 		must(t, err)
 		if leader != old {
 			break
 		}
-		if time.Since(begin) > time.Minute {
+		if time.Since(begin) > wait.Patience {
 			t.Fatal("the one that is cut off leads for good")
 		}
 	}
@@ -41,7 +42,7 @@ func checkCutOff[S interface {
 	must(t, w.Heal())
 	begin = time.Now()
 	for _, s := range c.Members {
-		must(t, s.WaitReady(time.Minute))
+		must(t, s.WaitReady(wait.Patience))
 	}
 	t.Logf("all serve %v after it was healed", time.Since(begin))
 	must(t, c.Close())

@@ -8,14 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func (c *Consul) put(key string) error {
-	return c.ask(10*time.Second, http.MethodPut, "/v1/kv/"+key, "x", nil)
+	return c.ask(wait.Patience, http.MethodPut, "/v1/kv/"+key, "x", nil)
 }
 
 func (c *Consul) has(key string) (bool, error) {
-	err := c.ask(10*time.Second, http.MethodGet, "/v1/kv/"+key+"?consistent", "", nil)
+	err := c.ask(wait.Patience, http.MethodGet, "/v1/kv/"+key+"?consistent", "", nil)
 	if err != nil && strings.Contains(err.Error(), "404 Not Found") {
 		return false, nil
 	}
@@ -39,12 +41,13 @@ func TestConsulCluster(t *testing.T) {
 }
 
 func TestConsulAgentAndACL(t *testing.T) {
+	Long(t, "two servers")
 	server := ConsulForTest(t, ConsulConfig{NoSync: true, ACL: true, Config: `session_ttl_min = "1s"`})
 	agent := ConsulAgentForTest(t, []*Consul{server}, ConsulConfig{NoSync: true})
 	if server.Token() == "" || agent.Token() != server.Token() {
 		t.Fatalf("tokens %q and %q", server.Token(), agent.Token())
 	}
-	must(t, agent.ask(10*time.Second, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
+	must(t, agent.ask(wait.Patience, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
 	must(t, agent.put("shared"))
 	checkHas(t, server, "shared", true)
 	must(t, agent.Wipe())

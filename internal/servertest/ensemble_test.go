@@ -5,6 +5,8 @@ package servertest
 import (
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestEnsemble(t *testing.T) {
@@ -21,7 +23,7 @@ func TestEnsemble(t *testing.T) {
 
 	begin = time.Now()
 	must(t, old.Kill())
-	leader, err := e.WaitLeader(30 * time.Second)
+	leader, err := e.WaitLeader(wait.Patience)
 	must(t, err)
 	t.Logf("new leader %v after the kill", time.Since(begin))
 	if leader == old {

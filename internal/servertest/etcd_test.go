@@ -7,13 +7,15 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var fastEtcd = EtcdConfig{NoSync: true}
 
 func (e *Etcd) put(key string) error {
 	b64 := base64.StdEncoding.EncodeToString([]byte(key))
-	return e.ask(10*time.Second, http.MethodPost, "/v3/kv/put", `{"key":"`+b64+`","value":"eA=="}`, nil)
+	return e.ask(wait.Patience, http.MethodPost, "/v3/kv/put", `{"key":"`+b64+`","value":"eA=="}`, nil)
 }
 
 func (e *Etcd) has(key string) (bool, error) {
@@ -21,7 +23,7 @@ func (e *Etcd) has(key string) (bool, error) {
 		Count int `json:"count,string"`
 	}
 	b64 := base64.StdEncoding.EncodeToString([]byte(key))
-	err := e.ask(10*time.Second, http.MethodPost, "/v3/kv/range", `{"key":"`+b64+`"}`, &answer)
+	err := e.ask(wait.Patience, http.MethodPost, "/v3/kv/range", `{"key":"`+b64+`"}`, &answer)
 	return answer.Count == 1, err
 }
 

@@ -112,7 +112,7 @@ func checkCluster[S interface {
 
 	begin := time.Now()
 	must(t, old.Kill())
-	leader, err := c.WaitLeader(30 * time.Second)
+	leader, err := c.WaitLeader(wait.Patience)
 	must(t, err)
 	t.Logf("new leader %v after the kill", time.Since(begin))
 	if leader == old {
@@ -159,7 +159,7 @@ func checkCluster[S interface {
 			break
 		}
 	}
-	leader, err = c.WaitLeader(30 * time.Second)
+	leader, err = c.WaitLeader(wait.Patience)
 	must(t, err)
 	checkHas(t, leader, "before", true)
 

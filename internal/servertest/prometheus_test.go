@@ -19,6 +19,7 @@ func TestPrometheusLifecycle(t *testing.T) {
 }
 
 func TestPrometheusStartFailureShowsTheLog(t *testing.T) {
+	Long(t, "Prometheus")
 	_, err := StartPrometheus(PrometheusConfig{Config: "no_such_key: 1"})
 	checkStartFailure(t, err, "no_such_key")
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 type sqlServer interface {
@@ -35,7 +37,7 @@ func checkSQL(t *testing.T, s sqlServer) {
 		t.Fatal("a paused server serves")
 	}
 	must(t, s.Resume())
-	must(t, s.WaitReady(20*time.Second))
+	must(t, s.WaitReady(wait.Patience))
 	must(t, s.Wipe())
 	must(t, s.Start())
 	pid := s.PID()
@@ -66,6 +68,7 @@ func TestMariaDBLifecycle(t *testing.T) {
 }
 
 func TestSQLStartFailureShowsTheLog(t *testing.T) {
+	Long(t, "PostgreSQL and MariaDB")
 	_, err := StartPostgres(SQLConfig{Args: []string{"-c", "no_such_setting=1"}})
 	checkStartFailure(t, err, "no_such_setting")
 	_, err = StartMariaDB(SQLConfig{Args: []string{"--no-such-flag"}})

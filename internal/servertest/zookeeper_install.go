@@ -72,26 +72,3 @@ func notInstalled(what string) error {
 		"'zookeeper openjdk-17-jre-headless' (or point ELECTOR_ZK_JARS at a folder with the server's jars)",
 		ErrNotInstalled, what)
 }
-
-// ZooKeeperInstalled returns nil if StartZooKeeper finds what it needs, and
-// otherwise an error wrapping ErrNotInstalled that says what to install.
-func ZooKeeperInstalled() error {
-	if _, err := javaPath(); err != nil {
-		return err
-	}
-	_, err := zooKeeperClassPath(zooKeeperJarDir())
-	return err
-}
-
-// ExternalZooKeeper returns the addresses of servers that are running already
-// and that the environment variable ELECTOR_ZK names ("host:port,host:port"),
-// or nil. This package does not start, stop or clean those.
-func ExternalZooKeeper() []string {
-	var addrs []string
-	for _, addr := range strings.Split(os.Getenv("ELECTOR_ZK"), ",") {
-		if addr = strings.TrimSpace(addr); addr != "" {
-			addrs = append(addrs, addr)
-		}
-	}
-	return addrs
-}

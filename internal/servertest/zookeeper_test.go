@@ -49,15 +49,13 @@ func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
 	t.Helper()
-	for range 100 {
-		found, _, err := conn.Exists(path)
-		if err == nil {
-			return found
-		}
-		time.Sleep(50 * time.Millisecond) // reconnecting
-	}
-	t.Fatal("the client never came back")
-	return false
+	found := false
+	wait.For(t, "the client is back", func() bool {
+		var err error
+		found, _, err = conn.Exists(path)
+		return err == nil
+	})
+	return found
 }
 
 func TestZooKeeperLifecycle(t *testing.T) {
@@ -139,9 +137,10 @@ func TestZooKeeperPause(t *testing.T) {
 }
 
 func TestZooKeeperSessionExpiresSoon(t *testing.T) {
+	Long(t, "the session's timeout")
 	z := SharedZooKeeper(t)
 	p := proxytest.ForTest(t, z.Addr())
-	create(t, connect(t, 3*time.Second, p.Addr()), "/short", zk.FlagEphemeral)
+	create(t, connect(t, 5*time.Second, p.Addr()), "/short", zk.FlagEphemeral)
 	p.Refuse(true)
 	p.Cut()
 	conn := connect(t, 10*time.Second, z.Addr())
@@ -196,16 +195,5 @@ func TestZooKeeperNotInstalled(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	if _, err := StartZooKeeperEnsemble(3, fast); !errors.Is(err, ErrNotInstalled) {
 		t.Fatalf("no java: %v", err)
-	}
-}
-
-func TestExternalZooKeeper(t *testing.T) {
-	t.Setenv("ELECTOR_ZK", "")
-	if got := ExternalZooKeeper(); got != nil {
-		t.Fatal(got)
-	}
-	t.Setenv("ELECTOR_ZK", "a:1, b:2,")
-	if got := ExternalZooKeeper(); len(got) != 2 || got[0] != "a:1" || got[1] != "b:2" {
-		t.Fatal(got)
 	}
 }
