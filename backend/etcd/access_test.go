@@ -59,12 +59,13 @@ func guarded(t *testing.T, ctx context.Context, args ...string) *servertest.Etcd
 
 // A user that may touch one range of keys alone finds all that it needs there.
 func TestAuthByKeyRanges(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("ann"))
 	f := &fixture{t: t, ctx: ctx, Process: p, dir: "/a/d"}
-	f.s = f.open(10 * time.Second)
+	f.s = f.open(30 * time.Second)
 	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	f.commit(f.s, backend.CompareAndSet("/a/deep/down/x", nil, 0))
 
@@ -146,6 +147,7 @@ func TestAuthByKeyRanges(t *testing.T) {
 
 // Credentials that the servers don't take are said to be so, and not tried for ever.
 func TestAuthRefused(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
@@ -165,6 +167,7 @@ func TestAuthRefused(t *testing.T) {
 
 // A commit that is refused says which rights it takes: the servers do not. With these it is done.
 func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
@@ -177,7 +180,7 @@ func TestDeniedCommitSaysWhatItNeeds(t *testing.T) {
 	read, readwrite := clientv3.PermissionType(clientv3.PermRead), clientv3.PermissionType(clientv3.PermReadWrite)
 	p := etcdtest.NewProcess(t, []string{server.Addr()}, as("bob"))
 	f := &fixture{t: t, ctx: ctx, Process: p}
-	f.s = f.open(10 * time.Second)
+	f.s = f.open(30 * time.Second)
 	denied := func(says string, op backend.Op) {
 		t.Helper()
 		_, err := f.s.Commit(ctx, nil, op)
@@ -256,6 +259,7 @@ func TestTokenOfTheWatchesRunsOut(t *testing.T) {
 
 // Who may only read cannot help an entry into its place. It hears of it when it is there.
 func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
@@ -271,7 +275,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 
 	f := setUpUser(t, ctx, server.Addr(), "ann", "/a/d")
 	slow := setUpUser(t, ctx, server.Addr(), "ann", "/a/other")
-	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(10 * time.Second)
+	reader := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(30 * time.Second)
 	first := f.enqueue(f.s)
 	reached, release := make(chan struct{}), make(chan struct{})
 	slow.beforeSecondStep(sync.OnceFunc(func() { close(reached); <-release }))
@@ -288,7 +292,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 	close(release)
 	made, err := receive(f, arriving)
 	require.NoError(t, err)
-	l, err = receiveWithin(f, waiting, 10*time.Second)
+	l, err = receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, []string{made[0].Key}, l.Keys)
 }
@@ -296,7 +300,7 @@ func TestReaderMeetsAnEntryOnItsWay(t *testing.T) {
 func setUpUser(t *testing.T, ctx context.Context, server, user, dir string) *fixture {
 	t.Helper()
 	f := &fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server}, as(user)), dir: dir}
-	f.s = f.open(10 * time.Second)
+	f.s = f.open(30 * time.Second)
 	f.commit(f.s, backend.CompareAndSet(dir, nil, 0))
 	return f
 }
@@ -330,8 +334,9 @@ func TestConformanceNamespaced(t *testing.T) {
 
 // No key is written outside the namespace, and the condition works in it.
 func TestNamespaceIsKept(t *testing.T) {
+	t.Parallel()
 	server := etcdtest.Single(t)
-	f := setUpWith(t, 10*time.Second, namespaced(t, server.Addrs()))
+	f := setUpWith(t, 30*time.Second, namespaced(t, server.Addrs()))
 	f.enqueue(f.s)
 	f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
 	e := f.enqueue(f.s)
@@ -354,7 +359,7 @@ func TestTLS(t *testing.T) {
 	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 	require.NoError(t, err)
 	defer proxy.Close()
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 30*time.Second, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config
 	})
 	e, next := f.enqueue(f.s), f.enqueue(f.s)
@@ -392,10 +397,12 @@ func TestFenceThatMayNotBePut(t *testing.T) {
 
 	f := setUpUser(t, ctx, server.Addr(), "bob", "/b")
 	sent := f.DelayRequest(etcdtest.MatchKind(backend.OpUpdate), 5*time.Second)
-	short, end := context.WithTimeout(ctx, time.Second)
+	short, end := context.WithCancel(ctx)
 	defer end()
-	_, err = f.s.Commit(short, nil, backend.Update(one, []byte("late")))
+	late := later(func() ([]backend.Entry, error) { return f.s.Commit(short, nil, backend.Update(one, []byte("late"))) })
+	wait.For(t, "it is on its way", sent)
+	end()
+	_, err = receive(f, late)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
-	require.True(t, sent())
 	f.commit(f.s, backend.Update(one, []byte("later")))
 }

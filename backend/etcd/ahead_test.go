@@ -91,8 +91,8 @@ func (s creating) RecvMsg(m any) error {
 // longer than one may, and the stream is not given up for that.
 func TestManyWatchesAtOnce(t *testing.T) {
 	t.Parallel()
-	made := creations{slow: 100 * time.Millisecond}
-	f := setUpOn(t, 10*time.Second, made.watch, sharedServer(t).Addr()) // so one may take two and a half
+	made := creations{slow: 300 * time.Millisecond}
+	f := setUpOn(t, 30*time.Second, made.watch, sharedServer(t).Addr()) // so one may take seven and a half
 	const many = 30
 	var waiting []<-chan result[[]backend.Entry]
 	for i := range many {
@@ -114,8 +114,8 @@ func TestManyWatchesAtOnce(t *testing.T) {
 // hand over and come again, while others write, ask for none.
 func TestWatchesBeginAtTheNewestRevision(t *testing.T) {
 	var made creations
-	f := setUpOn(t, 20*time.Second, made.watch, sharedServer(t).Addr())
-	other := f.another(20 * time.Second)
+	f := setUpOn(t, time.Minute, made.watch, sharedServer(t).Addr()) // it is over before heartbeats try the stream
+	other := f.another(time.Minute)
 	stop := make(chan struct{})
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -234,7 +234,7 @@ func TestChangesWhileAWatchIsMade(t *testing.T) {
 			wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
 			change(me, before)
 			release()
-			got, err := receiveWithin(f, waiting, 10*time.Second)
+			got, err := receive(f, waiting)
 			require.NoError(t, err, name)
 			if !enqueued {
 				got[0], got[1] = got[1], got[0]
@@ -268,12 +268,17 @@ func (s hollowing) RecvMsg(m any) error {
 func TestHollowNotice(t *testing.T) {
 	var made creations
 	var hollow atomic.Bool
+	var reads atomic.Int64 // that were answered
 	f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
 		made.watch(cfg)
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(
 			func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 				s, err := open(ctx, desc, conn, method, opts...)
 				return hollowing{s, &hollow}, err
+			}), grpc.WithChainUnaryInterceptor(
+			func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+				defer reads.Add(1)
+				return invoke(ctx, method, req, reply, cc, opts...)
 			}))
 	}, sharedServer(t).Addr())
 	other := f.another(20 * time.Second)
@@ -281,12 +286,13 @@ func TestHollowNotice(t *testing.T) {
 	hollow.Store(true)
 	release := made.hold()
 	defer release()
+	before := reads.Load()
 	waiting := f.awaits(f.s, seat)
 	wait.For(t, "a watch is asked for", func() bool { return len(made.take()) > 0 })
-	time.Sleep(100 * time.Millisecond) // until what stands was read
+	wait.For(t, "what stands is read", func() bool { return reads.Load() > before })
 	require.NoError(t, other.s.Discard(f.ctx, seat))
 	release()
-	got, err := receiveWithin(f, waiting, 10*time.Second)
+	got, err := receive(f, waiting)
 	require.NoError(t, err)
 	require.False(t, got[0].Exists())
 	require.False(t, hollow.Load())
@@ -296,8 +302,8 @@ func TestHollowNotice(t *testing.T) {
 // made and what it is for changes.
 func TestCutWhileWatchesAreMade(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	f := setUp(t, 30*time.Second)
+	other := f.another(30 * time.Second)
 	trouble := []func(*proxytest.Proxy){(*proxytest.Proxy).Cut, (*proxytest.Proxy).StallToServer, (*proxytest.Proxy).StallToClient}
 	for i := range 60 {
 		before, own := f.enqueue(other.s), f.enqueue(f.s)
@@ -317,7 +323,7 @@ func TestCutWhileWatchesAreMade(t *testing.T) {
 		waiting := f.awaits(f.s, known...)
 		time.Sleep(time.Duration(i%7) * 300 * time.Microsecond)
 		require.NoError(t, other.s.Discard(f.ctx, known[0]))
-		got, err := receiveWithin(f, waiting, 20*time.Second)
+		got, err := receive(f, waiting)
 		require.NoError(t, err)
 		assert.False(t, got[0].Exists())
 		assert.True(t, got[1].Same(known[1]))

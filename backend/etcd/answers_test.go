@@ -233,6 +233,7 @@ func TestOddAnswersThatStay(t *testing.T) {
 // A watch is made, and what stands as it begins cannot be read for longer than a session timeout:
 // the wait goes on.
 func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
+	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	var refusing atomic.Bool
 	var made creations
@@ -275,6 +276,7 @@ func TestReadsRefusedWhileAWatchIsMade(t *testing.T) {
 // Where history is too long to be read, and no watch is made, a commit whose reply was lost is told
 // to be indeterminate, on a session that lives.
 func TestHistoryIsNotToBeHad(t *testing.T) {
+	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	for _, code := range []codes.Code{codes.Unavailable, codes.Unimplemented} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -311,6 +313,7 @@ func TestHistoryIsNotToBeHad(t *testing.T) {
 // What a commit has left cannot be removed, as there is no space: the next one for that key does not
 // wait for it in silence.
 func TestTurnThatIsNotGivenBack(t *testing.T) {
+	servertest.Long(t, "a session timeout")
 	t.Parallel() // it mostly waits
 	var o oddities
 	var full atomic.Bool
@@ -346,13 +349,13 @@ func TestNoSpaceForCandidates(t *testing.T) {
 	op := etcdtest.Operator(t, server.Addr())
 	for _, strategy := range []elector.Strategy{unfair.New(), fair.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
-			f := setUpWith(t, 10*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+			f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 			said := make(chan error, 1000)
 			ctx, over := context.WithCancel(f.ctx) // when a campaign ends with an error
 			defer over()
 			campaign := func(id string, backend backend.Backend) (<-chan *elector.Term, elector.Elector) {
 				e, err := elector.New(elector.Config{
-					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 10 * time.Second,
+					Backend: backend, Strategy: strategy, Election: f.dir, ID: id, TTL: 30 * time.Second,
 					Hooks: elector.Hooks{Retry: func(r elector.RetryEvent) {
 						select {
 						case said <- r.Err:
@@ -395,13 +398,4 @@ func TestNoSpaceForCandidates(t *testing.T) {
 			require.NotNil(t, <-next)
 		})
 	}
-}
-
-// A client that somebody has closed is said to be so, and not waited for.
-func TestClientIsClosed(t *testing.T) {
-	p := etcdtest.NewProcess(t, []string{sharedServer(t).Addr()}, nil)
-	require.NoError(t, p.Client.Close())
-	_, err := p.Backend.Open(t.Context(), backend.OpenOptions{})
-	require.ErrorContains(t, err, "the client is closed")
-	assert.NotErrorIs(t, err, backend.ErrUnavailable)
 }

@@ -20,7 +20,7 @@ import (
 // A user's own transaction, with a client of the user's own, under the condition
 // that a term holds.
 func TestCmpsOfATerm(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	user := f.operator()
 	state := f.dir + "-state"
 	_, err := user.Put(f.ctx, state, "")
@@ -32,7 +32,7 @@ func TestCmpsOfATerm(t *testing.T) {
 	}
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
-		for how, b := range map[string]backend.Backend{"own session": f.Backend, "shared session": backend.Share(f.Backend, 10*time.Second)} {
+		for how, b := range map[string]backend.Backend{"own session": f.Backend, "shared session": backend.Share(f.Backend, 30*time.Second)} {
 			t.Run(strategy.Name()+", "+how, func(t *testing.T) {
 				f.t = t
 				election := newRoot()
@@ -43,7 +43,7 @@ func TestCmpsOfATerm(t *testing.T) {
 					require.NotEmpty(t, cmps)
 					return cmps
 				}
-				first, second := newElector(f, b, strategy, election, "1"), newElector(f, f.another(10*time.Second).Backend, strategy, election, "2")
+				first, second := newElector(f, b, strategy, election, "1"), newElector(f, f.another(30*time.Second).Backend, strategy, election, "2")
 				term, err := first.Campaign(f.ctx)
 				require.NoError(t, err)
 				waiting := later(func() (*elector.Term, error) { return second.Campaign(f.ctx) })
@@ -88,8 +88,8 @@ func candidates(f *fixture, e elector.Elector) []elector.Candidate {
 
 // The same for each kind of entry, and successors under the same key.
 func TestCmps(t *testing.T) {
-	f := setUp(t, 10*time.Second)
-	user, other := f.operator(), f.another(10*time.Second)
+	f := setUp(t, 30*time.Second)
+	user, other := f.operator(), f.another(30*time.Second)
 	holds := func(cmps []clientv3.Cmp) bool {
 		answer, err := user.Txn(f.ctx).If(cmps...).Then(clientv3.OpPut(f.dir+"-state", "x")).Commit()
 		require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestCmps(t *testing.T) {
 }
 
 func TestCmpsErrors(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	e := f.enqueue(f.s)
 	double, err := memory.New(memory.Options{}).Open(f.ctx, backend.OpenOptions{})
 	require.NoError(t, err)

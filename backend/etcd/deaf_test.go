@@ -130,7 +130,7 @@ func TestWatchesAreRefused(t *testing.T) {
 func TestLostReplyWhileWatchesAreRefused(t *testing.T) {
 	t.Parallel()
 	d := &deaf{streams: make(map[string]int)}
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
+	f := setUpOn(t, 30*time.Second, func(cfg *clientv3.Config) {
 		cfg.DialOptions = append(cfg.DialOptions, grpc.WithChainStreamInterceptor(d.intercept))
 	}, sharedServer(t).Addr())
 	f.neverLost()

@@ -47,10 +47,11 @@ func (f *fixture) compact(operator *clientv3.Client) {
 	require.NoError(f.t, err)
 }
 
-// A change that was made and compacted away while the process was cut off.
+// A change that was made and compacted away while the process was cut off. It runs beside no other
+// test: the history that goes is that of the shared server.
 func TestPitfall26CompactionWhileAway(t *testing.T) {
-	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	f := setUp(t, 30*time.Second)
+	other := f.another(30 * time.Second)
 	operator := f.operator()
 	for _, change := range []string{"changed", "deleted", "deleted and made anew", "untouched"} {
 		t.Run(change, func(t *testing.T) {
@@ -90,10 +91,10 @@ func TestPitfall26CompactionWhileAway(t *testing.T) {
 	}
 }
 
-// A listing that is awaited over a compaction.
+// A listing that is awaited over a compaction. It runs beside no other, too.
 func TestPitfall26CompactionOfAListing(t *testing.T) {
-	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	f := setUp(t, 30*time.Second)
+	other := f.another(30 * time.Second)
 	e := f.enqueue(other.s)
 	known, err := f.s.List(f.ctx, f.dir)
 	require.NoError(t, err)
@@ -112,8 +113,8 @@ func TestPitfall26CompactionOfAListing(t *testing.T) {
 // The stream breaks at about the instant of the change, sooner or later.
 func TestWatchCutWhileItChanges(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	f := setUp(t, 30*time.Second)
+	other := f.another(30 * time.Second)
 	for i := range 30 {
 		e, own := f.enqueue(other.s), f.enqueue(f.s)
 		waiting := f.armed(e, own)
@@ -137,8 +138,8 @@ func TestWatchCutWhileItChanges(t *testing.T) {
 // What is held up on its way does not disturb the order: the own entry's end is
 // never missed.
 func TestHeldWatchesKeepTheirOrder(t *testing.T) {
-	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	f := setUp(t, 30*time.Second)
+	other := f.another(30 * time.Second)
 	e, own := f.enqueue(other.s), f.enqueue(f.s)
 	waiting := f.armed(e, own)
 	release := f.HoldWakeups()
@@ -155,7 +156,7 @@ func TestHeldWatchesKeepTheirOrder(t *testing.T) {
 
 // Waits that are given up leave no watches at the server.
 func TestWatchesAreCancelled(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	e, own := f.enqueue(f.s), f.enqueue(f.s)
 	for range 50 {
 		ctx, cancel := context.WithTimeout(f.ctx, 2*time.Millisecond)

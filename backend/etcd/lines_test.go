@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -33,14 +34,14 @@ func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
 		require.NoError(t, err)
 		defer proxy.Close()
 		endpoint := "https://" + proxy.Addr()
-		f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) {
+		f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
 			cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config
 		})
 		f.beats()
 	})
 	t.Run("authentication", func(t *testing.T) {
 		server := guarded(t, t.Context()).Addr()
-		f := setUpOn(t, 10*time.Second, as("root"), server, server)
+		f := setUpOn(t, 20*time.Second, as("root"), server, server)
 		f.enqueue(f.s)
 		f.beats()
 	})
@@ -48,6 +49,7 @@ func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
 
 // Watches are on a member that goes silent, and heartbeats on another: they do not tell.
 func TestSilentWatches(t *testing.T) {
+	servertest.Long(t, "several heartbeats")
 	t.Parallel()
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server}, nil)
@@ -99,6 +101,7 @@ func (s lagging) RecvMsg(m any) error {
 
 // A member answers and applies nothing more. A session whose heartbeats go to others leaves it.
 func TestWatchesOnAMemberThatLags(t *testing.T) {
+	servertest.Long(t, "several heartbeats")
 	t.Parallel()
 	server := sharedServer(t).Addr()
 	var lags atomic.Bool
@@ -130,10 +133,11 @@ func TestWatchesOnAMemberThatLags(t *testing.T) {
 // On slow links a new connection and the answer by it take longer than half of the time between
 // two heartbeats, after which a member without an answer is left as a rule.
 func TestHeartbeatsOverSlowLinks(t *testing.T) {
+	servertest.Long(t, "several heartbeats")
 	t.Parallel()
 	server := sharedServer(t).Addr()
 	p := etcdtest.NewProcess(t, []string{server, server, server}, nil)
-	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(150*time.Millisecond, 0) })
+	p.Each(func(proxy *proxytest.Proxy) { proxy.Delay(375*time.Millisecond, 0) })
 	f := setUpWith(t, 10*time.Second, p)
 	f.neverLost()
 	for range 3 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,8 +22,9 @@ import (
 
 // A commit that finds no space says so, and not that it may have been done.
 func TestNoSpaceIsKnown(t *testing.T) {
+	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+	f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 	op := etcdtest.Operator(t, server.Addr())
 	seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 	record := f.commit(f.s, backend.CompareAndSet(f.dir+"/record", nil, 0))[0]
@@ -65,7 +67,7 @@ func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	const many, size = 48, 16 << 10
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--quota-backend-bytes", fmt.Sprint(16 << 20)}})
-	f := setUpWith(t, clusterTTL, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
+	f := setUpWith(t, 30*time.Second, etcdtest.NewProcess(t, []string{server.Addr()}, nil))
 	op := etcdtest.Operator(t, server.Addr())
 	var mu sync.Mutex
 	var wg sync.WaitGroup

@@ -41,7 +41,7 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 				queue := []backend.Entry{f.enqueue(f.s), f.enqueue(f.s), f.enqueue(other.s)}
 				gone := queue[i]
 				left := []string{queue[1-i].Key, queue[2].Key}
-				waiting := f.armed(gone)
+				waiting := f.armed(queue[0], queue[1]) // by the watch that was made ahead
 				all, err := f.s.List(f.ctx, f.dir)
 				require.NoError(t, err)
 				listing := later(func() (backend.Listing, error) { return other.s.AwaitList(f.ctx, all) })
@@ -51,7 +51,7 @@ func TestEnqueuedEntryIsOverwritten(t *testing.T) {
 
 				seen, err := receive(f, waiting)
 				require.NoError(t, err)
-				assert.False(t, seen[0].Exists(), "%+v", seen[0])
+				assert.False(t, seen[i].Exists(), "%+v", seen[i])
 				now, err := receive(f, listing)
 				require.NoError(t, err)
 				assert.Equal(t, left, now.Keys)

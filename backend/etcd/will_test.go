@@ -41,6 +41,7 @@ func TestWillAtAHollowAnswer(t *testing.T) {
 
 // Whoever may not write a key of the session's may not end the session.
 func TestWillWithoutTheRight(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	server := guarded(t, ctx)

@@ -12,14 +12,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
-const (
-	// patience bounds what an operator does; servers may be starting.
-	patience = 20 * time.Second
-	// oneTry bounds one attempt at it.
-	oneTry = 3 * time.Second
-)
+// oneTry bounds one attempt at what an operator does; servers may be starting.
+const oneTry = 10 * time.Second
 
 // Operator is a client of its own of the servers, as another tool would have.
 func Operator(t testing.TB, servers ...string) *clientv3.Client {
@@ -41,7 +39,7 @@ func newBare(servers []string, opts ...grpc.DialOption) (*clientv3.Client, error
 // operate does something with a new client, which has no back-off to wait for, and
 // again where no server could do it.
 func operate(servers []string, do func(context.Context, *clientv3.Client) error) error {
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(wait.Patience)
 	for {
 		err := once(servers, do)
 		transient := status.Code(err) == codes.Unavailable || errors.Is(err, context.DeadlineExceeded)

@@ -99,7 +99,7 @@ func (p *Process) close() {
 // NewBackend makes a backend with a client.
 func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
 	t.Helper()
-	b, err := etcd.New(client, etcd.Config{SessionTimeout: 3 * time.Second})
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
