@@ -113,7 +113,7 @@ func awaitWakes(r *run) {
 }
 
 func awaitBlocks(r *run) {
-	s, other := r.session(), r.session()
+	s, other := r.brief(r.client()), r.session()
 	dir := s.dir("d")
 	e := s.enqueue(dir, "x")
 	waiting := s.await(e, backend.Entry{Key: dir + "/seat"})

@@ -210,7 +210,7 @@ func lostCancelled(r *run) {
 
 func lostSession(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.brief(c), r.session()
 	dir := s.dir("d")
 	c.CutReply(backend.OpEnqueue)
 	_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("x")))

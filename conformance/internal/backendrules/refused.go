@@ -51,7 +51,7 @@ func sessionThrottled(r *run) {
 	}
 	call.value()
 	r.Until("the session is live", func() bool { return q.s.State() == backend.Live })
-	time.Sleep(r.Service.TTL)
+	time.Sleep(q.s.TTL())
 	q.goesOn()
 }
 
@@ -71,7 +71,7 @@ func sessionDenied(r *run) {
 	}
 	release := c.Deny()
 	denied(q.calls...)
-	time.Sleep(r.Service.TTL)
+	time.Sleep(q.s.TTL())
 	for _, e := range []backend.Entry{q.held, q.gone, q.record} {
 		q.other.sees(e)
 	}

@@ -64,7 +64,7 @@ var serviceRules = []rule{
 }
 
 func serviceRestart(r *run) {
-	s, other := r.lasting(r.client()), r.lasting(r.client())
+	s, other := r.session(), r.session()
 	dir := s.dir("d")
 	e, f := s.enqueue(dir, "x"), other.enqueue(dir, "y")
 	s.sees(f)
@@ -146,14 +146,14 @@ func serviceDown(r *run) {
 	r.Must("close", r.open(c).Close(r.ctx))
 	r.Must("stop the service", r.Service.Stop())
 	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
-		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.Service.TTL})
+		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.lasting()})
 	})
 	_, err := opening.result()
 	r.Must("start the service", r.Service.Start())
 	r.Refused("open while the service was down", err, backend.ErrUnavailable)
 	var s *backend.Session
 	r.Until("the service can be reached again", func() bool {
-		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.lasting()})
 		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
 			r.Failf("open after the service came back: %v", err)
 		}

@@ -70,7 +70,7 @@ func sessionOpen(r *run) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.lasting()})
 	if err == nil {
 		_ = s.Close(r.ctx) // it should not be there, which is said below
 	}
@@ -94,7 +94,7 @@ func (s sess) lives() {
 }
 
 func sessionDeadline(r *run) {
-	s := r.session()
+	s := r.brief(r.client())
 	first := s.Deadline()
 	// In a bubble no time has one.
 	if monotonic := " m="; strings.Contains(time.Now().String(), monotonic) && !strings.Contains(first.String(), monotonic) {
@@ -239,7 +239,7 @@ func sessionLostForGood(r *run) {
 }
 
 func sessionClose(r *run) {
-	s, other := r.lasting(r.client()), r.session()
+	s, other := r.session(), r.session()
 	dir := s.dir("d")
 	e := s.enqueue(dir, "x")
 	f := s.create(r.key("d/seat"), "x")

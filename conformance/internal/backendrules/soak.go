@@ -51,7 +51,7 @@ func soakSessions(r *run) {
 //go:noinline
 func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	r.T.Helper()
-	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
+	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.lasting()})
 	r.Must("open", err)
 	s := sess{opened, r}
 	e := s.enqueue(dir, "x")

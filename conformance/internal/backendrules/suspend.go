@@ -71,7 +71,7 @@ func sessionStates(r *run) {
 
 func sessionSuspendedBriefly(r *run) {
 	c := r.client()
-	s, other := r.lasting(c), r.session()
+	s, other := r.open(c), r.session()
 	dir, id := s.dir("d"), s.ID()
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
@@ -107,14 +107,14 @@ func sessionSuspendedBriefly(r *run) {
 		r.Failf("its entry was %+v and is %+v", e, got)
 	}
 	// Not only for now: the service really goes on with it.
-	time.Sleep(2 * r.Service.TTL)
+	time.Sleep(max(2*r.Service.TTL, s.TTL()*5/4))
 	other.lists(dir, e, f)
 	s.lists(dir, e, f)
 }
 
 func sessionSuspendedTooLong(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.brief(c), r.session()
 	e := s.enqueue(s.dir("d"), "x")
 	other.sees(e)
 	gone := other.await(e)
@@ -141,7 +141,7 @@ func sessionSuspendedTooLong(r *run) {
 
 func sessionSuspendedCalls(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.brief(c), r.session()
 	dir := s.dir("d")
 	e := s.enqueue(dir, "x")
 	c.Suspend()
@@ -220,7 +220,7 @@ func sessionSlowReplies(r *run) {
 
 func sessionLateRequests(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.brief(c), r.session()
 	dir := s.dir("d")
 	own, record := s.enqueue(dir, "x"), s.put(dir+"/record", "x", 0)
 	for _, e := range []backend.Entry{own, record} {
@@ -266,7 +266,7 @@ func sessionLateRequests(r *run) {
 
 func sessionCloseCut(r *run) {
 	c := r.client()
-	s, other := r.lasting(c), r.session()
+	s, other := r.open(c), r.session()
 	e := s.enqueue(s.dir("d"), "x")
 	other.sees(e)
 	c.Suspend()
@@ -290,7 +290,7 @@ func sessionCloseCut(r *run) {
 
 func sessionCloseSuspended(r *run) {
 	c := r.client()
-	s, other := r.open(c), r.session()
+	s, other := r.brief(c), r.session()
 	e := s.enqueue(s.dir("d"), "x")
 	other.sees(e)
 	gone := other.await(e)

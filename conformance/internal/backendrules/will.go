@@ -77,7 +77,7 @@ func (s sess) gone(key string) {
 }
 
 func willExecuted(r *run) {
-	s, other := r.lasting(r.client()), r.session()
+	s, other := r.session(), r.session()
 	w, ok := s.will()
 	if !ok {
 		return
@@ -117,7 +117,7 @@ func willExecuted(r *run) {
 
 func willOutOfTouch(r *run) {
 	c := r.client()
-	s, other := r.lasting(c), r.session()
+	s, other := r.open(c), r.session()
 	w, ok := s.will()
 	if !ok {
 		return
@@ -140,7 +140,7 @@ func willOutOfTouch(r *run) {
 
 func willOne(r *run) {
 	c, by := r.client(), r.client()
-	first, beside, other := r.open(c), r.open(c), r.session()
+	first, beside, other := r.brief(c), r.brief(c), r.session()
 	w, ok := first.will()
 	if !ok {
 		return
@@ -153,11 +153,11 @@ func willOne(r *run) {
 	other.gone(e.Key)
 	if shared {
 		r.Until("the session beside it, which is the same one, is lost", func() bool { return beside.State() == backend.Lost })
-		beside = r.open(c)
+		beside = r.brief(c)
 		f = beside.enqueue(dir, "y")
 	}
 	r.Until("the session is lost", func() bool { return first.State() == backend.Lost })
-	later := r.open(c)
+	later := r.brief(c)
 	g := later.enqueue(dir, "z")
 	for _, by := range []*kit.Client{by, c} {
 		r.execute(by, w).value()
@@ -205,7 +205,7 @@ func willAgain(r *run) {
 }
 
 func willWrong(r *run) {
-	s, other := r.session(), r.session()
+	s, other := r.brief(r.client()), r.brief(r.client())
 	w, ok := s.will()
 	if !ok {
 		return
@@ -243,7 +243,7 @@ func willWrong(r *run) {
 }
 
 func willDown(r *run) {
-	s := r.lasting(r.client())
+	s := r.session()
 	w, ok := s.will()
 	if !ok {
 		return
