@@ -54,12 +54,15 @@ func raced() bool {
 	return false
 }
 
-// TestDemo looks for what each scene of the demonstration is to show. The brokers talk at
+// TestDemo looks for what each scene of the demonstration is to show, on fake time. The brokers talk at
 // the same time, so the order within a scene is not given.
 func TestDemo(t *testing.T) {
-	out, err := exec.Command(binary).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	rest := string(out)
+	var out string
+	inCluster(t, 0, func(c *cluster) {
+		require.NoError(c, demo(c.Context(), c.say))
+		out = strings.Join(c.lines, "\n")
+	})
+	rest := out
 	for _, scene := range []struct {
 		begins string
 		shows  []string

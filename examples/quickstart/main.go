@@ -49,7 +49,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if *url == "mem://" {
-		exit(demo(ctx, *election, strategy))
+		exit(demo(ctx, newSayer(), *election, strategy))
 	}
 	exit(candidate(ctx, *url, *election, *id, strategy))
 }
@@ -88,8 +88,7 @@ func candidate(ctx context.Context, url, election, id string, strategy elector.S
 }
 
 // demo is three candidates in this process, on a service in this process.
-func demo(ctx context.Context, election string, strategy elector.Strategy) error {
-	say := newSayer()
+func demo(ctx context.Context, say sayer, election string, strategy elector.Strategy) error {
 	say("", "three candidates, one seat; session timeout 1s; strategy %s", strategy.Name())
 	service := memory.New(memory.Options{DefaultTTL: time.Second})
 	leads := make(chan *memory.Client) // the process that has just begun to lead

@@ -8,14 +8,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 // build makes the program that a reader of the README runs.
@@ -28,22 +31,32 @@ func build(t *testing.T) string {
 	return binary
 }
 
+// The demonstration on fake time: README.md shows what it says.
 func TestDemo(t *testing.T) {
-	out, err := exec.Command(build(t)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	rest := string(out)
-	last := uint64(0)
-	for _, who := range []string{"anna", "ben", "cleo"} {
-		_, after, found := strings.Cut(rest, who+" ")
-		_, after, led := strings.Cut(after, "LEADS, token ")
-		var token uint64
-		if _, err := fmt.Sscan(after, &token); !found || !led || err != nil || token <= last {
-			t.Fatalf("%s does not lead next with a higher token:\n%s", who, out)
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var said []string
+		err := demo(t.Context(), func(who, format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, who+" "+fmt.Sprintf(format, args...))
+		}, "/quickstart", fair.New())
+		if err != nil {
+			t.Fatal(err)
 		}
-		rest, last = after, token
-	}
+		rest := said
+		for _, next := range []string{
+			"anna LEADS, token 2", "anna CRASHES", "anna leads no more (token 2): session lost",
+			"ben LEADS, token 4", "ben CRASHES", "ben leads no more (token 4): session lost",
+			"cleo LEADS, token 5", "cleo is the last one left",
+		} {
+			i := slices.IndexFunc(rest, func(line string) bool { return strings.HasPrefix(line, next) })
+			if i < 0 {
+				t.Fatalf("%q does not come next:\n%s", next, strings.Join(said, "\n"))
+			}
+			rest = rest[i+1:]
+		}
+	})
 }
 
 func TestBadFlags(t *testing.T) {

@@ -81,7 +81,11 @@ func TestJournal(t *testing.T) {
 
 // A primary brings any log to be as its own, by what put tells it.
 func TestCatchUp(t *testing.T) {
-	for seed := range uint64(100) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 10
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		var common, own, theirs []record
 		token := uint64(1)

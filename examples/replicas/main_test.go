@@ -56,9 +56,10 @@ func raced() bool {
 
 // TestDemo looks for what the demonstration is to show.
 func TestDemo(t *testing.T) {
+	servertest.Long(t, "three processes that are killed")
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	out, err := exec.Command(binary, "demo", "-backend", "etcd://"+server.Addr()+"?timeout=4s").CombinedOutput()
+	out, err := exec.Command(binary, "demo", "-backend", "etcd://"+server.Addr()+"?timeout=10s").CombinedOutput()
 	t.Logf("%s", out)
 	assert.NoError(t, err)
 	rest := string(out)

@@ -20,21 +20,24 @@ import (
 // The tests of this file are of real processes on real servers.
 
 func TestZooKeeper(t *testing.T) {
+	servertest.Long(t, "four processes that are killed and frozen")
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
-	nothingIsLost(t, "zk://"+server.Addr()+"?timeout=4s")
+	nothingIsLost(t, "zk://"+server.Addr()+"?timeout=10s")
 }
 
 func TestEtcd(t *testing.T) {
+	servertest.Long(t, "four processes that are killed and frozen")
 	t.Parallel()
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
-	nothingIsLost(t, "etcd://"+server.Addr()+"?timeout=4s")
+	nothingIsLost(t, "etcd://"+server.Addr()+"?timeout=10s")
 }
 
 func TestConsul(t *testing.T) {
+	servertest.Long(t, "four processes that are killed and frozen")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	nothingIsLost(t, "consul://"+server.Addr()+"?check=4s")
+	nothingIsLost(t, "consul://"+server.Addr()+"?check=10s")
 }
 
 // nothingIsLost has a client write all the time, while primaries are killed, moved and frozen.
@@ -102,7 +105,7 @@ func nothingIsLost(t *testing.T, url string) {
 	}
 	require.NotContains(t, f.said("n4"), "ELECTED", "an observer")
 	for id, p := range f.started {
-		require.NoError(t, p.Stop(20*time.Second), id)
+		require.NoError(t, p.Stop(wait.Patience), id)
 		require.NotContains(t, f.said(id), "DATA RACE")
 		require.NotContains(t, f.said(id), "panic")
 	}

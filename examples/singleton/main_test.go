@@ -51,6 +51,7 @@ func start(ctx context.Context, t *testing.T, fleet *sync.WaitGroup, service *me
 		}
 	})
 	time.Sleep(3 * time.Second) // it stands, and works if it leads
+	synctest.Wait()             // no check is under way while the test writes a file
 	return m
 }
 
