@@ -17,7 +17,11 @@ import (
 // the table of docs/fair-or-herd.md.
 func TestWakesFewOfRandomRanks(t *testing.T) {
 	const changes = 200
-	for _, n := range []int{3, 50, 500} {
+	sizes := []int{3, 50, 500}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
+	for _, n := range sizes {
 		inCluster(t, ranked.Strategy{}, func(c *cluster) {
 			random := rand.New(rand.NewPCG(1, uint64(n)))
 			for i := range n {

@@ -18,7 +18,11 @@ import (
 // the same time. When all is still somebody leads, if anybody may, and the next leader is the best of
 // those that stand.
 func TestWhateverComes(t *testing.T) {
-	for seed := range uint64(200) {
+	seeds := uint64(200)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			set := ranked.Strategy{ByID: random.IntN(3) == 0, Quorum: random.IntN(3), Preempt: random.IntN(3) == 0}
