@@ -42,7 +42,7 @@ func (c *realCluster) broker(id int, b backend.Backend) elector.Elector {
 }
 
 func (c *realCluster) connect(chroot string) backend.Backend {
-	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 4 * time.Second, Chroot: chroot})
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{c.server.Addr()}, SessionTimeout: 30 * time.Second, Chroot: chroot})
 	require.NoError(c.t, err)
 	return b
 }
@@ -67,7 +67,7 @@ func TestRepliesToTwoClaimsOfOneSessionAreLost(t *testing.T) {
 		t.Run(root, func(t *testing.T) {
 			c := newRealCluster(t, root)
 			process := zktest.NewProcess(t, []string{c.server.Addr()}, nil)
-			shared := backend.Share(process.Backend, 4*time.Second)
+			shared := backend.Share(process.Backend, 30*time.Second)
 			held, release := process.Proxies[0].HoldReply(zktest.MatchKind(backend.OpCreateEphemeral))
 			one, two := c.campaign(c.broker(1, shared)), c.campaign(c.broker(2, shared))
 			<-held
