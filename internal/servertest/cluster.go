@@ -9,6 +9,7 @@ import (
 
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // closable is what tests need of a server in their end.
@@ -38,12 +39,10 @@ type cluster[S member] struct {
 	// Members are the servers. The slice never changes; members that are down
 	// stay in it.
 	Members []S
-
-	readyTimeout time.Duration
 }
 
 // startCluster makes and starts n servers, each with a site and portsEach ports of its own.
-func startCluster[S member](on *networktest.Network, n, portsEach int, readyTimeout time.Duration, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*cluster[S], error) {
+func startCluster[S member](on *networktest.Network, n, portsEach int, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*cluster[S], error) {
 	if n < 1 {
 		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
 	}
@@ -59,7 +58,7 @@ func startCluster[S member](on *networktest.Network, n, portsEach int, readyTime
 	for i := range n {
 		ports = append(ports, all[i*portsEach:(i+1)*portsEach])
 	}
-	c := &cluster[S]{readyTimeout: readyTimeout}
+	c := &cluster[S]{}
 	for i := range n {
 		s, err := make(i, sites, ports)
 		if err != nil {
@@ -96,10 +95,10 @@ func (c *cluster[S]) Start() error {
 	}); err != nil {
 		return err
 	}
-	if err := c.each(func(s S) error { return s.WaitReady(c.readyTimeout) }); err != nil {
+	if err := c.each(func(s S) error { return s.WaitReady(wait.Patience) }); err != nil {
 		return err
 	}
-	_, err := c.WaitLeader(c.readyTimeout)
+	_, err := c.WaitLeader(wait.Patience)
 	return err
 }
 

@@ -101,7 +101,7 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,13 @@ type ConsulCluster struct {
 // blocks until all serve and one of them leads. The caller closes it.
 //
 // A member that was wiped comes back as a new server at the old address. Its next
-// start waits until a quorum of the others serves, for ReadyTimeout at most, and
+// start waits until a quorum of the others serves, for wait.Patience at most, and
 // then until they have given it a vote, which takes about ten seconds.
 func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
 	secrets := newConsulSecrets(cfg.ACL)
-	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*Consul, error) {
+	c, err := startCluster(cfg.Network, n, 3, func(i int, sites []networktest.Site, ports [][]int) (*Consul, error) {
 		var gossip []string
 		for i, p := range ports {
 			gossip = append(gossip, sites[i].Addr(p[1]))

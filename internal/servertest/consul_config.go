@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"time"
 
 	"github.com/elector-go/elector/internal/networktest"
 )
@@ -35,10 +34,6 @@ type ConsulConfig struct {
 	// servers listen on 127.0.0.1.
 	Network *networktest.Network
 
-	// ReadyTimeout bounds how long Start waits for the agent to serve, 60 s
-	// by default.
-	ReadyTimeout time.Duration
-
 	// Log receives a copy of the agent's output, which always goes to a file
 	// in the agent's folder. Writes are serialised within one agent or
 	// cluster. The writer must not block.
@@ -46,9 +41,6 @@ type ConsulConfig struct {
 }
 
 func (c ConsulConfig) withDefaults() ConsulConfig {
-	if c.ReadyTimeout <= 0 {
-		c.ReadyTimeout = 60 * time.Second
-	}
 	if c.NoSync && c.Dir == "" {
 		c.Dir = memory()
 	}

@@ -14,7 +14,7 @@ type Ensemble struct {
 // standalone server. The caller closes it.
 func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
 	cfg = cfg.withDefaults()
-	c, err := startCluster(cfg.Network, n, 3, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*ZooKeeper, error) {
+	c, err := startCluster(cfg.Network, n, 3, func(i int, sites []networktest.Site, ports [][]int) (*ZooKeeper, error) {
 		if n == 1 {
 			return newZooKeeper(cfg, 0, sites[i], ports[i], nil)
 		}

@@ -34,10 +34,6 @@ type EtcdConfig struct {
 	// servers listen on 127.0.0.1.
 	Network *networktest.Network
 
-	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
-	// by default.
-	ReadyTimeout time.Duration
-
 	// Log receives a copy of the server's output, which always goes to a file
 	// in the server's folder. Writes are serialised within one server or
 	// cluster. The writer must not block.
@@ -45,9 +41,6 @@ type EtcdConfig struct {
 }
 
 func (c EtcdConfig) withDefaults() EtcdConfig {
-	if c.ReadyTimeout <= 0 {
-		c.ReadyTimeout = 60 * time.Second
-	}
 	c.Log = share(c.Log)
 	return c
 }
@@ -81,7 +74,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, at networktest.Site, ports [
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
 	if err != nil {
 		return nil, err
 	}

@@ -19,12 +19,12 @@ type EtcdCluster struct {
 //
 // A member that was wiped comes back as an operator would bring it back: its
 // next start removes the old member from the cluster and adds a new one. That
-// start waits until a quorum of the others serves, for ReadyTimeout at most. Of
+// start waits until a quorum of the others serves, for wait.Patience at most. Of
 // five members, two that were wiped are to be started one after the other.
 func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
 	cfg = cfg.withDefaults()
 	g := new(group)
-	c, err := startCluster(cfg.Network, n, 2, cfg.ReadyTimeout, func(i int, sites []networktest.Site, ports [][]int) (*Etcd, error) {
+	c, err := startCluster(cfg.Network, n, 2, func(i int, sites []networktest.Site, ports [][]int) (*Etcd, error) {
 		return newEtcd(cfg, g, "server-"+strconv.Itoa(i+1), sites[i], ports[i])
 	})
 	if err != nil {

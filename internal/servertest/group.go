@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // group is what the members of a cluster know of each other where one that has
@@ -58,7 +60,7 @@ func (s *server) hasData() bool {
 
 // replace asks the others, one after the other, until one has done it.
 func (g *group) replace(s *server) error {
-	deadline := time.Now().Add(s.readyTimeout)
+	deadline := time.Now().Add(wait.Patience)
 	for {
 		err := fmt.Errorf("no other member is up: %w", ErrNotServing)
 		for _, m := range g.members {
@@ -70,7 +72,7 @@ func (g *group) replace(s *server) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("has lost its data, and could not be replaced in %v: %w", s.readyTimeout, err)
+			return fmt.Errorf("has lost its data, and could not be replaced in %v: %w", wait.Patience, err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // PrometheusConfig configures a Prometheus server.
@@ -24,9 +25,6 @@ type PrometheusConfig struct {
 	// Dir is an existing folder in which the server makes a new folder for its files; by default
 	// the system's folder for temporary files.
 	Dir string
-
-	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s by default.
-	ReadyTimeout time.Duration
 
 	// Log receives a copy of the server's output, which always goes to a file in the server's
 	// folder. The writer must not block.
@@ -39,9 +37,6 @@ type Prometheus struct{ *server }
 
 // StartPrometheus starts a server of its own and blocks until it serves. The caller closes it.
 func StartPrometheus(cfg PrometheusConfig) (*Prometheus, error) {
-	if cfg.ReadyTimeout <= 0 {
-		cfg.ReadyTimeout = 60 * time.Second
-	}
 	path, err := program("prometheus", "prometheus")
 	if err != nil {
 		return nil, err
@@ -55,7 +50,7 @@ func StartPrometheus(cfg PrometheusConfig) (*Prometheus, error) {
 		return nil, err
 	}
 	spec := process.Spec{Name: "Prometheus", Path: path, Dir: cfg.Dir, Log: cfg.Log}
-	s, err := newServer("prometheus", spec, sites[0], ports, cfg.ReadyTimeout)
+	s, err := newServer("prometheus", spec, sites[0], ports)
 	if err != nil {
 		loopback.Release(ports...)
 		return nil, err
@@ -81,11 +76,10 @@ func StartPrometheus(cfg PrometheusConfig) (*Prometheus, error) {
 func (p *Prometheus) URL() string { return "http://" + p.addr }
 
 // Ask calls the server's API at /api/v1, and parses the answer's data into result. It blocks until the
-// server answers, for half a minute at most.
+// server answers, for wait.Patience at most.
 func (p *Prometheus) Ask(call string, parameters url.Values, result any) error {
-	const patience = 30 * time.Second // a query takes long on a busy machine
 	var answer struct{ Data json.RawMessage }
-	if err := ask(patience, http.MethodGet, p.URL()+"/api/v1/"+call+"?"+parameters.Encode(), nil, "", &answer); err != nil {
+	if err := ask(wait.Patience, http.MethodGet, p.URL()+"/api/v1/"+call+"?"+parameters.Encode(), nil, "", &answer); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(answer.Data, result); err != nil {

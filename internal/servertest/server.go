@@ -12,6 +12,7 @@ import (
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 const (
@@ -27,14 +28,13 @@ const (
 // may be called from any goroutine; those that start or end the process exclude
 // each other.
 type server struct {
-	at           networktest.Site
-	addr         string
-	ports        []int  // given back by Close
-	dir          string // removed by Close
-	dataDir      string // removed by Wipe
-	proc         *process.Process
-	readyTimeout time.Duration
-	node         string // its name among the cluster's members, if they have names
+	at      networktest.Site
+	addr    string
+	ports   []int  // given back by Close
+	dir     string // removed by Close
+	dataDir string // removed by Wipe
+	proc    *process.Process
+	node    string // its name among the cluster's members, if they have names
 
 	// prepare is called before each start. It makes the data folder if there
 	// is none.
@@ -55,20 +55,19 @@ type server struct {
 // newServer makes the server's folder, in spec.Dir, and its process without
 // starting it. On success the server owns the ports, of which the first is for
 // clients. Who calls it sets prepare and probe.
-func newServer(kind string, spec process.Spec, at networktest.Site, ports []int, readyTimeout time.Duration) (*server, error) {
+func newServer(kind string, spec process.Spec, at networktest.Site, ports []int) (*server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
 	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.Netns
 	return &server{
-		at:           at,
-		addr:         at.Addr(ports[0]),
-		ports:        ports,
-		dir:          dir,
-		dataDir:      filepath.Join(dir, "data"),
-		proc:         process.New(spec),
-		readyTimeout: readyTimeout,
+		at:      at,
+		addr:    at.Addr(ports[0]),
+		ports:   ports,
+		dir:     dir,
+		dataDir: filepath.Join(dir, "data"),
+		proc:    process.New(spec),
 	}, nil
 }
 
@@ -105,7 +104,7 @@ func (s *server) Start() error {
 	if err := s.Launch(); err != nil {
 		return err
 	}
-	return s.WaitReady(s.readyTimeout)
+	return s.WaitReady(wait.Patience)
 }
 
 // Launch is Start without waiting: it returns once the process exists.

@@ -28,18 +28,12 @@ type SQLConfig struct {
 	// Args are put after this package's own flags.
 	Args []string
 
-	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s by default.
-	ReadyTimeout time.Duration
-
 	// Log receives a copy of the server's output, which always goes to a file in the server's
 	// folder. The writer must not block.
 	Log io.Writer
 }
 
 func (c SQLConfig) withDefaults() SQLConfig {
-	if c.ReadyTimeout <= 0 {
-		c.ReadyTimeout = 60 * time.Second
-	}
 	if c.Dir == "" && !c.Sync {
 		c.Dir = memory()
 	}
@@ -58,7 +52,7 @@ func newSQL(kind, name, path string, cfg SQLConfig) (*server, error) {
 		return nil, err
 	}
 	spec := process.Spec{Name: name, Path: path, User: plainUser(), Dir: cfg.Dir, Log: cfg.Log}
-	s, err := newServer(kind, spec, sites[0], ports, cfg.ReadyTimeout)
+	s, err := newServer(kind, spec, sites[0], ports)
 	if err != nil {
 		loopback.Release(ports...)
 		return nil, err

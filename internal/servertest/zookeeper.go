@@ -45,7 +45,7 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	if id != 0 {
 		name += " " + strconv.Itoa(id)
 	}
-	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports, cfg.ReadyTimeout)
+	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
 	if err != nil {
 		return nil, err
 	}

@@ -50,10 +50,6 @@ type ZooKeeperConfig struct {
 	// servers listen on 127.0.0.1.
 	Network *networktest.Network
 
-	// ReadyTimeout bounds how long Start waits for the server to serve, 60 s
-	// by default.
-	ReadyTimeout time.Duration
-
 	// Log receives a copy of the server's output, which always goes to a file
 	// in the server's folder. Writes are serialised within one server or
 	// ensemble. The writer must not block.
@@ -69,9 +65,6 @@ func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
 	}
 	if c.HeapMB <= 0 {
 		c.HeapMB = 256
-	}
-	if c.ReadyTimeout <= 0 {
-		c.ReadyTimeout = 60 * time.Second
 	}
 	c.Log = share(c.Log)
 	return c

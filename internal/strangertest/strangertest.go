@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -21,7 +22,7 @@ import (
 // takes it away.
 func Beside(t *testing.T, b backend.Backend, election string, stand func() (leave func())) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	candidate := func(id string) elector.Elector {
 		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id})
@@ -95,7 +96,7 @@ func Start(t *testing.T, tool *exec.Cmd, signal os.Signal) (stop func()) {
 		}
 		select {
 		case <-ended: // however: by a signal, mostly
-		case <-time.After(20 * time.Second):
+		case <-time.After(wait.Patience):
 			_ = tool.Process.Kill()
 			<-ended
 			t.Errorf("%v does not end: %s", tool.Args, output.String())
