@@ -82,8 +82,8 @@ func (p *process) says(text string) {
 	wait.For(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
-// short is a session timeout that is long enough for a machine with much else to do.
-const short = 4 * time.Second
+// short is a session timeout that a machine that stands still for a moment does not overrun.
+const short = 10 * time.Second
 
 // onEach runs a test on each real service, with a session timeout. url makes the service's
 // URL from an address.

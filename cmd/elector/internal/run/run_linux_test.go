@@ -67,6 +67,13 @@ func stand(t *testing.T, b backend.Backend, id string, command []string, change 
 	return c
 }
 
+// begun waits until the candidate knows that its command has begun, for the nth time. One that is to end
+// before that is killed at once.
+func (c *candidate) begun(n int) {
+	c.t.Helper()
+	wait.For(c.t, "it knows that its command has begun", func() bool { return strings.Count(c.log.String(), "the command has started") >= n })
+}
+
 // wait returns the error of Run.
 func (c *candidate) wait() error {
 	c.t.Helper()
@@ -79,7 +86,7 @@ func (c *candidate) wait() error {
 }
 
 // service is one on which a window lasts long enough for this machine, and ends soon enough for a test.
-func service() *memory.Service { return memory.New(memory.Options{DefaultTTL: 4 * time.Second}) }
+func service() *memory.Service { return memory.New(memory.Options{DefaultTTL: 10 * time.Second}) }
 
 // The exit code of a command that ends by itself is Run's, and the next candidate leads.
 func TestExit(t *testing.T) {
@@ -182,7 +189,7 @@ func TestTooShort(t *testing.T) {
 func TestLateWatchdog(t *testing.T) {
 	t.Setenv(lateWatchdog, t.TempDir()+"/late")
 	j := newJob(t)
-	c := stand(t, service(), "anna", j.command(heeds+waits), nil)
+	c := stand(t, memory.New(memory.Options{DefaultTTL: 4 * time.Second}), "anna", j.command(heeds+waits), nil)
 	j.await(`^began \d+ anna /jobs/report$`, 1, 1)
 	assert.Contains(t, c.log.String(), "it is too late to begin")
 }
@@ -194,7 +201,7 @@ func TestAsked(t *testing.T) {
 	s, j := memory.New(memory.Options{DefaultTTL: time.Minute}), newJob(t)
 	anna := stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
-	wait.For(t, "anna knows that it has begun", func() bool { return strings.Contains(anna.log.String(), "the command has started") })
+	anna.begun(1)
 	first := j.pids()
 	ben := stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
 	wait.For(t, "ben stands", func() bool { return strings.Contains(ben.log.String(), "campaigning") && len(standing(t, s)) == 2 })
@@ -209,6 +216,7 @@ func TestAsked(t *testing.T) {
 	assert.Contains(t, anna.log.String(), `cause="resigned: asked to go by \"carl\": \"a deploy\""`, "once")
 	assert.NotContains(t, anna.log.String(), "lead failed", "it did as it was asked")
 
+	ben.begun(1)
 	ben.end(errTold)
 	assert.NoError(t, ben.wait(), "its command has exited with 0")
 	j.await("^began .* anna", 2, 6)
@@ -222,8 +230,9 @@ func TestPreempt(t *testing.T) {
 	ranks := func(rank int64) func(*run.Config) {
 		return func(c *run.Config) { c.Strategy, c.Rank, c.Preempt = "ranked", []int64{rank}, true }
 	}
-	stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), ranks(1))
+	anna := stand(t, s.Client("anna"), "anna", j.command(heeds+forks+waits), ranks(1))
 	j.await("^began .* anna", 1, 2)
+	anna.begun(1)
 	stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), ranks(2))
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
@@ -259,6 +268,7 @@ func TestOnce(t *testing.T) {
 	c := stand(t, s, "anna", j.command(begins+`trap 'exit 7' TERM
 `+waits), func(c *run.Config) { c.Once = true })
 	j.await("^began", 1, 1)
+	c.begun(1)
 	_, err := elector.Ask(t.Context(), s.Client("operator"), fair.New(), election, elector.Request{})
 	require.NoError(t, err)
 	assert.Equal(t, run.Exit{Code: 7}, c.wait())
@@ -298,6 +308,7 @@ func TestOutOfTouch(t *testing.T) {
 	link := s.Client("anna")
 	anna := stand(t, link, "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
+	anna.begun(1)
 	first := j.pids()
 	stand(t, s.Client("ben"), "ben", j.command(heeds+forks+waits), nil)
 	wait.For(t, "ben stands", func() bool { return len(standing(t, s)) == 2 })
@@ -318,6 +329,7 @@ func TestOnSuspend(t *testing.T) {
 	link := s.Client("anna")
 	anna := stand(t, link, "anna", j.command(heeds+waits), nil)
 	j.await("^began", 1, 1)
+	anna.begun(1)
 	link.Suspend()
 	time.Sleep(2 * time.Second) // nothing is to happen
 	link.Resume()
@@ -327,6 +339,7 @@ func TestOnSuspend(t *testing.T) {
 
 	ben := stand(t, link, "ben", j.command(heeds+waits), func(c *run.Config) { c.Stop = true })
 	j.await("^began .* ben", 1, 2)
+	ben.begun(1)
 	link.Suspend()
 	j.await("^term$", 2, 2)
 	assert.Contains(t, ben.log.String(), "out of touch with the service")
@@ -378,7 +391,7 @@ func TestWatchdogFrozen(t *testing.T) {
 	c := stand(t, service(), "anna", j.command(ignores+forks+waits), func(c *run.Config) { c.Grace = 300 * time.Millisecond })
 	j.await("^began", 1, 2)
 	require.NoError(t, syscall.Kill(watchdogOf(t, j.pids()[0]), syscall.SIGSTOP))
-	time.Sleep(5 * time.Second) // more than the window: heartbeats go on
+	time.Sleep(11 * time.Second) // more than the window: heartbeats go on
 	assert.Len(t, alive(j.pids()), 2)
 	c.end(errTold)
 	assert.Equal(t, run.Exit{Code: 137}, c.wait())
