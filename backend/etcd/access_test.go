@@ -358,7 +358,7 @@ func TestTLS(t *testing.T) {
 	t.Parallel()
 	proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 	require.NoError(t, err)
-	defer proxy.Close()
+	t.Cleanup(func() { _ = proxy.Close() }) // after the session
 	f := setUpOn(t, 30*time.Second, func(cfg *clientv3.Config) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config
 	})

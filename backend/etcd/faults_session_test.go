@@ -150,14 +150,14 @@ func TestServerRestart(t *testing.T) {
 // election timeout.
 func TestGrantedTimeout(t *testing.T) {
 	t.Parallel()
-	slow := etcdtest.Single(t, "--heartbeat-interval=400", "--election-timeout=20000")
+	slow := etcdtest.Single(t, "--heartbeat-interval=400", "--election-timeout=10000")
 	for _, try := range []struct {
 		server         string
 		asked, granted time.Duration
 	}{
 		{sharedServer(t).Addr(), 19500 * time.Millisecond, 20 * time.Second}, // whole seconds
 		{sharedServer(t).Addr(), 20 * time.Second, 20 * time.Second},
-		{slow.Addrs()[0], 2 * time.Second, 30 * time.Second},
+		{slow.Addrs()[0], 2 * time.Second, 15 * time.Second},
 	} {
 		f := setUpOn(t, 30*time.Second, nil, try.server)
 		before := time.Now()

@@ -32,7 +32,7 @@ func TestHeartbeatsByALineOfTheirOwn(t *testing.T) {
 	t.Run("TLS", func(t *testing.T) {
 		proxy, config, err := proxytest.NewTLS(sharedServer(t).Addr())
 		require.NoError(t, err)
-		defer proxy.Close()
+		t.Cleanup(func() { _ = proxy.Close() }) // after the session
 		endpoint := "https://" + proxy.Addr()
 		f := setUpOn(t, 20*time.Second, func(cfg *clientv3.Config) {
 			cfg.Endpoints, cfg.TLS = []string{endpoint, endpoint}, config
