@@ -31,7 +31,7 @@ import (
 // waits for the proxy's own goroutines only.
 //
 // Any protocol passes through. What it does with single messages (OnRequest,
-// DropReply, DropRequest, HoldReply, HoldRequest) works for ZooKeeper's.
+// DropReply, DropRequest, HoldReply) works for ZooKeeper's.
 type Proxy struct {
 	listener net.Listener
 	port     int
@@ -92,13 +92,6 @@ func (p *Proxy) Close() error {
 	}
 	loopback.Release(p.port)
 	return err
-}
-
-// SetTarget sends future links to another server. Present links stay.
-func (p *Proxy) SetTarget(addr string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.target = addr
 }
 
 // Refuse decides whether new connections are reset as soon as they have been

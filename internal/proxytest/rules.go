@@ -31,7 +31,6 @@ const (
 	refuseReply
 	turnAway
 	holdReply
-	holdRequest
 )
 
 // rule says what to do with requests that match.
@@ -129,18 +128,7 @@ func (p *Proxy) TurnAway(match func(opcode int32, payload []byte) bool, code int
 // release delivers what was held, in order, and ends the rule. It may be called
 // more than once.
 func (p *Proxy) HoldReply(match func(opcode int32, payload []byte) bool) (held <-chan Request, release func()) {
-	return p.hold(holdReply, match)
-}
-
-// HoldRequest holds back all requests that match, with everything that the same
-// client sends after them, pings included, until release. It is HoldReply's
-// counterpart: a request that reaches the server late.
-func (p *Proxy) HoldRequest(match func(opcode int32, payload []byte) bool) (held <-chan Request, release func()) {
-	return p.hold(holdRequest, match)
-}
-
-func (p *Proxy) hold(kind ruleKind, match func(int32, []byte) bool) (<-chan Request, func()) {
-	r := &rule{kind: kind, match: matchOrAny(match), reports: make(chan Request, 64), hold: make(chan struct{})}
+	r := &rule{kind: holdReply, match: matchOrAny(match), reports: make(chan Request, 64), hold: make(chan struct{})}
 	p.rules.add(r)
 	return r.reports, func() { p.rules.remove(r) }
 }

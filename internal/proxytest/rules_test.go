@@ -168,27 +168,6 @@ func TestHoldReply(t *testing.T) {
 	}
 }
 
-func TestHoldRequest(t *testing.T) {
-	p, proxied, direct := through(t)
-	path := node(t)
-	held, release := p.HoldRequest(MatchPath(OpCreate, path))
-	created := make(chan error, 1)
-	go func() {
-		_, err := proxied.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-		created <- err
-	}()
-	within(t, "the report", held)
-	time.Sleep(50 * time.Millisecond)
-	if exists(t, direct, path) {
-		t.Fatal("the request came through")
-	}
-	release()
-	must(t, within(t, "the reply", created))
-	if !exists(t, direct, path) {
-		t.Fatal("the request never arrived")
-	}
-}
-
 func TestOnRequestMayActOnTheProxy(t *testing.T) {
 	p, proxied, direct := through(t)
 	var gets, sets atomic.Int32

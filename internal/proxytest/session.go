@@ -180,9 +180,6 @@ func (s *session) request(frame []byte) *item {
 	case dropRequest:
 		s.lost = append(s.lost, exchange{r, req})
 		return &item{end: ended}
-	case holdRequest:
-		s.rules.report(r, req)
-		return &item{data: bytes.Clone(frame), hold: r.hold}
 	case turnAway:
 		s.pending = append(s.pending, exchange{r, req})
 		return &item{data: inPlaceOf(frame)}
