@@ -51,7 +51,7 @@ func work(id, server, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := zookeeper.New(zookeeper.Config{Servers: []string{server}, SessionTimeout: 5 * time.Second})
+	b, err := zookeeper.New(zookeeper.Config{Servers: []string{server}, SessionTimeout: 10 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func work(id, server, path string) (err error) {
 	if err := elector.Run(ctx, e, g.Lead); ctx.Err() == nil {
 		return err
 	}
-	closing, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	closing, cancel := context.WithTimeout(context.Background(), wait.Patience)
 	defer cancel()
 	return errors.Join(s.Shutdown(), e.Close(closing))
 }
@@ -130,6 +130,7 @@ func awaitRuns(t *testing.T, log, id string, n int) (now int) {
 // Jobs go on in the other process when the leader is frozen or killed, and a process whose term is over
 // starts none.
 func TestTwoProcesses(t *testing.T) {
+	servertest.Long(t, "the time in which two sessions run out")
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{QuickStart: true, NoSync: true})
 	log := filepath.Join(t.TempDir(), "log")
 	require.NoError(t, os.WriteFile(log, nil, 0o644))
@@ -176,7 +177,7 @@ func TestTwoProcesses(t *testing.T) {
 	awaitRuns(t, log, "a", killed)
 	launch("b")
 	awaitRuns(t, log, "a", awaitRuns(t, log, "a", len(runs(t, log))))
-	require.NoError(t, a.Stop(10*time.Second)) // SIGTERM: it gives the seat back
+	require.NoError(t, a.Stop(wait.Patience)) // SIGTERM: it gives the seat back
 	awaitRuns(t, log, "b", len(runs(t, log)))
 	since := runs(t, log)[killed:]
 	again := slices.IndexFunc(since, func(r run) bool { return r.id == "b" })

@@ -31,10 +31,11 @@ func TestStory(t *testing.T) {
 
 // The story with the tokens of real services.
 func TestServices(t *testing.T) {
+	servertest.Long(t, "a server of each service")
 	zk := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	etcd := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true})
 	consul := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	for _, url := range []string{"zk://" + zk.Addr(), "etcd://" + etcd.Addr(), "consul://" + consul.Addr(), "mem://remote"} {
+	for _, url := range []string{"zk://" + zk.Addr() + "?timeout=1m", "etcd://" + etcd.Addr() + "?timeout=1m", "consul://" + consul.Addr() + "?check=30s", "mem://remote"} {
 		var out bytes.Buffer
 		require.NoError(t, run(t.Context(), &out, url, "/jobs/invoices"), url)
 		isToldWell(t, out.String())

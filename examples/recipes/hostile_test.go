@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // TestBarrierBehind: a new session may begin on a server that is behind. It neither passes a barrier that
@@ -260,7 +261,7 @@ func TestDirectoryOfASession(t *testing.T) {
 		s := open(t, b)
 		_, err := SimpleLock(t.Context(), s, keyOf(t), "")
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 		defer cancel()
 		for _, name := range []string{"fair", "writer"} {
 			h, err := exclusive[name](ctx, s, keyOf(t), "")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // A lockFunc takes a lock for a session.
@@ -53,7 +54,7 @@ func (r *taken[T]) wait(t *testing.T) T {
 	t.Helper()
 	select {
 	case <-r.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(wait.Patience):
 		require.Fail(t, "it does not end")
 	}
 	require.NoError(t, r.err)

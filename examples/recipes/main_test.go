@@ -46,9 +46,9 @@ func onAll(t *testing.T, f func(t *testing.T, b backend.Backend)) {
 		synctest.Test(t, func(t *testing.T) { f(t, memory.New(memory.Options{})) })
 	})
 	for name, url := range map[string]func(t *testing.T) string{
-		"zookeeper": func(t *testing.T) string { return "zk://" + servertest.SharedZooKeeper(t).Addr() },
-		"etcd":      func(t *testing.T) string { return "etcd://" + sharedEtcd.ForTest(t).Addr() },
-		"consul":    func(t *testing.T) string { return "consul://" + sharedConsul.ForTest(t).Addr() },
+		"zookeeper": func(t *testing.T) string { return "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=1m" },
+		"etcd":      func(t *testing.T) string { return "etcd://" + sharedEtcd.ForTest(t).Addr() + "?timeout=1m" },
+		"consul":    func(t *testing.T) string { return "consul://" + sharedConsul.ForTest(t).Addr() + "?check=30s" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 func TestNumbersAreUniqueAndRise(t *testing.T) {
@@ -222,6 +223,7 @@ func TestOrdinalsAreHeldByOneEach(t *testing.T) {
 
 // TestNumbersAfterARestart restarts servers of each service with their data, and begins one without.
 func TestNumbersAfterARestart(t *testing.T) {
+	servertest.Long(t, "two servers of each service")
 	type server interface {
 		Addr() string
 		Kill() error
@@ -243,7 +245,7 @@ func TestNumbersAfterARestart(t *testing.T) {
 				require.NoError(t, err)
 				c, err = Count(t.Context(), s, "/counts/one", 1)
 				require.NoError(t, err)
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 				defer cancel()
 				require.NoError(t, s.Close(ctx))
 				return n, c

@@ -23,6 +23,7 @@ import (
 
 	"github.com/elector-go/elector/fence"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 var toDisk = flag.Bool("sync", false, "have the databases wait for the disk at each commit")
@@ -73,6 +74,7 @@ var kinds = []kind{
 		name: "postgres", dialect: fence.PostgreSQL,
 		levels: []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
+			servertest.Long(t, "PostgreSQL")
 			url := postgres.ForTest(t).URL()
 			exec(t, open(t, "pgx", url), "CREATE SCHEMA "+name)
 			db = open(t, "pgx", url+"&search_path="+name)
@@ -93,6 +95,7 @@ var kinds = []kind{
 		name: "mariadb", dialect: fence.MySQL,
 		levels: []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
+			servertest.Long(t, "MariaDB")
 			addr := mariadb.ForTest(t).Addr()
 			exec(t, open(t, "mysql", "root@tcp("+addr+")/"), "CREATE DATABASE "+name)
 			db = open(t, "mysql", "root@tcp("+addr+")/"+name)
@@ -125,7 +128,7 @@ func onSQLite(name, journal string) kind {
 		levels: []sql.IsolationLevel{sql.LevelDefault}, // it has one
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
 			file := filepath.Join(t.TempDir(), name)
-			return open(t, "sqlite", sqliteFile(file, journal, 10*time.Second)), open(t, "sqlite", sqliteFile(file, journal, 0)), "main.fences"
+			return open(t, "sqlite", sqliteFile(file, journal, wait.Patience)), open(t, "sqlite", sqliteFile(file, journal, 0)), "main.fences"
 		},
 		auto: "n INTEGER PRIMARY KEY",
 		transient: func(err error) bool {
@@ -258,7 +261,7 @@ func (d *database) aside(t testing.TB, claim func(db *sql.DB) error, then func()
 			return done
 		default:
 		}
-		require.Less(t, time.Since(begun), 20*time.Second, "it neither waits nor comes to its end")
+		require.Less(t, time.Since(begun), wait.Patience, "it neither waits nor comes to its end")
 		if d.waits == nil {
 			continue
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -120,10 +121,10 @@ func TestScrape(t *testing.T) {
 	assert.Equal(t, 0.0, value(t, families, "elector_term_ends_total", "deposed"), "it is there before the first")
 
 	require.NoError(t, term.Resign(t.Context()))
-	require.Eventually(t, func() bool {
+	wait.For(t, "the term's end is counted", func() bool {
 		_, families := scrape(t, registry)
 		return value(t, families, "elector_term_ends_total", "resigned") == 1 && value(t, families, "elector_is_leader", "") == 0
-	}, waitFor, tick)
+	})
 }
 
 // The linters of client_golang and of promtool have nothing to say.

@@ -192,7 +192,8 @@ func ask(t *testing.T, p *servertest.Prometheus, query string) []sample {
 // A real Prometheus scrapes two candidates. The dashboard's queries all have an answer, and the alert
 // fires when nobody leads, and ends when somebody does again.
 func TestPrometheus(t *testing.T) {
-	service := memory.New(memory.Options{DefaultTTL: time.Second})
+	servertest.Long(t, "Prometheus")
+	service := memory.New(memory.Options{DefaultTTL: 10 * time.Second})
 	var targets []string
 	var running sync.WaitGroup
 	ctx, stop := context.WithCancel(t.Context())
@@ -235,30 +236,26 @@ scrape_configs:
 		return len(led) == 1 && led[0].Metric["election"] == "/jobs/reindex" && led[0].Metric["job"] == "jobs" && len(firing()) == 0
 	}
 	// On a busy machine a scrape may be late, and then its target has no series for a moment.
-	eventually := func(so func() bool, what string) {
-		t.Helper()
-		require.Eventually(t, so, wait.Patience, 50*time.Millisecond, what)
-	}
-	eventually(ready, "a leader")
-	eventually(func() bool { return len(ask(t, p, `elector_place == 2`)) == 1 }, "one behind it")
+	wait.For(t, "a leader", ready)
+	wait.For(t, "one behind it", func() bool { return len(ask(t, p, `elector_place == 2`)) == 1 })
 	assert.Len(t, ask(t, p, `ALERTS{alertstate="firing"}`), 0, "all is well")
 
 	service.Stop()
 	var alarm []sample
-	eventually(func() bool { alarm = firing(); return len(alarm) == 1 }, "the alert")
+	wait.For(t, "the alert", func() bool { alarm = firing(); return len(alarm) == 1 })
 	assert.Equal(t, "critical", alarm[0].Metric["severity"])
 	assert.Equal(t, "/jobs/reindex", alarm[0].Metric["election"])
 	for _, query := range dashboard(t) {
 		// Nobody leads, and nobody stands.
 		if !strings.Contains(query, "== 1") && !strings.HasPrefix(query, "elector_place") {
-			eventually(func() bool { return len(ask(t, p, query)) > 0 }, query)
+			wait.For(t, query, func() bool { return len(ask(t, p, query)) > 0 })
 		}
 	}
 	service.Start()
-	eventually(ready, "a leader")
+	wait.For(t, "a leader again", ready)
 	for _, query := range dashboard(t) {
 		if !strings.HasPrefix(query, "ALERTS") {
-			eventually(func() bool { return len(ask(t, p, query)) > 0 }, query)
+			wait.For(t, query, func() bool { return len(ask(t, p, query)) > 0 })
 		}
 	}
 }
