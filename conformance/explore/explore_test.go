@@ -66,6 +66,9 @@ func TestThreeCandidates(t *testing.T) {
 
 // A leader is asked to go, for the last of those who wait to lead next.
 func TestTransfer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes for long: make test-all")
+	}
 	for _, item := range catalog.All() {
 		if !item.StepsAside {
 			continue
@@ -95,6 +98,9 @@ func TestBehind(t *testing.T) {
 
 // TestRanks has the faults that are an operator's wishes.
 func TestDesignable(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes for long: make test-all")
+	}
 	for _, s := range strategies {
 		if !s.designable() {
 			continue

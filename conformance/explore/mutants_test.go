@@ -42,7 +42,12 @@ var orderMutants = []struct {
 func TestMutants(t *testing.T) { findMutants(t, false) }
 
 // Those that show late take most of the time.
-func TestMutantsThatShowLate(t *testing.T) { findMutants(t, true) }
+func TestMutantsThatShowLate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes for long: make test-all")
+	}
+	findMutants(t, true)
+}
 
 func findMutants(t *testing.T, late bool) {
 	for _, m := range orderMutants {

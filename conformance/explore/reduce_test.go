@@ -28,6 +28,9 @@ var strategies = func() map[string]func() elector.Strategy {
 // What sleeps must be reached in another way: the states that are visited are the same
 // as when no step is taken to commute with another.
 func TestReductionLosesNoState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes for long: make test-all")
+	}
 	for name, strategy := range strategies {
 		t.Run(name, func(t *testing.T) {
 			for _, cfg := range []Config{
@@ -101,6 +104,9 @@ func TestSchedulesAreDeterministic(t *testing.T) {
 // What is taken for the same state offers the same choices, and each leads from it to the
 // same state, whatever led to it.
 func TestSameStatesGoOnAlike(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it computes for long: make test-all")
+	}
 	type edge struct {
 		from   stateKey
 		choice string
