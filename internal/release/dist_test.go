@@ -57,6 +57,9 @@ func TestArchives(t *testing.T) {
 
 // TestReleasedBinary holds that the command of an archive says its version.
 func TestReleasedBinary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds the command: make test-all")
+	}
 	offline(t)
 	files, err := build(t.Context(), "../..", "v0.9.2", target{runtime.GOOS, runtime.GOARCH})
 	if err != nil {

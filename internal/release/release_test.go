@@ -70,8 +70,10 @@ func offline(t *testing.T) {
 // TestRelease publishes the working tree as a version, as a release does, installs the command
 // by "go install …@latest" into an empty module cache, and runs it.
 func TestRelease(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it builds every module from nothing: make test-all")
+	}
 	root := repository(t)
-	offline(t)
 	var said strings.Builder
 	r := release{root, "v0.9.1", func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }}
 	if err := r.make(t.Context(), true); err != nil {
