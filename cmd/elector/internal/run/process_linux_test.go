@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"bufio"
+	"crypto/rand"
 	"fmt"
 	"os"
 	"os/exec"
@@ -85,44 +87,46 @@ func (p *process) says(text string) {
 // short is a session timeout that a machine that stands still for a moment does not overrun.
 const short = 10 * time.Second
 
+// begun waits until it knows that its command has begun, for the nth time. One that is to end before that is
+// killed at once.
+func (p *process) begun(n int) {
+	p.t.Helper()
+	wait.For(p.t, "it knows that its command has begun", func() bool { return strings.Count(p.stderr.String(), "the command has started") >= n })
+}
+
+// zooKeeper and etcd are servers that the tests share. Sessions there may be long.
+var (
+	zooKeeper = servertest.Share(func() (*servertest.ZooKeeper, error) {
+		return servertest.StartZooKeeper(servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, MaxSessionTimeout: long})
+	})
+	etcd = servertest.Share(func() (*servertest.Etcd, error) {
+		return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
+	})
+)
+
 // onEach runs a test on each real service, with a session timeout. url makes the service's
-// URL from an address.
+// URL from an address. With go test -short it is one service, and no session runs out.
 func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr string, url func(addr string) string)) {
 	on := func(name string, begin func(t testing.TB) (addr string, url func(string) string)) {
 		t.Run(name, func(t *testing.T) {
+			if name != "etcd" || timeout < long {
+				servertest.Long(t, "several services, and sessions that run out")
+			}
 			t.Parallel()
 			addr, url := begin(t)
 			test(t, addr, url)
 		})
 	}
 	on("zookeeper", func(t testing.TB) (string, func(string) string) {
-		chroot := fmt.Sprintf("/run-%d", time.Now().UnixNano())
-		return servertest.SharedZooKeeper(t).Addr(), func(addr string) string { return fmt.Sprintf("zk://%s%s?timeout=%v", addr, chroot, timeout) }
+		path := rand.Text()
+		return zooKeeper.ForTest(t).Addr(), func(addr string) string { return fmt.Sprintf("zk://%s/%s?timeout=%v", addr, path, timeout) }
 	})
 	on("etcd", func(t testing.TB) (string, func(string) string) {
-		return servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr(), func(addr string) string { return fmt.Sprintf("etcd://%s?timeout=%v", addr, timeout) }
+		path := rand.Text()
+		return etcd.ForTest(t).Addr(), func(addr string) string { return fmt.Sprintf("etcd://%s/%s?timeout=%v", addr, path, timeout) }
 	})
 	on("consul", func(t testing.TB) (string, func(string) string) {
 		return servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr(), func(addr string) string { return fmt.Sprintf("consul://%s?check=%v", addr, timeout/2) }
-	})
-}
-
-// TestKilled kills elector run without notice: its command is gone, with all that it has started, before
-// the next one starts.
-func TestKilled(t *testing.T) {
-	t.Parallel()
-	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
-		j := newJob(t)
-		command := j.command(ignores + forks + escapes + waits)
-		anna := standAs(t, url(addr), "anna", command)
-		j.await("^began .* anna", 1, 3)
-		first := j.pids()
-		standAs(t, url(addr), "ben", command).says("campaigning")
-		anna.signal(syscall.SIGKILL)
-		wait.For(t, "anna's command is gone", func() bool { return len(alive(first)) == 0 })
-		assert.Zero(t, j.told("^began .* ben"), "it is gone at once, and not when the session has timed out")
-		j.await("^began .* ben", 1, 6)
-		assert.Zero(t, j.told("^overlap"), j.log())
 	})
 }
 
@@ -141,12 +145,14 @@ func TestFrozen(t *testing.T) {
 		stopped := time.Now()
 		anna.signal(syscall.SIGSTOP)
 		j.await("^began .* ben", 1, 6)
-		assert.Greater(t, time.Since(stopped), short/2, "nobody ends the session of a frozen process")
+		assert.Greater(t, time.Since(stopped), short/4, "nobody ends the session of a frozen process")
+		assert.NotContains(t, anna.stderr.String(), "ended the session")
 		assert.Empty(t, alive(first))
 		assert.Zero(t, j.told("^overlap"), j.log())
 		assert.Zero(t, j.told("^term$"), "a frozen process sends no signal")
 		anna.signal(syscall.SIGCONT)
 		anna.says("its time was over")
+		ben.begun(1)
 		ben.signal(syscall.SIGTERM)
 		j.await("^began .* anna", 2, 9)
 		assert.Zero(t, ben.exit(), "its command's")
@@ -166,6 +172,7 @@ func TestWatchdogKilledAlone(t *testing.T) {
 	j.await("^began", 2, 6)
 	assert.Empty(t, alive(first))
 	assert.Zero(t, j.told("^overlap"), j.log())
+	p.begun(2)
 	p.signal(syscall.SIGTERM)
 	assert.Zero(t, p.exit())
 	assert.Empty(t, alive(j.pids()))
@@ -182,6 +189,8 @@ func TestLogUnread(t *testing.T) {
 	p.cmd.Stderr = theirs
 	p.begin()
 	require.NoError(t, theirs.Close())
+	for lines := bufio.NewScanner(log); lines.Scan() && !strings.Contains(lines.Text(), "the command has started"); {
+	}
 	j.await("^began", 1, 1)
 	require.NoError(t, log.Close())
 	p.signal(syscall.SIGTERM)
@@ -195,6 +204,7 @@ func TestHangup(t *testing.T) {
 	j := newJob(t)
 	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+waits)...)...)
 	j.await("^began", 1, 1)
+	p.begun(1)
 	p.signal(syscall.SIGHUP)
 	assert.Zero(t, p.exit())
 	assert.Equal(t, 1, j.told("^term$"))
@@ -247,6 +257,7 @@ trap "echo term >> \$0/log; exit 5" TERM
 	p.begin()
 	j.await("^began", 1, 0)
 	assert.Equal(t, 1, j.told("^no input$"))
+	p.begun(1)
 	_, err = keys.Write([]byte{3}) // Ctrl-C
 	require.NoError(t, err)
 	assert.Equal(t, 5, p.exit())
@@ -260,6 +271,7 @@ func TestTwice(t *testing.T) {
 	j := newJob(t)
 	p := start(t, append([]string{"mem://", election, "--grace", "1h", "--"}, j.command(ignores+forks+escapes+waits)...)...)
 	j.await("^began", 1, 3)
+	p.begun(1)
 	p.signal(syscall.SIGTERM)
 	p.says("SIGTERM")
 	time.Sleep(time.Second) // or it would be the same signal

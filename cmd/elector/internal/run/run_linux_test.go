@@ -22,6 +22,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/cmd/elector/internal/run"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -140,6 +141,7 @@ func TestHTTP(t *testing.T) {
 
 // A client that is slow, or idle, does not hold a connection for ever.
 func TestHTTPSlowClients(t *testing.T) {
+	servertest.Long(t, "the time that slow clients have")
 	t.Parallel()
 	c := stand(t, service(), "anna", []string{"sleep", "1000"}, func(c *run.Config) { c.HTTP = "127.0.0.1:0" })
 	wait.For(t, "it answers", func() bool { return strings.Contains(c.log.String(), "address=") })
@@ -187,6 +189,7 @@ func TestTooShort(t *testing.T) {
 
 // A watchdog that begins too late starts nothing: that is no failure of the command, and it is tried again.
 func TestLateWatchdog(t *testing.T) {
+	servertest.Long(t, "more than a window")
 	t.Setenv(lateWatchdog, t.TempDir()+"/late")
 	j := newJob(t)
 	c := stand(t, memory.New(memory.Options{DefaultTTL: 4 * time.Second}), "anna", j.command(heeds+waits), nil)
@@ -303,8 +306,9 @@ func TestEndsWhileItWaits(t *testing.T) {
 // Out of touch a command runs on, until the window runs down: it gets SIGTERM, and is gone before the
 // term is over.
 func TestOutOfTouch(t *testing.T) {
+	servertest.Long(t, "a whole window")
 	t.Parallel()
-	s, j := memory.New(memory.Options{DefaultTTL: 10 * time.Second}), newJob(t) // an eighth of it is for what the command says
+	s, j := memory.New(memory.Options{DefaultTTL: 40 * time.Second}), newJob(t) // an eighth of it is for what the command says
 	link := s.Client("anna")
 	anna := stand(t, link, "anna", j.command(heeds+forks+waits), nil)
 	j.await("^began", 1, 2)
@@ -386,6 +390,7 @@ func TestWatchdogKilled(t *testing.T) {
 
 // A watchdog that is frozen does not keep elector from ending the command.
 func TestWatchdogFrozen(t *testing.T) {
+	servertest.Long(t, "more than a window")
 	t.Parallel()
 	j := newJob(t)
 	c := stand(t, service(), "anna", j.command(ignores+forks+waits), func(c *run.Config) { c.Grace = 300 * time.Millisecond })
