@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,22 +18,47 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// token makes a token with these rules.
-func token(t *testing.T, server *servertest.Consul, name, rules string) string {
+// aclTTL is the timeout of sessions that have tokens. A refusal is ridden out for a third of it.
+const aclTTL = 15 * time.Second
+
+// token makes a token with these rules. may gives it others.
+func token(t *testing.T, server *servertest.Consul, rules string) (secret string, may func(rules string)) {
 	t.Helper()
 	user, err := consultest.Operator(server)
 	require.NoError(t, err)
-	_, _, err = user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
+	name := "test-" + strconv.FormatUint(roots.Add(1), 10)
+	policy, _, err := user.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
 	require.NoError(t, err)
 	made, _, err := user.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil)
 	require.NoError(t, err)
-	return made.SecretID
+	may = func(rules string) {
+		t.Helper()
+		policy.Rules = rules
+		_, _, err := user.ACL().PolicyUpdate(policy, nil)
+		require.NoError(t, err)
+	}
+	return made.SecretID, may
+}
+
+// with makes a process that has this token.
+func with(t *testing.T, token string, server *servertest.Consul) *fixture {
+	t.Helper()
+	return processOn(t, consultest.Options{Token: token, Config: consul.Config{SessionTimeout: aclTTL}}, server)
+}
+
+// withRules makes a process on the shared server that has a token with these rules.
+func withRules(t *testing.T, rules string) *fixture {
+	t.Helper()
+	server := withACL.ForTest(t)
+	secret, _ := token(t, server, rules)
+	return with(t, secret, server)
 }
 
 // What an elector needs: its own keys and those above, sessions, and where those keep
@@ -40,18 +66,20 @@ func token(t *testing.T, server *servertest.Consul, name, rules string) string {
 const (
 	own    = `key "a" { policy = "write" } key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } `
 	enough = own + `key_prefix ".elector/" { policy = "write" }`
+	reads  = `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`
 )
 
 func TestACL(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
-	with := func(t *testing.T, token string) *fixture {
-		t.Helper()
-		return processOn(t, consultest.Options{Token: token}, server)
+	run := func(name string, test func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // refusals are ridden out for a while
+			test(t)
+		})
 	}
-	t.Run("enough", func(t *testing.T) {
-		f := with(t, token(t, server, "enough", enough))
-		f.s, f.dir = f.open(), "/a/d"
+	run("enough", func(t *testing.T) {
+		f := withRules(t, enough)
+		f.s, f.dir = f.open(), newChild("/a")
 		f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 		e := f.enqueue(f.s)
 		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
@@ -90,31 +118,31 @@ func TestACL(t *testing.T) {
 		assert.Equal(t, backend.Live, f.s.State())
 		require.NoError(t, f.s.Close(f.ctx))
 	})
-	t.Run("no keys of sessions", func(t *testing.T) {
-		f := with(t, token(t, server, "own", own))
+	run("no keys of sessions", func(t *testing.T) {
+		f := withRules(t, own)
 		f.s = f.open()
 		_, err := f.s.Commit(f.ctx, nil, backend.CompareAndSet("/a/x", nil, 0))
 		require.ErrorIs(t, err, backend.ErrDenied)
 		require.ErrorContains(t, err, `".elector/"`)
 	})
-	t.Run("no sessions", func(t *testing.T) {
-		f := with(t, token(t, server, "no-sessions", `key_prefix "a/" { policy = "write" }`))
+	run("no sessions", func(t *testing.T) {
+		f := withRules(t, `key_prefix "a/" { policy = "write" }`)
 		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrDenied)
 		var status api.StatusError
 		require.ErrorAs(t, err, &status)
 		assert.Equal(t, http.StatusForbidden, status.Code)
 	})
-	t.Run("unknown token", func(t *testing.T) {
-		_, err := with(t, "00000000-1111-2222-3333-444444444444").Backend.Open(t.Context(), backend.OpenOptions{})
+	run("unknown token", func(t *testing.T) {
+		_, err := with(t, "00000000-1111-2222-3333-444444444444", withACL.ForTest(t)).Backend.Open(t.Context(), backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
-	t.Run("no token", func(t *testing.T) {
-		_, err := with(t, "").Backend.Open(t.Context(), backend.OpenOptions{})
+	run("no token", func(t *testing.T) {
+		_, err := with(t, "", withACL.ForTest(t)).Backend.Open(t.Context(), backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
-	t.Run("read only", func(t *testing.T) {
-		f := with(t, token(t, server, "read-only", `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`))
+	run("read only", func(t *testing.T) {
+		f := withRules(t, reads)
 		require.NoError(t, consultest.PutAll(f.Servers, "/a/r", []byte("x")))
 		f.s = f.open()
 		got, err := f.s.Get(f.ctx, "/a/r")
@@ -124,9 +152,9 @@ func TestACL(t *testing.T) {
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
 	// Without the right to read, Consul hides what there is.
-	t.Run("elsewhere", func(t *testing.T) {
-		require.NoError(t, consultest.PutAll([]*servertest.Consul{server}, "/b/secret", []byte("x")))
-		f := with(t, token(t, server, "elsewhere", enough))
+	run("elsewhere", func(t *testing.T) {
+		f := withRules(t, enough)
+		require.NoError(t, consultest.PutAll(f.Servers, "/b/secret", []byte("x")))
 		f.s = f.open()
 		_, err := f.s.Get(f.ctx, "/b/secret")
 		require.ErrorIs(t, err, backend.ErrDenied)
@@ -136,6 +164,7 @@ func TestACL(t *testing.T) {
 // A server that was restarted reads its log, and refuses valid tokens meanwhile: at first it knows
 // none of them, and then those rights that the token had long ago. Nothing ends by that.
 func TestServerReadsItsLog(t *testing.T) {
+	servertest.Long(t, "a server that is restarted until a process meets it reading its log")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	operator, err := consultest.Operator(server)
@@ -153,13 +182,9 @@ func TestServerReadsItsLog(t *testing.T) {
 		all.Wait()
 	}
 	put(2000)
-	secret := token(t, server, "log", own)
+	secret, may := token(t, server, own)
 	put(500)
-	policy, _, err := operator.ACL().PolicyReadByName("log", nil)
-	require.NoError(t, err)
-	policy.Rules = enough
-	_, _, err = operator.ACL().PolicyUpdate(policy, nil)
-	require.NoError(t, err)
+	may(enough)
 
 	f := processOn(t, consultest.Options{Token: secret}, server)
 	other := processOn(t, consultest.Options{Token: secret}, server)
@@ -204,11 +229,11 @@ func TestServerReadsItsLog(t *testing.T) {
 // compared by those only that may write it.
 func TestLookWithoutRights(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
-	f := processOn(t, consultest.Options{Token: token(t, server, "reads", `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`)}, server)
+	f := withRules(t, reads)
 	f.s = f.open()
-	require.NoError(t, consultest.PutAll(f.Servers, "/a/flag", []byte("0")))
-	flag, err := f.s.Get(f.ctx, "/a/flag")
+	key := newChild("/a")
+	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("0")))
+	flag, err := f.s.Get(f.ctx, key)
 	require.NoError(t, err)
 	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 		if consultest.Blocking(request) {
@@ -218,14 +243,14 @@ func TestLookWithoutRights(t *testing.T) {
 		return send()
 	})
 	states := f.recordStates()
-	f.await(backend.Entry{Key: "/a/seat"})
+	f.await(backend.Entry{Key: newChild("/a")})
 	waiting := f.await(flag)
-	require.NoError(t, consultest.PutAll(f.Servers, "/a/flag", []byte("1")))
+	require.NoError(t, consultest.PutAll(f.Servers, key, []byte("1")))
 	began := time.Now()
 	now, err := receive(f, waiting)
 	require.NoError(t, err)
 	assert.Equal(t, "1", string(now[0].Value))
-	assert.Less(t, time.Since(began), ttl)
+	assert.Less(t, time.Since(began), time.Minute, "then a query is given up")
 	assert.Equal(t, []backend.State{backend.Live}, states())
 }
 
@@ -234,6 +259,7 @@ func newChild(dir string) string { return dir + "/" + newRoot()[len("/test/"):] 
 // One list that leaves out what the token may read, as a server says that is reading its log, and
 // one answer without anything in it, are asked for again.
 func TestAnswersThatLeaveOut(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	first, own := f.enqueue(f.another().s), f.enqueue(f.s)
 	filtered := false
@@ -324,11 +350,11 @@ func TestDoneAndThenRefused(t *testing.T) {
 // Without rights on the tails nobody enters, and the error says where they are missing.
 func TestACLOfTails(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
 	for _, policy := range []string{"deny", "read"} {
 		t.Run(policy, func(t *testing.T) {
-			f := processOn(t, consultest.Options{Token: token(t, server, "tails-"+policy, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)}, server)
-			f.s, f.dir = f.open(), "/a/"+policy
+			t.Parallel()
+			f := withRules(t, enough+`key_prefix ".elector/tails/" { policy = "`+policy+`" }`)
+			f.s, f.dir = f.open(), newChild("/a")
 			f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 			_, err := f.s.Commit(f.ctx, nil, backend.Enqueue(f.dir, nil))
 			require.ErrorIs(t, err, backend.ErrDenied)

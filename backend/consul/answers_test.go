@@ -37,16 +37,17 @@ func TestServerErrors(t *testing.T) {
 			f := setUp(t)
 			e := f.enqueue(f.s)
 			remove := f.answering(every, answer.status, answer.text)
-			f.awaitState(backend.Suspended)
 			read := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+			f.awaitState(backend.Suspended)
 			remove()
 			f.awaitState(backend.Live)
 			got, err := receive(f, read)
 			require.NoError(t, err)
 			assert.True(t, got.Same(e))
 
+			f = setUpBrief(t)
 			f.answering(every, answer.status, answer.text)
-			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
+			read = later(func() (backend.Entry, error) { return f.s.Get(f.ctx, f.dir) })
 			f.lostAtDeadline()
 			_, err = receive(f, read)
 			require.ErrorIs(t, err, backend.ErrSessionLost)
@@ -87,7 +88,7 @@ func TestOpenErrors(t *testing.T) {
 // session timeout.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := setUpBrief(t)
 	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
 		if consultest.Txn(request, body) != nil && !looks(request, body) {
 			<-request.Context().Done()
@@ -117,7 +118,7 @@ func TestRenewalsAlone(t *testing.T) {
 	for name, waits := range map[string]bool{"waits for nothing": false, "waits": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t)
+			f := setUpBrief(t)
 			f.renewed()
 			hold(f, func(r *http.Request) bool { return !renews(r) })
 			began := time.Now()
@@ -127,9 +128,9 @@ func TestRenewalsAlone(t *testing.T) {
 			}
 			f.awaitState(backend.Suspended)
 			before := f.s.Deadline()
+			assert.True(t, before.Before(began.Add(ttl)), "a renewal alone has moved it")
 			f.lostAtDeadline()
 			assert.Equal(t, before, f.s.Deadline())
-			assert.Less(t, time.Since(began), 2*ttl)
 			if waits {
 				_, err := receive(f, waiting)
 				require.ErrorIs(t, err, backend.ErrSessionLost)
@@ -138,7 +139,7 @@ func TestRenewalsAlone(t *testing.T) {
 	}
 	t.Run("only queries hang", func(t *testing.T) {
 		t.Parallel()
-		f := setUp(t)
+		f := setUpBrief(t)
 		hold(f, func(r *http.Request) bool { return path(r, "kv/") })
 		_, err := receive(f, later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, backend.Unknown(f.dir)) }))
 		require.ErrorIs(t, err, backend.ErrUnavailable)
@@ -150,7 +151,13 @@ func TestRenewalsAlone(t *testing.T) {
 // the remedy.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 6 }`})
+	const most = 6
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)})
+	t.Run("who waits is told", func(t *testing.T) { waitAmongTooMany(t, server) })
+	t.Run("heartbeats go on", func(t *testing.T) { heartbeatsAmongTooMany(t, server, most) })
+}
+
+func waitAmongTooMany(t *testing.T, server *servertest.Consul) {
 	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -178,11 +185,8 @@ func TestTooManyConnections(t *testing.T) {
 
 // The waits of a session have all connections that are to be had. They cannot take that of the
 // heartbeats.
-func TestHeartbeatsAmongTooMany(t *testing.T) {
-	t.Parallel()
-	const most = 6
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)})
-	f := setUpOn(t, consultest.Options{Apart: true}, server)
+func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64) {
+	f := setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
 	e := f.enqueue(f.s)
 	waiting := f.await(e)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -267,6 +271,7 @@ func TestWaitingAgainIsNoMemory(t *testing.T) {
 
 // The same answer from what stands in front of the agent.
 func TestTooManyRequests(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	e := f.enqueue(f.s)
 	f.answering(func(r *http.Request) bool { return !renews(r) }, http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n")
@@ -278,10 +283,7 @@ func TestTooManyRequests(t *testing.T) {
 		},
 		"open": func(ctx context.Context) error { _, err := f.Backend.Open(ctx, backend.OpenOptions{}); return err },
 	} {
-		ctx, cancel := context.WithTimeout(f.ctx, time.Second)
-		err := call(ctx)
-		cancel()
-		require.ErrorContains(t, err, "http_max_conns_per_client", name)
+		require.ErrorContains(t, call(f.ctx), "http_max_conns_per_client", name)
 	}
 	assert.Equal(t, backend.Live, f.s.State())
 }
@@ -289,7 +291,7 @@ func TestTooManyRequests(t *testing.T) {
 // The deadline is counted from when a heartbeat was sent, whenever it is answered.
 func TestDelayedAnswers(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := setUpBrief(t)
 	const delay = time.Second
 	var mu sync.Mutex
 	var answered time.Time // when the last one was sent that is answered
@@ -341,7 +343,6 @@ func TestPausedServer(t *testing.T) {
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
 	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
-	waiting := f.await(e)
 	require.NoError(t, server.Pause())
 	f.awaitState(backend.Suspended)
 	require.NoError(t, server.Resume())
@@ -350,6 +351,9 @@ func TestPausedServer(t *testing.T) {
 	require.NoError(t, err)
 	assert.True(t, got.Same(e))
 
+	f = setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
+	e = f.enqueue(f.s)
+	waiting := f.await(e)
 	require.NoError(t, server.Pause())
 	reading := later(func() (backend.Entry, error) { return f.s.Get(f.ctx, e.Key) })
 	listing := later(func() (backend.Listing, error) { return f.s.List(f.ctx, f.dir) })
@@ -379,8 +383,8 @@ func TestPausedServer(t *testing.T) {
 // Servers may be told to take longer TTLs only. Trying again would be of no use.
 func TestOpenWithATTLThatServersRefuse(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: `session_ttl_min = "30s"`})
-	f := processOn(t, consultest.Options{}, server)
+	server := withACL.ForTest(t)
+	f := processOn(t, consultest.Options{Token: server.Token(), Config: brief.Config}, server)
 	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
 	require.Error(t, err)
 	require.NotErrorIs(t, err, backend.ErrUnavailable)

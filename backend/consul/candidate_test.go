@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,6 @@ import (
 const (
 	candidateAgent    = "ELECTOR_TEST_AGENT"
 	candidateElection = "ELECTOR_TEST_ELECTION"
-	candidateCheck    = "ELECTOR_TEST_CHECK"
 )
 
 // candidate is a process that leads until it is killed.
@@ -31,10 +29,10 @@ type candidate struct {
 	out *bufio.Scanner
 }
 
-func startCandidate(t *testing.T, agent, election string, check time.Duration) *candidate {
+func startCandidate(t *testing.T, agent, election string) *candidate {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election, candidateCheck+"="+check.String())
+	cmd.Env = append(os.Environ(), candidateAgent+"="+agent, candidateElection+"="+election)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -75,17 +73,13 @@ func (c *candidate) kill() error {
 
 // beCandidate is such a process's main function.
 func beCandidate() error {
-	check, err := time.ParseDuration(os.Getenv(candidateCheck))
-	if err != nil {
-		return err
-	}
 	cfg := api.DefaultConfig()
 	cfg.Address = os.Getenv(candidateAgent)
 	client, err := api.NewClient(cfg)
 	if err != nil {
 		return err
 	}
-	b, err := consul.New(client, consul.Config{SessionTimeout: ttl, Check: check})
+	b, err := consul.New(client, checkAlone.Config)
 	if err != nil {
 		return err
 	}

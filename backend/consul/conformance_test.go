@@ -9,8 +9,12 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 )
 
-// ttl is the shortest that Consul's servers take.
-const ttl = 10 * time.Second
+// Session timeouts. The shortest that Consul's servers take is for sessions of which the test waits for
+// heartbeats, or for the end. All others have one that a machine which stalls does not overrun.
+const (
+	ttl     = 10 * time.Second
+	lasting = 30 * time.Second
+)
 
 func TestConformanceSingle(t *testing.T) {
 	conformance.TestBackendParallel(t, consultest.Single(t).Service(ttl, consul.Config{}))

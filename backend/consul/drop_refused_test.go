@@ -7,8 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -16,22 +14,13 @@ import (
 // may go on for others.
 func TestRefusedDropGoesOn(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
-	f := processOn(t, consultest.Options{Token: token(t, server, "ann", enough)}, server)
-	f.s, f.dir = f.open(), "/a/d"
+	server := withACL.ForTest(t)
+	secret, may := token(t, server, enough)
+	f := with(t, secret, server)
+	f.s, f.dir = f.open(), newChild("/a")
 	f.commit(f.s, backend.CompareAndSet(f.dir, nil, 0))
 	e, kept := f.enqueue(f.s), f.enqueue(f.s)
-	operator, err := consultest.Operator(server)
-	require.NoError(t, err)
-	policy, _, err := operator.ACL().PolicyReadByName("ann", nil)
-	require.NoError(t, err)
-	may := func(rules string) {
-		t.Helper()
-		policy.Rules = rules
-		_, _, err := operator.ACL().PolicyUpdate(policy, nil)
-		require.NoError(t, err)
-	}
-	may(enough + `key_prefix "a/d/" { policy = "read" }`)
+	may(enough + `key_prefix "` + f.dir[1:] + `/" { policy = "read" }`)
 	for range 2 {
 		err := f.s.Discard(f.ctx, e)
 		require.ErrorIs(t, err, backend.ErrDenied)

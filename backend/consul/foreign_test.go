@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/consul/api"
 	"github.com/stretchr/testify/assert"
@@ -111,9 +110,7 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 		t.Run(strategy.Name(), func(t *testing.T) {
 			t.Parallel()
 			f, o := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
-			links := &links{broken: make(chan struct{})}
-			f.Intercept(links.handle)
-			o.Intercept(links.handle)
+			ofLeader, ofSecond := cuttable(f), cuttable(o)
 			election := newRoot()
 			leader := f.stand(f.Backend, strategy, election)
 			term := f.campaign(leader)
@@ -123,8 +120,8 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 				all, err := leader.Candidates(f.ctx)
 				return err == nil && (len(all) == 2 || !item.Lists)
 			})
-			time.Sleep(hangs)
-			for _, p := range []*fixture{f, o} {
+			for p, links := range map[*fixture]*links{f: ofLeader, o: ofSecond} {
+				links.hang(t)
 				var said atomic.Int64
 				p.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 					if path(request, "kv/") && said.Add(1) <= 6 {
@@ -133,9 +130,8 @@ func TestElectionBehindWhatHasNoRoute(t *testing.T) {
 					return send()
 				})
 				links.cut()
-				wait.For(t, "it is asked", func() bool { return said.Load() >= 2 })
+				wait.For(t, "it asks until it is told", func() bool { return said.Load() > 6 })
 			}
-			time.Sleep(hangs) // for what they make of it
 			require.NoError(t, term.Context().Err())
 			_, err := term.Commit(f.ctx, elector.Put(election+"-state", nil))
 			require.NoError(t, err)
@@ -197,6 +193,7 @@ func TestWriteWithoutAWord(t *testing.T) {
 // An answer in which something is null that never is says nothing: it is asked for again, and
 // a write is looked for.
 func TestNullInAnswers(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	e := f.enqueue(f.s)
 	null := func(match func(*http.Request, []byte) bool, status int, text string) (remove func()) {

@@ -162,7 +162,7 @@ func looksAtNothing(op *api.TxnOp) bool {
 // A look is one request per heartbeat, however many entries are waited for, if any. While nothing of that changes it has nothing read anew.
 func TestLookCosts(t *testing.T) {
 	t.Parallel()
-	f := setUp(t)
+	f := setUpBrief(t)
 	o := f.another()
 	var idle, waits struct{ looks, reads, renewals atomic.Int64 }
 	count := &idle
@@ -182,7 +182,7 @@ func TestLookCosts(t *testing.T) {
 		}
 		return send()
 	})
-	f.renewed()
+	f.renewedByItself()
 	assert.InDelta(t, idle.renewals.Load(), idle.looks.Load(), 1)
 	assert.Zero(t, idle.reads.Load())
 	me, before, flag := f.enqueue(f.s), f.enqueue(o.s), f.commit(o.s, backend.CompareAndSet(f.dir+"/flag", []byte("v"), 0))[0]
@@ -192,9 +192,9 @@ func TestLookCosts(t *testing.T) {
 	mu.Lock()
 	count = &waits
 	mu.Unlock()
-	f.renewed()
+	f.renewedByItself()
 	f.commit(o.s, backend.CompareAndSet(newRoot(), nil, 0)) // nobody waits for it
-	f.renewed()
+	f.renewedByItself()
 	assert.InDelta(t, 2*waits.renewals.Load(), waits.looks.Load(), 2, "one for the entries, and one for the directory")
 	assert.Zero(t, waits.reads.Load())
 }
@@ -216,7 +216,7 @@ func TestLookRefused(t *testing.T) {
 	} {
 		t.Run(answer.what, func(t *testing.T) {
 			t.Parallel()
-			f := setUp(t)
+			f := setUpBrief(t)
 			o := f.another()
 			before := f.enqueue(o.s)
 			waiting := f.await(before)
@@ -242,7 +242,7 @@ func TestLookRefused(t *testing.T) {
 				assert.Equal(t, first, f.s.Deadline(), "it moved without a look")
 				return
 			}
-			assert.Equal(t, answer.state, f.s.State())
+			f.awaitState(backend.Live)
 			assert.NotContains(t, states(), backend.Lost)
 			require.NoError(t, o.s.Discard(o.ctx, before))
 			now, err := receive(f, waiting)

@@ -20,10 +20,12 @@ import (
 // steady has servers keep their leader on a busy machine, as by default.
 var steady = servertest.ConsulConfig{NoSync: true, Config: `performance { raft_multiplier = 5 }`}
 
-// checkedOptions are those of a process whose sessions have a health check.
-func checkedOptions(check time.Duration) consultest.Options {
-	return consultest.Options{Config: consul.Config{Check: check}}
-}
+// checkAlone are the options of a process whose sessions have a health check, and which nothing else
+// ends while a test lasts.
+var checkAlone = consultest.Options{Config: consul.Config{Check: check, SessionTimeout: time.Hour}}
+
+// checked are those of a process whose sessions time out soon after their checks.
+var checked = consultest.Options{Config: consul.Config{Check: check, SessionTimeout: ttl}}
 
 // Three candidates with health checks, through client agents beside three servers. The
 // leader's link breaks, or its agent does: the next in line leads, only then, and alone.
@@ -32,28 +34,28 @@ func TestCheckedElections(t *testing.T) {
 	cluster := servertest.ConsulClusterForTest(t, 3, steady)
 	for name, fault := range map[string]struct {
 		begin, end func(*fixture, *servertest.Consul) error
-		within     time.Duration
+		options    consultest.Options
 	}{
 		"link cut": {
-			begin:  func(f *fixture, _ *servertest.Consul) error { f.Suspend(); return nil },
-			end:    func(f *fixture, _ *servertest.Consul) error { f.Resume(); return nil },
-			within: 3 * check,
+			begin:   func(f *fixture, _ *servertest.Consul) error { f.Suspend(); return nil },
+			end:     func(f *fixture, _ *servertest.Consul) error { f.Resume(); return nil },
+			options: checkAlone,
 		},
 		"link stalled": {
-			begin:  func(f *fixture, _ *servertest.Consul) error { f.Each((*proxytest.Proxy).Stall); return nil },
-			end:    func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*proxytest.Proxy).Unstall); return nil },
-			within: 3 * check,
+			begin:   func(f *fixture, _ *servertest.Consul) error { f.Each((*proxytest.Proxy).Stall); return nil },
+			end:     func(f *fixture, _ *servertest.Consul) error { f.Cut(); f.Each((*proxytest.Proxy).Unstall); return nil },
+			options: checkAlone,
 		},
 		// Nobody tells the servers of a dead agent's checks: its sessions go by their TTL.
 		"agent killed": {
-			begin:  func(_ *fixture, agent *servertest.Consul) error { return agent.Kill() },
-			end:    func(_ *fixture, agent *servertest.Consul) error { return agent.Start() },
-			within: 4 * ttl,
+			begin:   func(_ *fixture, agent *servertest.Consul) error { return agent.Kill() },
+			end:     func(_ *fixture, agent *servertest.Consul) error { return agent.Start() },
+			options: checked,
 		},
 		"agent paused": {
-			begin:  func(_ *fixture, agent *servertest.Consul) error { return agent.Pause() },
-			end:    func(_ *fixture, agent *servertest.Consul) error { return agent.Resume() },
-			within: 4 * ttl,
+			begin:   func(_ *fixture, agent *servertest.Consul) error { return agent.Pause() },
+			end:     func(_ *fixture, agent *servertest.Consul) error { return agent.Resume() },
+			options: checked,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +66,7 @@ func TestCheckedElections(t *testing.T) {
 			var candidates []elector.Elector
 			var processes []*fixture
 			for _, agent := range []*servertest.Consul{near, far, far} {
-				f := processOn(t, checkedOptions(check), agent)
+				f := processOn(t, fault.options, agent)
 				processes = append(processes, f)
 				candidates = append(candidates, f.stand(f.Backend, fair.New(), election))
 			}
@@ -81,9 +83,7 @@ func TestCheckedElections(t *testing.T) {
 			require.NoError(t, err)
 			require.Error(t, first.Context().Err(), "two lead")
 			require.False(t, first.Valid(), "two lead")
-			took := time.Since(began)
-			t.Logf("failover took %v", took)
-			assert.Less(t, took, fault.within)
+			t.Logf("failover took %v", time.Since(began))
 			assert.Greater(t, won.Token(), first.Token())
 			processes[0].ends(first, elector.ErrSessionLost)
 
@@ -112,16 +112,16 @@ func (f *fixture) queue(e elector.Elector, n int) {
 	})
 }
 
-// A leader that is killed is followed in little more than its check's TTL, and its
-// instance is out of the catalog's healthy ones.
+// A leader that is killed is followed as its check ends its session, and its instance is out of the
+// catalog's healthy ones.
 func TestCheckedLeaderIsKilled(t *testing.T) {
 	t.Parallel()
 	cluster := servertest.ConsulClusterForTest(t, 3, steady)
 	agent := servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
 	election := newRoot()
-	f := processOn(t, checkedOptions(check), agent)
+	f := processOn(t, checkAlone, agent)
 	for range 3 {
-		leader := startCandidate(t, agent.Addr(), election, check)
+		leader := startCandidate(t, agent.Addr(), election)
 		token := leader.leads(f)
 		e := f.stand(f.Backend, fair.New(), election)
 		winning := later(func() (*elector.Term, error) { return e.Campaign(f.ctx) })
@@ -129,10 +129,8 @@ func TestCheckedLeaderIsKilled(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, leader.kill())
 		term, err := receive(f, winning)
-		took := time.Since(began)
 		require.NoError(t, err)
-		t.Logf("failover after a SIGKILL took %v with a check of %v", took, check)
-		assert.Less(t, took, 3*check)
+		t.Logf("failover after a SIGKILL took %v with a check of %v", time.Since(began), check)
 		assert.Greater(t, term.Token(), token)
 		var instances []*api.ServiceEntry
 		user := f.operator()

@@ -15,6 +15,7 @@ import (
 
 // The user's logger is not called under a lock.
 func TestLoggerMayAskTheSession(t *testing.T) {
+	t.Parallel()
 	var logged atomic.Pointer[*backend.Session]
 	logger := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{
 		Level: slog.LevelDebug,

@@ -14,6 +14,11 @@ var shared = servertest.Share(func() (*servertest.Consul, error) {
 	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, Config: `limits { http_max_conns_per_client = 5000 }`})
 })
 
+// withACL is that of all tests of tokens. It takes no sessions that are shorter than theirs.
+var withACL = servertest.Share(func() (*servertest.Consul, error) {
+	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true, Config: fmt.Sprintf("session_ttl_min = %q", aclTTL)})
+})
+
 func sharedServer(t *testing.T) *servertest.Consul {
 	t.Helper()
 	return shared.ForTest(t)
@@ -24,5 +29,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beCandidate())
 		os.Exit(1)
 	}
-	os.Exit(shared.Close(m.Run()))
+	os.Exit(withACL.Close(shared.Close(m.Run())))
 }

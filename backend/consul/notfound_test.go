@@ -71,13 +71,12 @@ func TestPitfall36NotFoundYet(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]consul.Config{
 		"TTL":   {},
-		"check": {Check: check},
+		"check": {Check: check, SessionTimeout: lasting},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := setUpOn(t, consultest.Options{Config: cfg}, sharedServer(t))
 			e := f.enqueue(f.s)
-			f.renewed()
 			states := f.recordStates()
 			before := f.s.Deadline()
 			renewals, remove := f.newLeader()

@@ -80,8 +80,17 @@ func query(parameter string, present bool) func(*http.Request, []byte) bool {
 // links break under what waits when cut is called: the client's own transport would send
 // queries again without a word.
 type links struct {
-	mu     sync.Mutex
-	broken chan struct{}
+	mu      sync.Mutex
+	broken  chan struct{}
+	waiting int       // queries
+	last    time.Time // when a query was sent
+}
+
+// cuttable makes the links of a process such ones.
+func cuttable(f *fixture) *links {
+	l := &links{broken: make(chan struct{})}
+	f.Intercept(l.handle)
+	return l
 }
 
 func (l *links) handle(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
@@ -90,7 +99,13 @@ func (l *links) handle(request *http.Request, _ []byte, send consultest.Send) (*
 	}
 	l.mu.Lock()
 	broken := l.broken
+	l.waiting, l.last = l.waiting+1, time.Now()
 	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.waiting--
+	}()
 	type answer struct {
 		response *http.Response
 		err      error
@@ -120,8 +135,16 @@ func (l *links) cut() {
 	l.broken = make(chan struct{})
 }
 
-// hangs is longer than a query has to hang to have had a connection.
-const hangs = 700 * time.Millisecond
+// hang waits until queries have hung for longer than it takes to have had a connection.
+func (l *links) hang(t *testing.T) {
+	t.Helper()
+	const longer = 700 * time.Millisecond
+	wait.For(t, "queries that hang", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.waiting > 0 && time.Since(l.last) > longer
+	})
+}
 
 // Answers that do not say that a request is bad are ridden out, on each kind of request,
 // whether it was done or not: sessions go on, the leader leads, and who waits keeps its
@@ -160,10 +183,9 @@ func TestRefusedRequests(t *testing.T) {
 			}
 			election := newRoot()
 			first, second := processOn(t, consultest.Options{}, sharedServer(t)), processOn(t, consultest.Options{}, sharedServer(t))
-			links := &links{broken: make(chan struct{})}
-			first.Intercept(links.handle)
-			second.Intercept(links.handle)
+			ofFirst, ofSecond := cuttable(first), cuttable(second)
 			leader, other := first.stand(first.Backend, fair.New(), election), second.stand(second.Backend, fair.New(), election)
+			of := map[elector.Elector]*fixture{leader: first, other: second}
 			f := first
 			term, err := leader.Campaign(f.ctx)
 			require.NoError(t, err)
@@ -175,18 +197,23 @@ func TestRefusedRequests(t *testing.T) {
 					return err == nil && len(before) == 2
 				})
 				if !kind.slow {
-					time.Sleep(hangs)
+					ofFirst.hang(t)
+					ofSecond.hang(t)
 				}
 				sessions := fmt.Sprint(first.Sessions(), second.Sessions())
 				r.give(statuses...)
 				removeFirst, removeSecond := first.Intercept(r.handle), second.Intercept(r.handle)
-				if !kind.slow {
-					links.cut() // the queries are sent again
+				if !kind.slow { // the queries are sent again
+					ofFirst.cut()
+					ofSecond.cut()
 				}
 				_, err = term.Commit(f.ctx, elector.Put(election+"-state", []byte(fmt.Sprint(statuses))))
 				require.NoError(t, err)
 				if kind.slow || strings.Contains(name, "re-sent") {
-					wait.For(t, "all answers are given", r.given)
+					wait.For(t, "all answers are given", func() bool {
+						of[leader].hasten(term.Guard().Session)
+						return r.given()
+					})
 				}
 				require.True(t, term.Valid(), "%v", statuses)
 				state, err := first.client(t).Get(f.ctx, election+"-state")
@@ -216,6 +243,7 @@ func (f *fixture) client(t *testing.T) *backend.Session {
 
 // A session is ended at the servers although they refuse at first.
 func TestRefusedClose(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	witness := f.open()
 	for _, status := range []int{408, 418, 429, 500, 502, 503, 504} {
@@ -237,10 +265,9 @@ func TestRefusedForLong(t *testing.T) {
 	t.Parallel()
 	f := setUp(t)
 	e, more := f.enqueue(f.s), f.enqueue(f.s)
-	links := &links{broken: make(chan struct{})}
-	f.Intercept(links.handle)
+	links := cuttable(f)
 	waiting := f.await(e)
-	time.Sleep(hangs)
+	links.hang(t)
 	remove := f.answering(func(r *http.Request) bool { return path(r, "kv/") }, http.StatusTooManyRequests,
 		"Your IP is issuing too many concurrent connections, please rate limit your calls\n")
 	links.cut()

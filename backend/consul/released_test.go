@@ -23,6 +23,7 @@ func (f *fixture) release(e backend.Entry) {
 
 // An entry in the queue that is nobody's any more is gone, for all who look.
 func TestReleasedFromTheQueue(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	o := f.another()
 	before, me := f.enqueue(o.s), f.enqueue(f.s)
@@ -53,6 +54,7 @@ func TestReleasedFromTheQueue(t *testing.T) {
 // A leader whose entry an operator releases leads no longer than one whose entry is
 // deleted.
 func TestReleasedLeader(t *testing.T) {
+	t.Parallel()
 	f := processOn(t, consultest.Options{}, sharedServer(t))
 	election := newRoot()
 	term := f.campaign(f.stand(f.Backend, fair.New(), election))

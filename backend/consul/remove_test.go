@@ -19,12 +19,14 @@ import (
 // Consul looks whether a directory is empty right before it deletes it. Whoever enters in
 // between leads in a directory that is gone, and nobody beside it.
 func TestEntersWhileTheElectionIsRemoved(t *testing.T) {
+	t.Parallel()
 	for _, item := range catalog.All() {
 		strategy := item.Strategy
 		if _, custom := strategy.(elector.CustomLayout); custom {
 			continue // Remove refuses its elections
 		}
 		t.Run(strategy.Name(), func(t *testing.T) {
+			t.Parallel()
 			f := setUp(t)
 			election := f.dir + "/e"
 			waits := make(chan error, 100)

@@ -16,6 +16,7 @@ import (
 
 // A session keeps few keys of its own, however many campaigns are cancelled.
 func TestSlotsOfCancelledCampaigns(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: fair.New(), Election: f.dir + "/e", ID: "a"})
 	require.NoError(t, err)

@@ -18,6 +18,7 @@ import (
 )
 
 func TestStrangers(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	client := f.operator()
 	t.Run("api.Lock", func(t *testing.T) {
@@ -82,6 +83,7 @@ func TestStrangers(t *testing.T) {
 // A lock of Consul's client on the election's path itself and the election keep each other
 // away: the one finds a key that is held, the other flags that are not its own.
 func TestLockOnTheElectionsPath(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	client := f.operator()
 	election := newRoot()
@@ -102,6 +104,7 @@ func TestLockOnTheElectionsPath(t *testing.T) {
 // A survey is two requests at the same time where there are no others than the known key,
 // and directories of others.
 func TestSurvey(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	known := f.dir + "/known"
 	for _, key := range []string{known, known + "/x", f.dir + "/nested", f.dir + "/nested/e/x"} {

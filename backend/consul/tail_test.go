@@ -18,6 +18,7 @@ import (
 
 // Whoever enters finds the one before without a list, and with one where the tail does not tell.
 func TestTail(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	tail := ".elector/tails" + f.dir
 	var lists atomic.Int64
@@ -103,6 +104,7 @@ func TestTail(t *testing.T) {
 // Many enter at once, and some of their requests and replies are lost: each finds the one before it, and
 // nobody is passed over, though some step aside in the step in which they enter again.
 func TestTailInACrowd(t *testing.T) {
+	t.Parallel()
 	f := setUp(t)
 	var mu sync.Mutex
 	before := make(map[string]string)

@@ -3,21 +3,19 @@ package consul_test
 import (
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/consultest"
-	"github.com/elector-go/elector/internal/servertest"
 )
 
 // The health check goes with the session, and not one of another session's.
 func TestWillRemovesTheCheck(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
-	f, other := setUpChecked(t, server), setUpChecked(t, server)
+	f, other := setUpChecked(t, sharedServer(t)), setUpChecked(t, sharedServer(t))
+	own, its := f.checkID(), other.checkID()
 	w, err := f.s.Will()
 	require.NoError(t, err)
 	others, err := other.s.Will()
@@ -28,13 +26,9 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	require.ErrorContains(t, backend.Execute(f.ctx, by.Backend, wrong), "no health check of this session")
 	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
 	assert.False(t, exists(t, f.Servers, f.s.ID()))
-	user, err := consultest.Operator(server)
-	require.NoError(t, err)
-	checks, err := user.Agent().Checks()
-	require.NoError(t, err)
-	assert.Len(t, checks, 1)
-	time.Sleep(2 * check)
-	assert.Equal(t, backend.Live, other.s.State())
+	assert.Nil(t, f.checkOf(own))
+	assert.NotNil(t, other.checkOf(its))
+	other.renewed()
 }
 
 // A leader that is new says that it has ended a session that it has not read of yet.
@@ -62,12 +56,11 @@ func TestWillIsNotOverBecauseALeaderHasNotReadOfIt(t *testing.T) {
 // any.
 func TestWillWithoutTheRight(t *testing.T) {
 	t.Parallel()
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
-	f := processOn(t, consultest.Options{Token: token(t, server, "enough", enough)}, server)
+	f := withRules(t, enough)
 	f.s = f.open()
 	w, err := f.s.Will()
 	require.NoError(t, err)
-	stranger := consultest.NewProcess(t, f.Servers, consultest.Options{Token: token(t, server, "none", `key "b" { policy = "write" }`)})
+	stranger := withRules(t, `key "b" { policy = "write" }`)
 	require.ErrorIs(t, backend.Execute(f.ctx, stranger.Backend, w), backend.ErrDenied)
 	assert.Equal(t, backend.Live, f.s.State())
 	require.NoError(t, backend.Execute(f.ctx, f.Backend, w))

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // Operator is a client of its own, as another tool would have.
@@ -26,7 +27,7 @@ func Operator(server *servertest.Consul) (*api.Client, error) {
 // operate does something as an operator, at the first server that can be reached
 // and knows a leader.
 func operate(servers []*servertest.Consul, do func(*api.Client) error) error {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(wait.Patience)
 	for {
 		var errs []error
 		for _, server := range servers {
