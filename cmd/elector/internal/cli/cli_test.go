@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -26,11 +28,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beElector) != "" {
 		os.Exit(Main())
 	}
-	os.Exit(m.Run())
+	os.Exit(etcd.Close(m.Run()))
 }
 
-// small is a comparison that takes a moment.
-var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0.25", "--delay", "0"}
+// small is a comparison that takes a moment, however slow the machine: no session runs out.
+var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0", "--delay", "0", "--ttl", "1m"}
 
 func run(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
@@ -166,12 +168,15 @@ func TestMan(t *testing.T) {
 	}
 }
 
-// TestTable holds what is printed where, and that no bar is drawn but on a terminal.
-func TestTable(t *testing.T) {
-	code, stdout, stderr := run(small...)
+// TestTable holds what is printed where, and that no bar is drawn but on a terminal. A crash takes a
+// session timeout, so time is simulated.
+func TestTable(t *testing.T) { synctest.Test(t, printsTable) }
+
+func printsTable(t *testing.T) {
+	code, stdout, stderr := run(append(small, "--crashes", "0.25")...)
 	require.Equal(t, OK, code, stderr)
 	for _, want := range []string{
-		"4 leader changes in each run, 1 of them crashes; churn 0.05; seed 1; session timeout 200ms\n", "mem://\n",
+		"4 leader changes in each run, 1 of them crashes; churn 0.05; seed 1; session timeout 1m0s\n", "mem://\n",
 		"leaderless", "growth\n", "counted by the service itself", "Jain  ",
 	} {
 		assert.Contains(t, stdout, want)
@@ -195,7 +200,7 @@ func TestFiles(t *testing.T) {
 	r := parsed(t, text)
 	assert.Len(t, r.Runs, 4)
 	assert.Len(t, r.Simulation.Runs, 4)
-	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0.25 --delay 0s --json "+at+" --html "+page+" --charts "+charts+" --simulate 2,5", r.Method.Command)
+	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0 --delay 0s --ttl 1m0s --json "+at+" --html "+page+" --charts "+charts+" --simulate 2,5", r.Method.Command)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "</html>")
@@ -236,21 +241,25 @@ func TestUnreachable(t *testing.T) {
 	assert.Regexp(t, `(?m)^ +fair \* +2( +-)+$`, stdout, "nothing was measured, and no zeros are printed")
 }
 
-// TestInterrupt interrupts the command as a user does: in its second run, of seconds.
+// TestInterrupt interrupts the command as a user does: after its first run, of so many that it goes on for
+// minutes.
 func TestInterrupt(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "report.json")
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", "2,4", "--changes", "200", "--crashes", "0", "--json", at)
-	code, stdout, stderr := interrupted(t, cmd, "2 candidates: done", 1)
+	var n []string
+	for i := range 200 {
+		n = append(n, strconv.Itoa(2+i))
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
+	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", 1)
 	assert.Equal(t, Interrupted, code)
 	assert.Contains(t, stderr, "elector: interrupted: cleaning up")
-	assert.Contains(t, stdout, "* fair, 4 candidates: ended after ")
-	assert.Contains(t, stdout, "leader changes: interrupted\n")
+	assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
 	r := parsed(t, text)
-	require.Len(t, r.Runs, 2)
+	require.Less(t, len(r.Runs), len(n))
 	assert.Empty(t, r.Runs[0].Truncated)
-	assert.Equal(t, "interrupted", r.Runs[1].Truncated)
+	assert.Equal(t, "interrupted", r.Runs[len(r.Runs)-1].Truncated)
 }
 
 // TestInterruptTwice holds that a second interrupt does not wait for anything: here for
@@ -260,7 +269,7 @@ func TestInterruptTwice(t *testing.T) {
 	require.NoError(t, err)
 	defer unread.Close()
 	defer stdout.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--json", "-")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
 	cmd.Stdout = stdout
 	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", 2)
 	assert.Equal(t, Interrupted, code)

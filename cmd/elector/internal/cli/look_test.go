@@ -29,16 +29,23 @@ func stand(t *testing.T, url, election, id, value string) (stop func()) {
 	return standtest.Stand(t, url, election, id, value, fair.New())
 }
 
+// etcd is a server that the tests share.
+var etcd = servertest.Share(func() (*servertest.Etcd, error) {
+	return servertest.StartEtcd(servertest.EtcdConfig{NoSync: true})
+})
+
 func TestLookOnEtcd(t *testing.T) {
-	looks(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr())
+	looks(t, "etcd://"+etcd.ForTest(t).Addr()+"/look?timeout=1m")
 }
 
 func TestLookOnConsul(t *testing.T) {
-	looks(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
+	servertest.Long(t, "several services")
+	looks(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr()+"?timeout=1m")
 }
 
 func TestLookOnZooKeeper(t *testing.T) {
-	looks(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr())
+	servertest.Long(t, "several services")
+	looks(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr()+"?timeout=1m")
 }
 
 func looks(t *testing.T, url string) {
@@ -106,6 +113,7 @@ func TestLookAtNothing(t *testing.T) {
 
 // What somebody has written into the service, or a proxy has answered, does nothing to the terminal.
 func TestErrorsAreForTerminals(t *testing.T) {
+	servertest.Long(t, "the time for which the command asks again")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = io.WriteString(w, "\x1b[2Jdenied\nelector: all is well\u202e")

@@ -9,13 +9,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -78,7 +76,7 @@ func (p *terminal) text() string {
 // shows waits until the terminal shows the text.
 func (p *terminal) shows(text string) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return strings.Contains(p.text(), text) }, wait.Patience, 10*time.Millisecond, "%s", text)
+	wait.For(p.t, text, func() bool { return strings.Contains(p.text(), text) })
 }
 
 func (p *terminal) types(keys string) {
@@ -96,11 +94,12 @@ func (p *terminal) ends() int {
 const interruptKey = "\x03" // Ctrl-C
 
 func TestInTerminal(t *testing.T) {
-	url := "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()
+	url := "etcd://" + etcd.ForTest(t).Addr() + "/terminal?timeout=1m"
 	watch := inTerminal(t, "watch", url, "/jobs/reindex")
 	watch.shows("there is no election")
 	lead := inTerminal(t, "run", url, "/jobs/reindex", "--id", "host-1", "--", "sh", "-c", "echo leads; sleep 1000")
 	lead.shows("leads\r\n")
+	lead.shows("the command has started")
 	watch.shows("host-1 leads, token ")
 	status := inTerminal(t, "status", url, "/jobs/reindex")
 	assert.Equal(t, OK, status.ends())

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -110,6 +111,7 @@ func TestConsul(t *testing.T) {
 // TestServerKilled holds that a run ends, with the reason, when its server does, and that
 // the others on it are not tried.
 func TestServerKilled(t *testing.T) {
+	servertest.Long(t, "a server that is killed, and sessions that run out")
 	t.Parallel()
 	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
 	var once sync.Once
@@ -132,6 +134,7 @@ func TestServerKilled(t *testing.T) {
 
 // TestTooMany holds that the error says how many could connect, and what is in the way.
 func TestTooMany(t *testing.T) {
+	servertest.Long(t, "a server for many connections")
 	t.Parallel()
 	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: "limits { http_max_conns_per_client = 20 }"})
 	out, err := Run(t.Context(), Config{
@@ -145,12 +148,12 @@ func TestTooMany(t *testing.T) {
 // TestGoroutines holds that none is left behind on a real service, a crashed candidate's
 // included. (On the embedded one, simulated time holds it in each test.)
 func TestGoroutines(t *testing.T) {
+	servertest.Long(t, "a session that runs out")
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=3s"
 	before := runtime.NumGoroutine()
 	_, err := Run(t.Context(), Config{
 		Backends: []string{url}, Strategies: []string{"fair"}, N: []int{5}, Changes: 3, Crashes: 0.34, Churn: 1, Seed: 1,
 	})
 	require.NoError(t, err)
-	assert.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, 10*time.Millisecond,
-		"%d goroutines before; Eventually has one of its own", before)
+	wait.For(t, "its goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -78,15 +78,17 @@ func leads(id string) func(Election) bool {
 }
 
 func TestOnEtcd(t *testing.T) {
-	follows(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr())
+	follows(t, "etcd://"+servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr()+"?timeout=1m")
 }
 
 func TestOnConsul(t *testing.T) {
-	follows(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr())
+	servertest.Long(t, "several services")
+	follows(t, "consul://"+servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr()+"?timeout=1m")
 }
 
 func TestOnZooKeeper(t *testing.T) {
-	follows(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr())
+	servertest.Long(t, "several services")
+	follows(t, "zk://"+servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr()+"?timeout=1m")
 }
 
 // follows has leadership move, and looks whether the dashboard shows it.
