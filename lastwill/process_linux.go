@@ -178,7 +178,8 @@ func (k *keeper) attend(ctx context.Context, told func()) (pid int, err error) {
 
 // greet says hello, and waits until the companion has seen that it is of this process.
 func (k *keeper) greet(conn *net.UnixConn) error {
-	if err := write(conn, message{Kind: kindHello, Client: k.client}, int(k.self.Fd()), int(k.gate.file.Fd())); err != nil {
+	err := write(conn, message{Kind: kindHello, Client: k.client}, int(k.self.Fd()), int(k.gate.file.Fd()))
+	if err != nil && !errors.Is(err, unix.EPIPE) { // it may have ended, or refused this process: read tells
 		return fmt.Errorf("say hello: %w", err)
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(greeting)); err != nil {
