@@ -7,6 +7,7 @@ import (
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/servertest"
 )
 
 // Session timeouts. The shortest that Consul's servers take is for sessions of which the test waits for
@@ -17,7 +18,12 @@ const (
 )
 
 func TestConformanceSingle(t *testing.T) {
+	servertest.Long(t, "two minutes; TestConformanceSingleChecked has these sessions, and a check besides")
 	conformance.TestBackendParallel(t, consultest.Single(t).Service(ttl, consul.Config{}))
+}
+
+func TestConformanceSingleChecked(t *testing.T) {
+	conformance.TestBackendParallel(t, consultest.Single(t).Service(check, consul.Config{Check: check}))
 }
 
 func TestConformanceCluster(t *testing.T) {

@@ -1,22 +1,26 @@
 package consul
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strings"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
 
-// WillSecret implements backend.Testator: it is nil, or names the session and its health check, which
-// no other session's will shall remove.
-func (s *session) WillSecret() []byte {
-	if s.lease.check == "" {
-		return nil
-	}
-	return []byte(s.ID() + " " + s.lease.check)
+// WillSecret implements backend.Testator: it names the session and its health check, if it has one,
+// which no other session's will shall remove.
+func (s *session) WillSecret() []byte { return secretOf(s.ID(), s.lease.check) }
+
+// secretOf is a session's secret. It ends with a checksum: without it a secret of which a part is
+// missing or wrong would leave the check behind.
+func secretOf(session, check string) []byte {
+	text := session + " " + check
+	return fmt.Appendf(nil, "%s %08x", text, crc32.ChecksumIEEE([]byte(text)))
 }
 
 // leaseOf returns what is to be removed of a will's session.
@@ -25,13 +29,12 @@ func leaseOf(w backend.Will) (lease, error) {
 	if !isID(w.Session) {
 		return l, errors.New("the will names no session of Consul's")
 	}
-	if len(w.Secret) == 0 {
-		return l, nil
-	}
-	session, check, _ := strings.Cut(string(w.Secret), " ")
+	_, check, _ := strings.Cut(string(w.Secret), " ")
+	check, _, _ = strings.Cut(check, " ")
 	nonce, ok := strings.CutPrefix(check, checkPrefix)
-	if session != w.Session || !ok || len(nonce) != 16 || !driver.IsHex(nonce) {
-		return l, errors.New("the will's secret names no health check of this session")
+	ours := check == "" || ok && len(nonce) == 16 && driver.IsHex(nonce)
+	if !ours || !bytes.Equal(w.Secret, secretOf(w.Session, check)) {
+		return l, errors.New("the will's secret is not that of this session")
 	}
 	l.check, l.service = check, check
 	return l, nil

@@ -23,7 +23,7 @@ func TestWillRemovesTheCheck(t *testing.T) {
 	by := consultest.NewProcess(t, f.Servers, consultest.Options{}) // without checks of its own
 	wrong := w
 	wrong.Secret = others.Secret
-	require.ErrorContains(t, backend.Execute(f.ctx, by.Backend, wrong), "no health check of this session")
+	require.ErrorContains(t, backend.Execute(f.ctx, by.Backend, wrong), "not that of this session")
 	require.NoError(t, backend.Execute(f.ctx, by.Backend, w))
 	assert.False(t, exists(t, f.Servers, f.s.ID()))
 	assert.Nil(t, f.checkOf(own))
