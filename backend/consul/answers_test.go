@@ -57,6 +57,7 @@ func TestServerErrors(t *testing.T) {
 
 // Open tells a server that cannot answer from one that refuses.
 func TestOpenErrors(t *testing.T) {
+	t.Parallel()
 	for _, answer := range []struct {
 		status int
 		text   string
@@ -344,6 +345,7 @@ func TestPausedServer(t *testing.T) {
 	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	require.NoError(t, server.Pause())
+	go f.hasten(f.s)
 	f.awaitState(backend.Suspended)
 	require.NoError(t, server.Resume())
 	f.awaitState(backend.Live)

@@ -83,6 +83,7 @@ func TestNothingFromBetween(t *testing.T) {
 			renewals := func(r *http.Request) bool { return renews(r) || informs(r) }
 			states := f.recordStates()
 			said, remove := between(renewals, 4)
+			go f.hasten(f.s)
 			wait.For(t, "renewals", func() bool { return said.Load() > 4 || f.s.State() == backend.Lost })
 			remove()
 			f.awaitState(backend.Live)
@@ -90,6 +91,7 @@ func TestNothingFromBetween(t *testing.T) {
 			// And to have looked takes an answer of Consul's.
 			awaiting := f.awaitList(backend.Listing{Dir: newRoot()})
 			_, remove = between(func(r *http.Request) bool { return r.URL.Query().Has("keys") }, 1<<30)
+			go f.hasten(f.s)
 			f.awaitState(backend.Suspended)
 			remove()
 			f.awaitState(backend.Live)

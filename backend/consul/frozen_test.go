@@ -271,6 +271,7 @@ func TestLateLook(t *testing.T) {
 		}
 		return response, err
 	})
+	go f.hasten(f.s)
 	<-held
 	for i := range 3 {
 		changed := f.commit(o.s, backend.Update(flag, []byte{byte('1' + i)}))[0]

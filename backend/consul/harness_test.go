@@ -134,9 +134,8 @@ func (f *fixture) renewedAfter(begin func(*backend.Session)) {
 }
 
 // hasten has a session of the process send a heartbeat at once, as it does when a request is not
-// answered.
+// answered. It blocks while the session is out of touch.
 func (f *fixture) hasten(s *backend.Session) {
-	f.t.Helper()
 	var failed atomic.Bool
 	key := newRoot()
 	defer f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
