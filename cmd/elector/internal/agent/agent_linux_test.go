@@ -70,11 +70,7 @@ func start(t *testing.T, socket string, args ...string) *agent {
 // serves waits until it does.
 func (a *agent) serves() {
 	a.t.Helper()
-	for end := time.Now().Add(wait.Patience); !strings.Contains(a.log(), "the agent serves"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			a.t.Fatalf("it does not serve:\n%s", a.log())
-		}
-	}
+	wait.For(a.t, "the agent serves", func() bool { return strings.Contains(a.log(), "the agent serves") })
 }
 
 // exit waits for its end.

@@ -250,7 +250,7 @@ func TestInterrupt(t *testing.T) {
 		n = append(n, strconv.Itoa(2+i))
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
-	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", 1)
+	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", false)
 	assert.Equal(t, Interrupted, code)
 	assert.Contains(t, stderr, "elector: interrupted: cleaning up")
 	assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
@@ -271,14 +271,14 @@ func TestInterruptTwice(t *testing.T) {
 	defer stdout.Close()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
 	cmd.Stdout = stdout
-	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", 2)
+	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", true)
 	assert.Equal(t, Interrupted, code)
 	assert.Contains(t, stderr, "interrupt again")
 }
 
-// interrupted starts the command, interrupts it some times when it has printed the text to
-// standard error, and waits for its end.
-func interrupted(t *testing.T, cmd *exec.Cmd, when string, times int) (code int, stdout, stderr string) {
+// interrupted starts the command, interrupts it when it has printed the text to standard error, and waits
+// for its end. With again it goes on to interrupt it: what comes soon after the first is the same one.
+func interrupted(t *testing.T, cmd *exec.Cmd, when string, again bool) (code int, stdout, stderr string) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), beElector+"=1")
 	var out, errs bytes.Buffer
@@ -294,12 +294,12 @@ func interrupted(t *testing.T, cmd *exec.Cmd, when string, times int) (code int,
 		errs.Write(buf[:n])
 		if !sent && strings.Contains(errs.String(), when) {
 			sent = true
-			for i := range times {
-				if i > 0 {
-					time.Sleep(2 * sameInterrupt) // or it would be the same one
+			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
+			go func() {
+				for again && cmd.Process.Signal(syscall.SIGINT) == nil { // it has not ended
+					time.Sleep(2 * sameInterrupt)
 				}
-				require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-			}
+			}()
 		}
 		if err != nil {
 			break

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -28,11 +27,9 @@ func TestDoctor(t *testing.T) {
 }
 
 func TestDoctorOfNothing(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close()) // nothing listens there now
+	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		code, out, errs := run("doctor", scheme+"://"+l.Addr().String())
+		code, out, errs := run("doctor", scheme+"://"+addr)
 		assert.Equal(t, Failed, code)
 		assert.Contains(t, out, "connection refused")
 		assert.Contains(t, out, "→ start the server, or check the port")

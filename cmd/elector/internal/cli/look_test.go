@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/cmd/elector/internal/standtest"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -99,13 +101,20 @@ func TestLookAtSilence(t *testing.T) {
 	assert.Contains(t, errs, "no answer from the service within 200ms")
 }
 
+// nowhere is an address at which nothing listens.
+func nowhere(t *testing.T) string {
+	t.Helper()
+	ports, err := loopback.Ports(1)
+	require.NoError(t, err)
+	t.Cleanup(func() { loopback.Release(ports...) })
+	return fmt.Sprintf("127.0.0.1:%d", ports[0])
+}
+
 // Where nobody listens, that is said before the time is over.
 func TestLookAtNothing(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
+	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		code, _, errs := run("status", scheme+"://"+l.Addr().String()+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
+		code, _, errs := run("status", scheme+"://"+addr+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
 		assert.Equal(t, Failed, code)
 		assert.Contains(t, errs, "connection refused")
 	}

@@ -67,6 +67,20 @@ func (p *process) begin() {
 // signal signals it, unless it has ended.
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
+// insist signals it until it ends: what comes soon after the first signal is taken for the same.
+func (p *process) insist(s syscall.Signal) {
+	p.t.Helper()
+	wait.For(p.t, "it ends", func() bool {
+		p.signal(s)
+		select {
+		case <-p.exited:
+			return true
+		case <-time.After(time.Second):
+			return false
+		}
+	})
+}
+
 // exit waits for its end.
 func (p *process) exit() int {
 	p.t.Helper()
@@ -274,8 +288,7 @@ func TestTwice(t *testing.T) {
 	p.begun(1)
 	p.signal(syscall.SIGTERM)
 	p.says("SIGTERM")
-	time.Sleep(time.Second) // or it would be the same signal
-	p.signal(syscall.SIGTERM)
+	p.insist(syscall.SIGTERM)
 	assert.Equal(t, 130, p.exit())
 	wait.For(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
 }

@@ -193,8 +193,7 @@ func TestWillTwice(t *testing.T) {
 	anna.begun(1)
 	anna.signal(syscall.SIGTERM)
 	anna.says("SIGTERM")
-	time.Sleep(time.Second) // or it would be the same signal
-	anna.signal(syscall.SIGTERM)
+	anna.insist(syscall.SIGTERM)
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
