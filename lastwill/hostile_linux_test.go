@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -160,29 +161,29 @@ func TestManySessions(t *testing.T) {
 	require.NoError(t, b.Close())
 }
 
-// evenly does something often, and the last tenth of it takes about as long as the first. With a look each time
-// at all that there are it takes nineteen times as long. Of each tenth the fastest of twenty parts counts: the
-// machine may stand still in the others.
+// evenly does something often, and the last time takes about as long as the first. With a look each time at all
+// that there are it would take hundreds of times as long. What counts is the time of the processor, of the fastest
+// of twenty parts at each end: the machine has other work, too.
 func evenly(t *testing.T, times int, do func()) {
 	t.Helper()
-	tenth := func() time.Duration {
-		fastest := time.Hour
-		for range 20 {
-			began := time.Now()
-			for range times / 200 {
-				do()
-			}
-			fastest = min(fastest, time.Since(began))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	spent := func() time.Duration {
+		var now unix.Timespec
+		require.NoError(t, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now))
+		return time.Duration(now.Nano())
+	}
+	var parts []time.Duration
+	for range 200 {
+		began := spent()
+		for range times / 200 {
+			do()
 		}
-		return fastest
+		parts = append(parts, spent()-began)
 	}
-	first := tenth()
-	for range 8 {
-		tenth()
-	}
-	last := tenth()
-	t.Logf("of the first tenth a twentieth took %v, of the last one %v", first, last)
-	assert.Less(t, last, 5*first)
+	first, last := slices.Min(parts[:20]), slices.Min(parts[180:])
+	t.Logf("%d took %v at first, and %v at last", times/200, first, last)
+	assert.Less(t, last, 8*first)
 }
 
 // Another user who is at the path before the agent, such as in /tmp, is told nothing.
