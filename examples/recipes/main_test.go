@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,7 @@ func onAll(t *testing.T, f func(t *testing.T, b backend.Backend)) {
 			b, err := dial.Open(t.Context(), url(t))
 			require.NoError(t, err)
 			t.Cleanup(func() { assert.NoError(t, b.Close()) })
-			f(t, b)
+			f(t, &server{Backend: b})
 		})
 	}
 }
@@ -82,14 +83,47 @@ func open(t *testing.T, b backend.Backend) *backend.Session {
 	return s
 }
 
-// isBlocked holds that something still waits. In a bubble all others wait, too; on a server it is
-// given a moment.
+// A server is a backend on a real service. It counts the calls, and knows how many of those that are under
+// way do not wait for a change.
+type server struct {
+	backend.Backend
+	calls, busy atomic.Int64
+}
+
+func (b *server) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Around(backend.Layer{Call: b.call}), nil
+}
+
+func (b *server) call(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+	b.calls.Add(1)
+	if !c.Waits() {
+		b.busy.Add(1)
+		defer b.busy.Add(-1)
+	}
+	return next(ctx)
+}
+
+// settle returns when nobody has asked anything for some turns of the scheduler, however slow those are.
+func (b *server) settle() {
+	for calls, quiet := int64(0), 0; quiet < 20; quiet++ {
+		time.Sleep(5 * time.Millisecond)
+		if now := b.calls.Load(); now != calls || b.busy.Load() > 0 {
+			calls, quiet = now, 0
+		}
+	}
+}
+
+// isBlocked holds that something still waits. By then all others wait, too, each in its place in the line.
 func isBlocked[T any](t *testing.T, b backend.Backend, what string, done <-chan T) {
 	t.Helper()
-	if _, bubble := b.(*memory.Service); bubble {
-		synctest.Wait()
+	if b, is := b.(*server); is {
+		b.settle()
 	} else {
-		time.Sleep(100 * time.Millisecond)
+		synctest.Wait()
 	}
 	select {
 	case <-done:
