@@ -24,7 +24,6 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -153,9 +152,6 @@ func TestRenewedByAnotherMember(t *testing.T) {
 // An Open that nobody answers says whom it has asked, and why they did not answer. The client
 // keeps that to itself.
 func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, closed.Close())
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
@@ -171,8 +167,8 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 		why       string
 		soon      bool // and not after the timeout asked for
 	}{
-		"closed port":         {[]string{closed.Addr().String()}, nil, "connection refused", true},
-		"two closed ports":    {[]string{"127.0.0.1:1", closed.Addr().String()}, nil, "connection refused", true},
+		"closed port":         {[]string{"127.0.0.1:1"}, nil, "connection refused", true},
+		"two closed ports":    {[]string{"127.0.0.1:1", "127.0.0.1:2"}, nil, "connection refused", true},
 		"unknown host":        {[]string{"no-such-host.invalid:2379"}, nil, "lookup no-such-host.invalid", true},
 		"HTTP/1.1":            {[]string{http1.Listener.Addr().String()}, nil, "error reading server preface", true},
 		"TLS at a plain port": {[]string{"https://" + plain}, config, "authentication handshake failed", false},
@@ -208,21 +204,18 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 
 // Why a session is suspended, and lost, is logged, once each. That it was closed is no news.
 func TestLossIsLoggedWithItsReason(t *testing.T) {
-	servertest.Long(t, "a session timeout, of a session that is well until its links are cut")
 	t.Parallel()
-	f := setUp(t, 20*time.Second)
+	f := setUp(t, 10*time.Second)
 	var log strings.Builder // its handler has a lock
 	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 20 * time.Second})
+	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	require.NoError(t, closed.Close(f.ctx))
 	require.Empty(t, log.String())
-	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 20 * time.Second})
+	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
-	for _, p := range f.Proxies {
-		require.NoError(t, p.Close())
-	}
+	f.Suspend() // were they closed, another test's proxy might get the port, before a server that knows no such lease
 	for state := s.State(); state != backend.Lost; {
 		state, err = s.AwaitState(f.ctx, state)
 		require.NoError(t, err)
@@ -231,5 +224,5 @@ func TestLossIsLoggedWithItsReason(t *testing.T) {
 	said := log.String()
 	assert.Equal(t, 1, strings.Count(said, "etcd: session suspended"), said)
 	assert.Equal(t, 1, strings.Count(said, "etcd: session lost"), said)
-	assert.Contains(t, said, "it was out of touch: ")
+	assert.Contains(t, said, "trust window has passed; it was out of touch: ")
 }
