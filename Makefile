@@ -57,9 +57,11 @@ ON_SERVERS = -count=1 -parallel 60
 
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
-MEMORY = ./conformance/... ./internal/mutants ./examples/deputy ./examples/singleton ./examples/start ./internal/layout ./internal/measure
+MEMORY = ./conformance/... ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
-SERVED = ./backend/dial ./health ./inspect ./lastwill ./examples/quickstart
+SERVED = ./backend/dial ./health ./inspect ./lastwill ./examples/... $(TOOLS)
+TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdclient ./internal/etcdtest ./internal/load ./internal/loopback \
+	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest
 
 services = memory zookeeper etcd consul
 ifneq ($(filter-out $(services),$(SERVICE)),)
@@ -120,7 +122,7 @@ all-clusters: setup-all
 	$(TEST) -count=1 -parallel 24 -skip '^Test(Memory|ZooKeeper$$|Etcd$$|Consul$$)' ./internal/elections
 
 all-rest: setup-all
-	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED) ./examples/... ./internal/...
+	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED)
 
 all-modules: setup-all
 	$(call each,$(TESTED) internal/release,$(TEST) -count=1 -parallel 12 ./...)
