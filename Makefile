@@ -30,8 +30,8 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # Each has a go.mod of its own, and ./... does not lead from one into another. go.work
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
-TESTED = cmd/elector examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus
-MODULES = . $(TESTED) examples/fencing internal/release
+TESTED = cmd/elector examples/fencing examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus
+MODULES = . $(TESTED) internal/release
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library

@@ -2,6 +2,7 @@ package backendrules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -194,9 +195,18 @@ func slope(y []int64) int64 {
 func (r *run) linkAgain(c *kit.Client, s sess) {
 	r.T.Helper()
 	c.Suspend()
+	// What asks in vain has some sessions look at once whether they are in touch.
+	asking := start(r, "get while out of touch", func(ctx context.Context) (struct{}, error) {
+		_, err := s.Get(ctx, r.key("asked"))
+		if errors.Is(err, backend.ErrNoEntry) {
+			err = nil
+		}
+		return struct{}{}, err
+	})
 	_, err := s.AwaitState(r.ctx, backend.Live)
 	r.Must("await the suspension", err)
 	c.Resume()
+	defer asking.value()
 	for state := s.State(); state != backend.Live; {
 		if state == backend.Lost {
 			r.Failf("the session was lost with a link that was cut for a moment")
