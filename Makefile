@@ -53,7 +53,7 @@ each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2))
 
 TEST = GOWORK=off $(GO) test -vet=off -timeout 60m
 SHORT = $(TEST) -short
-ON_SERVERS = -count=1 -parallel 60
+ON_SERVERS = -count=1 -parallel 40
 
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
@@ -68,12 +68,12 @@ ifneq ($(filter-out $(services),$(SERVICE)),)
 $(error SERVICE=$(SERVICE): say one of $(services))
 endif
 
-# The Consul server takes minutes to build, and begins first, beside the tests that need none.
-ifneq ($(filter test,$(MAKECMDGOALS)),)
-MAKEFLAGS += -j3
-endif
-
-test: $(if $(SERVICE),test-$(SERVICE),setup-consul test-memory test-backends test-elections test-served test-modules)
+# The servers take minutes to build, beside the tests that need none. Nothing runs beside those that
+# need them: their sessions want a processor in time.
+test:
+	@$(if $(SERVICE),$(MAKE) --no-print-directory test-$(SERVICE),\
+	ok=true; $(MAKE) --no-print-directory -k -j4 setup test-memory || ok=false; \
+	$(MAKE) --no-print-directory -k test-backends test-elections test-served test-modules || ok=false; $$ok)
 
 test-memory:
 	$(SHORT) -race $(RACED)
