@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/strategies"
 	"github.com/elector-go/elector/internal/zktest"
 )
@@ -226,9 +227,7 @@ const (
 )
 
 func onCluster(t *testing.T, p place) {
-	if testing.Short() {
-		t.Skip("it starts three servers for each strategy: make test-all")
-	}
+	servertest.Long(t, "three servers for each strategy")
 	p.atOnce = clusters
 	tryAll(t, p)
 }

@@ -75,22 +75,6 @@ func Revoke(servers []string, lease clientv3.LeaseID) error {
 	})
 }
 
-// RevokeAll ends all leases there are.
-func RevokeAll(servers []string) error {
-	return operate(servers, func(ctx context.Context, client *clientv3.Client) error {
-		all, err := client.Leases(ctx)
-		if err != nil {
-			return err
-		}
-		for _, l := range all.Leases {
-			if _, err := client.Revoke(ctx, l.ID); err != nil && !errors.Is(err, rpctypes.ErrLeaseNotFound) {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // Stored counts all keys, and the bytes of keys and values.
 func Stored(servers []string) (keys, bytes int, err error) {
 	err = operate(servers, func(ctx context.Context, client *clientv3.Client) error {
