@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -36,8 +37,10 @@ func fenceRace(a *arena) {
 				c, t := a.lead()
 				_, b := a.queue()
 				race := startRace(a, t)
+				defer race.last()
 				arrives(a, "several commits succeed", race.enough)
 				mark := way.end(a, c, t)
+				race.last()
 				led := b.wins()
 				if first := a.commit(led, elector.Create(a.own("first"), nil))[0]; !mark.Exists() {
 					mark = first
@@ -91,6 +94,7 @@ type race struct {
 	a      *arena
 	enough chan struct{} // closed when several have succeeded
 	done   chan struct{} // closed when all have returned
+	ended  atomic.Bool   // whether the term is over, and a writer that is not told so gives up some time
 
 	mu                     sync.Mutex
 	made, refused, unknown shelf
@@ -107,14 +111,20 @@ func startRace(a *arena, t *elector.Term) *race {
 	return r
 }
 
-// write makes one entry after the other until a commit fails. With every second it deletes
-// the one before.
+// last says that the term is over.
+func (r *race) last() { r.ended.Store(true) }
+
+// write makes one entry after the other until a commit fails, or until 2000 have succeeded
+// since the term was over. With every second it deletes the one before.
 func (r *race) write(t *elector.Term, writer int) {
-	const most, several = 2000, 20
+	const several = 20
 	ctx, cancel := r.a.within()
 	defer cancel()
 	key := func(i int) string { return r.a.own(fmt.Sprintf("w%d-%d", writer, i)) }
-	for i := 0; i < most; i++ {
+	for i, left := 0, 2000; left > 0; i++ {
+		if r.ended.Load() {
+			left--
+		}
 		at := backend.Entry{Key: key(i)}
 		ops := []elector.Op{elector.Create(at.Key, nil)}
 		if i%2 == 1 {
