@@ -53,7 +53,7 @@ each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2))
 
 TEST = GOWORK=off $(GO) test -vet=off -timeout 60m
 SHORT = $(TEST) -short
-ON_SERVERS = -count=1 -parallel 40
+ON_SERVERS = -count=1 -parallel 60
 
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked

@@ -12,10 +12,19 @@ import (
 
 var errSilent = errors.New("no answer in time")
 
+// limited returns a ctx for requests that ends with ctx, or when the limit has passed. It does not
+// have ctx's cause: net/http puts the cause of a request that is cancelled into the error of the next
+// one on its connection, where "session lost" would be taken for this session's.
+func limited(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	stop := context.AfterFunc(ctx, cancel)
+	return own, func() { stop(); cancel() }
+}
+
 // bounded runs one request with a time limit of its own. The error is ctx's only if
 // ctx has ended.
 func bounded[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
-	own, cancel := context.WithTimeout(ctx, limit)
+	own, cancel := limited(ctx, limit)
 	defer cancel()
 	v, err := do(own)
 	switch {

@@ -153,7 +153,7 @@ func (s *session) beatOnce(ctx context.Context, renew bool, sent, renewed time.T
 
 // within does a part of a heartbeat. It does not rely on the client to heed a time limit.
 func (s *session) within(limit time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(s.Ctx, limit)
+	ctx, cancel := limited(s.Ctx, limit)
 	defer cancel()
 	_, err := driver.Call(ctx, &s.Life, func() (struct{}, error) { return struct{}{}, do(ctx) })
 	if errors.Is(err, context.DeadlineExceeded) {

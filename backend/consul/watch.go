@@ -319,7 +319,7 @@ func (r *registry) ask(ctx context.Context, t *watch, since uint64) (answer, err
 		limit += longPoll + longPoll/16 // the servers add that at random
 	}
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := limited(ctx, limit)
 	defer cancel()
 	o = o.WithContext(ctx)
 	var a answer

@@ -117,6 +117,7 @@ func (b wrongBackend) Open(ctx context.Context, o backend.OpenOptions) (*backend
 
 // What no mutant on memory breaks, as its messages do not linger, a backend on a server does.
 func TestLateMessagesAreFound(t *testing.T) {
+	t.Parallel()
 	if path, child := os.LookupEnv(envReport); child {
 		servers := etcdtest.Single(t)
 		tryOn(t, path, servers, func(p *etcdtest.Process) backend.Backend {

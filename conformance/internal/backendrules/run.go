@@ -65,19 +65,10 @@ func (r *run) End(bool) {
 func (r *run) client() *kit.Client { return r.Service.Client(r.T) }
 
 // open opens a session in process c.
-func (r *run) open(c *kit.Client) sess { return r.openFor(c, r.lasting()) }
+func (r *run) open(c *kit.Client) sess { return r.openFor(c, r.Lasting()) }
 
 // brief opens a session whose timeout is TTL in process c, for a rule that waits for longer.
 func (r *run) brief(c *kit.Client) sess { return r.openFor(c, r.Service.TTL) }
-
-// lasting is the timeout of sessions that no rule waits for. On a real service they outlive what a
-// rule takes away for less than TTL, on a machine that is slow besides.
-func (r *run) lasting() time.Duration {
-	if r.Service.Virtual {
-		return r.Service.TTL
-	}
-	return 3 * r.Service.TTL
-}
 
 func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 	r.T.Helper()

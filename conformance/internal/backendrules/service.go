@@ -146,14 +146,14 @@ func serviceDown(r *run) {
 	r.Must("close", r.open(c).Close(r.ctx))
 	r.Must("stop the service", r.Service.Stop())
 	opening := start(r, "open while the service is down", func(ctx context.Context) (*backend.Session, error) {
-		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.lasting()})
+		return c.Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
 	})
 	_, err := opening.result()
 	r.Must("start the service", r.Service.Start())
 	r.Refused("open while the service was down", err, backend.ErrUnavailable)
 	var s *backend.Session
 	r.Until("the service can be reached again", func() bool {
-		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.lasting()})
+		s, err = c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
 		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
 			r.Failf("open after the service came back: %v", err)
 		}

@@ -70,7 +70,7 @@ func sessionOpen(r *run) {
 	}
 	ctx, cancel := context.WithCancel(r.ctx)
 	cancel()
-	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.lasting()})
+	s, err := r.client().Backend.Open(ctx, backend.OpenOptions{TTL: r.Lasting()})
 	if err == nil {
 		_ = s.Close(r.ctx) // it should not be there, which is said below
 	}

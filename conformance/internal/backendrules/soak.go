@@ -27,6 +27,7 @@ var soakRules = []rule{
 		Text:  "What a session keeps does not grow with the links that it loses.",
 		Need:  []string{"Suspend"},
 		Apart: true,
+		Long:  "sixteen links that are cut and come back",
 		Run:   soakLinks,
 	},
 }
@@ -52,7 +53,7 @@ func soakSessions(r *run) {
 //go:noinline
 func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
 	r.T.Helper()
-	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.lasting()})
+	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
 	r.Must("open", err)
 	s := sess{opened, r}
 	e := s.enqueue(dir, "x")

@@ -160,7 +160,7 @@ func cancelLostReply(a *arena) {
 					_, leader = a.lead()
 				}
 				n := len(a.entries())
-				c := a.stand()
+				c := a.stand(a.brief)
 				c.cut = true
 				lose(c.client.CutReply, e.ops...)
 				b := c.campaign()
@@ -217,7 +217,7 @@ func cancelOutOfTouch(a *arena) {
 	for _, back := range []bool{true, false} {
 		a.in(fmt.Sprintf("link comes back in time: %v", back), func(a *arena) {
 			_, t := a.lead()
-			c, b := a.queue()
+			c, b := a.queue(a.brief)
 			_, third := a.queue()
 			a.suspend(c)
 			a.Settle()

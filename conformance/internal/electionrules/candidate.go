@@ -57,6 +57,9 @@ func (a *arena) stand(set ...func(*elector.Config)) *candidate {
 	return a.standIn(a.Service.Client(a.T), set...)
 }
 
+// brief has the session end after TTL, for a rule that waits for that.
+func (a *arena) brief(cfg *elector.Config) { cfg.TTL = a.Service.TTL }
+
 // id names the n-th candidate.
 func (a *arena) id(n int) string {
 	if a.cfg.ID != nil {
@@ -74,7 +77,7 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 		Strategy: a.cfg.Strategy,
 		Election: a.path,
 		ID:       a.id(len(a.candidates) + 1),
-		TTL:      a.Service.TTL,
+		TTL:      a.Lasting(),
 		RetryMin: 10 * time.Millisecond,
 		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
 		// After a look a wait begins anew, which would mend a notice that was missed.

@@ -224,7 +224,7 @@ func fenceZombieResign(a *arena) {
 func fenceQueued(a *arena) {
 	for _, inTime := range []bool{true, false} {
 		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
-			c, t := a.lead()
+			c, t := a.lead(a.brief)
 			s := a.stock(t, "shelf")
 			next, b := a.queue()
 			if inTime { // else it would hear of its own entry first

@@ -59,7 +59,7 @@ func fenceLostAndCut(a *arena) {
 			a.holds(t)
 		})
 		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
-			c, t, s := a.cutOff(w)
+			c, t, s := a.cutOff(w, a.brief)
 			_, b := a.queue()
 			p := a.startCommit(t, w.ops(s)...)
 			a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })

@@ -250,7 +250,7 @@ func leaveZombie(a *arena) {
 				when = "begun while the link was cut"
 			}
 			a.beside(fmt.Sprintf("it %s, %s", act.name, when), func(a *arena) {
-				c, t := a.lead()
+				c, t := a.lead(a.brief)
 				next, b := a.queue()
 				if c.client.HoldWakeups != nil {
 					a.freeze(c)

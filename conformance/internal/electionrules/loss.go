@@ -82,7 +82,7 @@ var lossRules = []rule{
 
 func lossLeaderExpires(a *arena) {
 	a.in("another waits", func(a *arena) {
-		c, t := a.lead()
+		c, t := a.lead(a.brief)
 		_, b := a.queue()
 		a.expire(c)
 		a.ends(t, elector.ErrSessionLost)
@@ -94,7 +94,7 @@ func lossLeaderExpires(a *arena) {
 		a.holds(again.wins())
 	})
 	a.in("nobody else is there", func(a *arena) {
-		c, t := a.lead()
+		c, t := a.lead(a.brief)
 		for range 3 {
 			a.expire(c)
 			a.ends(t, elector.ErrSessionLost)
@@ -119,7 +119,7 @@ func lossLeaderExpires(a *arena) {
 // lossBeforeWatch has the session end between two calls of the leader. The next call, too,
 // has to find it lost.
 func lossBeforeWatch(a *arena) {
-	c := a.stand()
+	c := a.stand(a.brief)
 	watch := c.tap.stallAwait()
 	c.atEnd(watch.release)
 	t := c.campaign().wins()
@@ -214,7 +214,7 @@ func lossAtHandover(a *arena, sessionFirst bool) {
 }
 
 func lossShortCutHeld(a *arena) {
-	c, t := a.lead()
+	c, t := a.lead(a.brief)
 	_, b := a.queue()
 	for range 3 {
 		a.suspend(c)
@@ -262,7 +262,7 @@ func lossThrottled(a *arena) {
 }
 
 func lossDenied(a *arena) {
-	leader, t := a.lead()
+	leader, t := a.lead(a.brief)
 	_, b := a.queue()
 	release := leader.client.Deny()
 	ctx, cancel := a.within()
@@ -274,7 +274,7 @@ func lossDenied(a *arena) {
 	a.Must("Proclaim", t.Proclaim(ctx, []byte("allowed")))
 	a.resign(t)
 	next := b.wins()
-	joins := a.stand()
+	joins := a.stand(a.brief) // Campaign gives up after a third of that
 	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
@@ -293,7 +293,7 @@ func (a *arena) throttle(c *candidate) (release func()) {
 func lossStepsDown(a *arena) {
 	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 	a.in("the link comes back", func(a *arena) {
-		c, t := a.lead(strict)
+		c, t := a.lead(a.brief, strict) // whose heartbeat finds soon that the link is back
 		_, b := a.queue()
 		cut := time.Now()
 		a.suspend(c)
@@ -315,7 +315,7 @@ func lossStepsDown(a *arena) {
 	})
 	a.in("the link is cut while the candidate waits", func(a *arena) {
 		_, t := a.lead()
-		c, b := a.queue(strict)
+		c, b := a.queue(a.brief, strict)
 		a.suspend(c)
 		c.isIn(backend.Suspended)
 		a.resume(c)
@@ -333,7 +333,7 @@ func lossLongCut(a *arena) {
 			name, cause = "StepDownOnSuspend", elector.ErrSuspended
 		}
 		a.in(name, func(a *arena) {
-			c, t := a.lead(func(cfg *elector.Config) { cfg.OnSuspend = policy })
+			c, t := a.lead(a.brief, func(cfg *elector.Config) { cfg.OnSuspend = policy })
 			_, b := a.queue()
 			a.suspend(c)
 			next := b.wins()
@@ -367,7 +367,7 @@ func lossDeadline(a *arena) {
 }
 
 func lossAtDeadline(a *arena, deaf bool) {
-	c, t := a.lead()
+	c, t := a.lead(a.brief)
 	_, b := a.queue()
 	if deaf {
 		c.atEnd(c.tap.deafen())
@@ -407,7 +407,7 @@ func lossAtWin(a *arena) {
 		last = elector.StageDetermine
 	}
 	for range 3 {
-		c := a.stand()
+		c := a.stand(a.brief)
 		h := c.holdAt(completed(last))
 		b := c.campaign()
 		arrives(a, "the candidate has won, and does not know it yet", h.reached)
@@ -453,7 +453,7 @@ func lossWaitingCut(a *arena) {
 	})
 	a.in("for longer than the session's time", func(a *arena) {
 		_, t := a.lead()
-		c, b := a.queue()
+		c, b := a.queue(a.brief)
 		a.suspend(c)
 		a.Until("it has lost its session", func() bool { return c.tap.session().State() == backend.Lost })
 		if a.cfg.Ordered {

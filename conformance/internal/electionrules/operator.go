@@ -27,7 +27,7 @@ func (o *operator) look() *backend.Session {
 	a.Until("an operator gets a session", func() bool {
 		ctx, cancel := a.within()
 		defer cancel()
-		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Service.TTL})
+		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Lasting()})
 		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
 			a.Failf("open: %v", err)
 		}

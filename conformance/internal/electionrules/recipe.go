@@ -231,11 +231,12 @@ func recipeTwoWatches(a *arena) {
 		})
 		a.hist.note("%d watches of a leader and %d who wait", now, waiting)
 	}
-	_, t := a.lead()
+	// A client may keep a watch that nobody waits for until the session's timeout has passed.
+	_, t := a.lead(a.brief)
 	few(0)
 	var rest []*bid
 	for range 6 {
-		_, b := a.queue()
+		_, b := a.queue(a.brief)
 		rest = append(rest, b)
 		few(len(rest))
 	}

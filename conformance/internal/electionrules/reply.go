@@ -162,7 +162,7 @@ func replyLostAndCut(a *arena) {
 				_, leader = a.lead()
 				n = 1
 			}
-			c := a.stand()
+			c := a.stand(a.brief)
 			c.cut = true
 			lose(c.client.CutReply, e.ops...)
 			b := c.campaign()

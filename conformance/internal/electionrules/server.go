@@ -207,9 +207,9 @@ func anyReturns(a *arena, bids *[]*bid) *elector.Term {
 }
 
 func serverLongOutage(a *arena) {
-	c, t := a.lead()
-	_, b := a.queue()
-	_, third := a.queue()
+	c, t := a.lead(a.brief)
+	_, b := a.queue(a.brief)
+	_, third := a.queue(a.brief)
 	a.stopService()
 	started := false
 	defer func() {

@@ -24,10 +24,10 @@ func termExclusion(a *arena) {
 	var all []*candidate
 	for i := range 5 {
 		if i == 4 { // two candidates in one process
-			all = append(all, a.standIn(all[0].client))
+			all = append(all, a.standIn(all[0].client, a.brief))
 			continue
 		}
-		all = append(all, a.stand())
+		all = append(all, a.stand(a.brief))
 	}
 	stop := make(chan struct{})
 	halt := sync.OnceFunc(func() { close(stop) })

@@ -40,6 +40,15 @@ type Try struct {
 // Finish has nothing to check, for a place that has none of its own.
 func (t *Try) Finish() {}
 
+// Lasting is the timeout of a session whose end no rule waits for. On a real service it outlives
+// what a rule takes away for less than TTL, on a machine that is slow besides.
+func (t *Try) Lasting() time.Duration {
+	if t.Service.Virtual {
+		return t.Service.TTL
+	}
+	return 3 * t.Service.TTL
+}
+
 // Failf says which rule is broken and what was seen, and ends the rule.
 func (t *Try) Failf(format string, args ...any) {
 	t.T.Helper()
