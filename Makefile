@@ -68,12 +68,13 @@ ifneq ($(filter-out $(services),$(SERVICE)),)
 $(error SERVICE=$(SERVICE): say one of $(services))
 endif
 
-# The servers take minutes to build, beside the tests that need none. Nothing runs beside those that
-# need them: their sessions want a processor in time.
+# The servers take minutes to build, beside the tests that need none. Nothing runs beside the suites on
+# servers: their sessions want a processor in time.
 test:
 	@$(if $(SERVICE),$(MAKE) --no-print-directory test-$(SERVICE),\
 	ok=true; $(MAKE) --no-print-directory -k -j4 setup test-memory || ok=false; \
-	$(MAKE) --no-print-directory -k test-backends test-elections test-served test-modules || ok=false; $$ok)
+	$(MAKE) --no-print-directory -k test-backends test-elections || ok=false; \
+	$(MAKE) --no-print-directory -k -j2 -O test-served test-modules || ok=false; $$ok)
 
 test-memory:
 	$(SHORT) -race $(RACED)
@@ -81,7 +82,7 @@ test-memory:
 	$(SHORT) -cpu 1 $(MEMORY)
 
 test-backends: setup
-	$(SHORT) $(ON_SERVERS) -race $(BACKENDS)
+	$(SHORT) $(ON_SERVERS) -p 4 -race $(BACKENDS)
 
 test-elections: setup
 	$(SHORT) $(ON_SERVERS) -skip '^TestMemory' ./internal/elections

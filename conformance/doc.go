@@ -14,7 +14,7 @@
 //
 // With go test -short, and a service outside of the process, TestElection leaves out the rules that
 // follow from the contract of package backend, which TestBackend tries, and both leave out those
-// that a slow machine breaks. The report names them as left out, with the reason. On a Virtual
+// that take minutes or a quick machine. Of a rule with many states every fifth is tried. The report names them as left out, with the reason. On a Virtual
 // service nothing is left out.
 //
 // Nothing is tried again. On a real service rules ask for order, fencing, what is written and what

@@ -33,8 +33,9 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			p, _ := w.candidate()
-			id := p.do("open")
+			p, companion := w.candidate()
+			p.do("open")
+			defer signal(t, companion, syscall.SIGKILL) // it waits for the hold that was not told of
 			said, word := t.TempDir()+"/said", t.TempDir()+"/word"
 			p.do("hold until [ -e " + said + ".go ]; do sleep 0.01; done; " + says + "; touch " + said)
 			p.do("hold until [ -e " + word + " ]; do sleep 0.01; done; printf '\\0' >&3; touch " + word + ".said")
@@ -45,7 +46,6 @@ func TestHoldsOfOtherChildrenStand(t *testing.T) {
 			assert.Empty(t, w.ended(), "a child of the process acts")
 			require.NoError(t, os.WriteFile(word, nil, 0o600))
 			wait.For(w.t, "the other's word is said", func() bool { _, err := os.Stat(word + ".said"); return err == nil })
-			_ = id
 		})
 	}
 }

@@ -27,9 +27,10 @@ type Service struct {
 	// need be there: the suite makes it. All that a rule writes is below it.
 	Root string
 
-	// TTL is the session timeout that the suite asks for. On a real server take 10 s: a machine
-	// that stands still for a few seconds then costs no session that a rule needs. Nothing is
-	// tried again.
+	// TTL is the session timeout that the suite asks for where a rule waits for the session's end.
+	// On a service that is not Virtual other sessions have three times as much. On a real server
+	// take 10 s: a machine that stands still for a few seconds then costs no session that a rule
+	// needs. Nothing is tried again.
 	TTL time.Duration
 
 	// Virtual says that service and clients live in this process, on the time

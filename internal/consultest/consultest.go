@@ -36,12 +36,11 @@ var why = map[string]string{
 	"UseUp":        "indexes have 64 bits: there is no end to them",
 }
 
-// Servers are one Consul server, a cluster, or a cluster behind a client agent.
+// Servers are one Consul server, or a cluster.
 type Servers struct {
 	Name    string
 	Members []*servertest.Consul // that processes connect to
 
-	all     []*servertest.Consul
 	start   func() error
 	network *networktest.Network // nil on the loopback
 	whole   string               // why no member can be cut off there
@@ -54,7 +53,7 @@ func Single(t testing.TB) *Servers {
 	t.Helper()
 	server := servertest.ConsulForTest(t, config)
 	members := []*servertest.Consul{server}
-	return &Servers{Name: "consul", Members: members, all: members, start: server.Start}
+	return &Servers{Name: "consul", Members: members, start: server.Start}
 }
 
 // Cluster starts a cluster of three for t, on the loopback.
@@ -76,32 +75,15 @@ func cluster(t testing.TB, network *networktest.Network, whole string) *Servers 
 	cfg.Network = network
 	cluster := servertest.ConsulClusterForTest(t, 3, cfg)
 	return &Servers{
-		Name: "consul, cluster of 3", Members: cluster.Members, all: cluster.Members, start: cluster.Start,
+		Name: "consul, cluster of 3", Members: cluster.Members, start: cluster.Start,
 		network: network, whole: whole,
-	}
-}
-
-// Agent starts a cluster of three for t, and a client agent that all processes
-// connect to, as those of one machine do.
-func Agent(t testing.TB) *Servers {
-	t.Helper()
-	cluster := servertest.ConsulClusterForTest(t, 3, config)
-	agent := servertest.ConsulAgentForTest(t, cluster.Members, config)
-	return &Servers{
-		Name: "consul, cluster of 3 and an agent", Members: []*servertest.Consul{agent}, all: append([]*servertest.Consul{agent}, cluster.Members...),
-		start: func() error {
-			if err := cluster.Start(); err != nil {
-				return err
-			}
-			return agent.Start()
-		},
 	}
 }
 
 // Stop kills them all.
 func (s *Servers) Stop() error {
 	var errs []error
-	for _, m := range s.all {
+	for _, m := range s.Members {
 		errs = append(errs, m.Kill())
 	}
 	return errors.Join(errs...)
