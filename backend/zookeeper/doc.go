@@ -27,7 +27,7 @@
 // there is time. The margin, an eighth of the granted timeout, is for differences in
 // the clocks' rates and for a leader that is late with its own heartbeats.
 //
-// The quorum's part costs a transaction without operations per half of the timeout,
+// The quorum's part costs a transaction that changes nothing per half of the timeout,
 // for all sessions of a Backend together, and none where they write that often anyway.
 // Each takes a zxid, of which an epoch has 2^32: a thousand processes with a timeout of
 // 4 s use them up in some hundred days, and the ensemble then elects a leader again. A

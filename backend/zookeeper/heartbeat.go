@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
@@ -283,10 +285,15 @@ func (s *session) askLeader() error {
 	return err
 }
 
-// vote has the leader propose a transaction without operations, to which a quorum has
-// to agree: no rights are needed for it, and it changes nothing.
+// vote has the leader propose a transaction that changes nothing, to which a quorum has to agree:
+// a check that "/" has any version. That it may not be read, or is not there, is an answer of the
+// transaction's, which is proposed all the same. One without operations would do, but servers that
+// speak ZooKeeper's protocol may not expect it.
 func (s *session) vote() error {
-	_, err := s.conn.Multi()
+	results, err := s.conn.Multi(&zk.CheckVersionRequest{Path: "/", Version: -1})
+	if len(results) == 1 && (errors.Is(err, zk.ErrNoAuth) || errors.Is(err, zk.ErrNoNode)) {
+		return nil
+	}
 	return err
 }
 

@@ -3,14 +3,17 @@ package zookeeper_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -81,6 +84,39 @@ func TestVotesEndTheLink(t *testing.T) {
 	wait.For(t, "the session is lost", func() bool { return f.s.State() == backend.Lost })
 	t.Logf("%d links", f.Proxies[0].Accepted())
 	assert.Less(t, f.Proxies[0].Accepted(), 50, "it floods the server with links")
+}
+
+// TestVotesWithoutRights: "/" may not be read, which no vote needs. Nor does a will that is executed
+// again, whose server has a quorum agree.
+func TestVotesWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	_, err := zktest.Operator(t, server.Addr()).SetACL("/", zk.DigestACL(zk.PermAll, "somebody", "else"), -1)
+	require.NoError(t, err)
+	var log logged
+	p := zktest.NewProcess(t, []string{server.Addr()}, func(cfg *zookeeper.Config) {
+		cfg.SessionTimeout, cfg.Logger = 10*time.Second, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	var votes atomic.Int64
+	p.Proxies[0].OnRequest(func(opcode int32, payload []byte) {
+		if zktest.MatchVote(opcode, payload) {
+			votes.Add(1)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
+	defer cancel()
+	s, err := p.Backend.Open(ctx, backend.OpenOptions{})
+	require.NoError(t, err)
+	for range 2 {
+		wait.For(t, "the deadline moves on", deadlineMoves(s))
+	}
+	assert.GreaterOrEqual(t, votes.Load(), int64(2))
+	assert.False(t, log.has("heartbeat refused"))
+	w, err := s.Will()
+	require.NoError(t, err)
+	for range 2 {
+		require.NoError(t, backend.Execute(ctx, p.Backend, w))
+	}
 }
 
 // TestPatienceBesideDeposedServers: two of three servers follow a deposed leader: they take

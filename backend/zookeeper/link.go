@@ -20,8 +20,9 @@ const (
 	opSetData    = 5
 	opSetACL     = 7
 	opChildren   = 12 // getChildren2
-	opMulti      = 14
 	opPing       = 11
+	opCheck      = 13
+	opMulti      = 14
 	opAuth       = 100
 	opSetWatches = 101
 	xidEvent     = -1

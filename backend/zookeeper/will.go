@@ -19,8 +19,13 @@ import (
 // passwordLength is that of a session's password, as servers make it.
 const passwordLength = 16
 
-// endOfMulti is the body of a transaction without operations.
-var endOfMulti = []byte{0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff}
+// checkOfRoot is the body of a transaction that checks that "/" has any version: see session.vote.
+var checkOfRoot = []byte{
+	0, 0, 0, opCheck, 0, 0xff, 0xff, 0xff, 0xff, // a check, which is not the end
+	0, 0, 0, 1, '/',
+	0xff, 0xff, 0xff, 0xff, // any version
+	0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff, // the end
+}
 
 // WillSecret implements backend.Testator: it is the session's password, and a sum of the session and
 // the password. To a wrong password servers say what they say of a session that is over.
@@ -60,7 +65,7 @@ func parseWill(w backend.Will) (id int64, password []byte, err error) {
 //
 // That a server does not know the session proves nothing yet. A leader that was deposed, and does not
 // know it, may never have heard of it; and one that is just closing it denies it before a quorum has
-// agreed, and before its entries are gone. So it has a quorum agree to an empty transaction then, and
+// agreed, and before its entries are gone. So it has a quorum agree to a transaction that changes nothing then, and
 // asks again, a server that has seen that.
 func (b *Backend) Execute(ctx context.Context, w backend.Will) error {
 	id, password, err := parseWill(w)
@@ -119,7 +124,7 @@ func (b *Backend) executeAt(ctx context.Context, server string, pause, ttl time.
 		for i, op := range ops {
 			var body []byte
 			if op == opMulti {
-				body = endOfMulti
+				body = checkOfRoot
 			}
 			if zxid, err = t.ask(int32(i+1), op, body); err != nil {
 				return false, 0, err

@@ -290,10 +290,13 @@ func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
 	}
 }
 
-// MatchVote matches the heartbeats that a quorum has to acknowledge: multis without
-// operations.
+// MatchVote matches the heartbeats that a quorum has to acknowledge: multis that check "/" only.
 func MatchVote(opcode int32, payload []byte) bool {
-	return opcode == proxytest.OpMulti && len(parts(payload)) == 0
+	if opcode != proxytest.OpMulti {
+		return false
+	}
+	all := parts(payload)
+	return len(all) == 1 && all[0].op == proxytest.OpCheck && all[0].path == "/"
 }
 
 // once turns a fault of one proxy into one of the process: it fires once,
@@ -337,7 +340,7 @@ func (p *Process) Throttle() (release func() int) {
 }
 
 // Deny has the servers refuse all requests of the process that take rights until release is
-// called. A sync takes none, nor does a transaction without operations.
+// called. A sync takes none, and a vote that is denied by what it checks is as good.
 func (p *Process) Deny() (release func()) {
 	const noAuth = -102
 	end := p.turnAway(noAuth, func(opcode int32, payload []byte) bool {
@@ -345,7 +348,7 @@ func (p *Process) Deny() (release func()) {
 		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches:
 			return false
 		case proxytest.OpMulti:
-			return len(parts(payload)) > 0
+			return !MatchVote(opcode, payload)
 		}
 		return true
 	})
