@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -20,9 +21,18 @@ type login struct {
 	user     string
 	password func() string
 
-	turn  chan struct{}          // taken by who logs in
-	token atomic.Pointer[string] // nil before the first; "" where the servers want none
+	turn  chan struct{}         // taken by who logs in
+	token atomic.Pointer[token] // nil before the first
 }
+
+type token struct {
+	text string // "" where the servers want none
+	made time.Time
+}
+
+// young is how long streams take a token as it is. With a password the servers take tens of
+// milliseconds of a processor for each login, and many streams are opened at once.
+const young = 5 * time.Second
 
 // login reads the user and the password, with etcdctl's rules. It is nil where there is none.
 func (e *environment) login() *login {
@@ -71,32 +81,36 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 			return err
 		}
 	}
-	err = invoke(bearing(ctx, *token), method, request, answer, conn, opts...)
+	err = invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 	if fresh || !refused(err) {
 		return err
 	}
 	if token, err = l.renew(ctx, conn, token); err != nil {
 		return err
 	}
-	return invoke(bearing(ctx, *token), method, request, answer, conn, opts...)
+	return invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 }
 
-// stream has a stream bear a fresh token, which it keeps: who opens another may do so as the last
-// one's has run out, which only the stream's answers tell.
+// stream has a stream bear a young token, which it keeps: who opens another may do so as the last
+// one's has run out, which only the stream's answers tell. A young one that is refused all the same
+// is renewed by the next request that is refused, or here when it is older.
 func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	token, err := l.renew(ctx, conn, l.token.Load())
-	if err != nil {
-		return nil, err
+	token := l.token.Load()
+	if token == nil || time.Since(token.made) > young {
+		var err error
+		if token, err = l.renew(ctx, conn, token); err != nil {
+			return nil, err
+		}
 	}
-	return open(bearing(ctx, *token), desc, conn, method, opts...)
+	return open(bearing(ctx, token), desc, conn, method, opts...)
 }
 
 // bearing is ctx for a request that bears the token.
-func bearing(ctx context.Context, token string) context.Context {
-	if token == "" {
+func bearing(ctx context.Context, token *token) context.Context {
+	if token.text == "" {
 		return ctx
 	}
-	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token)
+	return metadata.AppendToOutgoingContext(ctx, rpctypes.TokenFieldNameGRPC, token.text)
 }
 
 // refused tells whether the servers do not take a token: it has run out, the server was
@@ -108,24 +122,24 @@ func refused(err error) bool {
 
 // renew logs in, unless somebody has done so since the old token was read. It blocks while no
 // server can be reached, until ctx ends.
-func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *string) (*string, error) {
+func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *token) (*token, error) {
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
 	defer func() { <-l.turn }()
-	if token := l.token.Load(); token != old {
-		return token, nil
+	if now := l.token.Load(); now != old {
+		return now, nil
 	}
-	token := ""
+	made := &token{made: time.Now()}
 	answer, err := pb.NewAuthClient(conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: l.user, Password: l.password()}, grpc.WaitForReady(true))
 	switch {
 	case err == nil:
-		token = answer.Token
+		made.text = answer.Token
 	case !errors.Is(rpctypes.Error(err), rpctypes.ErrAuthNotEnabled):
 		return nil, err
 	}
-	l.token.Store(&token)
-	return &token, nil
+	l.token.Store(made)
+	return made, nil
 }

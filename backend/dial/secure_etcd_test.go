@@ -82,6 +82,36 @@ func TestEtcdUser(t *testing.T) {
 	})
 }
 
+// A password costs the servers a processor's time. Sessions that are opened together share a login,
+// though each has a stream or two.
+func TestEtcdStreamsShareALogin(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
+	operator := etcdtest.Operator(t, server.Addr())
+	etcdUser(t, operator, "ann", secret)
+	guard(t, operator)
+	t.Setenv("ETCDCTL_USER", "ann:"+secret)
+	b := open(t, "etcd://"+server.Addr()+"?timeout=10s")
+	logins := func() int {
+		t.Helper()
+		n, err := etcdtest.Metric(server, `grpc_server_started_total{grpc_method="Authenticate",grpc_service="etcdserverpb.Auth",grpc_type="unary"}`)
+		require.NoError(t, err)
+		return n
+	}
+	var sessions []*backend.Session
+	var granted []time.Time
+	before, began := logins(), time.Now()
+	for range 50 {
+		s, err := b.Open(t.Context(), backend.OpenOptions{})
+		require.NoError(t, err)
+		defer s.Close(t.Context())
+		sessions, granted = append(sessions, s), append(granted, s.Deadline())
+	}
+	for i, s := range sessions {
+		wait.For(t, "a heartbeat", func() bool { return s.Deadline().After(granted[i]) })
+	}
+	assert.LessOrEqual(t, logins()-before, 2+int(time.Since(began)/(5*time.Second)), "a token is taken as it is for five seconds")
+}
+
 // etcdTokensRunOut holds that a leader goes on when its token has run out, after two seconds, and so does one
 // that waits for it; and who is refused when the password has changed.
 func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {

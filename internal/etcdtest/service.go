@@ -104,7 +104,7 @@ func (s *Servers) Start() error {
 func (s *Servers) Watches() (int, error) {
 	var sum int
 	for _, m := range s.Members {
-		n, err := gauge(m, "etcd_debugging_mvcc_watcher_total")
+		n, err := Metric(m, "etcd_debugging_mvcc_watcher_total")
 		if err != nil {
 			return 0, err
 		}
@@ -113,8 +113,8 @@ func (s *Servers) Watches() (int, error) {
 	return sum, nil
 }
 
-// gauge reads one of a member's metrics.
-func gauge(m *servertest.Etcd, name string) (int, error) {
+// Metric reads one of a member's metrics. The name has its labels, as the member says them.
+func Metric(m *servertest.Etcd, name string) (int, error) {
 	client := http.Client{Timeout: oneTry, Transport: &http.Transport{}} // without a proxy
 	defer client.CloseIdleConnections()
 	answer, err := client.Get(m.URL() + "/metrics")
