@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -215,6 +216,10 @@ func TestLogUnread(t *testing.T) {
 // TestHangup closes the terminal of elector run, or its connection: its command ends as with SIGTERM.
 func TestHangup(t *testing.T) {
 	t.Parallel()
+	// What ignores the signal, as under nohup, is what its children do, too; what handles it is not.
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP)
+	defer signal.Stop(handled)
 	j := newJob(t)
 	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+waits)...)...)
 	j.await("^began", 1, 1)
