@@ -56,7 +56,7 @@ SHORT = $(TEST) -short
 ON_SERVERS = -count=1 -parallel 60
 
 # Races are looked for in the library itself, so that not all is compiled twice.
-RACED = . ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
+RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
 MEMORY = ./conformance/... ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill ./examples/... $(TOOLS)

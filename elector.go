@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // An Elector is one candidate in one election. It is safe for concurrent use.
@@ -122,16 +123,13 @@ func New(cfg Config) (Elector, error) {
 	cfg.Value = bytes.Clone(cfg.Value)
 	id, foreign, _ := cfg.identify() // Validate has looked at the error
 	e := &elector{
-		cfg: cfg, id: id, foreign: foreign, log: cfg.Logger, hooks: &hooks{Hooks: cfg.Hooks},
+		cfg: cfg, id: id, foreign: foreign, hooks: &hooks{Hooks: cfg.Hooks},
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
 	}
 	if err := electors.add(e); err != nil {
 		return nil, err
 	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
-	e.log = e.log.With("election", cfg.Election, "candidate", cfg.ID, "strategy", cfg.Strategy.Name())
+	e.log = asynclog.New(cfg.Logger).With("election", cfg.Election, "candidate", cfg.ID, "strategy", cfg.Strategy.Name())
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	e.sights.turn(RoleIdle)
 	return e, nil

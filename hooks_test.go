@@ -268,6 +268,7 @@ func TestSuspensionIsLogged(t *testing.T) {
 		if err := e.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+		synctest.Wait() // for the log
 		var said []string
 		for line := range strings.Lines(log.String()) {
 			if _, text, ok := strings.Cut(line, `msg="session `); ok {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/internal/companion"
 )
 
@@ -85,12 +86,17 @@ func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 	conn, err := connOf(connection)
 	if err != nil {
 		log.Error("companion", "err", err)
+		asynclog.Flush(log, lastWords)
 		os.Exit(1)
 	}
 	debug.FreeOSMemory() // what main and packages have left behind
 	newServer(nil, open, log).attend(context.Background(), conn)
+	asynclog.Flush(log, lastWords)
 	os.Exit(0)
 }
+
+// lastWords is how long a companion that is done waits for its log to be written.
+const lastWords = time.Second
 
 // inheritable returns the descriptors that exec does not close. What Go opens is not among them: at
 // the beginning they are what whoever started the process has left open for it.

@@ -1,6 +1,7 @@
 package lastwill
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // An Opener opens the Backend. It is called once in the process, by Start. In the companion it is
@@ -108,9 +110,7 @@ var started sync.Mutex
 // kernel before 5.3, a sandbox that does not allow pidfd_open, no /proc, process 1 of a container).
 // The caller must Close the Backend after its sessions.
 func Start(open Opener, o Options) (*Backend, error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = asynclog.New(cmp.Or(o.Logger, slog.Default()))
 	if marked != nil {
 		becomeCompanion(marked, open, o.Logger) // does not return
 	}
@@ -321,9 +321,7 @@ type ServeOptions struct {
 // what a process says of itself. A process that the kernel does not show to be the one that it
 // claims to be is refused, and so is one that the agent's process namespace does not show.
 func Serve(ctx context.Context, l *net.UnixListener, o ServeOptions) error {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = asynclog.New(cmp.Or(o.Logger, slog.Default()))
 	services := make(map[string]backend.Backend)
 	for _, b := range o.Backends {
 		name := b.String()

@@ -220,8 +220,7 @@ func (s *server) hear(c *client, m message) bool {
 func (s *server) bury(c *client, died time.Time) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	// Beside the rest: whoever reads the log may be slow.
-	all.Go(func() { s.log.Info("a process has died", "pid", c.id.pid, "sessions", len(c.wills)) })
+	s.log.Info("a process has died", "pid", c.id.pid, "sessions", len(c.wills))
 	last := died // nothing is left to be ended then
 	for _, w := range c.wills {
 		if over := died.Add(2 * w.TTL); over.After(last) {

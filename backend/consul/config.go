@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // What Consul's servers take for a session's TTL (session_ttl_min is 10 s by
@@ -67,8 +69,6 @@ func (c Config) withDefaults(client *api.Client) Config {
 	if c.Watches == nil {
 		c.Watches = client
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = asynclog.New(c.Logger)
 	return c
 }

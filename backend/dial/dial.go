@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // Usage explains a flag that takes a URL.
@@ -81,13 +82,11 @@ func Open(ctx context.Context, url string, opts ...Option) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
-	o := options{log: slog.New(slog.DiscardHandler)}
+	var o options
 	for _, set := range opts {
 		set(&o)
 	}
-	if o.log == nil {
-		o.log = slog.New(slog.DiscardHandler)
-	}
+	o.log = asynclog.New(o.log)
 	b, err := t.scheme.open(t, o)
 	if err != nil {
 		return nil, fmt.Errorf("dial %s://: %w", t.scheme.name, err)

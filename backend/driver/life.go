@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // The reasons for which every session may be lost.
@@ -83,9 +84,7 @@ type Life struct {
 // granted the session. End, Unconfirmed and Remove have to be set.
 func (l *Life) Init(o LifeOptions) {
 	l.o, l.state = o, cmp.Or(o.State, backend.Live)
-	if o.Logger == nil {
-		l.o.Logger = slog.New(slog.DiscardHandler)
-	}
+	l.o.Logger = asynclog.New(o.Logger)
 	l.done = make(chan struct{})
 	l.Ctx, l.cancel = context.WithCancelCause(context.Background())
 	l.abort, l.stop = context.WithCancel(context.Background())

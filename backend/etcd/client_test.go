@@ -22,6 +22,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
@@ -206,13 +207,19 @@ func TestOpenSaysWhyNobodyAnswers(t *testing.T) {
 func TestLossIsLoggedWithItsReason(t *testing.T) {
 	t.Parallel()
 	f := setUp(t, 10*time.Second)
-	var log strings.Builder // its handler has a lock
-	b, err := etcd.New(f.Client, etcd.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var text strings.Builder
+	log := asynclog.New(slog.New(slog.NewTextHandler(&text, nil)))
+	said := func() string {
+		t.Helper()
+		require.True(t, asynclog.Flush(log, wait.Patience))
+		return text.String()
+	}
+	b, err := etcd.New(f.Client, etcd.Config{Logger: log})
 	require.NoError(t, err)
 	closed, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	require.NoError(t, closed.Close(f.ctx))
-	require.Empty(t, log.String())
+	require.Empty(t, said())
 	s, err := b.Open(f.ctx, backend.OpenOptions{TTL: 10 * time.Second})
 	require.NoError(t, err)
 	f.Suspend() // were they closed, another test's proxy might get the port, before a server that knows no such lease
@@ -221,8 +228,8 @@ func TestLossIsLoggedWithItsReason(t *testing.T) {
 		require.NoError(t, err)
 	}
 	_ = s.Close(f.ctx) // nobody confirms it; then nothing is logged any more
-	said := log.String()
-	assert.Equal(t, 1, strings.Count(said, "etcd: session suspended"), said)
-	assert.Equal(t, 1, strings.Count(said, "etcd: session lost"), said)
-	assert.Contains(t, said, "trust window has passed; it was out of touch: ")
+	all := said()
+	assert.Equal(t, 1, strings.Count(all, "etcd: session suspended"), all)
+	assert.Equal(t, 1, strings.Count(all, "etcd: session lost"), all)
+	assert.Contains(t, all, "trust window has passed; it was out of touch: ")
 }

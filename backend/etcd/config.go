@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // The limits and defaults of Config.
@@ -68,8 +70,6 @@ func (c Config) withDefaults() Config {
 	if c.MaxRequest == 0 {
 		c.MaxRequest = DefaultMaxRequest
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = asynclog.New(c.Logger)
 	return c
 }

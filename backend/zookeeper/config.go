@@ -16,6 +16,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // The limits and defaults of Config.
@@ -203,9 +204,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.ACL = slices.Clone(c.ACL)
 	c.Auth = slices.Clone(c.Auth)
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = asynclog.New(c.Logger)
 	if c.MaxRequest == 0 {
 		c.MaxRequest = DefaultMaxRequest
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/consul/api"
 
 	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
 )
@@ -61,6 +62,9 @@ func NewProcess(t testing.TB, servers []*servertest.Consul, o Options) *Process 
 	p.Client, p.Close = p.newClient(o)
 	if o.Apart {
 		o.Config.Watches, _ = p.newClient(o)
+	}
+	if o.Config.Logger == nil {
+		o.Config.Logger = asynclogtest.Stuck(t)
 	}
 	var err error
 	p.Backend, err = consul.New(p.Client, o.Config)

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/backoff"
 
 	"github.com/elector-go/elector/backend/etcd"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/etcdclient"
 	"github.com/elector-go/elector/internal/proxytest"
 )
@@ -99,7 +100,7 @@ func (p *Process) close() {
 // NewBackend makes a backend with a client.
 func NewBackend(t testing.TB, client *clientv3.Client) *etcd.Backend {
 	t.Helper()
-	b, err := etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second})
+	b, err := etcd.New(client, etcd.Config{SessionTimeout: 10 * time.Second, Logger: asynclogtest.Stuck(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/zookeeper"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -48,7 +49,7 @@ type grant struct {
 func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) *Process {
 	t.Helper()
 	p := &Process{t: t, Servers: servers}
-	cfg := zookeeper.Config{SessionTimeout: 30 * time.Second, Dialer: p.dial}
+	cfg := zookeeper.Config{SessionTimeout: 30 * time.Second, Dialer: p.dial, Logger: asynclogtest.Stuck(t)}
 	for _, server := range servers {
 		proxy := proxytest.ForTest(t, server)
 		p.Proxies = append(p.Proxies, proxy)

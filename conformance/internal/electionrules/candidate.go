@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/kit"
+	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 )
 
 // A candidate is one elector under test, with all that it reported.
@@ -82,6 +83,8 @@ func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate
 		RetryMax: max(a.Service.TTL/4, 10*time.Millisecond),
 		// After a look a wait begins anew, which would mend a notice that was missed.
 		SurveyEvery: -1,
+		// Nothing waits for the log.
+		Logger: asynclogtest.Stuck(a.T),
 	}
 	cfg.Value = []byte("value of " + cfg.ID)
 	for _, f := range set {

@@ -16,9 +16,9 @@ import (
 const label = "conformance-rule"
 
 // notOfRules tells by a part of its stack what else runs in a goroutine with the label of a rule:
-// the test's own, the proxies of servers, and what reads the stacks.
+// the test's own, the proxies of servers, a log that is stuck, and what reads the stacks.
 var notOfRules = []string{
-	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.",
+	"testing.tRunner", "harness.readStacks", own + "servertest.", own + "process.", own + "proxytest.", "asynclogtest.",
 }
 
 // own is where this module has what its own tests run.

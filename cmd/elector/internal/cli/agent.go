@@ -15,6 +15,7 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/cmd/elector/internal/agent"
+	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -45,6 +46,7 @@ func newAgent() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			defer asynclog.Flush(log, lastWords)
 			return serve(cmd.Context(), socket, fs.FileMode(rights), urls, log)
 		},
 	}

@@ -20,6 +20,7 @@ import (
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
 	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // Exit codes.
@@ -29,6 +30,10 @@ const (
 	Misused     = 2
 	Interrupted = 130
 )
+
+// lastWords is how long the end waits for the log, and for what is printed to standard error, which
+// perhaps nobody reads.
+const lastWords = time.Second
 
 // sameInterrupt is how soon after an interrupt another one is not a second one.
 const sameInterrupt = 300 * time.Millisecond
@@ -57,8 +62,8 @@ func Main() int {
 	}
 	go func() {
 		<-signals
-		fmt.Fprintln(os.Stderr, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind")
 		interrupt(errInterrupted)
+		go asynclog.Print(os.Stderr, lastWords, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind\n")
 		// Some, such as timeout(1), pass one interrupt on twice.
 		for first := time.Now(); time.Since(first) < sameInterrupt; {
 			<-signals
@@ -84,18 +89,18 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return OK
 	case errors.As(err, &exit): // the command has said why
 		return exit.Code
-	case errors.Is(err, errInterrupted):
-		fmt.Fprintf(stderr, "elector: %s\n", complaint(err)) // which may have more in it
-		return Interrupted
-	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "elector: %s\n\nSee '%s --help'.\n", complaint(err), at.CommandPath())
-		return Misused
-	case errors.As(err, &coded):
-		fmt.Fprintf(stderr, "elector: %s\n", complaint(err))
-		return coded.code
 	}
-	fmt.Fprintf(stderr, "elector: %s\n", complaint(err))
-	return Failed
+	code, text := Failed, fmt.Sprintf("elector: %s\n", complaint(err))
+	switch {
+	case errors.Is(err, errInterrupted): // which may have more in it
+		code = Interrupted
+	case errors.As(err, &usage):
+		code, text = Misused, fmt.Sprintf("%s\nSee '%s --help'.\n", text, at.CommandPath())
+	case errors.As(err, &coded):
+		code = coded.code
+	}
+	asynclog.Print(stderr, lastWords, text)
+	return code
 }
 
 // complaint is the text of an error, of whatever package.

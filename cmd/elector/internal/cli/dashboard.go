@@ -8,6 +8,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/dashboard"
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 func newDashboard() *cobra.Command {
@@ -38,6 +39,7 @@ func newDashboard() *cobra.Command {
 			if c.Log, err = logger(cmd.ErrOrStderr(), "text"); err != nil {
 				return err
 			}
+			defer asynclog.Flush(c.Log, lastWords)
 			return dashboard.Serve(cmd.Context(), in, c)
 		},
 		ValidArgsFunction: completeElection,

@@ -20,6 +20,7 @@ import (
 	"github.com/elector-go/elector/backend/dial"
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/lastwill"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -83,13 +84,13 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// logger writes to w, in a form that a flag names.
+// logger writes to w, in a form that a flag names. Nothing waits for that: who has it calls Flush.
 func logger(w io.Writer, format string) (*slog.Logger, error) {
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(w, nil)), nil
+		return asynclog.New(slog.New(slog.NewTextHandler(w, nil))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, nil)), nil
+		return asynclog.New(slog.New(slog.NewJSONHandler(w, nil))), nil
 	}
 	return nil, fmt.Errorf("--log-format %q: give text or json", format)
 }
@@ -129,6 +130,7 @@ func lead(ctx context.Context, c runner.Config) error {
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
+	defer asynclog.Flush(c.Log, lastWords)
 	if err := watchdog.Adopt(); err != nil { // before there is a companion, which is a child
 		return err
 	}

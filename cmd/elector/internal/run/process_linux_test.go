@@ -14,7 +14,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -211,6 +213,58 @@ func TestLogUnread(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	assert.Zero(t, p.exit())
 	assert.Equal(t, 1, j.told("^term$"))
+}
+
+// TestPipesFull has the log and the output of elector run and of its command go to a pipe that is full and that
+// nobody reads, as behind a terminal that was stopped: nothing waits for it.
+func TestPipesFull(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(t *testing.T, anna *process, url, key string){
+		"interrupted": func(_ *testing.T, anna *process, _, _ string) { anna.signal(syscall.SIGTERM) },
+		"asked": func(t *testing.T, _ *process, url, _ string) {
+			resign := &process{t: t, exited: make(chan struct{}), cmd: exec.Command(os.Args[0], "resign", url, election)}
+			resign.begin()
+			assert.Zero(t, resign.exit())
+		},
+		"deposed": func(t *testing.T, _ *process, url, key string) {
+			require.NoError(t, etcdtest.DeleteAll([]string{etcd.ForTest(t).Addr()}, key))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, j := "/"+rand.Text(), newJob(t)
+			url := fmt.Sprintf("etcd://%s%s?timeout=%v", etcd.ForTest(t).Addr(), path, long)
+			var ends [2]int
+			require.NoError(t, syscall.Pipe2(ends[:], syscall.O_CLOEXEC)) // which writers are blocked on, as on most
+			log, theirs := os.NewFile(uintptr(ends[0]), "log"), os.NewFile(uintptr(ends[1]), "log")
+			anna := &process{t: t, exited: make(chan struct{})}
+			anna.cmd = exec.Command(os.Args[0], append([]string{"run", url, election, "--id", "anna", "--"}, j.command(heeds+waits)...)...)
+			anna.cmd.Stdout, anna.cmd.Stderr = theirs, theirs
+			anna.begin()
+			for lines := bufio.NewScanner(log); lines.Scan() && !strings.Contains(lines.Text(), "the command has started"); {
+			}
+			j.await("^began .* anna", 1, 1)
+			filled := make(chan struct{})
+			go func() {
+				defer close(filled)
+				_, _ = theirs.Write(make([]byte, 1<<20)) // until nobody can read it any more
+			}()
+			defer func() { <-filled }()
+			defer log.Close()
+			wait.For(t, "the pipe is full", func() bool {
+				n, err := unix.IoctlGetInt(ends[0], unix.TIOCINQ)
+				return err == nil && n >= 1<<16
+			})
+			ben := standAs(t, url, "ben", j.command(heeds+waits))
+			ben.says("campaigning")
+			end(t, anna, url, path+election)
+			j.await("^began .* ben", 1, 2)
+			assert.Zero(t, j.told("^overlap"), j.log())
+			assert.Equal(t, 1, j.told("^term$"))
+			anna.signal(syscall.SIGTERM)
+			assert.Contains(t, []int{0, 130}, anna.exit())
+		})
+	}
 }
 
 // TestHangup closes the terminal of elector run, or its connection: its command ends as with SIGTERM.

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/lastwill"
 )
 
@@ -43,11 +44,14 @@ func Main(args []string) int {
 	w := &watchdog{reports: json.NewEncoder(reports)}
 	err := w.run(args, bufio.NewReader(orders))
 	// Nothing of the command is left. Should whoever has started this be dead, another may lead now.
-	if err := lastwill.Done(os.NewFile(holdFD, "hold")); err != nil {
-		fmt.Fprintf(os.Stderr, "elector: the session times out, should elector run be dead: %v\n", err)
-	}
+	released := lastwill.Done(os.NewFile(holdFD, "hold"))
 	if err != nil {
 		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error(), Late: errors.Is(err, errLate)}})
+	}
+	if released != nil {
+		asynclog.Print(os.Stderr, time.Second, fmt.Sprintf("elector: the session times out, should elector run be dead: %v\n", released))
+	}
+	if err != nil {
 		return 1
 	}
 	return 0

@@ -1,0 +1,94 @@
+package asynclog_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/elector-go/elector/internal/asynclog"
+)
+
+// A handler hands each record's text to a function. It has a mark of its own.
+type handler struct {
+	say  func(string)
+	mark string
+}
+
+func (h handler) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+func (h handler) WithAttrs(a []slog.Attr) slog.Handler         { h.mark += a[0].Key; return h }
+func (h handler) WithGroup(name string) slog.Handler           { h.mark += name; return h }
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	text := h.mark + r.Message
+	r.Attrs(func(a slog.Attr) bool { text += " " + a.String(); return true })
+	h.say(text)
+	return nil
+}
+
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		l := asynclog.New(slog.New(handler{say: func(s string) { said = append(said, s) }}))
+		l.Info("one")
+		l.With("a", 1).Warn("two")
+		l.WithGroup("g").Debug("not enabled")
+		l.WithGroup("g").Error("three", "n", 3)
+		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.Equal(t, []string{"one", "atwo", "gthree n=3"}, said)
+	})
+}
+
+// A handler that does not return delays nobody. What does not fit is dropped and counted.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		stuck := make(chan struct{})
+		l := asynclog.New(slog.New(handler{say: func(s string) { <-stuck; said = append(said, s) }}))
+		began := time.Now()
+		l.Info("first") // which the handler has
+		synctest.Wait()
+		for i := range asynclog.Most + 5 {
+			l.Info(fmt.Sprint(i))
+		}
+		assert.Zero(t, time.Since(began))
+		assert.False(t, asynclog.Flush(l, time.Second))
+		close(stuck)
+		synctest.Wait()
+		assert.Len(t, said, 1+asynclog.Most+1)
+		assert.Equal(t, "first", said[0])
+		assert.Equal(t, fmt.Sprint(asynclog.Most-1), said[asynclog.Most])
+		assert.Equal(t, "log records were dropped: the log's handler is too slow dropped=6", said[asynclog.Most+1]) // with that of Flush
+		l.Info("later")
+		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.Equal(t, "later", said[asynclog.Most+2])
+	})
+}
+
+// A handler that ends its goroutine, as a test's FailNow does, does not end the log.
+func TestGoexit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said []string
+		l := asynclog.New(slog.New(handler{say: func(s string) {
+			if said = append(said, s); s == "one" {
+				runtime.Goexit()
+			}
+		}}))
+		l.Info("one")
+		l.Info("two")
+		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.Equal(t, []string{"one", "two"}, said)
+	})
+}
+
+func TestNone(t *testing.T) {
+	assert.False(t, asynclog.New(nil).Enabled(t.Context(), slog.LevelError))
+	assert.True(t, asynclog.Flush(asynclog.New(nil), 0))
+	l := asynclog.New(slog.New(handler{}))
+	assert.Same(t, l, asynclog.New(l))
+	assert.Equal(t, l.With("a", 1), asynclog.New(l.With("a", 1)))
+}
