@@ -38,22 +38,23 @@ MODULES = . $(TESTED) internal/release
 # with versions that a server wants, and not with those of its own go.mod.
 SERVERS = internal/servers/etcd internal/servers/consul
 
-each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && GOWORK=off $(2)) || ok=false; done; $$ok
+each = @ok=true; for m in $(1); do echo "$$m: $(2)"; (cd $$m && $(2)) || ok=false; done; $$ok
 
 .PHONY: test test-memory test-backends test-elections test-served test-modules test-zookeeper test-etcd test-consul \
 	test-all all-memory all-explorer all-backends all-races all-clusters all-rest all-modules \
 	setup setup-packages setup-all setup-all-packages setup-etcd setup-consul doctor \
 	lint bench compare fuzz load quickstart fencing mutants prove chaos release dist
 
-# The tests. Each line is a go test command that can be pasted: "make -n test" prints them.
+# The tests. "make -n test" prints the go test commands, which can be pasted.
 #
-# Those that need no server are deterministic, so Go remembers their results. On servers
-# -count=1 has each be tried: what is remembered tried nothing. There most tests wait, so
-# many run side by side. Vetting is the linters' part.
+# Those that need no server run on fake time, and Go remembers their results. On servers -count=1
+# has each be tried: what is remembered tried nothing. There most tests wait, so PARALLEL run
+# side by side. Vetting is the linters' part.
 
 TEST = GOWORK=off $(GO) test -vet=off -timeout 60m
 SHORT = $(TEST) -short
-ON_SERVERS = -count=1 -parallel 60
+PARALLEL = 60
+ON_SERVERS = -count=1 -parallel $(PARALLEL)
 
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
@@ -64,36 +65,36 @@ TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdc
 	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest
 
 services = memory zookeeper etcd consul
-ifneq ($(filter-out $(services),$(SERVICE)),)
-$(error SERVICE=$(SERVICE): say one of $(services))
-endif
+service = $(if $(filter-out $(services),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(services)),$(SERVICE))
 
 # The servers take minutes to build, beside the tests that need none. Nothing runs beside the suites on
 # servers: their sessions want a processor in time.
 test:
-	@$(if $(SERVICE),$(MAKE) --no-print-directory test-$(SERVICE),\
+	@$(if $(SERVICE),$(MAKE) --no-print-directory test-$(service),\
 	ok=true; $(MAKE) --no-print-directory -k -j4 setup test-memory || ok=false; \
-	$(MAKE) --no-print-directory -k test-backends test-elections || ok=false; \
-	$(MAKE) --no-print-directory -k -j2 -O test-served test-modules || ok=false; $$ok)
+	$(MAKE) --no-print-directory -k READY=yes test-backends test-elections || ok=false; \
+	$(MAKE) --no-print-directory -k READY=yes -j2 -O test-served test-modules || ok=false; $$ok)
 
-test-memory:
+ready = $(if $(READY),,setup)
+
+test-memory: setup-packages
 	$(SHORT) -race $(RACED)
 	$(SHORT) -race -run '^TestMemory' ./internal/elections
 	$(SHORT) -cpu 1 $(MEMORY)
 
-test-backends: setup
+test-backends: $(ready)
 	$(SHORT) $(ON_SERVERS) -p 4 -race $(BACKENDS)
 
-test-elections: setup
+test-elections: $(ready)
 	$(SHORT) $(ON_SERVERS) -skip '^TestMemory' ./internal/elections
 
-test-served: setup
+test-served: $(ready)
 	$(SHORT) $(ON_SERVERS) $(SERVED)
 
-test-modules: setup
+test-modules: $(ready)
 	$(call each,$(TESTED),$(SHORT) $(ON_SERVERS) ./...)
 
-# What concerns one service.
+# What concerns one service, without the race detector.
 test-zookeeper: setup-packages
 	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper ./internal/elections
 
@@ -148,9 +149,9 @@ lint:
 	@large=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -maxdepth 0 -size +1024k' sh); \
 	if [ -n "$$large" ]; then echo "larger than 1 MB, so perhaps a program that was built:"; echo "$$large"; exit 1; fi
 	$(GO) vet $(MODULES:%=./%/...) # through go.work
-	$(call each,$(MODULES),$(GO) run $(STATICCHECK) ./...)
-	$(call each,$(MODULES) $(SERVERS),$(GO) mod tidy -diff)
-	$(call each,$(MODULES) $(SERVERS),$(GO) mod verify)
+	$(call each,$(MODULES),GOWORK=off $(GO) run $(STATICCHECK) ./...)
+	$(call each,$(MODULES) $(SERVERS),GOWORK=off $(GO) mod tidy -diff)
+	$(call each,$(MODULES) $(SERVERS),GOWORK=off $(GO) mod verify)
 	@GO="$(GO)" sh scripts/worksum.sh
 
 bench: setup

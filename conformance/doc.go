@@ -13,9 +13,11 @@
 // [TestBackendParallel] keeps other parallel tests away from it, too.
 //
 // With go test -short, and a service outside of the process, TestElection leaves out the rules that
-// follow from the contract of package backend, which TestBackend tries, and both leave out those
-// that take minutes or a quick machine. Of a rule with many states every fifth is tried. The report names them as left out, with the reason. On a Virtual
-// service nothing is left out.
+// follow from the contract of package backend, which TestBackend tries, and TestBackend leaves out
+// soak/links, which takes long. Of a rule with many states every fifth is tried. The report says so
+// of each, with the reason. On a Virtual service nothing is left out.
+//
+// Rules mostly wait, so have many of them tried side by side: go test -parallel 40 -timeout 60m.
 //
 // Nothing is tried again. On a real service rules ask for order, fencing, what is written and what
 // is read; when things happen they ask on a Virtual service, where time is fake.

@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.."
 exec >&2
 . scripts/needs.sh
 
-what=$1
+what=${1:-}
 log=$(mktemp)
 running=
 created=
@@ -58,7 +58,7 @@ install() {
 		    sudo apt-get install --no-install-recommends$missing
 
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
-		dependencies into one folder, and set ELECTOR_ZK_JARS to it. For make test-all have
+		dependencies into one folder, and set ELECTOR_ZK_JARS to it. make test-all wants
 		Chromium or Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
 		etcdctl, dig, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
 		python3 with kazoo (pip install kazoo).
@@ -112,9 +112,29 @@ build() { # name, folder, package, module
 	echo "setup: the $1 is built, $(($(date +%s) - begun)) s"
 }
 
+look() {
+	missing=
+	case $what in
+	packages) needs add_missing ;;
+	all) needs add_missing && needs_all add_missing ;;
+	esac
+}
+
 case $what in
-packages) needs add_missing ;;
-all) needs add_missing && needs_all add_missing ;;
-*) servers build ;;
+packages | all)
+	look
+	if [ -n "$missing" ]; then
+		install
+		look
+	fi
+	if [ -n "$missing" ]; then
+		echo "setup: these are installed, and the tests would not find what they need of them:$missing"
+		exit 1
+	fi
+	;;
+etcd | consul) servers build ;;
+*)
+	echo "setup.sh: say what to get: packages, all, etcd or consul"
+	exit 2
+	;;
 esac
-[ -z "$missing" ] || install

@@ -36,7 +36,8 @@ type Result struct {
 	// Rule is its name, such as "await/in-order", and Text the rule itself.
 	Rule, Text string
 	Outcome    Outcome
-	// Reason says why the rule is not applicable, or left out.
+	// Reason says why the rule is not applicable, or left out; of one that passed, what -short has
+	// left out of it.
 	Reason string
 }
 
@@ -68,8 +69,12 @@ func (p Report) String() string {
 	}
 	fmt.Fprintf(&b, "%s: %d rules passed, %d failed, %d not applicable, %d left out by -short",
 		p.Service, p.Count(Passed), p.Count(Failed), p.Count(NotApplicable), p.Count(LeftOut))
+	longest := 0
 	for _, r := range p.Results {
-		fmt.Fprintf(&b, "\n  %-26s %v", r.Rule, r.Outcome)
+		longest = max(longest, len(r.Rule))
+	}
+	for _, r := range p.Results {
+		fmt.Fprintf(&b, "\n  %-*s %v", longest, r.Rule, r.Outcome)
 		if r.Reason != "" {
 			fmt.Fprintf(&b, ": %s", r.Reason)
 		}

@@ -26,10 +26,10 @@ func TestMemory(t *testing.T) {
 			"shared sessions": memtest.Shared(memoryService),
 			"late messages":   memtest.Late(memoryTTL),
 		} {
-			if testing.Short() && name != "own sessions" && cfg.Strategy.Name() != "fair" {
-				continue // make test-all tries them
-			}
 			t.Run(cfg.Strategy.Name()+", "+name, func(t *testing.T) {
+				if testing.Short() && name != "own sessions" && cfg.Strategy.Name() != "fair" {
+					t.Skip("make test-all tries it: with -short fair is tried for all of them")
+				}
 				cfg := cfg
 				cfg.Service = newService
 				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised(cfg))
@@ -44,10 +44,10 @@ func TestMemoryAndAnotherMake(t *testing.T) {
 	const why = "another make"
 	for _, cfg := range strategies.All() {
 		for _, commits := range []bool{true, false} {
-			if testing.Short() && (commits || cfg.Strategy.Name() != "fair") {
-				continue // make test-all tries them
-			}
 			t.Run(fmt.Sprintf("%s, with Commit: %v", cfg.Strategy.Name(), commits), func(t *testing.T) {
+				if testing.Short() && (commits || cfg.Strategy.Name() != "fair") {
+					t.Skip("make test-all tries it: with -short fair is tried for all of them")
+				}
 				cfg := cfg
 				cfg.Service = memoryService
 				cfg.New = func(c *conformance.Client, own elector.Config) (elector.Elector, error) {

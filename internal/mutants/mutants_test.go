@@ -166,7 +166,7 @@ func (r *result) try(t *testing.T, program string) {
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		// With -test.short, as make test has it: what that leaves out finds no mutant.
-		cmd := exec.CommandContext(ctx, program, "-test.run="+r.pattern(), "-test.v", "-test.short")
+		cmd := exec.CommandContext(ctx, program, "-test.run="+r.pattern(), "-test.v", "-test.short", "-test.cpu=1")
 		cmd.Env = append(os.Environ(), "TMPDIR="+scratch, envMutant+"="+r.mutant.Name, envSuite+"="+r.suite, envReport+"="+path,
 			envWithout+"="+strings.Join(slices.Concat(r.mutant.Endless, r.ended), ","))
 		var out bytes.Buffer

@@ -152,14 +152,15 @@ func (a *arena) finish() {
 		c.unfault()
 	}
 	for _, c := range a.candidates {
-		ctx, cancel := a.within()
-		err := c.real.Close(ctx)
-		cancel()
+		if !c.cut {
+			a.close(c)
+			continue
+		}
 		// The end of a session that was lost out of touch may be beyond confirmation. A server
 		// that has just been restarted may stall.
-		if !c.cut {
-			a.Must("Close of "+c.id, err)
-		}
+		ctx, cancel := a.within()
+		_ = c.real.Close(ctx)
+		cancel()
 	}
 	for _, b := range a.bids {
 		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
@@ -184,7 +185,7 @@ func (a *arena) finish() {
 const abandonment = 3 * time.Second
 
 // End ends the candidates of a rule that failed on a real service, where they would go on
-// beside its next attempt and beside other rules. completed is as in harness.Place.
+// beside other rules. completed is as in harness.Place.
 func (a *arena) End(completed bool) {
 	if a.Service.Virtual || completed && !a.T.Failed() {
 		return

@@ -179,6 +179,27 @@ func askProclaim(a *arena) {
 		}
 		a.holds(t)
 	})
+	a.in("it is asked between what publishing reads and what it writes", func(a *arena) {
+		ask := a.asking()
+		c, t := a.lead()
+		a.speak(t)
+		thaw, g := c.tap.freeze(), c.tap.stall(backend.OpUpdate)
+		c.atEnd(thaw)
+		c.atEnd(g.release)
+		proclaimed := make(chan error, 1)
+		go func() {
+			ctx, cancel := a.within()
+			defer cancel()
+			proclaimed <- t.Proclaim(ctx, newValue)
+		}()
+		arrives(a, "the value is on its way", g.reached)
+		a.ask(ask, t)
+		g.release()
+		a.Must("Proclaim", arrives(a, "Proclaim returns", proclaimed))
+		thaw()
+		a.hears(t)
+		a.holds(t)
+	})
 	for round := range 5 {
 		c, t := a.lead()
 		stop, said := make(chan struct{}), make(chan error, 1)

@@ -40,7 +40,7 @@ func (a *arena) shared() *kit.Client {
 	a.T.Helper()
 	client := *a.Service.Client(a.T)
 	if _, ok := client.Backend.(*backend.Shared); !ok {
-		client.Backend = backend.Share(client.Backend, a.Service.TTL)
+		client.Backend = backend.Share(client.Backend, a.Lasting())
 	}
 	return &client
 }

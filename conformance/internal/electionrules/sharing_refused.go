@@ -25,9 +25,9 @@ func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
 func sharingRefused(a *arena) {
 	client := *a.Service.Client(a.T)
 	var refuses atomic.Bool
-	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Service.TTL)
+	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Lasting())
 	ctx, cancel := a.within()
-	user, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Service.TTL})
+	user, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Lasting()})
 	cancel()
 	a.Must("Open of another user of the session", err)
 	a.T.Cleanup(func() {

@@ -97,14 +97,14 @@ func (s Suite[P]) Run(t *testing.T) kit.Report {
 				result.Outcome, result.Reason = kit.LeftOut, r.Long
 				t.Skipf("rule %s is left out by -short: %s", r.Name, r.Long)
 			}
-			result.Reason = on.try(t, r, join)
+			reason, in := on.try(t, r, join)
 			switch {
 			case t.Failed():
-			case result.Reason != "":
-				t.Logf("rule %s is not applicable: %s", r.Name, result.Reason)
-				result.Outcome = kit.NotApplicable
+			case reason != "":
+				t.Logf("rule %s is not applicable: %s", r.Name, reason)
+				result.Outcome, result.Reason = kit.NotApplicable, reason
 			default:
-				result.Outcome = kit.Passed
+				result.Outcome, result.Reason = kit.Passed, in
 			}
 		})
 	}
@@ -144,18 +144,18 @@ type trying[P Place] struct {
 	can   map[string]bool // what it can be made to do
 }
 
-// try tries one rule, and returns why it is not applicable, if so. It calls join, or not, to run
-// side by side with the others from then on.
-func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason string) {
+// try tries one rule, and returns why it is not applicable, if so, and in how many of its states it was
+// tried, if not in all. It calls join, or not, to run side by side with the others from then on.
+func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason, in string) {
 	if why := y.lacks(t, r); why != "" {
-		return why
+		return why, ""
 	}
 	if y.probe.Virtual {
 		defer enter(r.Apart)()
 		defer watch(r.Name, r.Text, 10*time.Minute)()
 		// Subtests are forbidden in a bubble, so it goes inside of one.
 		synctest.Test(t, func(t *testing.T) { reason, _ = y.Attempt(t, r) })
-		return reason
+		return reason, ""
 	}
 	join(t)
 	once := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
@@ -166,11 +166,13 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	reason, states := once(t, r)
 	if len(states) > 0 && !t.Failed() {
 		// They are mostly waiting for something to time out.
+		all := len(states)
+		if testing.Short() {
+			states = everyFifth(states)
+			in = fmt.Sprintf("in %d of %d states; -short leaves out the others", len(states), all)
+		}
 		t.Run("states", func(t *testing.T) {
 			for i, run := range states {
-				if testing.Short() && i%5 != 0 {
-					continue
-				}
 				state := r
 				state.Run = run
 				t.Run(fmt.Sprint(i+1), func(t *testing.T) {
@@ -180,7 +182,15 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 			}
 		})
 	}
-	return reason
+	return reason, in
+}
+
+// everyFifth is of an uneven number, so that of nested loops it takes a bit of each.
+func everyFifth[T any](all []T) (some []T) {
+	for i := 0; i < len(all); i += 5 {
+		some = append(some, all[i])
+	}
+	return some
 }
 
 // lacks tells why a rule cannot be tried here, "" if it can.
@@ -315,7 +325,7 @@ func watch(name, text string, d time.Duration) (stop func()) {
 	return func() { timer.Stop() }
 }
 
-// restore brings back what a rule that failed has left away, for the next attempt and for
+// restore brings back what a rule that failed has left away, for other rules and for
 // the other rules. A virtual service is the rule's own. completed is as in Place.End.
 func restore(t testing.TB, s *kit.Service, need []string, completed bool) {
 	t.Helper()
