@@ -76,9 +76,9 @@ func mayImport(at, dep string, direct bool) string {
 	switch {
 	case dep == "testing" && within(at, ".", "backend", "fence", "inspect", "strategy", "internal/layout"):
 		return "no tests in a user's program: they are for conformance and internal packages"
-	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout" && at != "internal/companion":
+	case !isOwn && standard(dep), within(at, "examples", "cmd", "internal") && at != "internal/layout" && at != "internal/companion" && at != "internal/asynclog":
 		return ""
-	case to == "internal/companion" && at != "." && at != "backend":
+	case to == "internal/companion" && at != "." && at != "backend", to == "internal/asynclog" && at != "backend":
 		return ""
 	case at == "backend/dial":
 		if isOwn && !within(to, "backend") && to != "internal/etcdclient" {
@@ -90,7 +90,7 @@ func mayImport(at, dep string, direct bool) string {
 		if to != "backend" && to != "internal/layout" {
 			return "only backend and the standard library, for every user compiles it"
 		}
-	case at == "backend", at == "internal/layout", at == "internal/companion":
+	case at == "backend", at == "internal/layout", at == "internal/companion", at == "internal/asynclog":
 		return "only the standard library, for every user compiles it"
 	case within(at, "backend"):
 		// What a client needs in turn is the client's business.
