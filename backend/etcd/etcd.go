@@ -108,7 +108,12 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
 		case errors.Is(context.Cause(asking), errHopeless):
-			return nil, fmt.Errorf("%w: %s", down, b.unanswered(b.client.Ctx()))
+			end := down
+			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) { // its timer may be late
+				<-ctx.Done()
+				end = driver.ContextError(ctx)
+			}
+			return nil, fmt.Errorf("%w: %s", end, b.unanswered(b.client.Ctx()))
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, driver.ContextError(ctx)
 		case errors.Is(err, context.DeadlineExceeded):

@@ -93,8 +93,8 @@ func appliesAll(t *testing.T, report conformance.Report, but ...[]string) {
 
 // A place is a service to try every strategy on.
 type place struct {
-	// start starts servers of the test's own.
-	start func(t *testing.T) func(testing.TB) *conformance.Service
+	// start starts servers of the test's own, for a strategy.
+	start func(t *testing.T, strategy string) func(testing.TB) *conformance.Service
 	// lacks are the rules that do not apply; late are those that do not to a strategy.
 	lacks []string
 	late  map[string][]string
@@ -158,7 +158,9 @@ func stalls[M interface {
 
 func TestZooKeeper(t *testing.T) {
 	tryAll(t, place{
-		start:  func(t *testing.T) func(testing.TB) *conformance.Service { return zktest.Single(t).Service(ttl) },
+		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+			return zktest.Single(t).Service(ttl)
+		},
 		lacks:  slices.Concat(oneServer, notOnZooKeeper),
 		atOnce: single,
 	})
@@ -166,7 +168,9 @@ func TestZooKeeper(t *testing.T) {
 
 func TestEtcd(t *testing.T) {
 	tryAll(t, place{
-		start:  func(t *testing.T) func(testing.TB) *conformance.Service { return etcdtest.Single(t).Service(ttl) },
+		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
+			return etcdtest.Single(t).Service(ttl)
+		},
 		lacks:  slices.Concat(oneServer, noEnd),
 		late:   lateOnEtcd,
 		atOnce: single,
@@ -174,11 +178,17 @@ func TestEtcd(t *testing.T) {
 }
 
 // Consul's own sessions time out after twice their timeout. With a health check they do after that of
-// the check. The clusters are tried with plain sessions: a check lives on one agent, and cannot move.
+// the check. Half of the strategies are tried with plain ones, which are the default, and so are the
+// clusters: a check lives on one agent, and cannot move.
 func TestConsul(t *testing.T) {
+	plain := []string{"unfair", "kafka"}
 	tryAll(t, place{
-		start: func(t *testing.T) func(testing.TB) *conformance.Service {
-			return consultest.Single(t).Service(ttl, consul.Config{Check: ttl})
+		start: func(t *testing.T, strategy string) func(testing.TB) *conformance.Service {
+			cfg := consul.Config{Check: ttl}
+			if slices.Contains(plain, strategy) {
+				cfg.Check = 0
+			}
+			return consultest.Single(t).Service(ttl, cfg)
 		},
 		lacks:  slices.Concat(oneServer, noEnd),
 		late:   lateOnConsul,
@@ -188,7 +198,7 @@ func TestConsul(t *testing.T) {
 
 func TestZooKeeperEnsemble(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
 			s := zktest.Ensemble(t)
 			stalls(t, s.Members)
 			return s.Service(ttl)
@@ -199,7 +209,7 @@ func TestZooKeeperEnsemble(t *testing.T) {
 
 func TestEtcdCluster(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
 			s := etcdtest.Cluster(t)
 			stalls(t, s.Members)
 			return s.Service(ttl)
@@ -211,7 +221,7 @@ func TestEtcdCluster(t *testing.T) {
 
 func TestConsulCluster(t *testing.T) {
 	onCluster(t, place{
-		start: func(t *testing.T) func(testing.TB) *conformance.Service {
+		start: func(t *testing.T, _ string) func(testing.TB) *conformance.Service {
 			s := consultest.Cluster(t)
 			stalls(t, s.Members)
 			return s.Service(ttl, consul.Config{})
@@ -253,7 +263,7 @@ func tryAll(t *testing.T, p place) {
 
 // try tries a strategy.
 func (p place) try(t *testing.T, cfg conformance.ElectionConfig) {
-	cfg.Service = p.start(t)
+	cfg.Service = p.start(t, cfg.Strategy.Name())
 	cfg.Why = make(map[string]string)
 	for _, rule := range p.late[cfg.Strategy.Name()] {
 		cfg.Why[rule] = atTheInstant

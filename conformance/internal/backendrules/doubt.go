@@ -237,6 +237,7 @@ func doubtNotMine(r *run) {
 	c := r.client()
 	s, other := r.open(c), r.session()
 	seat := s.dir("d") + "/seat"
+	notAllMine(r, c, s, other)
 	epoch := s.put(r.key("epoch"), "0", 0)
 	for i := range 4 {
 		value := []byte(fmt.Sprint(i))
@@ -258,6 +259,23 @@ func doubtNotMine(r *run) {
 		other.delete(theirs[1])
 		s.misses(seat)
 	}
+}
+
+// notAllMine has a half of a commit be there already, as another session wrote it.
+func notAllMine(r *run, c *kit.Client, s, other sess) {
+	r.T.Helper()
+	both := s.commit(backend.CompareAndSet(r.key("shared"), []byte("0"), 0), backend.CompareAndSet(r.key("mine"), []byte("0"), 0))
+	value := []byte("1")
+	other.sees(both[0])
+	theirs := other.commit(backend.CompareAndSet(both[0].Key, value, both[0].Version))[0]
+	c.LoseReply(backend.OpCompareAndSet)
+	made, err := s.Commit(r.ctx, nil, backend.CompareAndSet(both[0].Key, value, both[0].Version), backend.CompareAndSet(both[1].Key, value, both[1].Version))
+	if !harness.IsAny(err, backend.ErrConflict, backend.ErrIndeterminate) {
+		r.Failf("a commit one half of which another session has committed before returned (%+v, %v)", made, harness.Text(err))
+	}
+	r.Settle()
+	s.sees(theirs)
+	s.sees(both[1])
 }
 
 func doubtRace(r *run) {

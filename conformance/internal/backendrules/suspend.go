@@ -214,6 +214,13 @@ func sessionSlowReplies(r *run) {
 			r.Failf("the deadline is %v after a heartbeat's answer, which took %v at least, and was %v at most after the first one's sending", window, late, most)
 		}
 	}
+	// A new session's counts from its request, too.
+	slow := r.Service.TTL / 4
+	c.SlowReplies(slow)
+	opened := r.brief(c)
+	if window := time.Until(opened.Deadline()); window > opened.TTL()-slow {
+		r.Failf("the deadline of a new session is %v after the answer, which took %v at least, and its timeout is %v", window, slow, opened.TTL())
+	}
 	c.SlowReplies(0)
 	r.Until("the session is live, as its replies were slow only", func() bool { return s.State() == backend.Live })
 }

@@ -1,0 +1,110 @@
+package elector_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// A beforeCommit is a backend that does something before the first commit of a session.
+type beforeCommit struct {
+	backend.Backend
+	do func()
+}
+
+func (b *beforeCommit) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	s, err := b.Backend.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	do := sync.OnceFunc(b.do)
+	return s.Around(backend.Layer{Call: func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+		if c.Kind == backend.CallCommit {
+			do()
+		}
+		return next(ctx)
+	}}), nil
+}
+
+// An election whose path has an entry is founded over that entry. Another one that has come in its place,
+// with the same version, is not written over: two would lead.
+func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		operator, err := service.Client("operator").Open(t.Context(), backend.OpenOptions{})
+		must(err)
+		made, err := operator.Commit(t.Context(), nil, backend.CompareAndSet("/jobs", nil, 0))
+		must(err)
+		stand := func(id string, b backend.Backend) elector.Elector {
+			e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: id})
+			must(err)
+			return e
+		}
+		early := stand("early", service.Client("early"))
+		var first *elector.Term
+		late := stand("late", &beforeCommit{service.Client("late"), func() {
+			_, err := operator.Commit(t.Context(), nil, backend.Delete(made[0]))
+			must(err)
+			first, err = early.Campaign(t.Context())
+			must(err)
+		}})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if second, err := late.Campaign(ctx); err == nil {
+			t.Errorf("token %d leads (%v), and so does %d (%v)", first.Token(), first.Valid(), second.Token(), second.Valid())
+		}
+		must(late.Close(t.Context()))
+		must(early.Close(t.Context()))
+		must(operator.Close(t.Context()))
+	})
+}
+
+// A lateOpen is a backend whose sessions are opened when it is let go on, whatever ctx says.
+type lateOpen struct {
+	backend.Backend
+	asked, goOn chan struct{}
+	opened      chan *backend.Session
+}
+
+func (b *lateOpen) Open(_ context.Context, o backend.OpenOptions) (*backend.Session, error) {
+	close(b.asked)
+	<-b.goOn
+	s, err := b.Backend.Open(context.Background(), o)
+	b.opened <- s
+	return s, err
+}
+
+// A session that is granted when the elector is closed already is closed.
+func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &lateOpen{memory.New(memory.Options{}).Client("a"), make(chan struct{}), make(chan struct{}), make(chan *backend.Session, 1)}
+		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: "a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { _, _ = e.Campaign(t.Context()) }() // Close ends it
+		<-b.asked
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_ = e.Close(ctx) // it may say that this is not confirmed
+		close(b.goOn)
+		_ = e.Close(t.Context())
+		synctest.Wait()
+		if s := <-b.opened; s.State() != backend.Lost {
+			t.Errorf("the session is %v", s.State())
+		}
+	})
+}
