@@ -44,7 +44,6 @@ watched() { # awk program, command
 	fi
 }
 
-missing=
 add_missing() {
 	"find_$2" >/dev/null || missing="$missing $3"
 }

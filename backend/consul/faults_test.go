@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -258,57 +257,30 @@ func TestTooLarge(t *testing.T) {
 	f.commit(f.s, many[:100]...)
 }
 
-// A causes notes with which causes the ctxs of its requests end.
-type causes struct {
-	http.RoundTripper
-	hangs chan struct{} // told when the first query that waits for a change begins
-	ended chan struct{} // and when it has ended
-
-	mu  sync.Mutex
-	odd []error
-}
-
-func (c *causes) RoundTrip(r *http.Request) (*http.Response, error) {
-	context.AfterFunc(r.Context(), func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if cause := context.Cause(r.Context()); cause != context.Canceled {
-			c.odd = append(c.odd, fmt.Errorf("%s %s: %w", r.Method, r.URL.Path, cause))
-		}
-		if r.URL.Query().Has("index") {
-			close(c.ended)
-		}
-	})
-	if r.URL.Query().Has("index") {
-		close(c.hangs)
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
-
 // net/http puts the cause of a request that is cancelled into the error of the next one on its
 // connection. So the cause of one session's end would end another.
 func TestRequestsDoNotHaveTheCauseOfAnEnd(t *testing.T) {
 	t.Parallel()
-	cfg := api.DefaultConfig()
-	cfg.Address = sharedServer(t).Addr()
-	seen := &causes{RoundTripper: cfg.Transport, hangs: make(chan struct{}), ended: make(chan struct{})}
-	cfg.HttpClient = &http.Client{Transport: seen}
-	client, err := api.NewClient(cfg)
-	require.NoError(t, err)
-	b, err := consul.New(client, consul.Config{})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
-	defer cancel()
-	s, err := b.Open(ctx, backend.OpenOptions{})
-	require.NoError(t, err)
-	made, err := s.Commit(ctx, nil, backend.CompareAndSet(newRoot(), nil, 0))
-	require.NoError(t, err)
-	go func() { _, _ = s.Await(ctx, made[0]) }() // the end of the session ends it
-	<-seen.hangs
-	require.NoError(t, s.Close(ctx))
-	<-seen.ended
-
-	seen.mu.Lock()
-	defer seen.mu.Unlock()
-	require.Empty(t, seen.odd)
+	f := setUp(t)
+	var requests sync.WaitGroup
+	var mu sync.Mutex
+	var odd []error
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		requests.Add(1)
+		context.AfterFunc(request.Context(), func() {
+			defer requests.Done()
+			mu.Lock()
+			defer mu.Unlock()
+			if cause := context.Cause(request.Context()); cause != context.Canceled {
+				odd = append(odd, fmt.Errorf("%s %s: %w", request.Method, request.URL.Path, cause))
+			}
+		})
+		return send()
+	})
+	waiting := f.await(f.enqueue(f.s))
+	require.NoError(t, f.s.Close(f.ctx))
+	_, err := receive(f, waiting)
+	require.ErrorIs(t, err, backend.ErrSessionLost)
+	requests.Wait()
+	require.Empty(t, odd)
 }

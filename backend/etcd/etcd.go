@@ -107,21 +107,17 @@ func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error)
 		switch {
 		case err == nil:
 			return b.start(granted.lease, granted.sent), nil
-		case errors.Is(context.Cause(asking), errHopeless):
+		case errors.Is(context.Cause(asking), errHopeless), errors.Is(err, context.DeadlineExceeded):
 			end := down
-			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) { // its timer may be late
-				<-ctx.Done()
+			if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+				<-ctx.Done() // its timer may be late
+			}
+			if ctx.Err() != nil {
 				end = driver.ContextError(ctx)
 			}
 			return nil, fmt.Errorf("%w: %s", end, b.unanswered(b.client.Ctx()))
 		case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 			return nil, driver.ContextError(ctx)
-		case errors.Is(err, context.DeadlineExceeded):
-			end := down
-			if ctx.Err() != nil {
-				end = driver.ContextError(ctx)
-			}
-			return nil, fmt.Errorf("%w: %s", end, b.unanswered(b.client.Ctx()))
 		case ctx.Err() != nil:
 			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		case passing(err) && mean(err).as != down && time.Since(began) < ttl/2: // others are left to the caller, who is to know

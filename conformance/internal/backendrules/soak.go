@@ -196,7 +196,7 @@ func slope(y []int64) int64 {
 func (r *run) linkAgain(c *kit.Client, s sess) {
 	r.T.Helper()
 	c.Suspend()
-	// What asks in vain has some sessions look at once whether they are in touch.
+	// A request in vain makes some sessions check at once whether they are in touch.
 	asking := start(r, "get while out of touch", func(ctx context.Context) (struct{}, error) {
 		_, err := s.Get(ctx, r.key("asked"))
 		if errors.Is(err, backend.ErrNoEntry) {
