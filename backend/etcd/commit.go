@@ -98,7 +98,9 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 	cancel()
 	switch {
 	case err == nil && answer.Succeeded:
-		made, err = c.finish(ctx, p.made(answer))
+		out := p.made(answer)
+		c.wrote(out)
+		made, err = c.finish(ctx, out)
 		return made, err == nil, err
 	case err == nil:
 		s.saw(answer.Header.Revision)
@@ -187,6 +189,19 @@ func (c *commit) guardsOwn() bool {
 	return slices.ContainsFunc(c.guards, func(g backend.Condition) bool { return g.Entry.Session == c.s.ID() })
 }
 
+// wrote notes what an attempt has written.
+func (c *commit) wrote(out outcome) {
+	if len(c.ops) == 0 {
+		return
+	}
+	i := c.witness()
+	w := lastWrite{key: out.made[i].Key, rev: out.rev, deleted: c.ops[i].Kind == backend.OpDelete}
+	if c.ops[i].Ephemeral() {
+		w.lease = c.s.lease
+	}
+	c.s.wrote(w)
+}
+
 // finish brings the entries of a commit that was done into order.
 func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, error) {
 	c.s.saw(out.rev)
@@ -222,6 +237,11 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	})
 	if err != nil {
 		return err
+	}
+	for i, r := range answer.Responses {
+		if r.GetResponseDeleteRange().GetDeleted() > 0 {
+			s.wrote(lastWrite{key: keys[i], rev: answer.Header.Revision, deleted: true})
+		}
 	}
 	s.saw(answer.Header.Revision)
 	s.shows(answer.Header.Revision)

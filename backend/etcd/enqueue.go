@@ -54,6 +54,7 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		return nil // somebody has deleted it: it is as if that had been right after this
 	}
 	e.Key = orderedKey(e.Key, e.Rev)
+	s.wrote(lastWrite{key: e.Key, rev: rev, lease: s.lease})
 	if !before.known || found == nil {
 		return nil
 	}

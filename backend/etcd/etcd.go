@@ -29,6 +29,8 @@ type Backend struct {
 	client *clientv3.Client
 	cfg    Config
 	lines  lines
+
+	reconnects reconnects
 }
 
 // New returns a Backend on the user's own client, with its TLS, credentials and

@@ -98,6 +98,8 @@ func (s *session) heartbeat() time.Duration {
 		return max(interval-time.Since(began), interval/4)
 	case is(err, rpctypes.ErrLeaseNotFound):
 		s.Lose(errExpired)
+	case errors.Is(err, errRewound):
+		s.Lose(errRewound)
 	default:
 		s.Suspend(err)
 		s.streams.suspect(s)
@@ -162,16 +164,18 @@ func (s *session) poke() {
 // sent, and its KeepAliveOnce spins while no server can be reached. Leases and members are
 // the same in all namespaces of a client, so that its connection may be used.
 type keeper struct {
-	s      *session
-	lines  *lines
-	line   *line         // nil before the first heartbeat
-	failed bool          // the line has
-	young  []*line       // that have failed once, and are kept until a heartbeat is confirmed
-	slow   bool          // the last heartbeat was not confirmed in time
-	last   time.Time     // when the last one that was confirmed, or the grant, was sent
-	took   time.Duration // how long the slower step of the last one that was confirmed took
-	stream pb.Lease_LeaseKeepAliveClient
-	cancel context.CancelFunc
+	s       *session
+	lines   *lines
+	line    *line         // nil before the first heartbeat
+	failed  bool          // the line has
+	young   []*line       // that have failed once, and are kept until a heartbeat is confirmed
+	slow    bool          // the last heartbeat was not confirmed in time
+	last    time.Time     // when the last one that was confirmed, or the grant, was sent
+	took    time.Duration // how long the slower step of the last one that was confirmed took
+	stream  pb.Lease_LeaseKeepAliveClient
+	cancel  context.CancelFunc
+	checked bool // that the history is the session's, since the stream was opened
+	again   bool // that was checked for a stream before
 }
 
 // hangUp ends the stream. The next one is opened when it is needed.
@@ -260,28 +264,46 @@ func (k *keeper) round() error {
 		// Another member would refuse it, too; and where one address stands for several
 		// members, the next try may meet the same one twice.
 		k.failed = !isForbidden(err) && (late || !errors.Is(err, errElsewhere))
-		if late || is(err, rpctypes.ErrLeaseNotFound) || !pause.Wait(k.s.Ctx) {
+		if late || is(err, rpctypes.ErrLeaseNotFound) || errors.Is(err, errRewound) || !pause.Wait(k.s.Ctx) {
 			return err
 		}
 	}
 }
 
-// exchange does the two requests of a heartbeat. It is nil if one member has answered both.
+// exchange does the two requests of a heartbeat. It is nil if one member has answered both. After the
+// first heartbeat on a stream it makes sure that the history is that of the session: see history.go.
 func (k *keeper) exchange(patience time.Duration) error {
 	if err := k.next(); err != nil {
 		return err
 	}
 	k.failed = false
-	began := time.Now()
+	began, newest := time.Now(), k.s.newest.Load()
 	member, err := k.confirmed(patience)
 	if err != nil {
 		return err
 	}
 	read := time.Now()
-	if err := k.renew(patience, member); err != nil {
+	checking := make(chan error, 1)
+	if k.checked {
+		checking <- nil
+	} else {
+		go func() { checking <- k.s.checkHistory(patience) }() // beside the renewal: the link may be slow
+	}
+	rev, err := k.renew(patience, member)
+	if other := <-checking; err == nil {
+		err = other
+	}
+	if err != nil {
 		return err
 	}
 	k.took = max(read.Sub(began), time.Since(read))
+	if rev < newest {
+		return errRewound
+	}
+	if !k.checked && k.again {
+		k.s.streams.remake(k.s)
+	}
+	k.checked, k.again = true, true
 	k.line.answered.Store(true)
 	k.leaveYoung()
 	return nil
@@ -293,6 +315,7 @@ func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	if k.stream == nil {
+		k.checked = false
 		streaming, cancel := context.WithCancel(clientv3.WithRequireLeader(k.s.Ctx))
 		defer context.AfterFunc(ctx, cancel)() // opening may block, too
 		stream, err := pb.NewLeaseClient(k.line.conn).LeaseKeepAlive(streaming)
@@ -306,28 +329,32 @@ func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	if err != nil {
 		return 0, rpctypes.Error(err)
 	}
+	if list.Header.GetClusterId() != k.s.cluster && list.Header.GetClusterId() != 0 {
+		return 0, errRewound
+	}
 	return list.Header.GetMemberId(), nil
 }
 
-// renew renews the lease. The error is errElsewhere if another member has answered than the
-// given one: whatever it says, it may take itself for the leader, and be wrong.
-func (k *keeper) renew(patience time.Duration, member uint64) error {
+// renew renews the lease, and returns the revision up to which the member had applied all when it was
+// asked to. The error is errElsewhere if another member has answered than the given one: whatever it
+// says, it may take itself for the leader, and be wrong.
+func (k *keeper) renew(patience time.Duration, member uint64) (int64, error) {
 	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(ctx, k.cancel)()
 	// EOF says that the stream has ended, and Recv why.
 	if err := k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(k.s.lease)}); err != nil && !errors.Is(err, io.EOF) {
-		return rpctypes.Error(err)
+		return 0, rpctypes.Error(err)
 	}
 	answer, err := k.stream.Recv()
 	switch {
 	case err != nil:
-		return rpctypes.Error(err)
+		return 0, rpctypes.Error(err)
 	case answer.Header.GetMemberId() != member || member == 0:
-		return errElsewhere
+		return 0, errElsewhere
 	case answer.TTL <= 0:
-		return rpctypes.ErrLeaseNotFound
+		return 0, rpctypes.ErrLeaseNotFound
 	}
 	k.s.saw(answer.Header.GetRevision())
-	return nil
+	return answer.Header.GetRevision(), nil
 }

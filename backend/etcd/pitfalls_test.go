@@ -55,7 +55,7 @@ func TestPitfall21NeitherSessionNorError(t *testing.T) {
 func TestPitfall22DeadlineFromTheRequest(t *testing.T) {
 	t.Parallel()
 	const delay = 400 * time.Millisecond
-	f := setUp(t, 10*time.Second)
+	f := setUp(t, 20*time.Second)
 	other := f.another(30 * time.Second)
 	e := f.enqueue(f.s)
 	f.Each(func(x *proxytest.Proxy) { x.Delay(delay, 0) })

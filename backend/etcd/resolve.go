@@ -317,6 +317,7 @@ func (c *commit) at(ctx context.Context, rev int64) (out outcome, mine bool, err
 			out.made[i].Key = string(kv.Key)
 		}
 	}
+	c.wrote(out)
 	now, seen, err := c.all(ctx, rev)
 	if err != nil {
 		return outcome{}, false, err

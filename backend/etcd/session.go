@@ -20,6 +20,7 @@ const marginPart = 8
 
 var (
 	errExpired      = errors.New("the lease has expired or was revoked")
+	errRewound      = errors.New("the history is not that of the session: the service was restored from a backup, or another one is at its address")
 	errElsewhere    = errors.New("the lease was renewed by another member than the one that a quorum has confirmed")
 	errNotConfirmed = errors.New("the server did not confirm: entries stay until the lease expires")
 )
@@ -27,9 +28,10 @@ var (
 // A session is one lease.
 type session struct {
 	driver.Life
-	client *clientv3.Client
-	cfg    *Config
-	lease  clientv3.LeaseID
+	client  *clientv3.Client
+	cfg     *Config
+	lease   clientv3.LeaseID
+	cluster uint64
 
 	// Guarded by Mu.
 	timer   *time.Timer // of the next heartbeat, or nil
@@ -41,6 +43,7 @@ type session struct {
 	newest  atomic.Int64 // the highest revision in any answer
 	shown   atomic.Int64 // the highest revision of what a caller was told
 	learned learned
+	written atomic.Pointer[lastWrite] // what it has written last, or nil
 
 	streams streams
 	watches registry
@@ -48,10 +51,10 @@ type session struct {
 
 // start makes the session of a lease that was asked for at sent.
 func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *session {
-	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID}
+	s := &session{client: b.client, cfg: &b.cfg, lease: lease.ID, cluster: lease.ResponseHeader.GetClusterId()}
 	s.Init(driver.LifeOptions{
 		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
-		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end() },
+		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
 	})
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.since = time.Now()
@@ -62,6 +65,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
 	s.schedule(s.interval()) // the grant was the first renewal
+	b.reconnects.add(b.client, s)
 	return s
 }
 

@@ -58,6 +58,12 @@ func (s *streams) renew(session context.Context, number int) {
 	s.ctx, s.cancel = context.WithCancel(session)
 }
 
+// remake has all watches made again.
+func (s *streams) remake(of *session) {
+	number, _ := s.current()
+	s.renew(of.Ctx, number)
+}
+
 func (s *streams) current() (int, context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

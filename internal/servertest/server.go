@@ -162,6 +162,24 @@ func (s *server) Wipe() error {
 	})
 }
 
+// Backup copies the data of a server that is not running to dir, which it makes.
+func (s *server) Backup(dir string) error {
+	return s.exclusive(func() error {
+		if s.proc.Running() {
+			return fmt.Errorf("servertest: backup: %s is running", s.Name())
+		}
+		return os.CopyFS(dir, os.DirFS(s.dataDir))
+	})
+}
+
+// Restore is Wipe, after which the server has what Backup has copied to dir.
+func (s *server) Restore(dir string) error {
+	if err := s.Wipe(); err != nil {
+		return err
+	}
+	return s.exclusive(func() error { return os.CopyFS(s.dataDir, os.DirFS(dir)) })
+}
+
 // Close kills the server, waits until it is gone, removes its folder and gives
 // its ports back. Closing twice is fine.
 func (s *server) Close() error {

@@ -1,0 +1,249 @@
+package etcd_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/strategy/catalog"
+)
+
+// A past is a session of a server of its own, of which there is a backup.
+type past struct {
+	*fixture
+	servers *etcdtest.Servers
+	dir     string
+}
+
+// backUp makes the backup, with the server stopped.
+func (p *past) backUp() {
+	p.t.Helper()
+	p.dir = filepath.Join(p.t.TempDir(), "backup")
+	require.NoError(p.t, p.servers.Stop())
+	require.NoError(p.t, p.servers.Members[0].Backup(p.dir))
+	require.NoError(p.t, p.servers.Start())
+	_, err := p.s.Get(p.ctx, p.fixture.dir)
+	require.NoError(p.t, err)
+}
+
+// restore has the backup restored, and then something done, before the process is in touch with the
+// server again.
+func (p *past) restore(before func(*clientv3.Client)) {
+	p.t.Helper()
+	p.Suspend()
+	require.NoError(p.t, p.servers.Stop())
+	require.NoError(p.t, p.servers.Members[0].Restore(p.dir))
+	require.NoError(p.t, p.servers.Start())
+	before(etcdtest.Operator(p.t, p.servers.Addrs()...))
+	p.Resume()
+}
+
+// others write until the service has more revisions than before it was restored.
+func (p *past) others(operator *clientv3.Client) {
+	p.t.Helper()
+	for range 60 {
+		_, err := operator.Put(p.ctx, "others", "")
+		require.NoError(p.t, err)
+	}
+}
+
+func (p *past) lost() {
+	p.t.Helper()
+	for state := p.s.State(); state != backend.Lost; {
+		var err error
+		state, err = p.s.AwaitState(p.ctx, state)
+		require.NoError(p.t, err)
+	}
+	_, err := p.s.Get(p.ctx, p.fixture.dir)
+	require.ErrorIs(p.t, err, backend.ErrSessionLost)
+	require.ErrorContains(p.t, err, "backup")
+}
+
+// A session whose writes are gone from the history, or that has seen more of it than there is, is lost,
+// and what it had deleted does not come back for good.
+func TestRestored(t *testing.T) {
+	t.Parallel()
+	nothing := func(*past) {}
+	for name, c := range map[string]struct {
+		before, after func(*past)
+	}{
+		"an entry is gone": {nothing, func(p *past) { p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil)) }},
+		"a place is gone":  {nothing, func(p *past) { p.enqueue(p.s) }},
+		"a second place is gone": {nothing, func(p *past) {
+			p.enqueue(p.another(60 * time.Second).s)
+			p.enqueue(p.s)
+		}},
+		"a value is gone": {nothing, func(p *past) { p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) }},
+		"an entry is back": {
+			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0].Key },
+			func(p *past) {
+				e, err := p.s.Get(p.ctx, p.enqueued)
+				require.NoError(p.t, err)
+				require.NoError(p.t, p.s.Discard(p.ctx, e))
+			},
+		},
+		"a change is gone": {
+			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0].Key },
+			func(p *past) {
+				e, err := p.s.Get(p.ctx, p.enqueued)
+				require.NoError(p.t, err)
+				p.commit(p.s, backend.Update(e, []byte("more")))
+			},
+		},
+		"nothing of its own": {nothing, func(p *past) {
+			p.others(p.operator())
+			_, err := p.s.Get(p.ctx, p.fixture.dir)
+			require.NoError(p.t, err)
+		}},
+	} {
+		for how, then := range map[string]func(*past, *clientv3.Client){
+			"":               func(*past, *clientv3.Client) {},
+			", others write": (*past).others,
+			", others write, and all is compacted": func(p *past, operator *clientv3.Client) {
+				p.others(operator)
+				p.compact(operator)
+			},
+		} {
+			hidden := how != "" && name == "nothing of its own"                        // from all but those who look: see TestRestoredUnderAWait
+			untold := strings.HasSuffix(how, "compacted") && name == "a value is gone" // as if somebody had deleted it
+			if hidden || untold {
+				continue
+			}
+			t.Run(name+how, func(t *testing.T) {
+				t.Parallel()
+				servers := etcdtest.Single(t)
+				p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+				c.before(p)
+				p.backUp()
+				c.after(p)
+				p.restore(func(operator *clientv3.Client) { then(p, operator) })
+				p.lost()
+				// It may have ended as it was lost, or with Close.
+				require.NoError(t, p.s.Close(p.ctx))
+				left, err := p.operator().Leases(p.ctx)
+				require.NoError(t, err)
+				for _, lease := range left.Leases {
+					assert.NotContains(t, p.Leases(), lease.ID)
+				}
+			})
+		}
+	}
+}
+
+// Another cluster has taken over the address, with a lease of the same ID.
+func TestAnotherClusterAtTheAddress(t *testing.T) {
+	t.Parallel()
+	servers, others := etcdtest.Single(t), etcdtest.Single(t)
+	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+	operator := etcdtest.Operator(t, others.Addrs()...)
+	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[0]), TTL: 60})
+	require.NoError(t, err)
+	p.others(operator)
+	require.NoError(t, others.Stop())
+	p.dir = filepath.Join(t.TempDir(), "other")
+	require.NoError(t, others.Members[0].Backup(p.dir))
+	p.restore(func(*clientv3.Client) {})
+	p.lost()
+}
+
+// Who waits for what is not there any more, and for lists, is told, though nothing of its own is gone.
+func TestRestoredUnderAWait(t *testing.T) {
+	t.Parallel()
+	servers := etcdtest.Single(t)
+	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+	p.enqueue(p.s)
+	p.backUp()
+	p.beats()
+	other := p.another(60 * time.Second)
+	e := other.commit(other.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0]
+	place := other.enqueue(other.s)
+	waiting, apart := p.armed(e), p.awaits(p.s, e, place)
+	all, err := p.s.List(p.ctx, p.fixture.dir)
+	require.NoError(t, err)
+	require.Len(t, all.Keys, 2)
+	listing := later(func() (backend.Listing, error) { return p.s.AwaitList(p.ctx, all) })
+	p.restore(p.others)
+	for _, waits := range []<-chan result[[]backend.Entry]{waiting, apart} {
+		seen, err := receive(p.fixture, waits)
+		require.NoError(t, err)
+		assert.False(t, seen[0].Exists())
+	}
+	now, err := receive(p.fixture, listing)
+	require.NoError(t, err)
+	assert.Len(t, now.Keys, 1)
+	p.state(backend.Live)
+}
+
+// A restart, and a compaction, are no other history.
+func TestNotRestored(t *testing.T) {
+	t.Parallel()
+	servers := etcdtest.Single(t)
+	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+	for what, write := range map[string]func() []backend.Entry{
+		"nothing":  func() []backend.Entry { return nil },
+		"an entry": func() []backend.Entry { return p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil)) },
+		"a value":  func() []backend.Entry { return p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) },
+		"a place":  func() []backend.Entry { return []backend.Entry{p.enqueue(p.s)} },
+	} {
+		made := write()
+		for _, compacted := range []bool{false, true} {
+			for _, discarded := range []bool{false, true} {
+				t.Logf("%s, discarded: %v, compacted: %v", what, discarded, compacted)
+				if discarded && len(made) > 0 && made[0].Session != "" {
+					require.NoError(t, p.s.Discard(p.ctx, made[0]))
+					made = nil
+				}
+				p.backUp()
+				p.restore(func(operator *clientv3.Client) {
+					p.others(operator)
+					if compacted {
+						p.compact(operator)
+					}
+				})
+				p.beats()
+				require.Equal(t, backend.Live, p.s.State())
+			}
+		}
+	}
+}
+
+// Two terms are valid at most until the first heartbeat after the service was restored.
+func TestTermAfterARestore(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			t.Parallel()
+			servers := etcdtest.Single(t)
+			p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+			old := newElector(p.fixture, p.Backend, item.Strategy, p.fixture.dir+"/election", "1")
+			_, err := old.Leader(p.ctx) // it has a session now
+			require.ErrorIs(t, err, elector.ErrNoLeader)
+			p.backUp()
+			term, err := old.Campaign(p.ctx)
+			require.NoError(t, err)
+			var other *elector.Term
+			p.restore(func(*clientv3.Client) {
+				o := p.another(60 * time.Second)
+				other, err = newElector(o, o.Backend, item.Strategy, p.fixture.dir+"/election", "2").Campaign(p.ctx)
+				require.NoError(t, err)
+			})
+			select {
+			case <-term.Context().Done():
+			case <-p.ctx.Done():
+				t.Fatal("the old term goes on")
+			}
+			assert.True(t, other.Valid())
+			_, err = term.Commit(p.ctx, elector.Put(newRoot(), nil))
+			assert.Error(t, err)
+		})
+	}
+}
