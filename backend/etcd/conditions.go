@@ -48,12 +48,16 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 }
 
 // incarnation are the conditions that an incarnation of an entry stands. The create
-// revision tells it. An enqueued entry must have its lease, too: see toEntry. In order,
+// revision tells it. One of a session must have its lease, too: a service that was restored gives
+// revisions again (see history.go), and of an enqueued entry see toEntry. In order,
 // that is all, as it has been moved there, and its key is never used twice.
 func incarnation(e backend.Entry) []clientv3.Cmp {
 	created := clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev))
 	n, ok := parseName(e.Key)
 	if !ok {
+		if lease, ok := parseSession(e.Session); ok {
+			return []clientv3.Cmp{created, clientv3.Compare(clientv3.LeaseValue(e.Key), "=", lease)}
+		}
 		return []clientv3.Cmp{created}
 	}
 	leased := clientv3.Compare(clientv3.LeaseValue(e.Key), "=", n.lease)
@@ -71,6 +75,9 @@ func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
 		return false
 	case ok && n.ordered && n.ticket == e.Rev:
 		return true
+	}
+	if lease, has := parseSession(e.Session); has && !ok && kv.GetLease() != int64(lease) {
+		return false
 	}
 	return kv.GetCreateRevision() == int64(e.Rev)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -144,8 +145,9 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	t.Parallel()
 	servers, others := etcdtest.Single(t), etcdtest.Single(t)
 	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+	p.s = p.open(60 * time.Second) // which has written nothing
 	operator := etcdtest.Operator(t, others.Addrs()...)
-	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[0]), TTL: 60})
+	_, err := pb.NewLeaseClient(operator.ActiveConnection()).LeaseGrant(p.ctx, &pb.LeaseGrantRequest{ID: int64(p.Leases()[1]), TTL: 60})
 	require.NoError(t, err)
 	p.others(operator)
 	require.NoError(t, others.Stop())
@@ -230,11 +232,18 @@ func TestTermAfterARestore(t *testing.T) {
 			p.backUp()
 			term, err := old.Campaign(p.ctx)
 			require.NoError(t, err)
+			guard := term.Guard()
+			cmps, err := etcd.Cmps(p.ctx, guard.Session, guard.Conditions...)
+			require.NoError(t, err)
 			var other *elector.Term
-			p.restore(func(*clientv3.Client) {
+			p.restore(func(operator *clientv3.Client) {
 				o := p.another(60 * time.Second)
 				other, err = newElector(o, o.Backend, item.Strategy, p.fixture.dir+"/election", "2").Campaign(p.ctx)
 				require.NoError(t, err)
+				t.Logf("tokens %d and %d", term.Token(), other.Token())
+				late, err := operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit()
+				require.NoError(t, err)
+				assert.False(t, late.Succeeded, "the old term writes where another leads")
 			})
 			select {
 			case <-term.Context().Done():
