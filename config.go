@@ -87,7 +87,8 @@ type Config struct {
 	// and end, requests to go, and sessions that are suspended and live again. Warn: what is
 	// tried again, ten times and then once a minute,
 	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
-	// person.
+	// person. Nothing waits for its handler, which is called on a goroutine of its own. While it does
+	// not return, 4096 records wait at most; further ones are dropped, and counted.
 	Logger *slog.Logger
 
 	// Hooks report every transition.

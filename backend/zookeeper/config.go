@@ -96,7 +96,8 @@ type Config struct {
 	TLS *tls.Config
 
 	// Dialer opens connections, by default net.DialTimeout. With TLS set, TLS is
-	// spoken on what it returns. It must be safe for concurrent use.
+	// spoken on what it returns. It must be safe for concurrent use. What it returns after its timeout is
+	// closed.
 	Dialer Dialer
 
 	// Logger gets what the client library says, at debug level, and the fate of
@@ -248,12 +249,39 @@ func (c *Config) connectTimeout(ttl time.Duration) time.Duration {
 	return max(ttl/3, time.Second)
 }
 
+// ask has the user's Dialer open a connection. It may heed no timeout: what comes later is closed.
+func (c *Config) ask(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("Config.Dialer has not returned within its timeout of %v", timeout))
+	defer cancel()
+	type answer struct {
+		conn net.Conn
+		err  error
+	}
+	answered := make(chan answer)
+	go func() {
+		conn, err := c.Dialer(network, address, timeout)
+		select {
+		case answered <- answer{conn, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = conn.Close() // nobody waits for it
+			}
+		}
+	}()
+	select {
+	case a := <-answered:
+		return a.conn, a.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
 // dial opens a connection to a server, with TLS if that is wanted.
 func (c *Config) dial(ctx context.Context, network, address string, timeout time.Duration) (net.Conn, error) {
 	var conn net.Conn
 	var err error
 	if c.Dialer != nil {
-		conn, err = c.Dialer(network, address, timeout)
+		conn, err = c.ask(ctx, network, address, timeout)
 	} else {
 		conn, err = (&net.Dialer{Timeout: timeout}).DialContext(ctx, network, address)
 	}

@@ -88,6 +88,48 @@ func TestOpenThatWasGivenUpClosesWhatItGets(t *testing.T) {
 	}
 }
 
+// A Dialer that never returns keeps neither Open nor the end of a session from returning in time.
+func TestDialerThatHangs(t *testing.T) {
+	t.Parallel()
+	var hangs atomic.Bool
+	end := make(chan struct{})
+	t.Cleanup(func() { close(end) })
+	p := zktest.NewProcess(t, []string{servertest.SharedZooKeeper(t).Addr()}, func(cfg *zookeeper.Config) {
+		dial := cfg.Dialer
+		cfg.Dialer = func(network, address string, timeout time.Duration) (net.Conn, error) {
+			if hangs.Load() {
+				<-end
+			}
+			return dial(network, address, timeout)
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
+	defer cancel()
+	var open [2]*backend.Session
+	for i := range open {
+		var err error
+		open[i], err = p.Backend.Open(ctx, backend.OpenOptions{TTL: 6 * time.Second})
+		require.NoError(t, err)
+	}
+	hangs.Store(true)
+	p.Each((*proxytest.Proxy).Cut)
+	assert.Error(t, open[0].Close(ctx), "nobody can have confirmed it")
+	for state := open[1].State(); state != backend.Lost; {
+		var err error
+		state, err = open[1].AwaitState(ctx, state)
+		require.NoError(t, err)
+	}
+	assert.False(t, time.Now().Before(open[1].Deadline()))
+	_, err := p.Backend.Open(ctx, backend.OpenOptions{TTL: 6 * time.Second})
+	require.ErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorContains(t, err, "Config.Dialer has not returned")
+	canceled, stop := context.WithCancel(ctx)
+	time.AfterFunc(100*time.Millisecond, stop)
+	_, err = p.Backend.Open(canceled, backend.OpenOptions{TTL: 6 * time.Second})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, ctx.Err())
+}
+
 // The client library makes 1.5 MB of buffers for a session, so it is not asked before a server has
 // taken a connection: a hundred candidates that try again while none can be reached would starve the
 // sessions of others.
