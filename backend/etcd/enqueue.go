@@ -54,7 +54,6 @@ func (c *commit) enqueued(ctx context.Context, i int, out *outcome) error {
 		return nil // somebody has deleted it: it is as if that had been right after this
 	}
 	e.Key = orderedKey(e.Key, e.Rev)
-	s.wrote(lastWrite{key: e.Key, rev: rev, lease: s.lease})
 	if !before.known || found == nil {
 		return nil
 	}
@@ -87,6 +86,9 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 	found = ranges(answer)
 	if !answer.Succeeded {
 		return one(found[0]) != nil, answer.Header.Revision, nil, nil
+	}
+	if n.lease == s.lease {
+		s.wrote(lastWrite{key: ordered, rev: answer.Header.Revision, lease: s.lease})
 	}
 	return true, answer.Header.Revision, found, nil
 }

@@ -3,6 +3,7 @@ package etcd_test
 import (
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -253,6 +254,70 @@ func TestTermAfterARestore(t *testing.T) {
 			assert.True(t, other.Valid())
 			_, err = term.Commit(p.ctx, elector.Put(newRoot(), nil))
 			assert.Error(t, err)
+		})
+	}
+}
+
+// Whatever a session has written last, and however it has heard of it, is found in the history.
+func TestLastWriteIsFound(t *testing.T) {
+	t.Parallel()
+	for name, write := range map[string]func(f, other *fixture){
+		"a place that another has brought into order": func(f, other *fixture) {
+			f.enqueue(other.s)
+			f.beforeSecondStep(sync.OnceFunc(func() {
+				_, err := other.s.List(other.ctx, other.dir)
+				assert.NoError(f.t, err)
+			}))
+			f.enqueue(f.s)
+		},
+		"a second step, its reply lost": func(f, other *fixture) {
+			f.enqueue(other.s)
+			f.LoseReply(secondStep)
+			f.enqueue(f.s)
+		},
+		"a place, its reply lost": func(f, _ *fixture) {
+			f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+			f.enqueue(f.s)
+		},
+		"a second place, its reply lost": func(f, other *fixture) {
+			f.enqueue(other.s)
+			f.LoseReply(etcdtest.MatchKind(backend.OpEnqueue))
+			f.enqueue(f.s)
+		},
+		"an entry, its reply lost": func(f, _ *fixture) {
+			f.LoseReply(etcdtest.MatchKind(backend.OpCreateEphemeral))
+			f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))
+		},
+		"a change, its reply lost": func(f, _ *fixture) {
+			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			f.LoseReply(etcdtest.MatchKind(backend.OpUpdate))
+			f.commit(f.s, backend.Update(e, []byte("more")))
+		},
+		"a deletion, its reply lost": func(f, _ *fixture) {
+			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			f.LoseReply(etcdtest.MatchKind(backend.OpDelete))
+			f.commit(f.s, backend.Delete(e))
+		},
+		"an entry that another writes over": func(f, other *fixture) {
+			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			other.commit(other.s, backend.Update(e, []byte("more")))
+		},
+		"an entry that an operator has deleted": func(f, _ *fixture) {
+			e := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
+			_, err := f.operator().Delete(f.ctx, e.Key)
+			require.NoError(f.t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUp(t, 20*time.Second)
+			f.t = t
+			write(f, f.another(20*time.Second))
+			for range 2 {
+				f.Cut()
+				f.beats()
+				require.NotEqual(t, backend.Lost, f.s.State())
+			}
 		})
 	}
 }

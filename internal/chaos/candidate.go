@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -127,6 +128,13 @@ type closer interface {
 	io.Closer
 }
 
+// nobodyReads is every candidate's log: a pipe that is full, as it were. It takes nothing.
+var nobodyReads = slog.New(slog.NewTextHandler(full{}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { select {} }
+
 func newCandidate(o candidateOptions, b closer) (*candidate, error) {
 	c := &candidate{options: o, backend: b, random: rand.New(rand.NewPCG(o.Seed, 0))}
 	strategy, _ := catalog.Named(o.Strategy) // New refuses one that there is not
@@ -145,7 +153,7 @@ func newCandidate(o candidateOptions, b closer) (*candidate, error) {
 	c.history.LookEvery(readEvery)
 	c.elector, err = elector.New(elector.Config{
 		Backend: c.backend, Strategy: strategy.Strategy, Election: election, ID: o.ID,
-		RetryMax: retryMax,
+		RetryMax: retryMax, Logger: nobodyReads,
 		Hooks:    c.history.Hooks(o.ID, elector.Hooks{}),
 	})
 	return c, err

@@ -30,10 +30,10 @@ func (t trial) groups() []string {
 // openBackend opens the candidate's backend.
 func openBackend(ctx context.Context, o candidateOptions) (closer, error) {
 	if !o.Wills {
-		return dial.Open(ctx, o.URL)
+		return dial.Open(ctx, o.URL, dial.WithLogger(nobodyReads))
 	}
-	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(ctx, o.URL) }, lastwill.Options{
-		Agent: o.Agent,
+	b, err := lastwill.Start(func() (backend.Backend, error) { return dial.Open(ctx, o.URL, dial.WithLogger(nobodyReads)) }, lastwill.Options{
+		Agent: o.Agent, Logger: nobodyReads,
 		OnEvent: func(e lastwill.Event) {
 			switch e.Kind {
 			case lastwill.Ready:

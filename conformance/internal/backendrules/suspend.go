@@ -200,7 +200,7 @@ func sessionSlowReplies(r *run) {
 	most := s.Deadline().Sub(began)
 	late := r.Service.TTL / 40
 	c.SlowReplies(late)
-	for i := range 3 {
+	for i := range 2 {
 		before := s.Deadline()
 		for !s.Deadline().After(before) {
 			if s.State() == backend.Lost || r.ctx.Err() != nil {
