@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -283,27 +284,23 @@ func (k *keeper) exchange(patience time.Duration) error {
 		return err
 	}
 	read := time.Now()
-	checking := make(chan error, 1)
-	if k.checked {
-		checking <- nil
-	} else {
-		go func() { checking <- k.s.checkHistory(patience) }() // beside the renewal: the link may be slow
+	intact, known := true, true
+	var checking sync.WaitGroup
+	if !k.checked { // beside the renewal: the link may be slow
+		checking.Go(func() { intact, known = k.s.checkHistory(newest, patience) })
 	}
-	rev, err := k.renew(patience, member)
-	if other := <-checking; err == nil {
-		err = other
-	}
-	if err != nil {
+	err = k.renew(patience, member)
+	took := max(read.Sub(began), time.Since(read))
+	checking.Wait()
+	switch {
+	case err != nil:
 		return err
-	}
-	k.took = max(read.Sub(began), time.Since(read))
-	if rev < newest {
+	case !intact:
 		return errRewound
-	}
-	if !k.checked && k.again {
+	case known && !k.checked && k.again:
 		k.s.streams.remake(k.s)
 	}
-	k.checked, k.again = true, true
+	k.checked, k.again, k.took = known, true, took
 	k.line.answered.Store(true)
 	k.leaveYoung()
 	return nil
@@ -335,26 +332,25 @@ func (k *keeper) confirmed(patience time.Duration) (member uint64, err error) {
 	return list.Header.GetMemberId(), nil
 }
 
-// renew renews the lease, and returns the revision up to which the member had applied all when it was
-// asked to. The error is errElsewhere if another member has answered than the given one: whatever it
-// says, it may take itself for the leader, and be wrong.
-func (k *keeper) renew(patience time.Duration, member uint64) (int64, error) {
+// renew renews the lease. The error is errElsewhere if another member has answered than the
+// given one: whatever it says, it may take itself for the leader, and be wrong.
+func (k *keeper) renew(patience time.Duration, member uint64) error {
 	ctx, cancel := context.WithTimeout(k.s.Ctx, patience)
 	defer cancel()
 	defer context.AfterFunc(ctx, k.cancel)()
 	// EOF says that the stream has ended, and Recv why.
 	if err := k.stream.Send(&pb.LeaseKeepAliveRequest{ID: int64(k.s.lease)}); err != nil && !errors.Is(err, io.EOF) {
-		return 0, rpctypes.Error(err)
+		return rpctypes.Error(err)
 	}
 	answer, err := k.stream.Recv()
 	switch {
 	case err != nil:
-		return 0, rpctypes.Error(err)
+		return rpctypes.Error(err)
 	case answer.Header.GetMemberId() != member || member == 0:
-		return 0, errElsewhere
+		return errElsewhere
 	case answer.TTL <= 0:
-		return 0, rpctypes.ErrLeaseNotFound
+		return rpctypes.ErrLeaseNotFound
 	}
 	k.s.saw(answer.Header.GetRevision())
-	return answer.Header.GetRevision(), nil
+	return nil
 }

@@ -14,15 +14,14 @@ import (
 // session that lived on would trust an entry that is gone, wait for one that is gone, or hold one that
 // it had deleted. So it is lost when the history turns out not to be its own:
 //
-//   - A member that has answered a linearizable read has applied all that anybody was told of before
-//     it was sent. With each heartbeat the revision that this member then bears is compared with the
-//     newest that the session had seen: see exchange.
-//   - The writes of others since may have hidden that. But a restored server is a new process, so
-//     that the heartbeat's stream breaks. The first heartbeat on each stream looks whether the
-//     session's last write is in the history. If it is, so are all before it.
-//   - Watches go on by themselves, from a revision that may bear something else now. So when a new stream
-//     has replaced another all of them are made again, and what they cover is read.
-//   - The ID of the cluster is another one where another service has taken over the address.
+//   - The session's last write is not there. If it is, so are all before it.
+//   - The service has fewer revisions than the session had seen before it asked.
+//   - The ID of the cluster is another one: another service has taken over the address.
+//
+// A restored server is a new process, so that the heartbeat's stream breaks. The first two are looked at with
+// the first heartbeat on each stream, and the third with all. Watches go on by themselves, from a revision that
+// may bear something else now: when a stream has replaced another, all of them are made again, and what
+// they cover is read.
 //
 // Before the first heartbeat after the restoration nothing of this is known: the window is open, while
 // another may lead. No client can rule that out, nor that tokens are given twice.
@@ -45,29 +44,42 @@ func (s *session) wrote(w lastWrite) {
 	}
 }
 
-// checkHistory is errRewound if the session's last write is not in the history.
-func (s *session) checkHistory(patience time.Duration) error {
+// checkHistory tells whether the history is the session's, which had seen the revision newest, and whether
+// that is known: reads may be refused, or not answered, while heartbeats are.
+func (s *session) checkHistory(newest int64, patience time.Duration) (intact, known bool) {
 	w := s.written.Load()
 	if w == nil {
-		return nil
+		key := s.streams.key.Load()
+		if key == nil {
+			return true, true // it has nothing, and waits for nothing
+		}
+		w = &lastWrite{key: *key}
 	}
 	ctx, cancel := context.WithTimeout(s.Ctx, patience)
 	defer cancel()
-	answer, err := s.client.KV.Get(ctx, w.key, append(withoutValue(), clientv3.WithRev(w.rev))...)
-	compacted := is(err, rpctypes.ErrCompacted)
-	if compacted {
-		answer, err = s.client.KV.Get(ctx, w.key, withoutValue()...)
+	get := func(opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+		return ask(ctx, 1, patience/4, func(ctx context.Context) (*clientv3.GetResponse, error) {
+			answer, err := s.client.KV.Get(ctx, w.key, append(withoutValue(), opts...)...)
+			if err == nil {
+				err = whole(answer.Header, 0, 0)
+			}
+			return answer, err
+		})
 	}
-	if err == nil {
-		err = whole(answer.Header, 0, 0)
+	answer, err := get(clientv3.WithRev(w.rev))
+	compacted := err != nil && is(err, rpctypes.ErrCompacted)
+	if compacted {
+		answer, err = get()
 	}
 	switch {
-	case err == nil && !w.left(one(answer.Kvs), compacted), is(err, rpctypes.ErrFutureRev):
-		return errRewound
-	case err != nil && isForbidden(err): // the right to read was taken away since: it cannot be told
-		return nil
+	case err == nil:
+		return answer.Header.Revision >= newest && (w.rev == 0 || w.left(one(answer.Kvs), compacted)), true
+	case is(err, rpctypes.ErrFutureRev):
+		return false, true
+	case isForbidden(err): // the right to read was taken away since
+		return true, true
 	}
-	return err
+	return true, false
 }
 
 // left tells whether the write, or others after it where later is true, may have left this under its key.
