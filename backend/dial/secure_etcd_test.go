@@ -2,16 +2,22 @@ package dial_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/servertest"
@@ -190,4 +196,49 @@ func TestEtcdCertificates(t *testing.T) {
 		url, _ = start(elsewhere)
 		fails(t, url, "x509: cannot validate certificate for 127.0.0.1")
 	})
+}
+
+// JSON Web Tokens are old with each change of users. A stream that is refused for that is opened again with a
+// new one, at once, however young the old one is. A watch that is refused is told in an answer.
+func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
+	key := file(t, strings.Repeat("k", 32))
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4",
+		"--auth-token", "jwt,sign-method=HS256,ttl=1h,priv-key=" + key}})
+	operator := etcdtest.Operator(t, server.Addr())
+	etcdUser(t, operator, "ann", secret)
+	guard(t, operator)
+	root := etcdRoot(t, server)
+	t.Setenv("ETCDCTL_USER", "ann:"+secret)
+	client := open(t, "etcd://"+server.Addr()+"?timeout=10s").Backend.(*etcd.Backend).Client()
+	conn := client.ActiveConnection()
+	lease, err := client.Grant(t.Context(), 600)
+	require.NoError(t, err)
+	_, err = client.Put(t.Context(), "/jobs/one", "", clientv3.WithLease(lease.ID))
+	require.NoError(t, err)
+	for i, ask := range []func() error{
+		func() error {
+			s, err := pb.NewLeaseClient(conn).LeaseKeepAlive(t.Context())
+			require.NoError(t, err)
+			require.NoError(t, s.Send(&pb.LeaseKeepAliveRequest{ID: int64(lease.ID)}))
+			_, err = s.Recv()
+			return rpctypes.Error(err)
+		},
+		func() error {
+			s, err := pb.NewWatchClient(conn).Watch(t.Context())
+			require.NoError(t, err)
+			request := &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{Key: []byte("/jobs/one")}}
+			require.NoError(t, s.Send(&pb.WatchRequest{RequestUnion: request}))
+			answer, err := s.Recv()
+			if err == nil && answer.Canceled {
+				err = errors.New(answer.CancelReason)
+			}
+			return err
+		},
+	} {
+		require.NoError(t, ask())
+		_, err := root.UserAdd(t.Context(), fmt.Sprint("user", i), "pass")
+		require.NoError(t, err)
+		require.ErrorContains(t, ask(), "revision of auth store is old")
+		require.NoError(t, ask())
+	}
 }
