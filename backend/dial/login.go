@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -27,7 +26,6 @@ type login struct {
 
 type token struct {
 	text  string // "" where the servers want none
-	made  time.Time
 	stale atomic.Bool // a stream that bore it was refused
 }
 
@@ -37,10 +35,6 @@ type token struct {
 func (t *token) outlives(err error) bool {
 	return errors.Is(rpctypes.Error(err), rpctypes.ErrAuthOldRevision) && strings.Count(t.text, ".") == 1
 }
-
-// young is how long streams take a token as it is. With a password the servers take tens of
-// milliseconds of a processor for each login, and many streams are opened at once.
-const young = 5 * time.Second
 
 // login reads the user and the password, with etcdctl's rules. It is nil where there is none.
 func (e *environment) login() *login {
@@ -103,11 +97,12 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 	return invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 }
 
-// stream has a stream bear a young token, which it keeps. Only the stream's answers tell that it is
-// refused, as with JSON Web Tokens whenever users are changed: then the next stream has another one.
+// stream has a stream bear the token, which it keeps. Only the stream's answers tell that it is
+// refused, as when it has run out: then the next stream has another one. With a password the servers
+// take tens of milliseconds of a processor for each login, and many streams are opened at once.
 func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	token := l.token.Load()
-	if token == nil || token.stale.Load() || time.Since(token.made) > young {
+	if token == nil || token.stale.Load() {
 		var err error
 		if token, err = l.renew(ctx, conn, token); err != nil {
 			return nil, err
@@ -172,7 +167,7 @@ func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *token) (*
 	if now := l.token.Load(); now != old {
 		return now, nil
 	}
-	made := &token{made: time.Now()}
+	made := new(token)
 	answer, err := pb.NewAuthClient(conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: l.user, Password: l.password()}, grpc.WaitForReady(true))
 	switch {
 	case err == nil:

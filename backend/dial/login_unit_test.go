@@ -3,7 +3,6 @@ package dial
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -16,7 +15,7 @@ import (
 // remember. It is sent again, and costs no login: without a connection, one would crash here.
 func TestOvertakenRequestKeepsItsToken(t *testing.T) {
 	l := &login{user: "ann", turn: make(chan struct{}, 1)}
-	l.token.Store(&token{text: "XrmAmqgFsUxVDWEj.21", made: time.Now()})
+	l.token.Store(&token{text: "XrmAmqgFsUxVDWEj.21"})
 	var bore []string
 	err := l.unary(t.Context(), "/etcdserverpb.KV/Put", nil, nil, nil, func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ ...grpc.CallOption) error {
 		sent, _ := metadata.FromOutgoingContext(ctx)
