@@ -25,7 +25,7 @@ type login struct {
 }
 
 type token struct {
-	text  string // "" where the servers want none
+	text  string      // "" where the servers want none
 	stale atomic.Bool // a stream that bore it was refused
 }
 

@@ -242,3 +242,41 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 		require.NoError(t, ask())
 	}
 }
+
+// A server that starts again has forgotten all tokens. Sessions go on, and whoever waits is told.
+func TestEtcdForgetsTokens(t *testing.T) {
+	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
+	operator := etcdtest.Operator(t, server.Addr())
+	etcdUser(t, operator, "ann", secret)
+	guard(t, operator)
+	t.Setenv("ETCDCTL_USER", "ann:"+secret)
+	url := "etcd://" + server.Addr() + "?timeout=15s"
+	var sessions []*backend.Session
+	for range 2 {
+		s, err := open(t, url).Open(t.Context(), backend.OpenOptions{})
+		require.NoError(t, err)
+		defer s.Close(t.Context())
+		sessions = append(sessions, s)
+	}
+	_, err := sessions[0].Commit(t.Context(), nil, backend.CompareAndSet("/jobs/dir", nil, 0))
+	require.NoError(t, err)
+	made, err := sessions[0].Commit(t.Context(), nil, backend.CreateEphemeral("/jobs/dir/one", nil))
+	require.NoError(t, err)
+	told := make(chan error, 1)
+	go func() {
+		_, err := sessions[1].Await(t.Context(), made[0])
+		told <- err
+	}()
+	require.NoError(t, server.Restart())
+	for _, s := range sessions {
+		granted := s.Deadline()
+		wait.For(t, "a heartbeat", func() bool { return s.Deadline().After(granted) })
+	}
+	require.NoError(t, sessions[0].Discard(t.Context(), made[0]))
+	select {
+	case err := <-told:
+		require.NoError(t, err)
+	case <-time.After(wait.Patience):
+		t.Error("nobody is told")
+	}
+}
