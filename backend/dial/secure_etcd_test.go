@@ -243,7 +243,7 @@ func TestEtcdStreamsAfterAChangeOfUsers(t *testing.T) {
 	}
 }
 
-// A server that starts again has forgotten all tokens. Sessions go on, and whoever waits is told.
+// A server that starts again has forgotten all tokens. Sessions go on, and one that waits is told.
 func TestEtcdForgetsTokens(t *testing.T) {
 	server := servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true, Args: []string{"--bcrypt-cost=4"}})
 	operator := etcdtest.Operator(t, server.Addr())

@@ -21,7 +21,7 @@ type ZooKeeperConfig struct {
 	// MaxSessionTimeout bounds what clients may ask for, 60 s by default.
 	MaxSessionTimeout time.Duration
 
-	// Stock leaves the server's settings as it is installed, but for folders, addresses, ports
+	// Stock leaves the server's settings as it is installed, except folders, addresses, ports
 	// and four-letter words: docs/proof.md has both. It takes no other field for a setting but Extra.
 	Stock bool
 
