@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -26,13 +25,16 @@ type login struct {
 }
 
 type token struct {
-	text string // "" where the servers want none
-	made time.Time
+	text  string      // "" where the servers want none
+	stale atomic.Bool // a stream that bore it was refused
 }
 
-// young is how long streams take a token as it is. With a password the servers take tens of
-// milliseconds of a processor for each login, and many streams are opened at once.
-const young = 5 * time.Second
+// outlives tells whether the token is good although a request that bore it was refused with err. One that
+// is a name for what a server remembers has no revision of its own: the request was overtaken by a change of users.
+// A JSON Web Token, of three parts, names the revision that it was made at.
+func (t *token) outlives(err error) bool {
+	return errors.Is(rpctypes.Error(err), rpctypes.ErrAuthOldRevision) && strings.Count(t.text, ".") == 1
+}
 
 // login reads the user and the password, with etcdctl's rules. It is nil where there is none.
 func (e *environment) login() *login {
@@ -68,7 +70,8 @@ func (e *environment) login() *login {
 }
 
 // unary has a request bear the token. One that is refused for it was not done, and is sent once
-// more with the next token.
+// more, with the next token. One that a change of users has overtaken may bear the same token: many
+// are then, and a login for each process would keep the servers busy for seconds.
 func (l *login) unary(ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	if method == pb.Auth_Authenticate_FullMethodName {
 		return invoke(ctx, method, request, answer, conn, opts...)
@@ -82,6 +85,9 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 		}
 	}
 	err = invoke(bearing(ctx, token), method, request, answer, conn, opts...)
+	if token.outlives(err) {
+		err = invoke(bearing(ctx, token), method, request, answer, conn, opts...)
+	}
 	if fresh || !refused(err) {
 		return err
 	}
@@ -91,18 +97,47 @@ func (l *login) unary(ctx context.Context, method string, request, answer any, c
 	return invoke(bearing(ctx, token), method, request, answer, conn, opts...)
 }
 
-// stream has a stream bear a young token, which it keeps: who opens another may do so as the last
-// one's has run out, which only the stream's answers tell. A young one that is refused all the same
-// is renewed by the next request that is refused, or here when it is older.
+// stream has a stream bear the token, which it keeps. Only the stream's answers tell that it is
+// refused, as when it has run out: then the next stream has another one. With a password the servers
+// take tens of milliseconds of a processor for each login, and many streams are opened at once.
 func (l *login) stream(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	token := l.token.Load()
-	if token == nil || time.Since(token.made) > young {
+	if token == nil || token.stale.Load() {
 		var err error
 		if token, err = l.renew(ctx, conn, token); err != nil {
 			return nil, err
 		}
 	}
-	return open(bearing(ctx, token), desc, conn, method, opts...)
+	s, err := open(bearing(ctx, token), desc, conn, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &bearer{s, token}, nil
+}
+
+// A bearer is a stream that notes when its token is refused.
+type bearer struct {
+	grpc.ClientStream
+	token *token
+}
+
+func (s *bearer) RecvMsg(answer any) error {
+	err := s.ClientStream.RecvMsg(answer)
+	why := err
+	if watch, ok := answer.(*pb.WatchResponse); ok && err == nil && watch.Canceled {
+		why = refusals[watch.CancelReason]
+	}
+	if refused(why) && !s.token.outlives(why) {
+		s.token.stale.Store(true)
+	}
+	return err
+}
+
+// refusals are what the servers refuse tokens with, by the text that tells a watch.
+var refusals = map[string]error{
+	rpctypes.ErrGRPCInvalidAuthToken.Error(): rpctypes.ErrGRPCInvalidAuthToken,
+	rpctypes.ErrGRPCAuthOldRevision.Error():  rpctypes.ErrGRPCAuthOldRevision,
+	rpctypes.ErrGRPCUserEmpty.Error():        rpctypes.ErrGRPCUserEmpty,
 }
 
 // bearing is ctx for a request that bears the token.
@@ -132,7 +167,7 @@ func (l *login) renew(ctx context.Context, conn *grpc.ClientConn, old *token) (*
 	if now := l.token.Load(); now != old {
 		return now, nil
 	}
-	made := &token{made: time.Now()}
+	made := new(token)
 	answer, err := pb.NewAuthClient(conn).Authenticate(ctx, &pb.AuthenticateRequest{Name: l.user, Password: l.password()}, grpc.WaitForReady(true))
 	switch {
 	case err == nil:

@@ -1,5 +1,6 @@
 // Package zookeeper is the backend for Apache ZooKeeper 3.5 and later, on the client
-// library github.com/go-zookeeper/zk.
+// library github.com/go-zookeeper/zk. Open refuses ClickHouse Keeper and RaftKeeper, which speak
+// the protocol, with errors.ErrUnsupported: see Servers.
 //
 // # What it guarantees
 //
@@ -28,7 +29,8 @@
 // the clocks' rates and for a leader that is late with its own heartbeats.
 //
 // The quorum's part costs a transaction that changes nothing per half of the timeout,
-// for all sessions of a Backend together, and none where they write that often anyway.
+// for all sessions of a Backend together, and none where they write that often anyway. (On a
+// standalone server, whose zxids have no epoch, it is one per session.)
 // Each takes a zxid, of which an epoch has 2^32: a thousand processes with a timeout of
 // 4 s use them up in some hundred days, and the ensemble then elects a leader again. A
 // quorum that stalls for longer than 3/8 of the timeout may cost sessions.
@@ -41,6 +43,14 @@
 //
 // Guarded commits are safe either way: the leader decides about them. So are a user's
 // own transactions, on any connection, with the checks that [Checks] returns.
+//
+// # Servers
+//
+// The window is proved for the servers of Apache ZooKeeper, and for no other product that speaks
+// its protocol. What tells deposed leaders from others is the epoch in each zxid, and zxids of
+// ClickHouse Keeper and RaftKeeper are numbers of a log. ClickHouse Keeper also takes no session
+// up on a new connection (it gives a new session instead), so that a link that breaks would end a term. Both grant
+// sessions without a password, by which Open knows them, at no cost. Others are not tried.
 //
 // # What it does not guarantee
 //

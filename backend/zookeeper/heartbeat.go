@@ -21,7 +21,8 @@ const (
 	// heard of this one, and that a quorum still followed it then. It is the default.
 	// It costs two requests per quarter of the session timeout. One of them is a
 	// transaction that changes nothing, unless a write of any session of the same
-	// Backend was answered since the last heartbeat.
+	// Backend was answered since the last heartbeat. On a standalone server it is one of
+	// the same session, as zxids have no epoch there.
 	HeartbeatLeader Heartbeat = iota + 1
 
 	// HeartbeatPing: any answer of the server that the client is connected to. It
@@ -108,6 +109,11 @@ type round struct {
 // is of the leader's epoch at most, and it is what tells of a link whether a vote on
 // another link counts (see ballot). A vote on the link itself always does.
 //
+// Ensembles count epochs from 1. A standalone server has none, 0, and of a server that only
+// speaks ZooKeeper's protocol zxids may be plain numbers. That tells nothing of leaders. So where
+// it is 0 each session needs votes of its own link. (Open refuses such servers that it can tell: see
+// errForeign.)
+//
 // A sync is no vote. The leader answers it by itself when nothing is outstanding.
 // Nor is it proof of a quorum that zxids rise: acknowledgements that were on their way
 // for long may commit what was proposed long before.
@@ -131,8 +137,8 @@ type round struct {
 //
 //   - A link goes to one server, which follows one leader for as long as it keeps the
 //     link: it closes its links when it looks for another.
-//   - All servers of Config.Servers are of one ensemble, of whose quorums any two have a
-//     server in common.
+//   - All servers of Config.Servers are Apache ZooKeeper's, and of one ensemble, of whose quorums
+//     any two have a server in common.
 //   - All servers have the same tickTime and bounds of session timeouts. The leader counts
 //     from what the follower of the latest link grants, and that may be less.
 //   - Half a tick is at most a quarter of the session timeout, since servers grant at
@@ -300,8 +306,8 @@ func (s *session) vote() error {
 // voted tells whether a quorum has followed the leader of a link, or one that came
 // after it, at an instant or later.
 func (s *session) voted(l *link, since time.Time) bool {
-	sent, epoch, known := l.newest()
-	return !sent.Before(since) || known && s.ballot.since(since, epoch)
+	sent, epoch := l.newest()
+	return !sent.Before(since) || s.ballot.since(since, epoch)
 }
 
 // A ballot is the newest vote of all sessions of a Backend: see session.beat. It saves
@@ -322,9 +328,9 @@ func (b *ballot) cast(sent time.Time, epoch uint64) {
 }
 
 // since tells whether there was a vote at an instant or later that counts for a link
-// whose newest answer is of an epoch.
+// whose newest answer is of an epoch. A vote without one, 0, counts for no other link.
 func (b *ballot) since(t time.Time, epoch uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.sent.Before(t) && b.epoch <= epoch
+	return !b.sent.Before(t) && b.epoch != 0 && b.epoch <= epoch
 }

@@ -147,11 +147,13 @@ func TestPatienceBesideDeposedServers(t *testing.T) {
 	})
 }
 
-// TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each.
+// TestVotesAreShared: the sessions of a Backend need one vote for all of them, not one each. The
+// server is of an ensemble: see TestVotesNeedEpochs.
 func TestVotesAreShared(t *testing.T) {
 	servertest.Long(t, "most of a session's time, and a machine that has all of them beat in time")
 	t.Parallel()
-	f := setUp(t, sessionTimeout(20*time.Second))
+	e := servertest.EnsembleForTest(t, 3, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true})
+	f := setUpOn(t, e.Members[0], sessionTimeout(20*time.Second))
 	all := []*backend.Session{f.s}
 	for range 9 {
 		s, err := f.Backend.Open(f.ctx, backend.OpenOptions{})

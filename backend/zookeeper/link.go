@@ -3,6 +3,7 @@ package zookeeper
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -48,6 +49,8 @@ const (
 var (
 	errUnpinned = errors.New("refused: the client would go on in another session")
 	errProtocol = errors.New("protocol violation")
+	errForeign  = fmt.Errorf("%w: the server is not Apache ZooKeeper: it grants sessions without a password, as ClickHouse Keeper and RaftKeeper do; "+
+		"nothing proves there until when a session lives, and on ClickHouse Keeper it ends with its connection", errors.ErrUnsupported)
 )
 
 // A pin sees every frame of one client connection, over all its links (TCP
@@ -63,6 +66,7 @@ type pin struct {
 	answered func(sent time.Time)
 	voted    func(sent time.Time, epoch uint64) // a write was answered
 	expired  func()
+	foreign  func() // the first server is none of Apache ZooKeeper's
 
 	buffers buffers
 	watched watched
@@ -190,9 +194,8 @@ type link struct {
 	askedAt     time.Time  // set before the link is greeted
 	greetBy     time.Time  // until then the session has to be granted
 	up          bool
-	voted       time.Time // when the newest write that was answered was sent
-	epoch       uint64    // of the newest answer, if known
-	known       bool
+	voted       time.Time   // when the newest write that was answered was sent
+	epoch       uint64      // of the newest answer; 0 where it is not known
 	outstanding []sentFrame // a queue: answers come in order
 	first       int
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -142,7 +143,16 @@ func (l *link) connected(frame []byte) error {
 	if timeout <= 0 {
 		return fmt.Errorf("%w: granted a timeout of %d ms", errProtocol, timeout)
 	}
+	password := passwordOf(frame)
 	p.mu.Lock()
+	if password != nil && !slices.ContainsFunc(password, func(b byte) bool { return b != 0 }) {
+		had := p.session != 0
+		p.mu.Unlock()
+		if !had {
+			p.foreign()
+		} // else another server may have the session
+		return errForeign
+	}
 	if p.session != 0 && p.session != id {
 		p.mu.Unlock()
 		p.expired()
@@ -150,8 +160,8 @@ func (l *link) connected(frame []byte) error {
 	}
 	l.opened, l.leaving = p.session == 0, p.leaving
 	p.session, p.link = id, l
-	if rest := frame[connectHead-12:]; p.password == nil && len(rest) >= 4+passwordLength && binary.BigEndian.Uint32(rest) == passwordLength {
-		p.password = bytes.Clone(rest[4:][:passwordLength])
+	if p.password == nil {
+		p.password = bytes.Clone(password)
 	}
 	p.mu.Unlock()
 	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
@@ -161,6 +171,16 @@ func (l *link) connected(frame []byte) error {
 	l.up = true
 	l.mu.Unlock()
 	return l.Conn.SetReadDeadline(time.Time{})
+}
+
+// passwordOf is the password in a connect response. A server of ZooKeeper's makes one for each session, of
+// java.util.Random's numbers, which are never all 0.
+func passwordOf(frame []byte) []byte {
+	rest := frame[connectHead-12:]
+	if len(rest) < 4+passwordLength || binary.BigEndian.Uint32(rest) != passwordLength {
+		return nil
+	}
+	return rest[4:][:passwordLength]
 }
 
 // answer takes the head of a frame: xid, zxid, error, and what follows up to the
@@ -318,7 +338,7 @@ func (l *link) keepZxid(xid int32, field []byte) int64 {
 }
 
 // note takes what an answer without an error tells of the leader: its epoch, which is
-// the upper half of a zxid, and, if the request was a write, that a quorum has followed
+// the upper half of a zxid, or 0 where that has none, and, if the request was a write, that a quorum has followed
 // it since the request was sent. A multi of which a part was refused is a write, too: it
 // is proposed as a whole.
 func (l *link) note(request sentFrame, zxid int64) {
@@ -327,7 +347,7 @@ func (l *link) note(request sentFrame, zxid int64) {
 	}
 	epoch, vote := uint64(zxid)>>32, isWrite(request.op)
 	l.mu.Lock()
-	l.epoch, l.known = epoch, true
+	l.epoch = epoch
 	if vote && request.at.After(l.voted) {
 		l.voted = request.at
 	}
@@ -338,11 +358,11 @@ func (l *link) note(request sentFrame, zxid int64) {
 }
 
 // newest returns when the newest vote on the link was sent, and the epoch of what was
-// answered last, if anything was.
-func (l *link) newest() (voted time.Time, epoch uint64, known bool) {
+// answered last, or 0.
+func (l *link) newest() (voted time.Time, epoch uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.voted, l.epoch, l.known
+	return l.voted, l.epoch
 }
 
 // isWrite tells of an opcode that the client library sends whether it is only answered

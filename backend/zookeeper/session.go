@@ -75,6 +75,7 @@ func newSession(cfg *Config, ballot *ballot, ttl time.Duration) *session {
 		answered: s.answered,
 		voted:    s.voteAnswered,
 		expired:  func() { s.lose(errExpired) },
+		foreign:  func() { s.lose(errForeign) },
 		acked:    make(chan struct{}),
 	}
 	s.pin.buffers.maxAnswer = cfg.MaxResponse

@@ -139,7 +139,10 @@ func (s *session) establish(ctx context.Context) error {
 	case <-s.hosts.exhausted:
 		return as(backend.ErrUnavailable, s.hosts.failure())
 	case <-s.Ctx.Done():
-		return s.LostError()
+		if err := s.LostError(); !errors.Is(err, errForeign) {
+			return err
+		}
+		return errForeign // it is of no use to try again, as it is after a lost session
 	case <-ctx.Done():
 		return s.hosts.over(ctx)
 	}

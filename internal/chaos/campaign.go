@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -38,6 +39,7 @@ type trial struct {
 	program  string        // of candidates whose clock can be stepped, or ""
 	broken   string        // how its candidates are; "" for the sound
 	elector  string        // the command of which they are an elector run, or ""
+	stock    bool          // the servers are as they are installed
 }
 
 func (t trial) String() string {
@@ -78,7 +80,8 @@ func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result,
 	}
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
-	c.plan = makePlan(t.seed, kindsFor(t.groups(), t.servers, t.program != ""), service.timeout, t.length)
+	faults := slices.DeleteFunc(kindsFor(t.groups(), t.servers, t.program != ""), func(k *kind) bool { return k.forgets && service.fill == nil })
+	c.plan = makePlan(t.seed, faults, service.timeout, t.length)
 	err = c.do(ctx)
 	var e *evidence
 	if err == nil {

@@ -11,6 +11,7 @@ type kind struct {
 	name     string
 	onServer bool // it meets the service, else a candidate
 	member   bool // it is between servers: it takes a network of theirs
+	forgets  bool // it takes servers that keep little of their log: see service.fill
 	ends     bool // it meets a candidate's companion, or the agent
 	servers  int  // that it takes at least; 0 for one
 	stepped  bool // it takes candidates built for it
@@ -62,8 +63,8 @@ func kinds() []*kind {
 		{name: "members cut off", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"in silence", "the others reset"}, begin: beginCutOff},
 		{name: "members cut one way", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"unheard", "unheard and reset", "deaf", "deaf and reset"}, begin: beginOneWay},
 		{name: "leader frozen", onServer: true, member: true, servers: 3, effect: away, lo: 1.5, hi: 4, ways: []string{"alone", "and cut off for longer"}, begin: beginFrozen},
-		{name: "back by snapshot", onServer: true, member: true, servers: 3, effect: away, lo: 0.2, hi: 1, ways: []string{"killed", "cut off"}, begin: beginSnapshot},
-		{name: "old leader beside a snapshot", onServer: true, member: true, servers: 5, effect: away, lo: 1, hi: 2, begin: beginBeside},
+		{name: "back by snapshot", onServer: true, member: true, forgets: true, servers: 3, effect: away, lo: 0.2, hi: 1, ways: []string{"killed", "cut off"}, begin: beginSnapshot},
+		{name: "old leader beside a snapshot", onServer: true, member: true, forgets: true, servers: 5, effect: away, lo: 1, hi: 2, begin: beginBeside},
 	}
 }
 

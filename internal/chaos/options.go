@@ -22,6 +22,7 @@ type options struct {
 	minutes              float64
 	clock                bool
 	run                  bool
+	stock                bool
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -36,6 +37,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
 	flags.BoolVar(&o.run, "run", false, "candidates are the command elector run: no two of their commands may live at the same time; without -clock")
+	flags.BoolVar(&o.stock, "stock", false, "servers have their stock settings: zookeeper, etcd; sessions are longer, and no server is given a snapshot")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -53,6 +55,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return chosen
 	}
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
+	for _, b := range o.backends {
+		if o.stock && stock[b] == nil {
+			errs = append(errs, fmt.Errorf("-stock -backend %q: there are zookeeper, etcd", b))
+		}
+	}
 	o.strategies = list("strategy", *strategy, catalog.Names()...)
 	o.faults = list("faults", *faults, ofCandidates, ofServers, ofMembers, ofCompanions)
 	for _, n := range list("servers", *servers, "1", "3", "5") {
@@ -74,7 +81,7 @@ func (o options) trials() []trial {
 	for _, b := range o.backends {
 		for _, n := range o.servers {
 			for _, s := range o.strategies {
-				all = append(all, trial{backend: b, servers: n, strategy: s, faults: o.faults, seed: o.seed,
+				all = append(all, trial{backend: b, servers: n, strategy: s, faults: o.faults, seed: o.seed, stock: o.stock,
 					length: time.Duration(o.minutes * float64(time.Minute))})
 			}
 		}
@@ -84,6 +91,6 @@ func (o options) trials() []trial {
 
 // args is the command line of one trial.
 func (t trial) args() string {
-	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t -run=%t",
-		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "", t.elector != "")
+	return fmt.Sprintf("-backend %s -servers %d -strategy %s -faults %s -seed %d -minutes %.3g -clock=%t -run=%t -stock=%t",
+		t.backend, t.servers, t.strategy, strings.Join(t.faults, ","), t.seed, t.length.Minutes(), t.program != "", t.elector != "", t.stock)
 }

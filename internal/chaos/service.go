@@ -23,7 +23,7 @@ type service struct {
 	// network is the servers' own, nil if no faults are to be between them. If there is one,
 	// a server that has missed what fill writes by another gets a snapshot from the leader,
 	// and says so in its log, see snapshot; but not when the leader says that it keeps what
-	// it would else forget, see keeps.
+	// it would else forget, see keeps. Without fill there are no such faults.
 	network  *networktest.Network
 	fill     func(ctx context.Context, addr string) error
 	snapshot string
@@ -75,6 +75,12 @@ var starters = map[string]func(servers int, network *networktest.Network) (*serv
 	},
 }
 
+// stock are the services as they are installed, as far as servers can be started and reached so.
+var stock = map[string]func(servers int, network *networktest.Network) (*service, error){
+	"zookeeper": startStockZooKeeper,
+	"etcd":      startStockEtcd,
+}
+
 // startService starts the service that a trial is of. The caller closes it.
 func (t trial) startService() (*service, error) {
 	var network *networktest.Network
@@ -84,7 +90,11 @@ func (t trial) startService() (*service, error) {
 			return nil, fmt.Errorf("%w; to do without faults between servers: -faults %s,%s", err, ofCandidates, ofServers)
 		}
 	}
-	s, err := starters[t.backend](t.servers, network)
+	start := starters[t.backend]
+	if t.stock {
+		start = stock[t.backend]
+	}
+	s, err := start(t.servers, network)
 	if err != nil && network != nil {
 		return nil, errors.Join(err, network.Close())
 	}

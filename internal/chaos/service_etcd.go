@@ -19,6 +19,19 @@ func startEtcd(servers int, network *networktest.Network) (*service, error) {
 	if network != nil {
 		cfg.Args = []string{"--snapshot-count", "50", "--snapshot-catchup-entries", "10"}
 	}
+	s, err := etcdWith(servers, cfg)
+	if err == nil {
+		s.fill = fillEtcd
+	}
+	return s, err
+}
+
+// startStockEtcd leaves the servers as they are installed: each write on the disk, and a long log.
+func startStockEtcd(servers int, network *networktest.Network) (*service, error) {
+	return etcdWith(servers, servertest.EtcdConfig{Network: network})
+}
+
+func etcdWith(servers int, cfg servertest.EtcdConfig) (*service, error) {
 	c, err := services.StartEtcd(servers, cfg)
 	if err != nil {
 		return nil, err
@@ -29,7 +42,7 @@ func startEtcd(servers int, network *networktest.Network) (*service, error) {
 		// The servers look for leases that are over each half second.
 		failover:  failover{usual: 2*time.Second + 500*time.Millisecond},
 		entriesAt: etcdEntries,
-		network:   network, fill: fillEtcd, snapshot: "applied snapshot",
+		network:   cfg.Network, snapshot: "applied snapshot",
 		keeps: "skip compaction", // for 30 s after it has sent a snapshot
 	}, nil
 }

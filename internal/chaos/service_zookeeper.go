@@ -37,6 +37,22 @@ func startZooKeeper(servers int, network *networktest.Network) (*service, error)
 	}, nil
 }
 
+// startStockZooKeeper leaves the servers as they are installed: ticks of 2 s, and each write on the disk.
+func startStockZooKeeper(servers int, network *networktest.Network) (*service, error) {
+	c, err := services.StartZooKeeper(servers, servertest.ZooKeeperConfig{Stock: true, Network: network})
+	if err != nil {
+		return nil, err
+	}
+	const tick = 2 * time.Second
+	return &service{
+		Cluster: c, parameters: "?timeout=4s",
+		timeout:   2 * tick, // the shortest that they grant
+		failover:  failover{usual: 3 * tick},
+		entriesAt: zooKeeperEntries,
+		network:   network,
+	}, nil
+}
+
 // fillZooKeeper writes more than servers have in memory.
 func fillZooKeeper(ctx context.Context, addr string) error {
 	conn, _, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(quiet{}))

@@ -110,7 +110,6 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 		"--initial-advertise-peer-urls", e.etcdPeerURL(),
 		"--initial-cluster", strings.Join(peers, ","),
 		"--initial-cluster-state", state,
-		"--log-outputs", "stderr",
 		// A member that has lost its data is replaced at once. Checked, that
 		// is refused until the others have been connected for five seconds.
 		"--strict-reconfig-check=false",

@@ -21,6 +21,10 @@ type ZooKeeperConfig struct {
 	// MaxSessionTimeout bounds what clients may ask for, 60 s by default.
 	MaxSessionTimeout time.Duration
 
+	// Stock leaves the server's settings as it is installed, except folders, addresses, ports
+	// and four-letter words: docs/proof.md has both. It takes no other field for a setting but Extra.
+	Stock bool
+
 	// Dir is an existing folder in which the server makes a new folder for
 	// its files; by default the system's folder for temporary files.
 	Dir string
@@ -57,7 +61,10 @@ type ZooKeeperConfig struct {
 }
 
 func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
-	if c.TickTime <= 0 {
+	switch {
+	case c.Stock:
+		c.TickTime = 2 * time.Second
+	case c.TickTime <= 0:
 		c.TickTime = 200 * time.Millisecond
 	}
 	if c.MaxSessionTimeout <= 0 {
@@ -83,20 +90,23 @@ func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("tickTime=%d", c.TickTime.Milliseconds())
-	line("minSessionTimeout=%d", 2*c.TickTime.Milliseconds())
-	line("maxSessionTimeout=%d", c.MaxSessionTimeout.Milliseconds())
 	line("dataDir=%s", dataDir)
 	line("clientPort=%d", port)
 	line("clientPortAddress=%s", ip)
-	line("maxClientCnxns=0")
 	line("admin.enableServer=false")
-	line("4lw.commands.whitelist=*")
+	line("4lw.commands.whitelist=conf,mntr,ruok,srvr,wchp")
+	// Both limits are in ticks. The first is as long as in the stock file, 20 s; the second
+	// decides how soon a frozen leader is given up (2 s, and there 10 s).
+	initLimit, syncLimit := max(10, int(20*time.Second/c.TickTime)), max(3, int(2*time.Second/c.TickTime))
+	if c.Stock {
+		initLimit, syncLimit = 10, 5
+	} else {
+		line("maxSessionTimeout=%d", c.MaxSessionTimeout.Milliseconds())
+		line("maxClientCnxns=0")
+	}
 	if len(peers) > 0 {
-		// Both limits are in ticks. The first is generous because three JVMs
-		// may start on a busy machine; the second decides how soon a frozen
-		// leader is given up (2 s with the default tick).
-		line("initLimit=%d", max(10, int(20*time.Second/c.TickTime)))
-		line("syncLimit=%d", max(3, int(2*time.Second/c.TickTime)))
+		line("initLimit=%d", initLimit)
+		line("syncLimit=%d", syncLimit)
 		for _, p := range peers {
 			line("server.%d=%s:%d:%d", p.id, p.ip, p.quorumPort, p.electPort)
 		}
@@ -110,28 +120,25 @@ func (c ZooKeeperConfig) file(dataDir, ip string, port int, peers []peer) string
 // javaArgs is java's command line.
 func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string {
 	args := []string{
-		fmt.Sprintf("-Xmx%dm", c.HeapMB),
-		"-XX:+UseSerialGC",
 		"-XX:-UsePerfData", // no files in /tmp/hsperfdata_*
 		"-XX:+ExitOnOutOfMemoryError",
-		"-Xshare:auto",
-	}
-	if c.QuickStart {
-		args = append(args, "-XX:TieredStopAtLevel=1")
 	}
 	props := map[string]string{
-		"java.io.tmpdir":              tmpDir,
-		"java.net.preferIPv4Stack":    "true",
-		"zookeeper.jmx.log4j.disable": "true",
-		"zookeeper.preAllocSize":      "1024", // KiB; 64 MiB per log file otherwise
-		// ms. A server that looks for a leader asks the others again after up to a minute otherwise.
-		"zookeeper.fastleader.maxNotificationInterval": "1000",
-		"org.slf4j.simpleLogger.showDateTime":          "true",
-		"org.slf4j.simpleLogger.dateTimeFormat":        "HH:mm:ss.SSS",
+		"java.io.tmpdir":                        tmpDir,
+		"org.slf4j.simpleLogger.showDateTime":   "true",
+		"org.slf4j.simpleLogger.dateTimeFormat": "HH:mm:ss.SSS",
 		// One line per four-letter word would drown everything else.
 		"org.slf4j.simpleLogger.log.org.apache.zookeeper.server.NIOServerCnxn": "warn",
 	}
-	if c.NoSync {
+	if !c.Stock {
+		args = append(args, fmt.Sprintf("-Xmx%dm", c.HeapMB), "-XX:+UseSerialGC")
+		// ms. A server that looks for a leader asks the others again after up to a minute otherwise.
+		props["zookeeper.fastleader.maxNotificationInterval"] = "1000"
+	}
+	if c.QuickStart && !c.Stock {
+		args = append(args, "-XX:TieredStopAtLevel=1")
+	}
+	if c.NoSync && !c.Stock {
 		props["zookeeper.forceSync"] = "no"
 	}
 	maps.Copy(props, c.SystemProperties)

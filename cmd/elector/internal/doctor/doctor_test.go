@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -128,6 +129,53 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	says(t, r.Service, "clock", OK, "further than this machine's")
 	says(t, check(t, chroot+"?timeout=2m", "/").Service, "session", Warn, "asked for a timeout of 2m0s, granted 1m0s")
 	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
+}
+
+// A server that only speaks ZooKeeper's protocol is named. One that has no leader is named by its handshake.
+func TestKeepers(t *testing.T) {
+	t.Parallel()
+	handshake := make([]byte, 40) // ClickHouse Keeper's: a version that is a refusal, the timeout, and session -1 without a password
+	handshake[3], handshake[7] = 36, 42
+	binary.BigEndian.PutUint32(handshake[8:], 30000)
+	binary.BigEndian.PutUint64(handshake[12:], 1<<64-1)
+	binary.BigEndian.PutUint32(handshake[20:], 16)
+	for srvr, want := range map[string]string{
+		"ClickHouse Keeper version: v25.3.1-stable-abc\nMode: leader\n": `"ClickHouse Keeper", version "v25.3.1-stable-abc", is not supported`,
+		"RaftKeeper version: RaftKeeper v2.0.4\nMode: leader\n":         `"RaftKeeper"`,
+		"": "ClickHouse Keeper",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					word := make([]byte, 4)
+					if _, err := io.ReadFull(conn, word); err != nil {
+						return
+					}
+					answer := handshake
+					if word[0] != 0 {
+						answer = []byte(srvr)
+					}
+					_, _ = conn.Write(answer)
+				}()
+			}
+		}()
+		r := check(t, "zk://"+l.Addr().String(), "/")
+		assert.Equal(t, Fail, r.Level, "%v", r)
+		if srvr != "" {
+			says(t, r.Servers[0].Findings, "product", Fail, want)
+			says(t, r.Service, "servers", Fail, "no server can be used")
+		} else {
+			says(t, r.Service, "session", Fail, want)
+		}
+	}
 }
 
 // A server that takes no four-letter words beside srvr is no worse for it. An interrupt leaves nothing behind.

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strconv"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"github.com/elector-go/elector/backend/zookeeper"
 )
+
+var errForeign = errors.New("is not Apache ZooKeeper")
 
 // maxAnswer is how much of a server's answer is read.
 const maxAnswer = 64 << 10
@@ -21,7 +24,14 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 	}
 	srvr := lines(answer, ": ")
 	version, _, _ := strings.Cut(srvr["Zookeeper version"], "-")
+	// ClickHouse Keeper and RaftKeeper begin with "ClickHouse Keeper version: v24.3", for example.
+	first, _, _ := strings.Cut(answer, "\n")
+	product, theirs, foreign := strings.Cut(first, " version: ")
 	switch {
+	case version == "" && foreign:
+		s.Findings.add("product", Fail, "use Apache ZooKeeper, etcd or Consul", "%.60q, version %.60q, is not supported: it is not Apache ZooKeeper", product, theirs)
+		s.use = errForeign
+		return
 	case strings.Contains(answer, "not currently serving"):
 		s.unfit("serves", "see its log: fewer than half of the ensemble may be up", "is not serving: it has lost touch with the other servers")
 		return
@@ -30,6 +40,7 @@ func (s *Server) zooKeeper(ctx context.Context, b *zookeeper.Backend) {
 	case version == "":
 		s.unlisted("version", "srvr")
 	default:
+		s.Findings.add("product", OK, "", "Apache ZooKeeper, which is supported")
 		s.tellVersion(version, 3, 5)
 		s.Findings.add("role", OK, "", "%.60s", srvr["Mode"])
 	}
