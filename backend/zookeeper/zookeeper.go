@@ -126,6 +126,11 @@ func (s *session) start(ttl time.Duration) error {
 	return nil
 }
 
+// isForeign tells whether the session was lost to a server of another product: it is of no use to try again.
+func (s *session) isForeign() bool {
+	return s.Ctx.Err() != nil && errors.Is(s.LostError(), errForeign)
+}
+
 // establish waits for the session, presents the credentials and makes the chroot.
 func (s *session) establish(ctx context.Context) error {
 	select {
@@ -137,12 +142,15 @@ func (s *session) establish(ctx context.Context) error {
 			s.Run(func() { s.beat(round{}, 0) })
 		}
 	case <-s.hosts.exhausted:
+		if s.isForeign() {
+			return errForeign
+		}
 		return as(backend.ErrUnavailable, s.hosts.failure())
 	case <-s.Ctx.Done():
-		if err := s.LostError(); !errors.Is(err, errForeign) {
-			return err
+		if s.isForeign() {
+			return errForeign
 		}
-		return errForeign // it is of no use to try again, as it is after a lost session
+		return s.LostError()
 	case <-ctx.Done():
 		return s.hosts.over(ctx)
 	}

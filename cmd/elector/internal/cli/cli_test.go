@@ -253,13 +253,15 @@ func TestInterrupt(t *testing.T) {
 	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", false)
 	assert.Equal(t, Interrupted, code)
 	assert.Contains(t, stderr, "elector: interrupted: cleaning up")
-	assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
 	r := parsed(t, text)
 	require.Less(t, len(r.Runs), len(n))
 	assert.Empty(t, r.Runs[0].Truncated)
-	assert.Equal(t, "interrupted", r.Runs[len(r.Runs)-1].Truncated)
+	if last := r.Runs[len(r.Runs)-1]; last.Truncated != "" { // else it was between two runs
+		assert.Equal(t, "interrupted", last.Truncated)
+		assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
+	}
 }
 
 // TestInterruptTwice holds that a second interrupt does not wait for anything: here for
