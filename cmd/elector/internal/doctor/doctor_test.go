@@ -159,9 +159,10 @@ func TestKeepers(t *testing.T) {
 					if _, err := io.ReadFull(conn, word); err != nil {
 						return
 					}
-					answer := handshake
-					if word[0] != 0 {
-						answer = []byte(srvr)
+					answer := []byte(srvr)
+					if word[0] == 0 { // a length: what is closed with something unread is reset, and its answer lost
+						answer = handshake
+						_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(word)))
 					}
 					_, _ = conn.Write(answer)
 				}()
