@@ -84,11 +84,11 @@
 //
 // The token needs, with ACLs:
 //
-//	key_prefix "jobs/reindex" { policy = "write" }  # the election
-//	key "jobs"                { policy = "write" }  # each key above it, which is made if it is not there
-//	key_prefix ".elector/"    { policy = "write" }
+//	key_prefix "jobs/reindex"  { policy = "write" }  # the election
+//	key "jobs"                 { policy = "write" }  # each key above it, which is made if it is not there
+//	key_prefix ".elector/"     { policy = "write" }
 //	session "elector-sessions" { policy = "write" }
-//	node "elector-sessions"    { policy = "write" } # until that node is there
+//	node "elector-sessions"    { policy = "write" }  # until that node is there
 //
 // With Config.Check these take the place of the last two:
 //
