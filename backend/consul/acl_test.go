@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -64,9 +65,9 @@ func withRules(t *testing.T, rules string) *fixture {
 // What an elector needs: its own keys and those above, sessions, and where those keep
 // their keys.
 const (
-	own    = `key "a" { policy = "write" } key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } `
+	own    = `key "a" { policy = "write" } key_prefix "a/" { policy = "write" } session "elector-sessions" { policy = "write" } `
 	enough = own + `key_prefix ".elector/" { policy = "write" }`
-	reads  = `key_prefix "a/" { policy = "read" } session_prefix "" { policy = "write" }`
+	reads  = `key_prefix "a/" { policy = "read" } session "elector-sessions" { policy = "write" }`
 )
 
 func TestACL(t *testing.T) {
@@ -133,6 +134,12 @@ func TestACL(t *testing.T) {
 		require.ErrorAs(t, err, &status)
 		assert.Equal(t, http.StatusForbidden, status.Code)
 	})
+	run("sessions of agents only", func(t *testing.T) {
+		f := withRules(t, `key_prefix "a/" { policy = "write" } session_prefix "" { policy = "write" } session "elector-sessions" { policy = "deny" }`)
+		_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+		require.ErrorIs(t, err, backend.ErrDenied)
+		require.ErrorContains(t, err, consul.SessionNode)
+	})
 	run("unknown token", func(t *testing.T) {
 		_, err := with(t, "00000000-1111-2222-3333-444444444444", withACL.ForTest(t)).Backend.Open(t.Context(), backend.OpenOptions{})
 		require.ErrorIs(t, err, backend.ErrDenied)
@@ -159,6 +166,38 @@ func TestACL(t *testing.T) {
 		_, err := f.s.Get(f.ctx, "/b/secret")
 		require.ErrorIs(t, err, backend.ErrDenied)
 	})
+}
+
+// The node that sessions are on takes a right until it is there. What is short is told, and what an
+// operator can do, and that is enough.
+func TestACLOfTheSessionNode(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, ACL: true})
+	secret, may := token(t, server, enough)
+	f := with(t, secret, server)
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorIs(t, err, backend.ErrDenied)
+	require.NotErrorIs(t, err, backend.ErrUnavailable)
+	require.ErrorContains(t, err, `node "elector-sessions" { policy = "write" }`)
+	_, command, ok := strings.Cut(err.Error(), "-d '")
+	require.True(t, ok, "%v", err)
+	body, rest, _ := strings.Cut(command, "'")
+	require.Contains(t, rest, "/v1/catalog/register")
+
+	// As the text has it.
+	_, err = f.operator().Raw().Write("/v1/catalog/register", json.RawMessage(body), nil, nil)
+	require.NoError(t, err)
+	f.s = f.open()
+	require.NoError(t, f.s.Close(f.ctx))
+
+	_, err = f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
+	require.NoError(t, err)
+	may(enough + `node "elector-sessions" { policy = "write" }`)
+	f.s = f.open()
+	may(enough)
+	require.NoError(t, f.s.Close(f.ctx))
+	f.s = f.open()
+	require.NoError(t, f.s.Close(f.ctx))
 }
 
 // A server that was restarted reads its log, and refuses valid tokens meanwhile: at first it knows

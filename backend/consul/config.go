@@ -34,6 +34,13 @@ type Config struct {
 	// entries stay when the agent is gone, too. The client has to stay with one agent: any
 	// other behind the same address does not know the check. See healthcheck.go for what it
 	// costs: a service "elector" in the catalog, and the right to register it.
+	//
+	// The session is then on the agent's node, and ends when that is taken out of the catalog, while
+	// its owner may count on it for 19/20 of SessionTimeout or of twice the Check, whichever is
+	// longer: two terms are valid. So it is by default some six seconds after the agent, a server,
+	// was cut off (autopilot's cleanup_dead_servers), and whenever the agent leaves. No token can be
+	// relied on to tell this backend of that: "elector doctor" looks, and the package's comment has
+	// more.
 	Check time.Duration
 
 	// Watches, if not nil, is another client of the same agent, with connections of its own

@@ -18,7 +18,7 @@ const (
 )
 
 func TestConformanceSingle(t *testing.T) {
-	servertest.Long(t, "two minutes; TestConformanceSingleChecked has these sessions, and a check besides")
+	servertest.Long(t, "two minutes; TestConformanceSingleChecked has sessions with a check besides, and internal/elections has these")
 	conformance.TestBackendParallel(t, consultest.Single(t).Service(ttl, consul.Config{}))
 }
 

@@ -105,10 +105,13 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 		// hiccup of the gossip.
 		"NodeChecks": []string{},
 	}
-	if l.check != "" {
+	if l.check != "" { // which is the agent's, and so is the node by default
 		body["ServiceChecks"] = []api.ServiceCheck{{ID: l.check}}
+	} else {
+		body["Node"] = SessionNode
 	}
 	var made struct{ ID string }
+	began := time.Now()
 	for pause := (driver.Pause{}); ; {
 		sent = time.Now()
 		_, err = bounded(ctx, l.patience(), func(ctx context.Context) (*api.WriteMeta, error) {
@@ -123,8 +126,14 @@ func (b *Backend) create(ctx context.Context, l lease) (id string, sent time.Tim
 			}
 			return made.ID, sent, nil
 		}
-		// The agent tells the servers of the check on its own time.
-		if l.check == "" || !missingCheck(err) || time.Since(l.sent) > l.patience() {
+		again := time.Since(began) < l.patience()
+		switch {
+		case again && l.check != "" && missingCheck(err): // the agent tells the servers of it on its own time
+		case again && l.check == "" && missingNode(err): // until its first use
+			if err = b.registerNode(ctx, l); err != nil {
+				return "", sent, openError(ctx, err)
+			}
+		default:
 			return "", sent, openError(ctx, err)
 		}
 		if !pause.Wait(ctx) {

@@ -31,15 +31,20 @@
 //
 // # What it does not guarantee
 //
-//   - Sessions belong to the node of the agent that the client talks to. They end at once,
-//     and earlier than the window says, when that node leaves the catalog: "consul leave"
-//     on the agent, "consul force-leave -prune", or 72 hours of absence. So they do when
-//     an operator destroys them. With a Check they also do when the agent loses its data,
-//     its machine's clock is set forward while it is down, or, rarely, when it is reloaded.
-//     A client agent leaves by default when it is stopped, as by "systemctl restart": set
-//     leave_on_terminate = false and skip_leave_on_interrupt = true for it. Guarded commits
-//     are safe all the same: the servers decide about them.
-//   - So does a session that the servers' leader ends by mistake. One that was paused for
+//   - A session ends at once, and earlier than the window says, when an operator destroys it or
+//     takes [SessionNode] out of the catalog. All sessions without a Check are on that node. No
+//     agent stands for it, so that none takes them along, whatever becomes of agents and servers.
+//   - With a Check the session is on the agent's node, and ends with that. A server that is cut off
+//     is taken out of the catalog some six seconds later, by autopilot's cleanup_dead_servers, which
+//     is on by default. An agent is at once when it leaves: by "consul leave", or when it is stopped
+//     (a client agent by default: set leave_on_terminate = false and skip_leave_on_interrupt = true);
+//     by "consul force-leave", or when all servers are restarted and do not find it; and after 72
+//     hours of absence. Two terms may be valid then, for 19/20 of SessionTimeout or of twice the
+//     Check, whichever is longer. Have client agents for it, which autopilot does not touch, or do
+//     without. It also ends when the agent loses its data, its machine's clock is set forward while
+//     it is down, or, rarely, when it is reloaded. Guarded commits are safe all the same: the servers
+//     decide about them.
+//   - A session also ends early where the servers' leader ends it by mistake. One that was paused for
 //     longer than twice the TTL then tries to end what it takes to have run out. It fails,
 //     as another leads by then, but tries again 10, 30, 70, 150 and 310 s later; where it
 //     leads anew by then it ends sessions that were renewed all the time.
@@ -79,11 +84,23 @@
 //
 // The token needs, with ACLs:
 //
-//	key_prefix "jobs/reindex" { policy = "write" }  # the election
-//	key "jobs"                { policy = "write" }  # each key above it, which is made if it is not there
-//	key_prefix ".elector/"    { policy = "write" }
-//	session_prefix ""         { policy = "write" }
-//	service "elector"         { policy = "write" }  # with Config.Check
+//	key_prefix "jobs/reindex"  { policy = "write" }  # the election
+//	key "jobs"                 { policy = "write" }  # each key above it, which is made if it is not there
+//	key_prefix ".elector/"     { policy = "write" }
+//	session "elector-sessions" { policy = "write" }
+//	node "elector-sessions"    { policy = "write" }  # until that node is there
+//
+// With Config.Check these take the place of the last two:
+//
+//	session_prefix ""         { policy = "write" }  # or a session rule with the agent's node
+//	service "elector"         { policy = "write" }
+//
+// The first session of all makes the node. Or an operator does, and then no token needs the right:
+//
+//	curl -X PUT -H "X-Consul-Token: $TOKEN" -d '{"Node":"elector-sessions","Address":"127.0.0.1",
+//	  "NodeMeta":{"external-node":"true","external-probe":"false"}}' $CONSUL_HTTP_ADDR/v1/catalog/register
+//
+// No agent may have the name "elector-sessions": sessions would end with it.
 //
 // What the token is refused is asked again for a third of the session timeout, a new session for
 // five seconds at most, and is [backend.ErrDenied] then: a server that was restarted refuses valid

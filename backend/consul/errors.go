@@ -217,7 +217,7 @@ func openError(ctx context.Context, err error) error {
 		return driver.ContextError(ctx)
 	case strings.Contains(err.Error(), "Invalid Session TTL"): // 500, and for good
 		return fmt.Errorf("the servers do not take the session's TTL: choose another SessionTimeout, or change their session_ttl_min: %w", err)
-	case code(err) == http.StatusBadRequest || errors.Is(err, backend.ErrUnavailable):
+	case code(err) == http.StatusBadRequest, errors.Is(err, backend.ErrUnavailable), errors.Is(err, backend.ErrDenied):
 		return err
 	case code(err) != 0:
 		return answerError(err)

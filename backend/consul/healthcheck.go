@@ -53,7 +53,8 @@ var errNoCheck = fmt.Errorf("the agent does not know its health check any more")
 //     is lost when its window ends, which is before its own TTL does, by which it goes at
 //     the servers.
 //   - The agent's data is wiped, or it has none (-dev): the check goes with the restart,
-//     and the session at once. That is not covered, as "consul leave" is not.
+//     and the session at once. That is not covered, nor is that the agent's node is taken out
+//     of the catalog: see the package's doc.
 //
 // It is a check of a service, not of the node: a critical check of the node would take
 // all of the node's services out of discovery when a candidate crashes. The instance of a

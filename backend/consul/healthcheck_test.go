@@ -1,6 +1,7 @@
 package consul_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -38,6 +39,7 @@ func (f *fixture) checkID() string {
 	session, _, err := f.operator().Session().Info(f.s.ID(), nil)
 	require.NoError(f.t, err)
 	require.Len(f.t, session.ServiceChecks, 1)
+	assert.Empty(f.t, session.NodeChecks, "a hiccup of the gossip ends it")
 	return session.ServiceChecks[0].ID
 }
 
@@ -130,6 +132,28 @@ func TestCheckIsRemoved(t *testing.T) {
 	id := f.checkID()
 	assert.NotNil(t, f.checkOf(id))
 	require.NoError(t, f.s.Close(f.ctx))
+	assert.Nil(t, f.checkOf(id))
+}
+
+// Nor does a session that was not opened.
+func TestCheckOfASessionThatWasNotOpened(t *testing.T) {
+	t.Parallel()
+	f := processOn(t, checkAlone, sharedServer(t))
+	var id string
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		switch {
+		case path(request, "agent/service/register"):
+			var registered api.AgentServiceRegistration
+			assert.NoError(t, json.Unmarshal(body, &registered))
+			id = registered.ID
+		case path(request, "session/create"):
+			assert.NotNil(t, f.checkOf(id))
+			return consultest.Answer(http.StatusInternalServerError, "Invalid Session TTL"), nil
+		}
+		return send()
+	})
+	_, err := f.Backend.Open(f.ctx, backend.OpenOptions{})
+	require.ErrorContains(t, err, "Invalid Session TTL")
 	assert.Nil(t, f.checkOf(id))
 }
 

@@ -60,11 +60,10 @@ func (l lease) every() time.Duration { return (l.ttl - l.margin()) / 3 }
 //     disk stalls it does not step down; but then it answers no look, see below. That, and
 //     the clocks' rates, are what the margin, a twentieth of the TTL, is for.
 //
-// What ends a session at once, whatever its TTL, is not covered by any window: that the
-// agent's node is taken out of the catalog ("consul leave" on the agent, "consul
-// force-leave -prune", or 72 hours of absence), an operator who destroys it, and a leader
-// that leads again after a long pause (Server.invalidateSession tries six times, and does
-// not look whether the session was renewed since): see the package's doc.
+// What ends a session at once, whatever its TTL, is not covered by any window: that its node is
+// taken out of the catalog (by an operator; with a check it is the agent's), an operator who
+// destroys it, and a leader that leads again after a long pause (Server.invalidateSession tries six
+// times, and does not look whether the session was renewed since): see the package's doc.
 //
 // An agent that does not know the check is being reloaded, or has lost it: then the servers
 // end the session as soon as it tells them, and the renewal says so.

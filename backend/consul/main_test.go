@@ -1,10 +1,15 @@
 package consul_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
 
+	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -16,7 +21,18 @@ var shared = servertest.Share(func() (*servertest.Consul, error) {
 
 // withACL is that of all tests of tokens. It takes no sessions that are shorter than theirs.
 var withACL = servertest.Share(func() (*servertest.Consul, error) {
-	return servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true, Config: fmt.Sprintf("session_ttl_min = %q", aclTTL)})
+	server, err := servertest.StartConsul(servertest.ConsulConfig{NoSync: true, ACL: true, Config: fmt.Sprintf("session_ttl_min = %q", aclTTL)})
+	if err != nil {
+		return nil, err
+	}
+	user, err := consultest.Operator(server)
+	if err == nil { // what tokens then have no right to
+		_, err = user.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, Address: "127.0.0.1"}, nil)
+	}
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	return server, nil
 })
 
 func sharedServer(t *testing.T) *servertest.Consul {

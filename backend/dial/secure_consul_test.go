@@ -18,24 +18,36 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// consulRules are those of docs/operations.md for the elections below jobs.
-const consulRules = `
-key "jobs"            { policy = "write" }
-key_prefix "jobs/"    { policy = "write" }
+// What docs/operations.md has for the elections below jobs, and for sessions without and with check=.
+const (
+	consulKeys = `
+key "jobs"             { policy = "write" }
+key_prefix "jobs/"     { policy = "write" }
 key_prefix ".elector/" { policy = "write" }
-session_prefix ""     { policy = "write" }
-service "elector"     { policy = "write" }
 `
+	consulRules = consulKeys + `
+session "elector-sessions" { policy = "write" }
+node "elector-sessions"    { policy = "write" }
+`
+	consulCheckRules = consulKeys + `
+session_prefix ""      { policy = "write" }
+service "elector"      { policy = "write" }
+`
+)
 
 func TestConsulToken(t *testing.T) {
 	server := guarded.ForTest(t)
 	operator, err := consultest.Operator(server)
 	require.NoError(t, err)
-	_, _, err = operator.ACL().PolicyCreate(&api.ACLPolicy{Name: "jobs", Rules: consulRules}, nil)
-	require.NoError(t, err)
-	token := &api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: "jobs"}}}
-	token, _, err = operator.ACL().TokenCreate(token, nil)
-	require.NoError(t, err)
+	tokenFor := func(name, rules string) *api.ACLToken {
+		t.Helper()
+		_, _, err := operator.ACL().PolicyCreate(&api.ACLPolicy{Name: name, Rules: rules}, nil)
+		require.NoError(t, err)
+		token, _, err := operator.ACL().TokenCreate(&api.ACLToken{Policies: []*api.ACLTokenPolicyLink{{Name: name}}}, nil)
+		require.NoError(t, err)
+		return token
+	}
+	plain, token := tokenFor("jobs", consulRules), tokenFor("checked-jobs", consulCheckRules)
 	url := "consul://" + server.Addr()
 
 	_, err = refusal(t, url+"?check=2s") // told late by a longer one
@@ -48,6 +60,11 @@ func TestConsulToken(t *testing.T) {
 	assert.NotContains(t, err.Error(), "00000000-1111")
 
 	t.Setenv("CONSUL_HTTP_TOKEN", "")
+	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, plain.SecretID+"\n"))
+	_, err = refusal(t, url+"?check=2s")
+	assert.ErrorIs(t, err, backend.ErrDenied)
+	before, _ := lead(t, url, "/jobs/one")
+	require.NoError(t, before.Resign(t.Context()))
 	t.Setenv("CONSUL_HTTP_TOKEN_FILE", file(t, token.SecretID+"\n"))
 	term, said := lead(t, url+"?check=10s", "/jobs/one")
 	_, err = term.Commit(t.Context(), elector.Put("/elsewhere", nil))

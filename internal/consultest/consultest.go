@@ -14,6 +14,7 @@ import (
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
 // What one transaction may have: Consul's own limits, as the backend's errors name
@@ -141,15 +142,24 @@ func (s *Servers) Service(ttl time.Duration, cfg consul.Config) func(testing.TB)
 			svc.StopMember = func(i int) error { return s.Members[i].Kill() }
 			svc.StartMember = func(i int) error { return s.Members[i].Start() }
 			svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
-			svc.ResumeMember = func(i int) error { return s.Members[i].Resume() }
+			svc.ResumeMember = func(i int) error { return s.back(i, s.Members[i].Resume()) }
 			svc.Why["CutOffMember"] = s.whole
 		}
 		if s.network != nil {
 			svc.CutOffMember = func(i int) error { return s.network.CutOff(s.Members[i].Host()) }
-			svc.MendMember = func(i int) error { return s.network.Rejoin(s.Members[i].Host()) }
+			svc.MendMember = func(i int) error { return s.back(i, s.network.Rejoin(s.Members[i].Host())) }
 		}
 		return svc
 	}
+}
+
+// back waits until a member votes again, unless err says that it cannot. Autopilot has taken it out
+// meanwhile; without another one the rest would have no quorum.
+func (s *Servers) back(i int, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.Members[i].WaitReady(wait.Patience)
 }
 
 func client(p *Process) *conformance.Client {

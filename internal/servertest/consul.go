@@ -136,8 +136,8 @@ func (c *Consul) ask(timeout time.Duration, method, path, body string, result an
 	return ask(timeout, method, "http://"+c.Addr()+path, header, body, result)
 }
 
-// healthy returns nil if there is a leader, confirmed by a quorum, and sessions
-// can be made at this agent, for which its node must be known to be alive.
+// healthy returns nil if there is a leader, confirmed by a quorum, that knows this
+// agent's node to be alive: sessions with health checks are on it.
 func (c *Consul) healthy(timeout time.Duration) error {
 	var leader string
 	if err := c.ask(timeout, http.MethodGet, "/v1/status/leader", "", &leader); err != nil {

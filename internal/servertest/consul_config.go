@@ -51,36 +51,40 @@ func (c ConsulConfig) withDefaults() ConsulConfig {
 // file renders the agent's configuration. It joins the agents that gossip at
 // the addresses, of which its own may be one. The cluster is founded by so many
 // servers; a client agent has 0.
+//
+// All else is as Consul has it by default, above all what takes nodes out of the
+// catalog: autopilot cleans dead servers up, and client agents leave when they are
+// stopped.
 func (c *Consul) file(servers int, gossip []string) ([]byte, error) {
 	file := object{
+		// Many agents of many clusters are side by side on one machine.
 		"node_name":      c.node,
 		"data_dir":       c.dataDir,
 		"bind_addr":      c.at.IP,
 		"client_addr":    c.at.IP,
 		"encrypt":        c.gossip,
 		"retry_join":     gossip,
-		"retry_interval": "200ms",
+		"retry_interval": "200ms", // they start at once, and do not find each other at first
 		"ports": object{
 			"http": c.ports[0], "serf_lan": c.ports[1], "server": c.ports[2],
 			"serf_wan": -1, "dns": -1, "https": -1, "grpc": -1, "grpc_tls": -1,
 		},
-		"connect":                     object{"enabled": false},
-		"peering":                     object{"enabled": false},
-		"leave_on_terminate":          false, // Stop does not change the cluster
-		"disable_update_check":        true,
-		"disable_anonymous_signature": true,
+		// No election has to do with these, and they cost each leader a start of their own.
+		"connect": object{"enabled": false},
+		"peering": object{"enabled": false},
+		// It would ask a server of Consul's makers.
+		"disable_update_check": true,
 		// Raft as fast as in production on fast machines. Gossip is left as it is:
-		// a busy machine would make faster probes take the living for dead, and
-		// that ends sessions.
+		// a busy machine would make faster probes take the living for dead.
 		"performance": object{"raft_multiplier": 1},
 	}
 	if servers > 0 {
 		maps.Copy(file, object{
 			"server":           true,
 			"bootstrap_expect": servers,
-			// Members that are down come back. One that has lost its data gets
-			// its vote as soon as the leader looks, every ten seconds.
-			"autopilot": object{"cleanup_dead_servers": false, "server_stabilization_time": "0s"},
+			// A server that has lost its data, or was cleaned up while it was down, gets its
+			// vote as soon as the leader looks, every ten seconds.
+			"autopilot": object{"server_stabilization_time": "0s"},
 		})
 	}
 	if c.token != "" {

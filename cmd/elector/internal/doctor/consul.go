@@ -6,6 +6,8 @@ import (
 	"net/http"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/consul"
 )
 
 const lonely = "half of Consul's servers or more may be down: consul members, consul operator raft list-peers"
@@ -14,9 +16,10 @@ const lonely = "half of Consul's servers or more may be down: consul members, co
 const perCandidate = 5
 
 // consul asks an agent about itself, and whether the servers have a leader.
-func (s *Server) consul(ctx context.Context, client *api.Client) {
+func (s *Server) consul(ctx context.Context, b *consul.Backend) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+	client := b.Client()
 	leader := ""
 	_, err := client.Raw().Query("/v1/status/leader", &leader, new(api.QueryOptions).WithContext(ctx))
 	var status api.StatusError
@@ -70,7 +73,54 @@ func (s *Server) consul(ctx context.Context, client *api.Client) {
 	} else {
 		s.Findings.add("connections", OK, "", "http_max_conns_per_client is %d (0: any number); a candidate needs %d at most", n, perCandidate)
 	}
+	if !checked(b) {
+		return // sessions are on a node that no agent takes along
+	}
 	if d.LeaveOnTerm != nil && *d.LeaveOnTerm || d.SkipLeaveOnInt != nil && !*d.SkipLeaveOnInt {
-		s.Findings.add("leave", Warn, "set leave_on_terminate = false and skip_leave_on_interrupt = true", "an agent that is stopped leaves, and ends the sessions of its candidates at once")
+		s.Findings.add("leave", Warn, "set leave_on_terminate = false and skip_leave_on_interrupt = true, or leave out check=",
+			"an agent that is stopped leaves, and ends the sessions of its candidates at once")
+	}
+	if self.Config.Server {
+		s.autopilot(ctx, client)
+	}
+}
+
+// checked tells whether sessions are tied to checks of the agent's, and so to its node.
+func checked(b *consul.Backend) bool { return b.Limits().MinTTL == consul.MinCheck }
+
+// autopilot tells whether the servers take one of them out of the catalog that is cut off.
+func (s *Server) autopilot(ctx context.Context, client *api.Client) {
+	set, err := client.Operator().AutopilotGetConfiguration(new(api.QueryOptions).WithContext(ctx))
+	var status api.StatusError
+	switch {
+	case errors.As(err, &status) && status.Code == http.StatusForbidden:
+		s.Findings.add("autopilot", Unknown, `to have it told here, give the token operator = "read"`, "the token may not read whether autopilot takes servers out")
+	case err != nil:
+		s.Findings.add("autopilot", Unknown, "", "%v", err)
+	case set.CleanupDeadServers:
+		s.Findings.add("autopilot", Warn, "name a client agent in the URL, or leave out check=, or set autopilot's cleanup_dead_servers = false",
+			"a server that is cut off is taken out of the catalog within seconds, and with check= its sessions end while their leaders go on: two may lead")
+	default:
+		s.Findings.add("autopilot", OK, "", "servers that are cut off stay in the catalog")
+	}
+}
+
+// sessionNode tells whether the node that sessions are on, and which is there once one was opened, is nobody's.
+func sessionNode(ctx context.Context, b *consul.Backend, f *Findings) {
+	if checked(b) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	node, meta, err := b.Client().Catalog().Node(consul.SessionNode, new(api.QueryOptions).WithContext(ctx))
+	switch {
+	case err != nil:
+		f.add("node", Unknown, "", "%v", err)
+	case node == nil || node.Node == nil || meta.ResultsFilteredByACLs:
+		f.add("node", Unknown, `to have it told here, give the token node "`+consul.SessionNode+`" { policy = "read" }`, "the token may not read the node that sessions are on")
+	case node.Node.ID != "": // agents have one
+		f.add("node", Warn, "give that agent another node_name, and remove the node", "sessions are on the node %s, which is an agent's: they end as it leaves the catalog", consul.SessionNode)
+	default:
+		f.add("node", OK, "", "sessions are on the external node %s, and end with no agent", consul.SessionNode)
 	}
 }

@@ -187,7 +187,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 	case *etcd.Backend:
 		s.etcd(ctx, b.Client())
 	case *consul.Backend:
-		s.consul(ctx, b.Client())
+		s.consul(ctx, b)
 	}
 	if s.use != nil || !opens {
 		return

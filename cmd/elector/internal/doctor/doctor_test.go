@@ -21,6 +21,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/certtest"
 	"github.com/elector-go/elector/internal/consultest"
@@ -244,8 +245,24 @@ func TestConsul(t *testing.T) {
 	says(t, r.Servers[0].Findings, "settings", Unknown, "may not read")
 	says(t, r.Service, "session", Fail, "Permission denied")
 
-	const jobs = `key "jobs" { policy = "write" } key_prefix "jobs/" { policy = "write" } key_prefix ".elector/" { policy = "write" } session_prefix "" { policy = "write" }`
-	t.Setenv("CONSUL_HTTP_TOKEN", token(jobs))
+	const (
+		jobs    = `key "jobs" { policy = "write" } key_prefix "jobs/" { policy = "write" } key_prefix ".elector/" { policy = "write" } `
+		plain   = jobs + `session "elector-sessions" { policy = "write" } `
+		first   = plain + `node "elector-sessions" { policy = "write" }`
+		checked = jobs + `session_prefix "" { policy = "write" } service "elector" { policy = "write" } agent_prefix "" { policy = "read" } `
+	)
+	t.Setenv("CONSUL_HTTP_TOKEN", token(plain))
+	says(t, check(t, url, "/jobs").Service, "session", Fail, "v1/catalog/register")
+	t.Setenv("CONSUL_HTTP_TOKEN", token(first))
+	says(t, check(t, url, "/jobs").Service, "node", OK, "external")
+	t.Setenv("CONSUL_HTTP_TOKEN", token(checked))
+	r = check(t, url+"?check=10s", "/jobs")
+	says(t, r.Servers[0].Findings, "autopilot", Unknown, "may not read")
+	says(t, r.Service, "rights", OK, "below /jobs")
+	t.Setenv("CONSUL_HTTP_TOKEN", token(checked+`operator = "read"`))
+	says(t, check(t, url+"?check=10s", "/jobs").Servers[0].Findings, "autopilot", Warn, "two may lead")
+	t.Setenv("CONSUL_HTTP_TOKEN", token(plain))
+	says(t, check(t, url, "/jobs").Service, "node", Unknown, "may not read")
 	says(t, check(t, url, "/elsewhere").Service, "rights", Fail, "may not")
 	r = check(t, url, "/jobs")
 	says(t, r.Service, "rights", OK, "below /jobs")
@@ -264,6 +281,17 @@ func TestConsul(t *testing.T) {
 	r = check(t, "consul://"+agent.Addr(), "/")
 	says(t, r.Servers[0].Findings, "role", OK, "client agent")
 	says(t, r.Service, "rights", OK, "create")
+	r = check(t, "consul://"+agent.Addr()+"?check=10s", "/")
+	says(t, r.Servers[0].Findings, "leave", Warn, "ends the sessions")
+
+	settings, err := operator.Operator().AutopilotGetConfiguration(nil)
+	require.NoError(t, err)
+	settings.CleanupDeadServers = false
+	require.NoError(t, operator.Operator().AutopilotSetConfiguration(settings, nil))
+	says(t, check(t, url+"?check=10s", "/").Servers[0].Findings, "autopilot", OK, "stay")
+	_, err = operator.Catalog().Register(&api.CatalogRegistration{Node: consul.SessionNode, ID: "00000000-1111-2222-3333-444444444444", Address: "127.0.0.1"}, nil)
+	require.NoError(t, err)
+	says(t, check(t, url, "/").Service, "node", Warn, "an agent's")
 
 	require.NoError(t, server.Pause())
 	r = check(t, url, "/")

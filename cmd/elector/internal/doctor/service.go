@@ -44,6 +44,9 @@ func checkService(ctx context.Context, b *dial.Backend, dir string, f *Findings)
 		f.add("session", OK, "", "granted, with a timeout of %v", got)
 	}
 	span(ctx, b, f)
+	if b, ok := b.Backend.(*consul.Backend); ok {
+		sessionNode(ctx, b, f)
+	}
 	p := probe{ctx: ctx, s: s, f: f, dir: path.Join(dir, "elector-doctor-"+nonce())}
 	defer p.clean()
 	if p.rights() {

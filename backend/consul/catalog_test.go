@@ -1,0 +1,204 @@
+package consul_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/consul"
+	"github.com/elector-go/elector/internal/consultest"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// forAnHour are the options of a process whose sessions no TTL ends while a test lasts.
+var forAnHour = consultest.Options{Config: consul.Config{SessionTimeout: time.Hour}}
+
+// outOfTheCatalog has a candidate lead by way of one agent, and another wait for it by way of the
+// others. What takes the agent's node out of the catalog ends neither the session nor the term.
+func outOfTheCatalog(t *testing.T, by *servertest.Consul, others []*servertest.Consul, begin func(*fixture) error) {
+	t.Helper()
+	f, o := processOn(t, forAnHour, by), processOn(t, forAnHour, others...)
+	election := newRoot()
+	term := f.campaign(f.stand(f.Backend, fair.New(), election))
+	heir := o.stand(o.Backend, fair.New(), election)
+	winning := later(func() (*elector.Term, error) { return heir.Campaign(o.ctx) })
+	o.queue(heir, 2)
+	node, err := f.operator().Agent().NodeName()
+	require.NoError(t, err)
+
+	require.NoError(t, begin(f))
+	wait.For(t, "the node is out of the catalog", func() bool {
+		for _, server := range others {
+			user, err := consultest.Operator(server)
+			require.NoError(t, err)
+			if found, _, err := user.Catalog().Node(node, &api.QueryOptions{RequireConsistent: true}); err == nil {
+				return found == nil
+			}
+		}
+		return false
+	})
+	id := term.Guard().Session.ID()
+	require.True(t, exists(t, others, id), "the session went with the node; the term is valid: %v", term.Valid())
+	require.True(t, term.Valid())
+	select {
+	case r := <-winning:
+		t.Fatalf("two lead: %v, %v", r.v, r.err)
+	default:
+	}
+
+	require.NoError(t, consultest.Destroy(others, id))
+	won, err := receive(o, winning)
+	require.NoError(t, err)
+	assert.Greater(t, won.Token(), term.Token())
+}
+
+// Autopilot takes a server out of the catalog that is cut off, within seconds and by default.
+func TestServerThatIsCutOffLeavesTheCatalog(t *testing.T) {
+	for _, name := range []string{"a follower", "the leader"} {
+		t.Run(name, func(t *testing.T) {
+			network := networktest.ForTest(t, 3)
+			cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true, Network: network})
+			leader, err := cluster.WaitLeader(wait.Patience)
+			require.NoError(t, err)
+			at, others := split(cluster.Members, func(m *servertest.Consul) bool { return (m == leader) == (name == "the leader") })
+			outOfTheCatalog(t, at, others, func(*fixture) error { return network.CutOff(at.Host()) })
+		})
+	}
+}
+
+// Agents leave by "consul leave", and as they are stopped if they are set so. Servers that are all
+// restarted at once take the agents out that they do not find.
+func TestAgentLeavesTheCatalog(t *testing.T) {
+	cluster := servertest.ConsulClusterForTest(t, 3, servertest.ConsulConfig{NoSync: true})
+	leave := func(f *fixture) error {
+		user := f.operator()
+		go user.Agent().Leave() // it is answered late, and until then the agent may enter itself again
+		return nil
+	}
+	agent := func(t *testing.T) *servertest.Consul {
+		return servertest.ConsulAgentForTest(t, cluster.Members, servertest.ConsulConfig{NoSync: true})
+	}
+	t.Run("an agent leaves", func(t *testing.T) { outOfTheCatalog(t, agent(t), cluster.Members, leave) })
+	t.Run("all servers are restarted beside an agent that is down", func(t *testing.T) {
+		down := agent(t)
+		outOfTheCatalog(t, down, cluster.Members, func(*fixture) error {
+			if err := down.Kill(); err != nil {
+				return err
+			}
+			for _, m := range cluster.Members {
+				if err := m.Kill(); err != nil {
+					return err
+				}
+			}
+			return cluster.Start()
+		})
+	})
+	t.Run("the servers' leader leaves", func(t *testing.T) {
+		leader, err := cluster.WaitLeader(wait.Patience)
+		require.NoError(t, err)
+		at, others := split(cluster.Members, func(m *servertest.Consul) bool { return m == leader })
+		outOfTheCatalog(t, at, others, leave)
+	})
+}
+
+// split returns one of the members, and the others.
+func split(members []*servertest.Consul, is func(*servertest.Consul) bool) (one *servertest.Consul, others []*servertest.Consul) {
+	for _, m := range members {
+		if one == nil && is(m) {
+			one = m
+		} else {
+			others = append(others, m)
+		}
+	}
+	return one, others
+}
+
+// The first session of all makes the node, and so may several at once. It has nothing that a server
+// would take it out by, and none of it is done again.
+func TestSessionNode(t *testing.T) {
+	t.Parallel()
+	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true})
+	f := processOn(t, forAnHour, server)
+	var made, refused atomic.Int64
+	f.Intercept(func(request *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if ops := consultest.Txn(request, body); err == nil && len(ops) == 1 && ops[0].Node != nil {
+			if response.StatusCode == http.StatusOK {
+				made.Add(1)
+			} else {
+				refused.Add(1)
+			}
+		}
+		return response, err
+	})
+	var all []<-chan result[*backend.Session]
+	for range 8 {
+		all = append(all, later(func() (*backend.Session, error) { return f.Backend.Open(f.ctx, backend.OpenOptions{}) }))
+	}
+	user := f.operator()
+	for _, opening := range all {
+		s, err := receive(f, opening)
+		require.NoError(t, err)
+		defer s.Close(f.ctx)
+		session, _, err := user.Session().Info(s.ID(), nil)
+		require.NoError(t, err)
+		assert.Equal(t, consul.SessionNode, session.Node)
+		assert.Empty(t, session.NodeChecks)
+	}
+	assert.EqualValues(t, 1, made.Load(), "%d were late", refused.Load())
+	before := refused.Load()
+	f.s = f.open()
+	assert.EqualValues(t, 1+before, made.Load()+refused.Load(), "the node is there")
+	node, _, err := user.Catalog().Node(consul.SessionNode, nil)
+	require.NoError(t, err)
+	assert.Equal(t, map[string]string{"external-node": "true", "external-probe": "false"}, node.Node.Meta)
+	assert.Empty(t, node.Services)
+	checks, _, err := user.Health().Node(consul.SessionNode, nil)
+	require.NoError(t, err)
+	assert.Empty(t, checks)
+}
+
+// An operator who takes the node out ends all sessions on it. The next one makes it again.
+func TestSessionNodeIsTakenOut(t *testing.T) {
+	t.Parallel()
+	f := setUpOn(t, forAnHour, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}))
+	_, err := f.operator().Catalog().Deregister(&api.CatalogDeregistration{Node: consul.SessionNode}, nil)
+	require.NoError(t, err)
+	f.hasten(f.s)
+	for state := f.s.State(); state != backend.Lost; {
+		state, err = f.s.AwaitState(f.ctx, state)
+		require.NoError(t, err)
+	}
+	assert.Equal(t, backend.Live, f.open().State())
+}
+
+// A plain session's window counts from when its creation was sent, whenever that was answered.
+func TestWindowOfANewSession(t *testing.T) {
+	t.Parallel()
+	f := processOn(t, forAnHour, sharedServer(t))
+	var arrived time.Time
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		if !path(request, "session/create") {
+			return send()
+		}
+		arrived = time.Now()
+		response, err := send()
+		for !time.Now().After(arrived) { // clocks have ticks
+			time.Sleep(time.Millisecond)
+		}
+		return response, err
+	})
+	f.s = f.open()
+	began := f.s.Deadline().Add(time.Hour/20 - time.Hour)
+	assert.False(t, began.After(arrived), "it counts from %v after the request", began.Sub(arrived))
+}
