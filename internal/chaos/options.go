@@ -37,7 +37,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.Float64Var(&o.minutes, "minutes", 1, "how long each campaign is planned to last")
 	flags.BoolVar(&o.clock, "clock", true, "step candidates' clocks, too: they are built for that, which takes minutes the first time")
 	flags.BoolVar(&o.run, "run", false, "candidates are the command elector run: no two of their commands may live at the same time; without -clock")
-	flags.BoolVar(&o.stock, "stock", false, "servers have their stock settings: zookeeper, etcd; sessions are longer, and no server is given a snapshot")
+	flags.BoolVar(&o.stock, "stock", false, "servers have their stock settings: zookeeper, etcd, consul-ttl; sessions are longer, and no server is given a snapshot")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -57,7 +57,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	o.backends = list("backend", *backends, "zookeeper", "etcd", "consul", "consul-ttl")
 	for _, b := range o.backends {
 		if o.stock && stock[b] == nil {
-			errs = append(errs, fmt.Errorf("-stock -backend %q: there are zookeeper, etcd", b))
+			errs = append(errs, fmt.Errorf("-stock -backend %q: there are zookeeper, etcd, consul-ttl", b))
 		}
 	}
 	o.strategies = list("strategy", *strategy, catalog.Names()...)

@@ -82,13 +82,13 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, o.trials()[:1], again.trials())
 
-	o, err = parse(strings.Fields("-backend zookeeper,etcd -servers 3 -strategy fair -stock"), io.Discard)
+	o, err = parse(strings.Fields("-backend zookeeper,etcd,consul-ttl -servers 3 -strategy fair -stock"), io.Discard)
 	require.NoError(t, err)
 	again, err = parse(strings.Fields(o.trials()[1].args()), io.Discard)
 	require.NoError(t, err)
 	assert.True(t, again.trials()[0].stock)
 	_, err = parse(strings.Fields("-backend consul -stock"), io.Discard)
-	assert.ErrorContains(t, err, `-stock -backend "consul": there are zookeeper, etcd`)
+	assert.ErrorContains(t, err, `-stock -backend "consul": there are zookeeper, etcd, consul-ttl`)
 
 	_, err = parse(strings.Fields("-backend redis -servers 2 -strategy first -faults none -minutes 0 more"), io.Discard)
 	for _, says := range []string{`-backend "redis": there are zookeeper, etcd, consul, consul-ttl`, `-servers "2": there are 1, 3, 5`, `"first"`, `"none"`, `"more"`, "-minutes 0"} {

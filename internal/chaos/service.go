@@ -77,8 +77,9 @@ var starters = map[string]func(servers int, network *networktest.Network) (*serv
 
 // stock are the services as they are installed, as far as servers can be started and reached so.
 var stock = map[string]func(servers int, network *networktest.Network) (*service, error){
-	"zookeeper": startStockZooKeeper,
-	"etcd":      startStockEtcd,
+	"zookeeper":  startStockZooKeeper,
+	"etcd":       startStockEtcd,
+	"consul-ttl": startStockConsul,
 }
 
 // startService starts the service that a trial is of. The caller closes it.

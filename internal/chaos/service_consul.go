@@ -20,6 +20,25 @@ func startConsul(servers int, network *networktest.Network, parameters string, t
 	if network != nil {
 		cfg.Config = `raft_snapshot_threshold = 50, raft_snapshot_interval = "100ms", raft_trailing_logs = 10`
 	}
+	s, err := consulWith(servers, cfg, parameters, timeout, failover)
+	if err == nil {
+		s.fill = fillConsul
+	}
+	return s, err
+}
+
+// startStockConsul leaves the servers as they are installed: each write on the disk, a long log, and Raft
+// that takes its time. Sessions have a TTL alone.
+func startStockConsul(servers int, network *networktest.Network) (*service, error) {
+	cfg := servertest.ConsulConfig{Network: network, Config: `
+		performance { raft_multiplier = 5 }
+		autopilot { server_stabilization_time = "10s" }
+		connect { enabled = true }
+		peering { enabled = true }`}
+	return consulWith(servers, cfg, "?timeout=10s", 10*time.Second, failover{usual: 20 * time.Second})
+}
+
+func consulWith(servers int, cfg servertest.ConsulConfig, parameters string, timeout time.Duration, failover failover) (*service, error) {
 	c, err := services.StartConsul(servers, cfg)
 	if err != nil {
 		return nil, err
@@ -28,7 +47,7 @@ func startConsul(servers int, network *networktest.Network, parameters string, t
 		Cluster: c, parameters: parameters,
 		timeout: timeout, failover: failover,
 		entriesAt: consulEntries,
-		network:   network, fill: fillConsul, snapshot: "Installed remote snapshot",
+		network:   cfg.Network, snapshot: "Installed remote snapshot",
 	}, nil
 }
 
