@@ -154,7 +154,7 @@ func newCandidate(o candidateOptions, b closer) (*candidate, error) {
 	c.elector, err = elector.New(elector.Config{
 		Backend: c.backend, Strategy: strategy.Strategy, Election: election, ID: o.ID,
 		RetryMax: retryMax, Logger: nobodyReads,
-		Hooks:    c.history.Hooks(o.ID, elector.Hooks{}),
+		Hooks: c.history.Hooks(o.ID, elector.Hooks{}),
 	})
 	return c, err
 }
