@@ -80,7 +80,9 @@ func (t trial) run(ctx context.Context, dir string, log io.Writer) (res *result,
 	}
 	c := &campaign{trial: t, log: log, dir: dir, service: service}
 	defer func() { err = errors.Join(err, c.close()) }()
-	faults := slices.DeleteFunc(kindsFor(t.groups(), t.servers, t.program != ""), func(k *kind) bool { return k.forgets && service.fill == nil })
+	faults := slices.DeleteFunc(kindsFor(t.groups(), t.servers, t.program != ""), func(k *kind) bool {
+		return k.forgets && service.fill == nil || k.leaves && service.leave == nil
+	})
 	c.plan = makePlan(t.seed, faults, service.timeout, t.length)
 	err = c.do(ctx)
 	var e *evidence

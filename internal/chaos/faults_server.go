@@ -25,6 +25,13 @@ func beginRestart(c *campaign, s step) (string, func() error, error) {
 	return x.Name(), func() error { return up(x) }, end(x, s)
 }
 
+// beginLeave has a server leave the others of its own will, and come back.
+func beginLeave(c *campaign, s step) (string, func() error, error) {
+	x := c.service.pick(s.Leader, s.Way)
+	err := c.service.leave(x.Addr())
+	return x.Name(), func() error { return up(x) }, errors.Join(err, x.Stop())
+}
+
 // beginRolling restarts one server after the other, as who upgrades them does: the next
 // one when the last one serves. All of it is in the undoing.
 func beginRolling(c *campaign, s step) (string, func() error, error) {

@@ -11,6 +11,7 @@ type kind struct {
 	name     string
 	onServer bool // it meets the service, else a candidate
 	member   bool // it is between servers: it takes a network of theirs
+	leaves   bool // it takes servers that can leave the others: see service.leave
 	forgets  bool // it takes servers that keep little of their log: see service.fill
 	ends     bool // it meets a candidate's companion, or the agent
 	servers  int  // that it takes at least; 0 for one
@@ -56,6 +57,7 @@ func kinds() []*kind {
 		{name: "companion killed", ends: true, effect: silent, lo: 0.02, hi: 0.5, ways: []string{"alone", "before its process", "with its process", "after its process"}, begin: beginCompanionKilled},
 		{name: "companion frozen", ends: true, effect: silent, lo: 0.1, hi: 2.2, ways: []string{"alone", "with its process", "and its process killed"}, begin: beginCompanionFrozen},
 		{name: "server restart", onServer: true, effect: silent, lo: 0.05, hi: 1, ways: []string{"killed", "stopped"}, begin: beginRestart},
+		{name: "server leaves", onServer: true, leaves: true, servers: 3, effect: away, lo: 0.2, hi: 1, begin: beginLeave},
 		{name: "rolling restart", onServer: true, servers: 3, effect: away, lo: 0.2, hi: 0.5, ways: []string{"killed", "stopped"}, begin: beginRolling},
 		{name: "quorum lost", onServer: true, effect: away, lo: 0.5, hi: 1.5, ways: []string{"killed", "frozen"}, begin: beginQuorum},
 		{name: "follower lagging", onServer: true, servers: 3, effect: slow, lo: 1, hi: 2, begin: beginLagging},

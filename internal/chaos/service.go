@@ -29,6 +29,9 @@ type service struct {
 	snapshot string
 	keeps    string
 
+	// leave has a server leave the others; nil where it can only stop.
+	leave func(addr string) error
+
 	timeout time.Duration // of the candidates' sessions
 
 	failover failover

@@ -48,6 +48,7 @@ func consulWith(servers int, cfg servertest.ConsulConfig, parameters string, tim
 		timeout: timeout, failover: failover,
 		entriesAt: consulEntries,
 		network:   cfg.Network, snapshot: "Installed remote snapshot",
+		leave: leaveConsul,
 	}, nil
 }
 
@@ -56,6 +57,15 @@ func consulClient(addr string) (*api.Client, error) {
 	cfg.Address = addr
 	cfg.Transport.Proxy, cfg.Transport.DisableKeepAlives = nil, true
 	return api.NewClient(cfg)
+}
+
+// leaveConsul takes a server out of the catalog and of Raft, as "consul leave" does.
+func leaveConsul(addr string) error {
+	client, err := consulClient(addr)
+	if err != nil {
+		return err
+	}
+	return client.Agent().Leave()
 }
 
 // fillConsul writes four times as much as a server keeps in its log, and waits until it has
