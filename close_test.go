@@ -3,6 +3,7 @@ package elector_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,4 +61,35 @@ func TestCloseSaysWhatHasNotEnded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// slow is a log that takes its time.
+type slow struct{ lines *strings.Builder }
+
+func (s slow) Write(p []byte) (int, error) {
+	time.Sleep(10 * time.Millisecond)
+	return s.lines.Write(p)
+}
+
+// A program that ends after Close has logged its last words, unless nobody reads them.
+func TestCloseHasLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var lines strings.Builder
+		e, err := elector.New(elector.Config{
+			Backend: memory.New(memory.Options{}).Client("a"), Strategy: fair.New(), Election: "/e", ID: "a",
+			Logger: slog.New(slog.NewTextHandler(slow{&lines}, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := e.Campaign(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(lines.String(), "term ended") {
+			t.Errorf("the log ends before the term:\n%s", lines.String())
+		}
+	})
 }

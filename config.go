@@ -88,7 +88,8 @@ type Config struct {
 	// tried again, ten times and then once a minute,
 	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
 	// person. Nothing waits for its handler, which is called on a goroutine of its own. While it does
-	// not return, 4096 records wait at most; further ones are dropped, and counted.
+	// not return, 4096 records wait at most; further ones are dropped, and counted. Close waits for
+	// them for a tenth of a second in the end.
 	Logger *slog.Logger
 
 	// Hooks report every transition.

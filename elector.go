@@ -236,6 +236,7 @@ func (e *elector) Close(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("the elector's goroutines have not ended: %w", ctx.Err()))
 		}
 	}
+	asynclog.Flush(ctx, e.log, asynclog.LastWords)
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("elector: close %s: %w", e.cfg.Election, err)
 	}

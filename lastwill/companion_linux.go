@@ -86,12 +86,12 @@ func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 	conn, err := connOf(connection)
 	if err != nil {
 		log.Error("companion", "err", err)
-		asynclog.Flush(log, lastWords)
+		asynclog.Flush(context.Background(), log, lastWords)
 		os.Exit(1)
 	}
 	debug.FreeOSMemory() // what main and packages have left behind
 	newServer(nil, open, log).attend(context.Background(), conn)
-	asynclog.Flush(log, lastWords)
+	asynclog.Flush(context.Background(), log, lastWords)
 	os.Exit(0)
 }
 

@@ -331,6 +331,7 @@ func (l *Life) Close(ctx context.Context) error {
 		// What is left ends by itself: nothing of it waits for the network now.
 		return fmt.Errorf("session %s: %w: %w", l.id, l.o.Unconfirmed, ContextError(ctx))
 	}
+	asynclog.Flush(ctx, l.o.Logger, asynclog.LastWords)
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	switch {

@@ -211,7 +211,7 @@ func TestLossIsLoggedWithItsReason(t *testing.T) {
 	log := asynclog.New(slog.New(slog.NewTextHandler(&text, nil)))
 	said := func() string {
 		t.Helper()
-		require.True(t, asynclog.Flush(log, wait.Patience))
+		require.True(t, asynclog.Flush(context.Background(), log, wait.Patience))
 		return text.String()
 	}
 	b, err := etcd.New(f.Client, etcd.Config{Logger: log})

@@ -13,6 +13,10 @@ import (
 // Most is how many records wait for their handler at most. Later ones are dropped.
 const Most = 4096
 
+// LastWords is how long a Close, which has done all else, waits for what was logged. A log that works takes
+// microseconds.
+const LastWords = 100 * time.Millisecond
+
 // New returns a logger whose records l's handler handles on a goroutine of their own, in the order in
 // which they were logged. Logging to it waits for nothing. When Most records wait, further ones are
 // dropped, and a record says how many once the handler goes on.
@@ -31,15 +35,15 @@ func New(l *slog.Logger) *slog.Logger {
 	return slog.New(&handler{to: l.Handler(), queue: new(queue)})
 }
 
-// Flush waits until all that was logged so far has been handled, for d at most, and tells whether it
-// has. l is a logger of New's, or derived from one.
-func Flush(l *slog.Logger, d time.Duration) bool {
+// Flush waits until all that was logged so far has been handled, for d at most, or until ctx ends, and
+// tells whether it has. l is a logger of New's, or derived from one.
+func Flush(ctx context.Context, l *slog.Logger, d time.Duration) bool {
 	h, ok := l.Handler().(*handler)
 	if !ok {
 		return true
 	}
 	handled := make(chan struct{})
-	return h.queue.add(job{h.to, func() { close(handled) }}) && within(d, handled)
+	return h.queue.add(job{h.to, func() { close(handled) }}) && within(ctx, d, handled)
 }
 
 // Print writes a text to w, and waits for that, for d at most. It tells whether it was written.
@@ -49,16 +53,18 @@ func Print(w io.Writer, d time.Duration, text string) bool {
 		defer close(written)
 		_, _ = io.WriteString(w, text) // there is nobody to tell
 	}()
-	return within(d, written)
+	return within(context.Background(), d, written)
 }
 
-func within(d time.Duration, done <-chan struct{}) bool {
+func within(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-done:
 		return true
 	case <-timer.C:
+		return false
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 		l.With("a", 1).Warn("two")
 		l.WithGroup("g").Debug("not enabled")
 		l.WithGroup("g").Error("three", "n", 3)
-		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.True(t, asynclog.Flush(t.Context(), l, time.Second))
 		assert.Equal(t, []string{"one", "atwo", "gthree n=3"}, said)
 	})
 }
@@ -56,7 +56,7 @@ func TestStuck(t *testing.T) {
 			l.Info(fmt.Sprint(i))
 		}
 		assert.Zero(t, time.Since(began))
-		assert.False(t, asynclog.Flush(l, time.Second))
+		assert.False(t, asynclog.Flush(t.Context(), l, time.Second))
 		close(stuck)
 		synctest.Wait()
 		assert.Len(t, said, 1+asynclog.Most+1)
@@ -64,7 +64,7 @@ func TestStuck(t *testing.T) {
 		assert.Equal(t, fmt.Sprint(asynclog.Most-1), said[asynclog.Most])
 		assert.Equal(t, "log records were dropped: the log's handler is too slow dropped=6", said[asynclog.Most+1]) // with that of Flush
 		l.Info("later")
-		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.True(t, asynclog.Flush(t.Context(), l, time.Second))
 		assert.Equal(t, "later", said[asynclog.Most+2])
 	})
 }
@@ -80,14 +80,14 @@ func TestGoexit(t *testing.T) {
 		}}))
 		l.Info("one")
 		l.Info("two")
-		assert.True(t, asynclog.Flush(l, time.Second))
+		assert.True(t, asynclog.Flush(t.Context(), l, time.Second))
 		assert.Equal(t, []string{"one", "two"}, said)
 	})
 }
 
 func TestNone(t *testing.T) {
 	assert.False(t, asynclog.New(nil).Enabled(t.Context(), slog.LevelError))
-	assert.True(t, asynclog.Flush(asynclog.New(nil), 0))
+	assert.True(t, asynclog.Flush(t.Context(), asynclog.New(nil), 0))
 	l := asynclog.New(slog.New(handler{}))
 	assert.Same(t, l, asynclog.New(l))
 	assert.Equal(t, l.With("a", 1), asynclog.New(l.With("a", 1)))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"net"
 
@@ -39,7 +40,7 @@ func newDashboard() *cobra.Command {
 			if c.Log, err = logger(cmd.ErrOrStderr(), "text"); err != nil {
 				return err
 			}
-			defer asynclog.Flush(c.Log, lastWords)
+			defer asynclog.Flush(context.Background(), c.Log, lastWords)
 			return dashboard.Serve(cmd.Context(), in, c)
 		},
 		ValidArgsFunction: completeElection,

@@ -130,7 +130,7 @@ func lead(ctx context.Context, c runner.Config) error {
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
-	defer asynclog.Flush(c.Log, lastWords)
+	defer asynclog.Flush(context.Background(), c.Log, lastWords)
 	if err := watchdog.Adopt(); err != nil { // before there is a companion, which is a child
 		return err
 	}
