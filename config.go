@@ -89,7 +89,7 @@ type Config struct {
 	// an application that is not fit, and a lead function that Run waits for. Error: what takes a
 	// person. Nothing waits for its handler, which is called on a goroutine of its own. While it does
 	// not return, 4096 records wait at most; further ones are dropped, and counted. Close waits for
-	// them for a tenth of a second in the end.
+	// them for a tenth of a second in the end. The handler's Enabled is called at once, and must not block.
 	Logger *slog.Logger
 
 	// Hooks report every transition.

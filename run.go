@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/elector-go/elector/internal/asynclog"
 )
 
 // Run campaigns, calls lead while this candidate leads, and campaigns again when
@@ -100,9 +102,12 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 				err = fmt.Errorf("lead panicked: %v", p)
 			}
 			if s := t.c.seat; s != nil {
-				// After the release: a handler of logs may panic. Before the panic goes on: the
+				// After the release. Before the panic goes on: the
 				// process may be over before the end of the term is logged.
-				defer s.e.log.Error("lead failed", "token", t.Token(), "err", err)
+				defer func() {
+					s.e.log.Error("lead failed", "token", t.Token(), "err", err)
+					asynclog.Flush(context.WithoutCancel(ctx), s.e.log, asynclog.LastWords)
+				}()
 			}
 		}
 		asked := errors.Is(context.Cause(leading), ErrAsked)

@@ -59,12 +59,12 @@ func unmark() *os.File {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "lastwill: %s=%s: %v\n", companion.Marker, companion.Connection, err)
+		asynclog.Print(os.Stderr, lastWords, fmt.Sprintf("lastwill: %s=%s: %v\n", companion.Marker, companion.Connection, err))
 		os.Exit(1)
 	}
 	// Whoever does not reach Start does all over what the process does.
 	reached = time.AfterFunc(greeting, func() {
-		fmt.Fprintf(os.Stderr, "lastwill: %v\n", errMain)
+		asynclog.Print(os.Stderr, lastWords, fmt.Sprintf("lastwill: %v\n", errMain))
 		os.Exit(1)
 	})
 	inherited = inheritable()

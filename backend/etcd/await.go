@@ -33,11 +33,30 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	} else {
 		seen, err = s.awaitApart(ctx, known, groups)
 	}
-	if err == nil && s.hasLost(known, seen) {
+	switch {
+	case err != nil:
+	case s.isReplaced(known, seen):
+		s.Lose(errRewound)
+		err = s.LostError()
+	case s.hasLost(known, seen):
 		err = s.checkLease(ctx)
 	}
 	return seen, err
 }
+
+// isReplaced tells whether an entry of this session is another session's, with the same revision: that is of
+// another history.
+func (s *session) isReplaced(known, seen []backend.Entry) bool {
+	for i, e := range known {
+		if e.Session == s.ID() && seen[i].Rev == e.Rev && seen[i].Exists() && isOther(seen[i], s.ID()) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOther tells whether an entry is of a session, and not of this one.
+func isOther(e backend.Entry, session string) bool { return e.Session != "" && e.Session != session }
 
 // hasLost tells whether entries of this session are gone: perhaps all are, with it.
 func (s *session) hasLost(known, seen []backend.Entry) bool {
@@ -245,7 +264,7 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 	seen = make([]backend.Entry, len(known))
 	for i, e := range known {
 		seen[i] = now.at(e.Key)
-		differs = differs || !seen[i].Same(e)
+		differs = differs || !seen[i].Same(e) || e.Session != "" && isOther(seen[i], e.Session)
 	}
 	return seen, differs
 }
@@ -278,7 +297,7 @@ func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend
 		}
 		if changed {
 			l, rev, err := s.list(ctx, known.Dir)
-			if err != nil || l.Rev != known.Rev && (known.Rev == 0 || !slices.Equal(l.Keys, known.Keys)) {
+			if err != nil || known.Rev == 0 || !slices.Equal(l.Keys, known.Keys) { // at whatever revision: see history.go
 				return l, err
 			}
 			since = rev // nothing has changed but the way to it

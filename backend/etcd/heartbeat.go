@@ -297,7 +297,7 @@ func (k *keeper) exchange(patience time.Duration) error {
 		return err
 	case !intact:
 		return errRewound
-	case known && !k.checked && k.again:
+	case known && !k.checked && (k.again || k.s.broken.Load()):
 		k.s.streams.remake(k.s)
 	}
 	k.checked, k.again, k.took = known, true, took

@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -14,14 +15,16 @@ import (
 // session that lived on would trust an entry that is gone, wait for one that is gone, or hold one that
 // it had deleted. So it is lost when the history turns out not to be its own:
 //
-//   - The session's last write is not there. If it is, so are all before it.
+//   - The session's last write, or the last one with its lease, is not there. If it is, so are all before it.
+//     Of what was compacted the key tells less: it may have been deleted since.
 //   - The service has fewer revisions than the session had seen before it asked.
 //   - The ID of the cluster is another one: another service has taken over the address.
 //
 // A restored server is a new process, so that the heartbeat's stream breaks. The first two are looked at with
 // the first heartbeat on each stream, and the third with all. Watches go on by themselves, from a revision that
-// may bear something else now: when a stream has replaced another, all of them are made again, and what
-// they cover is read.
+// may bear something else now: when a stream has replaced another, or the client's connection was broken
+// before the first, all of them are made again, and what they cover is read. An entry of the session's that
+// another session has then, with the same revision, tells as well: see Await.
 //
 // Before the first heartbeat after the restoration nothing of this is known: the window is open, while
 // another may lead. No client can rule that out, nor that tokens are given twice.
@@ -34,11 +37,20 @@ type lastWrite struct {
 	deleted bool
 }
 
-// wrote notes a write, unless a later one is known.
+// wrote notes a write. What has the session's lease tells the most: another session may write the same key
+// at the same revision of another history.
 func (s *session) wrote(w lastWrite) {
+	keep(&s.written, w)
+	if w.lease == s.lease {
+		keep(&s.held, w)
+	}
+}
+
+// keep keeps the later of two writes.
+func keep(last *atomic.Pointer[lastWrite], w lastWrite) {
 	for {
-		last := s.written.Load()
-		if last != nil && last.rev >= w.rev || s.written.CompareAndSwap(last, &w) {
+		have := last.Load()
+		if have != nil && have.rev >= w.rev || last.CompareAndSwap(have, &w) {
 			return
 		}
 	}
@@ -47,18 +59,25 @@ func (s *session) wrote(w lastWrite) {
 // checkHistory tells whether the history is the session's, which had seen the revision newest, and whether
 // that is known: reads may be refused, or not answered, while heartbeats are.
 func (s *session) checkHistory(newest int64, patience time.Duration) (intact, known bool) {
-	w := s.written.Load()
-	if w == nil {
-		key := s.streams.key.Load()
-		if key == nil {
-			return true, true // it has nothing, and waits for nothing
-		}
-		w = &lastWrite{key: *key}
-	}
 	ctx, cancel := context.WithTimeout(s.Ctx, patience)
 	defer cancel()
+	written, held := s.written.Load(), s.held.Load()
+	switch key := s.streams.key.Load(); {
+	case written != nil:
+		if intact, known = s.checkWrite(ctx, *written, newest); intact && known && held != nil && held != written {
+			intact, known = s.checkWrite(ctx, *held, newest)
+		}
+		return intact, known
+	case key != nil:
+		return s.checkWrite(ctx, lastWrite{key: *key}, newest)
+	}
+	return true, true // it has nothing, and waits for nothing
+}
+
+// checkWrite is checkHistory for one write, or for none whose revision is 0.
+func (s *session) checkWrite(ctx context.Context, w lastWrite, newest int64) (intact, known bool) {
 	get := func(opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
-		return ask(ctx, 1, patience/4, func(ctx context.Context) (*clientv3.GetResponse, error) {
+		return ask(ctx, 1, s.interval()/8, func(ctx context.Context) (*clientv3.GetResponse, error) {
 			answer, err := s.client.KV.Get(ctx, w.key, append(withoutValue(), opts...)...)
 			if err == nil {
 				err = whole(answer.Header, 0, 0)
@@ -85,10 +104,12 @@ func (s *session) checkHistory(newest int64, patience time.Duration) (intact, kn
 // left tells whether the write, or others after it where later is true, may have left this under its key.
 func (w lastWrite) left(kv *mvccpb.KeyValue, later bool) bool {
 	switch {
+	case kv == nil:
+		return w.deleted || later
 	case w.deleted:
-		return kv == nil || later && kv.CreateRevision > w.rev
-	case kv == nil: // what the session holds is not deleted as a rule
-		return later && w.lease == 0
+		return later && kv.CreateRevision > w.rev
+	case kv.ModRevision == w.rev:
+		return w.lease == 0 || kv.Lease == int64(w.lease)
 	}
-	return kv.ModRevision == w.rev && (w.lease == 0 || kv.Lease == int64(w.lease)) || later && kv.ModRevision > w.rev
+	return later && kv.ModRevision > w.rev
 }

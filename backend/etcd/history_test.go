@@ -115,8 +115,9 @@ func TestRestored(t *testing.T) {
 				p.compact(operator)
 			},
 		} {
-			hidden := how != "" && name == "nothing of its own"                        // from all but those who look: see TestRestoredUnderAWait
-			untold := strings.HasSuffix(how, "compacted") && name == "a value is gone" // as if somebody had deleted it
+			hidden := how != "" && name == "nothing of its own" // from all but those who look: see TestRestoredUnderAWait
+			// As if somebody had deleted it, of which those who wait for it are told.
+			untold := strings.HasSuffix(how, "compacted") && strings.HasSuffix(name, " is gone") && name != "a change is gone"
 			// The others differ in which kind of write it is, or in how it is looked for.
 			again := how != ", others write" && name != "nothing of its own" && name != "an entry is back"
 			if hidden || untold || again && testing.Short() {
@@ -163,29 +164,55 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 // Who waits for what is not there any more, and for lists, is told, though nothing of its own is gone.
 func TestRestoredUnderAWait(t *testing.T) {
 	t.Parallel()
-	servers := etcdtest.Single(t)
-	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
-	p.enqueue(p.s)
-	p.backUp()
-	p.beats()
-	other := p.another(60 * time.Second)
-	e := other.commit(other.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0]
-	place := other.enqueue(other.s)
-	waiting, apart := p.armed(e), p.awaits(p.s, e, place)
-	all, err := p.s.List(p.ctx, p.fixture.dir)
-	require.NoError(t, err)
-	require.Len(t, all.Keys, 2)
-	listing := later(func() (backend.Listing, error) { return p.s.AwaitList(p.ctx, all) })
-	p.restore(p.others)
-	for _, waits := range []<-chan result[[]backend.Entry]{waiting, apart} {
-		seen, err := receive(p.fixture, waits)
-		require.NoError(t, err)
-		assert.False(t, seen[0].Exists())
+	for name, c := range map[string]struct {
+		beats bool // before it waits
+		until bool // others write until the service has as many revisions as before, and else more
+	}{
+		"": {true, false}, "before the first heartbeat": {false, false}, "as many revisions": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := etcdtest.Single(t)
+			p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
+			p.enqueue(p.s)
+			if c.beats {
+				p.backUp()
+				p.beats()
+			}
+			other := p.another(60 * time.Second)
+			if !c.beats {
+				p.backUp()
+			}
+			e := other.commit(other.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0]
+			place := other.enqueue(other.s)
+			waiting, apart := p.armed(e), p.awaits(p.s, e, place)
+			all, err := p.s.List(p.ctx, p.fixture.dir)
+			require.NoError(t, err)
+			require.Len(t, all.Keys, 2)
+			listing := later(func() (backend.Listing, error) { return p.s.AwaitList(p.ctx, all) })
+			now, err := p.operator().Get(p.ctx, "others")
+			require.NoError(t, err)
+			p.restore(func(operator *clientv3.Client) {
+				if !c.until {
+					p.others(operator)
+				}
+				for c.until {
+					made, err := operator.Put(p.ctx, "others", "")
+					require.NoError(t, err)
+					c.until = made.Header.Revision < now.Header.Revision
+				}
+			})
+			for _, waits := range []<-chan result[[]backend.Entry]{waiting, apart} {
+				seen, err := receive(p.fixture, waits)
+				require.NoError(t, err)
+				assert.False(t, seen[0].Exists())
+			}
+			left, err := receive(p.fixture, listing)
+			require.NoError(t, err)
+			assert.Len(t, left.Keys, 1)
+			p.state(backend.Live)
+		})
 	}
-	now, err := receive(p.fixture, listing)
-	require.NoError(t, err)
-	assert.Len(t, now.Keys, 1)
-	p.state(backend.Live)
 }
 
 // A restart, and a compaction, are no other history.
@@ -238,6 +265,8 @@ func TestTermAfterARestore(t *testing.T) {
 			p.backUp()
 			term, err := old.Campaign(p.ctx)
 			require.NoError(t, err)
+			_, err = term.Commit(p.ctx, elector.Put(p.fixture.dir+"/state", nil)) // as the next leader does
+			require.NoError(t, err)
 			guard := term.Guard()
 			cmps, err := etcd.Cmps(p.ctx, guard.Session, guard.Conditions...)
 			require.NoError(t, err)
@@ -247,6 +276,8 @@ func TestTermAfterARestore(t *testing.T) {
 				other, err = newElector(o, o.Backend, item.Strategy, p.fixture.dir+"/election", "2").Campaign(p.ctx)
 				require.NoError(t, err)
 				t.Logf("tokens %d and %d", term.Token(), other.Token())
+				_, err = other.Commit(p.ctx, elector.Put(p.fixture.dir+"/state", nil))
+				require.NoError(t, err)
 				late, err := operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit()
 				require.NoError(t, err)
 				assert.False(t, late.Succeeded, "the old term writes where another leads")
@@ -263,9 +294,11 @@ func TestTermAfterARestore(t *testing.T) {
 	}
 }
 
-// Whatever a session has written last, and however it has heard of it, is found in the history.
+// Whatever a session has written last, and however it has heard of it, is found in the history, or known not
+// to be told by what a compaction has left.
 func TestLastWriteIsFound(t *testing.T) {
 	t.Parallel()
+	servers := etcdtest.Single(t)
 	for name, write := range map[string]func(f, other *fixture){
 		"a place that another has brought into order": func(f, other *fixture) {
 			f.enqueue(other.s)
@@ -314,14 +347,13 @@ func TestLastWriteIsFound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := setUp(t, 20*time.Second)
-			f.t = t
+			f := setUpOn(t, 20*time.Second, nil, servers.Addrs()...)
 			write(f, f.another(20*time.Second))
 			for range 2 {
 				f.Cut()
 				f.beats()
 				require.NotEqual(t, backend.Lost, f.s.State())
+				f.compact(f.operator())
 			}
 		})
 	}

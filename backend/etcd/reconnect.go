@@ -55,6 +55,7 @@ func (r *reconnects) poke() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for s := range r.sessions {
+		s.broken.Store(true)
 		s.poke()
 	}
 }

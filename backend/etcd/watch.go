@@ -237,7 +237,7 @@ func (r *registry) has(t *watch, since int64) bool {
 func (r *registry) merge(t *watch, found snapshot, rev int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t.now != nil && rev <= t.rev {
+	if t.now != nil && rev < t.rev {
 		return
 	}
 	t.now = make(snapshot, len(t.keys))

@@ -263,7 +263,7 @@ func (c *Config) ask(ctx context.Context, network, address string, timeout time.
 		select {
 		case answered <- answer{conn, err}:
 		case <-ctx.Done():
-			if err == nil {
+			if err == nil && conn != nil {
 				_ = conn.Close() // nobody waits for it
 			}
 		}

@@ -21,7 +21,7 @@ const LastWords = 100 * time.Millisecond
 // which they were logged. Logging to it waits for nothing. When Most records wait, further ones are
 // dropped, and a record says how many once the handler goes on.
 //
-// Of a handler only Handle may block. For l nil, the records go nowhere. A logger of New's is returned
+// Of a handler only Enabled is called at once, and must not block. For l nil, the records go nowhere. A logger of New's is returned
 // as it is.
 func New(l *slog.Logger) *slog.Logger {
 	if l == nil {
@@ -32,7 +32,7 @@ func New(l *slog.Logger) *slog.Logger {
 	} else if _, ok := h.(*handler); ok {
 		return l
 	}
-	return slog.New(&handler{to: l.Handler(), queue: new(queue)})
+	return slog.New(&handler{base: l.Handler(), queue: new(queue)})
 }
 
 // Flush waits until all that was logged so far has been handled, for d at most, or until ctx ends, and
@@ -43,7 +43,8 @@ func Flush(ctx context.Context, l *slog.Logger, d time.Duration) bool {
 		return true
 	}
 	handled := make(chan struct{})
-	return h.queue.add(job{h.to, func() { close(handled) }}) && within(ctx, d, handled)
+	h.queue.add(job{of: h, handled: handled})
+	return within(ctx, d, handled)
 }
 
 // Print writes a text to w, and waits for that, for d at most. It tells whether it was written.
@@ -69,33 +70,53 @@ func within(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 	}
 }
 
+// A handler hands records over. What With was called with is applied on the queue's goroutine, too: a
+// handler may take the lock for that which it writes under.
 type handler struct {
-	to    slog.Handler
 	queue *queue // of all that are derived from one of New's
+	base  slog.Handler
+	with  func(slog.Handler) slog.Handler // nil: it is base
+	to    slog.Handler                    // what With has made of base, on the queue's goroutine
 }
 
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.to.Enabled(ctx, level)
+	return h.base.Enabled(ctx, level)
 }
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	r = r.Clone()
-	h.queue.add(job{h.to, func() { _ = h.to.Handle(ctx, r) }}) // there is nobody to tell
+	h.queue.add(job{of: h, record: func() { _ = h.made().Handle(ctx, r) }}) // there is nobody to tell
 	return nil
 }
 
 func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &handler{to: h.to.WithAttrs(attrs), queue: h.queue}
+	return h.derive(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
 }
 
 func (h *handler) WithGroup(name string) slog.Handler {
-	return &handler{to: h.to.WithGroup(name), queue: h.queue}
+	return h.derive(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 }
 
-// A job is a record to be handled.
+func (h *handler) derive(with func(slog.Handler) slog.Handler) slog.Handler {
+	return &handler{queue: h.queue, base: h.base, with: func(slog.Handler) slog.Handler { return with(h.made()) }}
+}
+
+// made returns the handler proper. Only the queue's goroutine calls it.
+func (h *handler) made() slog.Handler {
+	if h.to == nil {
+		h.to = h.base
+		if h.with != nil {
+			h.to = h.with(h.base)
+		}
+	}
+	return h.to
+}
+
+// A job is a record to be handled, or what to close when all before it are.
 type job struct {
-	to slog.Handler
-	do func()
+	of      *handler
+	record  func()
+	handled chan<- struct{}
 }
 
 // A queue has a goroutine while there are jobs.
@@ -106,20 +127,19 @@ type queue struct {
 	dropped int
 }
 
-// add appends a job, if there is room, and tells whether there was.
-func (q *queue) add(j job) bool {
+// add appends a job, if there is room. One of Flush's always has.
+func (q *queue) add(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.jobs) >= Most {
+	if len(q.jobs) >= Most && j.record != nil {
 		q.dropped++
-		return false
+		return
 	}
 	q.jobs = append(q.jobs, j)
 	if !q.running {
 		q.running = true
 		go q.run()
 	}
-	return true
 }
 
 // run does the jobs until there are none.
@@ -133,6 +153,8 @@ func (q *queue) run() {
 	}
 }
 
+// next returns the next job, and how many were dropped if that is to be told after it: once the handler has
+// caught up, or when it is that many behind again.
 func (q *queue) next() (j job, dropped int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -141,7 +163,7 @@ func (q *queue) next() (j job, dropped int, ok bool) {
 		return job{}, 0, false
 	}
 	j, q.jobs = q.jobs[0], q.jobs[1:]
-	if len(q.jobs) == 0 { // those that were dropped came after all the others
+	if len(q.jobs) == 0 || q.dropped >= Most {
 		dropped, q.dropped = q.dropped, 0
 	}
 	return j, dropped, true
@@ -152,14 +174,22 @@ func (q *queue) do(j job, dropped int) {
 	returned := false
 	defer func() {
 		if !returned {
+			q.mu.Lock()
+			q.dropped += dropped // not told
+			q.mu.Unlock()
 			go q.run()
 		}
 	}()
-	j.do()
-	if dropped > 0 {
+	if j.record != nil {
+		j.record()
+	}
+	if dropped > 0 && j.of.base.Enabled(context.Background(), slog.LevelWarn) {
 		r := slog.NewRecord(time.Now(), slog.LevelWarn, "log records were dropped: the log's handler is too slow", 0)
 		r.AddAttrs(slog.Int("dropped", dropped))
-		_ = j.to.Handle(context.Background(), r)
+		_ = j.of.made().Handle(context.Background(), r)
 	}
 	returned = true
+	if j.handled != nil {
+		close(j.handled)
+	}
 }

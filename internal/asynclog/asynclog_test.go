@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,10 +63,40 @@ func TestStuck(t *testing.T) {
 		assert.Len(t, said, 1+asynclog.Most+1)
 		assert.Equal(t, "first", said[0])
 		assert.Equal(t, fmt.Sprint(asynclog.Most-1), said[asynclog.Most])
-		assert.Equal(t, "log records were dropped: the log's handler is too slow dropped=6", said[asynclog.Most+1]) // with that of Flush
+		assert.Equal(t, "log records were dropped: the log's handler is too slow dropped=5", said[asynclog.Most+1])
 		l.Info("later")
 		assert.True(t, asynclog.Flush(t.Context(), l, time.Second))
 		assert.Equal(t, "later", said[asynclog.Most+2])
+	})
+}
+
+// locked is a handler with one lock for all that it does, but Enabled.
+type locked struct {
+	handler
+	mu *sync.Mutex
+}
+
+func (h locked) WithAttrs([]slog.Attr) slog.Handler { h.mu.Lock(); defer h.mu.Unlock(); return h }
+func (h locked) WithGroup(string) slog.Handler      { h.mu.Lock(); defer h.mu.Unlock(); return h }
+
+func (h locked) Handle(ctx context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.handler.Handle(ctx, r)
+}
+
+// With waits for no handler either.
+func TestStuckWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		l := asynclog.New(slog.New(locked{handler{say: func(string) { <-stuck }}, new(sync.Mutex)}))
+		l.Info("first")
+		synctest.Wait()
+		began := time.Now()
+		l.With("a", 1).WithGroup("g").Info("second")
+		assert.Zero(t, time.Since(began))
+		close(stuck)
+		assert.True(t, asynclog.Flush(t.Context(), l, time.Second))
 	})
 }
 
@@ -90,5 +121,6 @@ func TestNone(t *testing.T) {
 	assert.True(t, asynclog.Flush(t.Context(), asynclog.New(nil), 0))
 	l := asynclog.New(slog.New(handler{}))
 	assert.Same(t, l, asynclog.New(l))
-	assert.Equal(t, l.With("a", 1), asynclog.New(l.With("a", 1)))
+	derived := l.With("a", 1)
+	assert.Same(t, derived, asynclog.New(derived))
 }

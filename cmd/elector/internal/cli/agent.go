@@ -47,6 +47,7 @@ func newAgent() *cobra.Command {
 				return usageError{err}
 			}
 			defer asynclog.Flush(context.Background(), log, lastWords)
+			surviveReaders()
 			return serve(cmd.Context(), socket, fs.FileMode(rights), urls, log)
 		},
 	}

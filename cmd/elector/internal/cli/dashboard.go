@@ -41,6 +41,7 @@ func newDashboard() *cobra.Command {
 				return err
 			}
 			defer asynclog.Flush(context.Background(), c.Log, lastWords)
+			surviveReaders()
 			return dashboard.Serve(cmd.Context(), in, c)
 		},
 		ValidArgsFunction: completeElection,

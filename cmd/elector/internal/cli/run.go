@@ -125,6 +125,10 @@ func accompanied(ctx context.Context, c runner.Config) (*lastwill.Backend, error
 	return b, err
 }
 
+// surviveReaders has the process live on when nobody reads its standard output or error any more: that is no
+// reason to serve no more.
+func surviveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
 // lead opens the service, and runs the command while this process leads.
 func lead(ctx context.Context, c runner.Config) error {
 	if err := c.Validate(); err != nil {
@@ -138,8 +142,7 @@ func lead(ctx context.Context, c runner.Config) error {
 	if err != nil {
 		return err
 	}
-	// Whoever reads the log may go: that is no reason to lead no more.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	surviveReaders()
 	if os.Getpid() != 1 { // process 1 of a container is dead when all others of it are: the kernel sees to that
 		c.Hold = b.Hold
 	}
