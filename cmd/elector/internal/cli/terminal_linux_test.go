@@ -3,8 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -118,4 +120,27 @@ func TestInTerminal(t *testing.T) {
 	for _, p := range []*terminal{watch, lead, status, board} {
 		assert.NotContains(t, p.text(), "\x1b", "no control sequences")
 	}
+}
+
+// An agent serves on when nobody reads its log any more.
+func TestAgentWithoutReaders(t *testing.T) {
+	unread, theirs, err := os.Pipe()
+	require.NoError(t, err)
+	require.NoError(t, unread.Close())
+	socket := filepath.Join(t.TempDir(), "agent")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "agent", "--socket", socket, "--backend", "mem://")
+	cmd.Env, cmd.Stderr = append(os.Environ(), beElector+"=1"), theirs
+	require.NoError(t, cmd.Start())
+	require.NoError(t, theirs.Close())
+	wait.For(t, "the agent takes a connection", func() bool {
+		conn, err := net.Dial("unixpacket", socket)
+		if err != nil {
+			return false
+		}
+		_, _ = conn.Write([]byte("nonsense")) // of which it complains
+		return conn.Close() == nil
+	})
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_ = cmd.Wait() // the code is that of an interrupt
+	assert.Equal(t, Interrupted, cmd.ProcessState.ExitCode())
 }
