@@ -15,8 +15,9 @@ import (
 // session that lived on would trust an entry that is gone, wait for one that is gone, or hold one that
 // it had deleted. So it is lost when the history turns out not to be its own:
 //
-//   - The session's last write, or the last one with its lease, is not there. If it is, so are all before it.
-//     Of what was compacted the key tells less: it may have been deleted since.
+//   - The session's last write, or the last one with its lease, is not there. If the latter is, so are all
+//     before it; a deletion, or a key without a lease, may be in another history by chance. Of what was
+//     compacted the key tells less: it may have been deleted since.
 //   - The service has fewer revisions than the session had seen before it asked.
 //   - The ID of the cluster is another one: another service has taken over the address.
 //
