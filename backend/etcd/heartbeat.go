@@ -156,7 +156,7 @@ func (s *session) poke() {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	s.due = true
-	if s.Ctx.Err() == nil && !s.beating {
+	if s.Ctx.Err() == nil && !s.beating && s.timer != nil { // else schedule heeds due
 		s.timer.Reset(0)
 	}
 }

@@ -57,6 +57,7 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 		Name: "etcd", Logger: b.cfg.Logger, Unconfirmed: errNotConfirmed, Remove: s.drop,
 		Lost: s.stopBeating, End: s.end, Ended: func() { s.keeper.end(); b.reconnects.remove(s) },
 	})
+	b.reconnects.add(b.client, s) // before the session can end, which removes it
 	s.saw(lease.ResponseHeader.GetRevision())
 	s.streams.since = time.Now()
 	s.streams.renew(s.Ctx, 0)
@@ -66,7 +67,6 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
 	s.schedule(s.interval()) // the grant was the first renewal
-	b.reconnects.add(b.client, s)
 	return s
 }
 
