@@ -102,8 +102,8 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 				err = fmt.Errorf("lead panicked: %v", p)
 			}
 			if s := t.c.seat; s != nil {
-				// After the release. Before the panic goes on: the
-				// process may be over before the end of the term is logged.
+				// After the release, and before the panic goes on: the process may be over before
+				// the end of the term is logged.
 				defer func() {
 					s.e.log.Error("lead failed", "token", t.Token(), "err", err)
 					asynclog.Flush(context.WithoutCancel(ctx), s.e.log, asynclog.LastWords)

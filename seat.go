@@ -86,7 +86,7 @@ func (e *elector) seated(ctx context.Context, s *backend.Session, dir string, c 
 	e.mu.Unlock()
 	t.watchWindow()
 
-	defer close(t.told) // even if the logger or the hook panics
+	defer close(t.told) // even if the hook panics
 	e.log.Info("elected", "token", c.Token)
 	e.hooks.elected(t.term)
 	return t, nil

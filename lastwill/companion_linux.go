@@ -59,12 +59,12 @@ func unmark() *os.File {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
 	}
 	if err != nil {
-		asynclog.Print(os.Stderr, lastWords, fmt.Sprintf("lastwill: %s=%s: %v\n", companion.Marker, companion.Connection, err))
+		asynclog.Print(os.Stderr, asynclog.AtExit, fmt.Sprintf("lastwill: %s=%s: %v\n", companion.Marker, companion.Connection, err))
 		os.Exit(1)
 	}
 	// Whoever does not reach Start does all over what the process does.
 	reached = time.AfterFunc(greeting, func() {
-		asynclog.Print(os.Stderr, lastWords, fmt.Sprintf("lastwill: %v\n", errMain))
+		asynclog.Print(os.Stderr, asynclog.AtExit, fmt.Sprintf("lastwill: %v\n", errMain))
 		os.Exit(1)
 	})
 	inherited = inheritable()
@@ -86,17 +86,14 @@ func becomeCompanion(connection *os.File, open Opener, log *slog.Logger) {
 	conn, err := connOf(connection)
 	if err != nil {
 		log.Error("companion", "err", err)
-		asynclog.Flush(context.Background(), log, lastWords)
+		asynclog.Flush(context.Background(), log, asynclog.AtExit)
 		os.Exit(1)
 	}
 	debug.FreeOSMemory() // what main and packages have left behind
 	newServer(nil, open, log).attend(context.Background(), conn)
-	asynclog.Flush(context.Background(), log, lastWords)
+	asynclog.Flush(context.Background(), log, asynclog.AtExit)
 	os.Exit(0)
 }
-
-// lastWords is how long a companion that is done waits for its log to be written.
-const lastWords = time.Second
 
 // inheritable returns the descriptors that exec does not close. What Go opens is not among them: at
 // the beginning they are what whoever started the process has left open for it.

@@ -44,19 +44,21 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	return seen, err
 }
 
-// isReplaced tells whether an entry of this session is another session's, with the same revision: that is of
-// another history.
+// isReplaced tells whether an entry of this session is replaced by another session's.
 func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	for i, e := range known {
-		if e.Session == s.ID() && seen[i].Rev == e.Rev && seen[i].Exists() && isOther(seen[i], s.ID()) {
+		if e.Session == s.ID() && replaced(e, seen[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-// isOther tells whether an entry is of a session, and not of this one.
-func isOther(e backend.Entry, session string) bool { return e.Session != "" && e.Session != session }
+// replaced tells whether an entry has the revision of the known one and another session: it is of another
+// history.
+func replaced(known, seen backend.Entry) bool {
+	return seen.Rev == known.Rev && known.Session != "" && seen.Session != "" && seen.Session != known.Session
+}
 
 // hasLost tells whether entries of this session are gone: perhaps all are, with it.
 func (s *session) hasLost(known, seen []backend.Entry) bool {
@@ -264,7 +266,7 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 	seen = make([]backend.Entry, len(known))
 	for i, e := range known {
 		seen[i] = now.at(e.Key)
-		differs = differs || !seen[i].Same(e) || e.Session != "" && isOther(seen[i], e.Session)
+		differs = differs || !seen[i].Same(e) || replaced(e, seen[i])
 	}
 	return seen, differs
 }

@@ -47,39 +47,39 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 	return (&commit{s: s, guards: guards}).compile("")
 }
 
-// incarnation are the conditions that an incarnation of an entry stands. The create
-// revision tells it. One of a session must have its lease, too: a service that was restored gives
-// revisions again (see history.go), and of an enqueued entry see toEntry. In order,
-// that is all, as it has been moved there, and its key is never used twice.
-func incarnation(e backend.Entry) []clientv3.Cmp {
-	created := clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev))
-	n, ok := parseName(e.Key)
-	if !ok {
-		if lease, ok := parseSession(e.Session); ok {
-			return []clientv3.Cmp{created, clientv3.Compare(clientv3.LeaseValue(e.Key), "=", lease)}
-		}
-		return []clientv3.Cmp{created}
+// incarnation are the conditions that an incarnation of an entry stands. One of a session must have its
+// lease: a service that was restored gives revisions again (see history.go), and of an enqueued entry
+// see toEntry. The create revision tells the rest, unless the entry is in order.
+func incarnation(e backend.Entry) (cmps []clientv3.Cmp) {
+	if lease, ok := leaseOf(e); ok {
+		cmps = append(cmps, clientv3.Compare(clientv3.LeaseValue(e.Key), "=", lease))
 	}
-	leased := clientv3.Compare(clientv3.LeaseValue(e.Key), "=", n.lease)
-	if n.ordered && n.ticket == e.Rev {
-		return []clientv3.Cmp{leased}
+	if !isInOrder(e) {
+		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(e.Key), "=", int64(e.Rev)))
 	}
-	return []clientv3.Cmp{created, leased}
+	return cmps
 }
 
 // stands tells whether the conditions of incarnation hold for what stands under the key.
 func stands(e backend.Entry, kv *mvccpb.KeyValue) bool {
+	if lease, ok := leaseOf(e); ok && kv.GetLease() != int64(lease) {
+		return false
+	}
+	return isInOrder(e) || kv.GetCreateRevision() == int64(e.Rev)
+}
+
+// leaseOf returns the lease that an entry has, if it is known to have one.
+func leaseOf(e backend.Entry) (clientv3.LeaseID, bool) {
+	if n, ok := parseName(e.Key); ok {
+		return n.lease, true
+	}
+	return parseSession(e.Session)
+}
+
+// isInOrder tells whether an entry has been moved to a key that names its revision, and is never used twice.
+func isInOrder(e backend.Entry) bool {
 	n, ok := parseName(e.Key)
-	switch {
-	case ok && kv.GetLease() != int64(n.lease):
-		return false
-	case ok && n.ordered && n.ticket == e.Rev:
-		return true
-	}
-	if lease, has := parseSession(e.Session); has && !ok && kv.GetLease() != int64(lease) {
-		return false
-	}
-	return kv.GetCreateRevision() == int64(e.Rev)
+	return ok && n.ordered && n.ticket == e.Rev
 }
 
 func guardCmps(g backend.Condition) []clientv3.Cmp {

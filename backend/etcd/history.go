@@ -79,11 +79,7 @@ func (s *session) checkHistory(newest int64, patience time.Duration) (intact, kn
 func (s *session) checkWrite(ctx context.Context, w lastWrite, newest int64) (intact, known bool) {
 	get := func(opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 		return ask(ctx, 1, s.interval()/8, func(ctx context.Context) (*clientv3.GetResponse, error) {
-			answer, err := s.client.KV.Get(ctx, w.key, append(withoutValue(), opts...)...)
-			if err == nil {
-				err = whole(answer.Header, 0, 0)
-			}
-			return answer, err
+			return s.getOnce(ctx, w.key, append(withoutValue(), opts...)...)
 		})
 	}
 	answer, err := get(clientv3.WithRev(w.rev))

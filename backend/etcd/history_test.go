@@ -23,17 +23,17 @@ import (
 type past struct {
 	*fixture
 	servers *etcdtest.Servers
-	dir     string
+	backup  string // its folder
 }
 
 // backUp makes the backup, with the server stopped.
 func (p *past) backUp() {
 	p.t.Helper()
-	p.dir = filepath.Join(p.t.TempDir(), "backup")
+	p.backup = filepath.Join(p.t.TempDir(), "backup")
 	require.NoError(p.t, p.servers.Stop())
-	require.NoError(p.t, p.servers.Members[0].Backup(p.dir))
+	require.NoError(p.t, p.servers.Members[0].Backup(p.backup))
 	require.NoError(p.t, p.servers.Start())
-	_, err := p.s.Get(p.ctx, p.fixture.dir)
+	_, err := p.s.Get(p.ctx, p.dir)
 	require.NoError(p.t, err)
 }
 
@@ -43,7 +43,7 @@ func (p *past) restore(before func(*clientv3.Client)) {
 	p.t.Helper()
 	p.Suspend()
 	require.NoError(p.t, p.servers.Stop())
-	require.NoError(p.t, p.servers.Members[0].Restore(p.dir))
+	require.NoError(p.t, p.servers.Members[0].Restore(p.backup))
 	require.NoError(p.t, p.servers.Start())
 	before(etcdtest.Operator(p.t, p.servers.Addrs()...))
 	p.Resume()
@@ -60,12 +60,8 @@ func (p *past) others(operator *clientv3.Client) {
 
 func (p *past) lost() {
 	p.t.Helper()
-	for state := p.s.State(); state != backend.Lost; {
-		var err error
-		state, err = p.s.AwaitState(p.ctx, state)
-		require.NoError(p.t, err)
-	}
-	_, err := p.s.Get(p.ctx, p.fixture.dir)
+	p.state(backend.Lost)
+	_, err := p.s.Get(p.ctx, p.dir)
 	require.ErrorIs(p.t, err, backend.ErrSessionLost)
 	require.ErrorContains(p.t, err, "backup")
 }
@@ -78,7 +74,7 @@ func TestRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(*past)
 	}{
-		"an entry is gone": {nothing, func(p *past) { p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil)) }},
+		"an entry is gone": {nothing, func(p *past) { p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil)) }},
 		"a place is gone":  {nothing, func(p *past) { p.enqueue(p.s) }},
 		"a second place is gone": {nothing, func(p *past) {
 			p.enqueue(p.another(60 * time.Second).s)
@@ -86,7 +82,7 @@ func TestRestored(t *testing.T) {
 		}},
 		"a value is gone": {nothing, func(p *past) { p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) }},
 		"an entry is back": {
-			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0].Key },
+			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0].Key },
 			func(p *past) {
 				e, err := p.s.Get(p.ctx, p.enqueued)
 				require.NoError(p.t, err)
@@ -94,7 +90,7 @@ func TestRestored(t *testing.T) {
 			},
 		},
 		"a change is gone": {
-			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0].Key },
+			func(p *past) { p.enqueued = p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0].Key },
 			func(p *past) {
 				e, err := p.s.Get(p.ctx, p.enqueued)
 				require.NoError(p.t, err)
@@ -103,7 +99,7 @@ func TestRestored(t *testing.T) {
 		},
 		"nothing of its own": {nothing, func(p *past) {
 			p.others(p.operator())
-			_, err := p.s.Get(p.ctx, p.fixture.dir)
+			_, err := p.s.Get(p.ctx, p.dir)
 			require.NoError(p.t, err)
 		}},
 	} {
@@ -155,8 +151,8 @@ func TestAnotherClusterAtTheAddress(t *testing.T) {
 	require.NoError(t, err)
 	p.others(operator)
 	require.NoError(t, others.Stop())
-	p.dir = filepath.Join(t.TempDir(), "other")
-	require.NoError(t, others.Members[0].Backup(p.dir))
+	p.backup = filepath.Join(t.TempDir(), "other")
+	require.NoError(t, others.Members[0].Backup(p.backup))
 	p.restore(func(*clientv3.Client) {})
 	p.lost()
 }
@@ -183,10 +179,10 @@ func TestRestoredUnderAWait(t *testing.T) {
 			if !c.beats {
 				p.backUp()
 			}
-			e := other.commit(other.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil))[0]
+			e := other.commit(other.s, backend.CreateEphemeral(p.dir+"/seat", nil))[0]
 			place := other.enqueue(other.s)
 			waiting, apart := p.armed(e), p.awaits(p.s, e, place)
-			all, err := p.s.List(p.ctx, p.fixture.dir)
+			all, err := p.s.List(p.ctx, p.dir)
 			require.NoError(t, err)
 			require.Len(t, all.Keys, 2)
 			listing := later(func() (backend.Listing, error) { return p.s.AwaitList(p.ctx, all) })
@@ -222,7 +218,7 @@ func TestNotRestored(t *testing.T) {
 	p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
 	for what, write := range map[string]func() []backend.Entry{
 		"nothing":  func() []backend.Entry { return nil },
-		"an entry": func() []backend.Entry { return p.commit(p.s, backend.CreateEphemeral(p.fixture.dir+"/seat", nil)) },
+		"an entry": func() []backend.Entry { return p.commit(p.s, backend.CreateEphemeral(p.dir+"/seat", nil)) },
 		"a value":  func() []backend.Entry { return p.commit(p.s, backend.CompareAndSet(newRoot(), nil, 0)) },
 		"a place":  func() []backend.Entry { return []backend.Entry{p.enqueue(p.s)} },
 	} {
@@ -259,13 +255,13 @@ func TestTermAfterARestore(t *testing.T) {
 			t.Parallel()
 			servers := etcdtest.Single(t)
 			p := &past{fixture: setUpOn(t, 60*time.Second, nil, servers.Addrs()...), servers: servers}
-			old := newElector(p.fixture, p.Backend, item.Strategy, p.fixture.dir+"/election", "1")
+			old := newElector(p.fixture, p.Backend, item.Strategy, p.dir+"/election", "1")
 			_, err := old.Leader(p.ctx) // it has a session now
 			require.ErrorIs(t, err, elector.ErrNoLeader)
 			p.backUp()
 			term, err := old.Campaign(p.ctx)
 			require.NoError(t, err)
-			_, err = term.Commit(p.ctx, elector.Put(p.fixture.dir+"/state", nil)) // as the next leader does
+			_, err = term.Commit(p.ctx, elector.Put(p.dir+"/state", nil)) // as the next leader does
 			require.NoError(t, err)
 			guard := term.Guard()
 			cmps, err := etcd.Cmps(p.ctx, guard.Session, guard.Conditions...)
@@ -273,10 +269,10 @@ func TestTermAfterARestore(t *testing.T) {
 			var other *elector.Term
 			p.restore(func(operator *clientv3.Client) {
 				o := p.another(60 * time.Second)
-				other, err = newElector(o, o.Backend, item.Strategy, p.fixture.dir+"/election", "2").Campaign(p.ctx)
+				other, err = newElector(o, o.Backend, item.Strategy, p.dir+"/election", "2").Campaign(p.ctx)
 				require.NoError(t, err)
 				t.Logf("tokens %d and %d", term.Token(), other.Token())
-				_, err = other.Commit(p.ctx, elector.Put(p.fixture.dir+"/state", nil))
+				_, err = other.Commit(p.ctx, elector.Put(p.dir+"/state", nil))
 				require.NoError(t, err)
 				late, err := operator.Txn(p.ctx).If(cmps...).Then(clientv3.OpPut(newRoot(), "")).Commit()
 				require.NoError(t, err)

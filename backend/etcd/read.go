@@ -55,13 +55,7 @@ func one(kvs []*mvccpb.KeyValue) *mvccpb.KeyValue {
 
 // Get implements backend.Driver.
 func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
-	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) {
-		answer, err := s.client.KV.Get(ctx, key)
-		if err == nil {
-			err = whole(answer.Header, 0, 0)
-		}
-		return answer, err
-	})
+	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.GetResponse, error) { return s.getOnce(ctx, key) })
 	if err != nil {
 		return backend.Entry{}, err
 	}
@@ -72,6 +66,15 @@ func (s *session) Get(ctx context.Context, key string) (backend.Entry, error) {
 		return backend.Entry{}, backend.ErrNoEntry
 	}
 	return e, nil
+}
+
+// getOnce asks for a key, and does not try again.
+func (s *session) getOnce(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	answer, err := s.client.KV.Get(ctx, key, opts...)
+	if err == nil {
+		err = whole(answer.Header, 0, 0)
+	}
+	return answer, err
 }
 
 // Children implements backend.Driver. A page passes over all that is below one child at least.

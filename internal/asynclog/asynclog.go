@@ -17,12 +17,16 @@ const Most = 4096
 // microseconds.
 const LastWords = 100 * time.Millisecond
 
+// AtExit is how long a process that ends waits for its log, and for what it prints to standard error, which
+// perhaps nobody reads.
+const AtExit = time.Second
+
 // New returns a logger whose records l's handler handles on a goroutine of their own, in the order in
 // which they were logged. Logging to it waits for nothing. When Most records wait, further ones are
 // dropped, and a record says how many once the handler goes on.
 //
-// Of a handler only Enabled is called at once, and must not block. For l nil, the records go nowhere. A logger of New's is returned
-// as it is.
+// Of a handler only Enabled is called at once, and must not block. For l nil, the records go nowhere. A
+// logger of New's is returned as it is.
 func New(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		return slog.New(slog.DiscardHandler)
@@ -32,7 +36,7 @@ func New(l *slog.Logger) *slog.Logger {
 	} else if _, ok := h.(*handler); ok {
 		return l
 	}
-	return slog.New(&handler{base: l.Handler(), queue: new(queue)})
+	return slog.New(&handler{queue: new(queue), base: l.Handler(), to: l.Handler()})
 }
 
 // Flush waits until all that was logged so far has been handled, for d at most, or until ctx ends, and
@@ -75,8 +79,8 @@ func within(ctx context.Context, d time.Duration, done <-chan struct{}) bool {
 type handler struct {
 	queue *queue // of all that are derived from one of New's
 	base  slog.Handler
-	with  func(slog.Handler) slog.Handler // nil: it is base
-	to    slog.Handler                    // what With has made of base, on the queue's goroutine
+	to    slog.Handler        // what With has made of base; nil before it was asked for
+	make  func() slog.Handler // makes it
 }
 
 func (h *handler) Enabled(ctx context.Context, level slog.Level) bool {
@@ -98,16 +102,13 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func (h *handler) derive(with func(slog.Handler) slog.Handler) slog.Handler {
-	return &handler{queue: h.queue, base: h.base, with: func(slog.Handler) slog.Handler { return with(h.made()) }}
+	return &handler{queue: h.queue, base: h.base, make: func() slog.Handler { return with(h.made()) }}
 }
 
 // made returns the handler proper. Only the queue's goroutine calls it.
 func (h *handler) made() slog.Handler {
 	if h.to == nil {
-		h.to = h.base
-		if h.with != nil {
-			h.to = h.with(h.base)
-		}
+		h.to = h.make()
 	}
 	return h.to
 }

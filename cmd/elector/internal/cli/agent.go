@@ -46,7 +46,7 @@ func newAgent() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
-			defer asynclog.Flush(context.Background(), log, lastWords)
+			defer asynclog.Flush(context.Background(), log, asynclog.AtExit)
 			surviveReaders()
 			return serve(cmd.Context(), socket, fs.FileMode(rights), urls, log)
 		},

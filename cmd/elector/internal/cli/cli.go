@@ -31,10 +31,6 @@ const (
 	Interrupted = 130
 )
 
-// lastWords is how long the end waits for the log, and for what is printed to standard error, which
-// perhaps nobody reads.
-const lastWords = time.Second
-
 // sameInterrupt is how soon after an interrupt another one is not a second one.
 const sameInterrupt = 300 * time.Millisecond
 
@@ -63,7 +59,7 @@ func Main() int {
 	go func() {
 		<-signals
 		interrupt(errInterrupted)
-		go asynclog.Print(os.Stderr, lastWords, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind\n")
+		go asynclog.Print(os.Stderr, asynclog.AtExit, "\nelector: interrupted: cleaning up; interrupt again to end at once and leave things behind\n")
 		// Some, such as timeout(1), pass one interrupt on twice.
 		for first := time.Now(); time.Since(first) < sameInterrupt; {
 			<-signals
@@ -99,7 +95,7 @@ func Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &coded):
 		code = coded.code
 	}
-	asynclog.Print(stderr, lastWords, text)
+	asynclog.Print(stderr, asynclog.AtExit, text)
 	return code
 }
 

@@ -40,7 +40,7 @@ func newDashboard() *cobra.Command {
 			if c.Log, err = logger(cmd.ErrOrStderr(), "text"); err != nil {
 				return err
 			}
-			defer asynclog.Flush(context.Background(), c.Log, lastWords)
+			defer asynclog.Flush(context.Background(), c.Log, asynclog.AtExit)
 			surviveReaders()
 			return dashboard.Serve(cmd.Context(), in, c)
 		},

@@ -134,7 +134,7 @@ func lead(ctx context.Context, c runner.Config) error {
 	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
-	defer asynclog.Flush(context.Background(), c.Log, lastWords)
+	defer asynclog.Flush(context.Background(), c.Log, asynclog.AtExit)
 	if err := watchdog.Adopt(); err != nil { // before there is a companion, which is a child
 		return err
 	}

@@ -49,7 +49,7 @@ func Main(args []string) int {
 		w.tell(report{Ended: &Result{Code: 126, Failed: err.Error(), Late: errors.Is(err, errLate)}})
 	}
 	if released != nil {
-		asynclog.Print(os.Stderr, time.Second, fmt.Sprintf("elector: the session times out, should elector run be dead: %v\n", released))
+		asynclog.Print(os.Stderr, asynclog.AtExit, fmt.Sprintf("elector: the session times out, should elector run be dead: %v\n", released))
 	}
 	if err != nil {
 		return 1
