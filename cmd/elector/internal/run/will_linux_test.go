@@ -1,7 +1,6 @@
 package run_test
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"os"
@@ -18,8 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/elector-go/elector/backend/dial"
-	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -85,20 +82,9 @@ func TestWillWhileWaiting(t *testing.T) {
 		j.await("^began .* anna", 1, 1)
 		ben := standAs(t, url(addr), "ben", command)
 		ben.companion()
-		b, err := dial.Open(context.Background(), url(addr))
-		require.NoError(t, err)
-		in, err := inspect.New(b, inspect.Options{})
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, in.Close(context.Background())); assert.NoError(t, b.Close()) }()
-		stand := func(n int) func() bool {
-			return func() bool {
-				v, err := in.Candidates(context.Background(), election)
-				return err == nil && v.Count == n
-			}
-		}
-		wait.For(t, "two stand", stand(2))
+		awaitCandidates(t, url(addr), 2)
 		ben.signal(syscall.SIGKILL)
-		wait.For(t, "one stands", stand(1))
+		awaitCandidates(t, url(addr), 1)
 	})
 }
 
