@@ -94,7 +94,8 @@ test-served: $(ready)
 test-modules: $(ready)
 	$(call each,$(TESTED),$(SHORT) $(ON_SERVERS) ./...)
 
-# What concerns one service, without the race detector.
+# What concerns one service, without the race detector, and so more at once.
+test-zookeeper test-etcd test-consul: PARALLEL = 100
 test-zookeeper: setup-packages
 	$(SHORT) $(ON_SERVERS) -skip '^Test(Memory|Etcd|Consul)' ./backend/zookeeper ./internal/elections
 

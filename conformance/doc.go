@@ -14,7 +14,7 @@
 //
 // With go test -short, and a service outside of the process, TestElection leaves out the rules that
 // follow from the contract of package backend, which TestBackend tries, and TestBackend leaves out
-// soak/links, which takes long. Of a rule with many states every fifth is tried. The report says so
+// soak/links, which takes long. Of a rule with more than seven states every fifth is tried. The report says so
 // of each, with the reason. On a Virtual service nothing is left out.
 //
 // Rules mostly wait, so have many of them tried side by side: go test -parallel 40 -timeout 60m.

@@ -153,7 +153,7 @@ func (a *arena) enrolments() []enrolment {
 func cancelLostReply(a *arena) {
 	for _, e := range a.enrolments() {
 		for _, back := range []bool{true, false} {
-			a.in(fmt.Sprintf("%s, link comes back in time: %v", e.state, back), func(a *arena) {
+			a.beside(fmt.Sprintf("%s, link comes back in time: %v", e.state, back), func(a *arena) {
 				a.works() // the election is founded
 				var leader *elector.Term
 				if e.occupied {

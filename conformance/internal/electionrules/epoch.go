@@ -166,7 +166,7 @@ func epochRestart(a *arena) {
 		a.Must("Start", a.Service.Start())
 		started = true
 	}
-	c := a.stand()
+	c := a.stand(a.brief)
 	a.resign(e.next("the founding", c.campaign().wins()))
 	restart(func() {})
 	t := e.next("a restart", c.campaign().wins())

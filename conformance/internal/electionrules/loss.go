@@ -332,7 +332,7 @@ func lossLongCut(a *arena) {
 		if policy == elector.StepDownOnSuspend {
 			name, cause = "StepDownOnSuspend", elector.ErrSuspended
 		}
-		a.in(name, func(a *arena) {
+		a.beside(name, func(a *arena) {
 			c, t := a.lead(a.brief, func(cfg *elector.Config) { cfg.OnSuspend = policy })
 			_, b := a.queue()
 			a.suspend(c)
@@ -355,7 +355,7 @@ func lossLongCut(a *arena) {
 
 func lossDeadline(a *arena) {
 	for _, deaf := range []bool{false, true} {
-		a.in(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
+		a.beside(fmt.Sprintf("nothing is heard of the session: %v", deaf), func(a *arena) { lossAtDeadline(a, deaf) })
 	}
 	a.in("no timer has told it yet", func(a *arena) {
 		c, t := a.lead()

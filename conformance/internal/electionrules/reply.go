@@ -154,7 +154,7 @@ func (a *arena) only(c *candidate, t *elector.Term) {
 
 func replyLostAndCut(a *arena) {
 	for _, e := range a.enrolments() {
-		a.in(e.state, func(a *arena) {
+		a.beside(e.state, func(a *arena) {
 			a.works()
 			n := 0
 			var leader *elector.Term

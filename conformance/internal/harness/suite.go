@@ -72,7 +72,7 @@ type Suite[P Place] struct {
 	Words []string
 	Lacks func(r Rule[P]) (why string)
 	// States are those of a rule that are tried beside each other, in attempts of their own, when
-	// its function has returned. It may be nil. With -short a real service is asked every fifth:
+	// its function has returned. It may be nil. With -short a real service is asked every fifth of many:
 	// they are the same fault in different places, most with a session to wait for.
 	States func(p P) []func(p P)
 	// Parallel is called once nothing measures the process any more. It may be nil.
@@ -167,7 +167,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	if len(states) > 0 && !t.Failed() {
 		// They are mostly waiting for something to time out.
 		all := len(states)
-		if testing.Short() {
+		if testing.Short() && all > few {
 			states = everyFifth(states)
 			in = fmt.Sprintf("in %d of %d states; -short leaves out the others", len(states), all)
 		}
@@ -184,6 +184,9 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	}
 	return reason, in
 }
+
+// few states of a rule are tried all, with -short, too.
+const few = 7
 
 // everyFifth is of an uneven number, so that of nested loops it takes a bit of each.
 func everyFifth[T any](all []T) (some []T) {
