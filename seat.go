@@ -171,7 +171,7 @@ func (t *seat) hold() {
 		case err != nil && t.ctx.Err() == nil:
 			t.lost(err)
 		case err != nil:
-		case now[0].Rev != t.claim.Entry.Rev:
+		case !now[0].Is(t.claim.Entry):
 			// Gone, or a successor's under the same key already.
 			t.gone.Store(true)
 			t.cancel(ErrDeposed)

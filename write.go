@@ -227,7 +227,7 @@ func (t *seat) overwrite(ctx context.Context, payload []byte) error {
 			return err
 		case lookup != nil:
 			return lookup
-		case now.Rev != known.Rev || now.Same(known) || t.claim.StillLeads != nil && !t.claim.StillLeads(now):
+		case !now.Is(known) || now.Same(known) || t.claim.StillLeads != nil && !t.claim.StillLeads(now):
 			return err // the claim is gone
 		}
 		t.saw(now)

@@ -135,10 +135,14 @@ type Entry struct {
 // Exists tells whether e is an entry at all, rather than a key with nothing under it.
 func (e Entry) Exists() bool { return e.Rev != 0 }
 
-// Same tells whether e and o are the same incarnation at the same version.
-func (e Entry) Same(o Entry) bool {
-	return e.Key == o.Key && e.Rev == o.Rev && e.Version == o.Version
+// Is tells whether e and o are the same incarnation, at whatever version. Sessions that differ, where both
+// have one, tell two incarnations with one Rev apart: a service that was restored from a backup makes them.
+func (e Entry) Is(o Entry) bool {
+	return e.Key == o.Key && e.Rev == o.Rev && (e.Session == o.Session || e.Session == "" || o.Session == "")
 }
+
+// Same tells whether e and o are the same incarnation at the same version.
+func (e Entry) Same(o Entry) bool { return e.Is(o) && e.Version == o.Version }
 
 // Unknown is the entry under key before anybody has looked: it is never Same as
 // what is there. Session.Await of it returns at once, subscribed: it is the read

@@ -47,17 +47,11 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 // isReplaced tells whether an entry of this session is replaced by another session's.
 func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	for i, e := range known {
-		if e.Session == s.ID() && replaced(e, seen[i]) {
+		if e.Session == s.ID() && seen[i].Rev == e.Rev && !seen[i].Is(e) {
 			return true
 		}
 	}
 	return false
-}
-
-// replaced tells whether an entry has the revision of the known one and another session: it is of another
-// history.
-func replaced(known, seen backend.Entry) bool {
-	return seen.Rev == known.Rev && known.Session != "" && seen.Session != "" && seen.Session != known.Session
 }
 
 // hasLost tells whether entries of this session are gone: perhaps all are, with it.
@@ -266,7 +260,7 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 	seen = make([]backend.Entry, len(known))
 	for i, e := range known {
 		seen[i] = now.at(e.Key)
-		differs = differs || !seen[i].Same(e) || replaced(e, seen[i])
+		differs = differs || !seen[i].Same(e)
 	}
 	return seen, differs
 }

@@ -32,6 +32,7 @@ type commit struct {
 	deep bool // ancestors may be missing
 	anew bool // proofs are to be learned anew
 
+	gen   uint64      // the link of this attempt
 	began uint64      // the newest zxid that was seen before the first attempt
 	doubt *flight     // an earlier attempt that may have been applied
 	broke atomic.Bool // a link, under an attempt: see expectLate
@@ -162,15 +163,17 @@ func (c *commit) run(ctx context.Context) ([]backend.Entry, error) {
 // attempt sends the commit once, and returns whether there is an outcome.
 func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, err error) {
 	s := c.s
-	gen, err := s.awaitLive(ctx, 0)
-	if err != nil {
+	if c.gen, err = s.awaitLive(ctx, 0); err != nil {
 		return nil, false, err
 	}
 	m, err := c.compile(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	f, err := c.send(m, gen)
+	if now, _ := s.linked(); now != c.gen {
+		return nil, false, nil // what it was compiled from may be another history's
+	}
+	f, err := c.send(m, c.gen)
 	if err != nil {
 		return nil, false, err
 	}
@@ -321,7 +324,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			// The parent's version right after the creation is the proof that
 			// nothing was created there since.
 			if r.Stat != nil {
-				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version})
+				s.learned.proofs.Put(op.Key, proof{rev: uint64(r.Stat.Mzxid), version: r.Stat.Version, gen: f.gen})
 			}
 			continue
 		case ref.role != roleMain:
@@ -347,7 +350,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 	}
 	for i, op := range c.ops {
 		if op.Kind == backend.OpCreateEphemeral && m.made[backend.Parent(s.path(op.Key))] {
-			s.learned.proofs.Put(op.Key, proof{rev: entries[i].Rev, version: 0})
+			s.learned.proofs.Put(op.Key, proof{rev: entries[i].Rev, version: 0, gen: f.gen})
 		}
 	}
 	return entries

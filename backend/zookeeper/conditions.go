@@ -49,10 +49,11 @@ func (s *session) conditions(ctx context.Context, guards []backend.Condition) (*
 	if err := backend.CheckConditions(guards); err != nil {
 		return nil, err
 	}
-	if _, err := s.awaitLive(ctx, 0); err != nil {
+	gen, err := s.awaitLive(ctx, 0)
+	if err != nil {
 		return nil, err
 	}
-	c, m := &commit{s: s, guards: guards, anew: true}, newMulti()
+	c, m := &commit{s: s, guards: guards, anew: true, gen: gen}, newMulti()
 	for _, g := range guards {
 		if err := c.guard(ctx, m, g); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Entry.Key, err)
@@ -156,7 +157,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	for attempt := 0; o.old || c.anew && o.version != 0; attempt++ {
 		n, err := s.get(ctx, s.path(e.Key))
 		switch {
-		case errors.Is(err, zk.ErrNoNode) || err == nil && uint64(n.stat.Czxid) != e.Rev:
+		case errors.Is(err, zk.ErrNoNode) || err == nil && !incarnates(n.stat, e):
 			s.buried(e.Key, e.Rev)
 			return 0, backend.ErrNoEntry
 		case err != nil:
@@ -186,6 +187,9 @@ func guardError(err error) error {
 // whose proof that is.
 func (c *commit) prove(ctx context.Context, m *multi, op backend.Op) (version int32, key string, err error) {
 	e := backend.Entry{Key: op.Key, Rev: op.Rev}
+	if _, own := c.s.learned.own(e); own {
+		e.Session = c.s.ID()
+	}
 	if version, err = c.ownVersion(ctx, e); err != nil {
 		return 0, "", err
 	}
@@ -206,11 +210,12 @@ func (c *commit) incarnation(ctx context.Context, m *multi, e backend.Entry) (ve
 	if isEnqueued(e.Key) {
 		return anyVersion, "", nil
 	}
-	p, ok := s.learned.proof(e)
+	p, ok := s.learned.proof(e, c.gen)
 	if !ok || c.anew {
 		if p, err = s.learn(ctx, e); err != nil {
 			return 0, "", err
 		}
+		p.gen = c.gen
 	}
 	if p.own {
 		// Not to be kept: a successor begins with the same versions.
@@ -240,7 +245,7 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 		}
 		n, err := s.get(ctx, path)
 		switch {
-		case err == nil && uint64(n.stat.Czxid) == e.Rev:
+		case err == nil && incarnates(n.stat, e):
 			if n.stat.EphemeralOwner == 0 {
 				p.own = true
 			}
@@ -259,6 +264,12 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 			return proof{}, readError(err)
 		}
 	}
+}
+
+// incarnates tells whether a node is the incarnation that e is. Of two histories of the service, of which one was
+// restored, the session tells them apart.
+func incarnates(stat *zk.Stat, e backend.Entry) bool {
+	return uint64(stat.Czxid) == e.Rev && (e.Session == "" || !held(stat) || formatSession(stat.EphemeralOwner) == e.Session)
 }
 
 // buried notes that an incarnation is gone, if there can have been one: a revision that

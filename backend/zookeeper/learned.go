@@ -35,11 +35,15 @@ type proof struct {
 	// persistent entry, and below the server's root.
 	version int32
 	own     bool
+	// gen is the link that it was learned on: a service that was restored counts the same versions again,
+	// and breaks all links.
+	gen uint64
 }
 
-func (m *learned) proof(e backend.Entry) (proof, bool) {
+// proof returns what was learned of an entry on a link.
+func (m *learned) proof(e backend.Entry, gen uint64) (proof, bool) {
 	p, ok := m.proofs.Get(e.Key)
-	return p, ok && p.rev == e.Rev
+	return p, ok && p.rev == e.Rev && p.gen == gen
 }
 
 // own is the version of an entry that a commit of this session has made: see

@@ -1,0 +1,135 @@
+package zookeeper_test
+
+import (
+	"context"
+	"crypto/rand"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/internal/zktest"
+	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/unfair"
+)
+
+// A past is a server of which there is a backup.
+type past struct {
+	t      *testing.T
+	server *servertest.ZooKeeper
+	dir    string
+}
+
+// startPast starts a server of the test's own.
+func startPast(t *testing.T) *past {
+	t.Helper()
+	return &past{t: t, server: zktest.Single(t).Members[0], dir: filepath.Join(t.TempDir(), "backup")}
+}
+
+func (p *past) backUp() {
+	p.t.Helper()
+	require.NoError(p.t, p.server.Kill())
+	require.NoError(p.t, p.server.Backup(p.dir))
+	require.NoError(p.t, p.server.Start())
+}
+
+func (p *past) restore() {
+	p.t.Helper()
+	require.NoError(p.t, p.server.Kill())
+	require.NoError(p.t, p.server.Restore(p.dir))
+	require.NoError(p.t, p.server.Start())
+}
+
+// others write, by so many transactions. A session may not come back to a server that is behind it.
+func (p *past) others(n int) {
+	p.t.Helper()
+	conn := zktest.Operator(p.t, p.server.Addr())
+	defer conn.Close()
+	for range n {
+		_, err := conn.Create("/"+rand.Text(), nil, 0, zk.WorldACL(zk.PermAll))
+		require.NoError(p.t, err)
+	}
+}
+
+// process is a process with a session that no test waits for, and an elector.
+func (p *past) process(strategy elector.Strategy, id string) (*fixture, elector.Elector) {
+	p.t.Helper()
+	f := setUpOn(p.t, p.server, sessionTimeout(time.Minute))
+	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/restored", ID: id})
+	require.NoError(p.t, err)
+	p.t.Cleanup(func() { assert.NoError(p.t, e.Close(context.Background())) })
+	return f, e
+}
+
+// TestRestoredUnderALeader restores the service from a backup that has the leader's session, and not its entry,
+// while the leader is cut off and writes. Another one leads when it is back. Nothing that the old one writes is
+// done, and its term ends.
+func TestRestoredUnderALeader(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			if item.Strategy.Name() != unfair.New().Name() {
+				servertest.Long(t, "a server for each strategy")
+			}
+			t.Parallel()
+			deposes(t, item.Strategy, func(*elector.Term, *past) {})
+		})
+	}
+	t.Run("of one zxid", func(t *testing.T) {
+		t.Parallel()
+		deposes(t, unfair.New(), func(old *elector.Term, p *past) {
+			for {
+				at, err := p.server.Zxid()
+				require.NoError(t, err)
+				if uint64(at) >= old.Token()-1 {
+					return
+				}
+				p.others(1)
+			}
+		})
+	})
+}
+
+// deposes tries it. before is called before the other one stands.
+func deposes(t *testing.T, strategy elector.Strategy, before func(old *elector.Term, p *past)) {
+	p := startPast(t)
+	_, founder := p.process(strategy, "1")
+	term, err := founder.Campaign(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, term.Resign(t.Context()))
+	f, e := p.process(strategy, "2")
+	_, err = e.Leader(t.Context()) // it has a session
+	require.ErrorIs(t, err, elector.ErrNoLeader)
+	p.backUp()
+	p.others(60)
+	old, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	f.Suspend()
+	key := f.dir + "-written"
+	refused := make(chan error, 1)
+	go func() {
+		_, err := old.Commit(f.ctx, elector.Put(key, []byte("old")))
+		refused <- err
+	}()
+	p.restore()
+	before(old, p)
+	_, next := p.process(strategy, "3")
+	led, err := next.Campaign(t.Context())
+	require.NoError(t, err)
+	made, err := led.Commit(t.Context(), elector.Put(key, []byte("new")))
+	require.NoError(t, err)
+	p.others(150)
+	f.Resume()
+	require.Error(t, <-refused)
+	wait.For(t, "the old term is over", func() bool { return !old.Valid() })
+	assert.True(t, led.Valid())
+	got, err := led.Get(t.Context(), key)
+	require.NoError(t, err)
+	assert.True(t, got.Same(made[0]), "%q", got.Value)
+}
