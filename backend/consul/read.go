@@ -121,6 +121,7 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 func (s *session) note(entries ...backend.Entry) {
 	s.learned.note(entries...)
 	s.watches.note(entries...)
+	s.sight(entries...)
 }
 
 // getAll reads what stands under several keys at one moment, in the order given. It

@@ -31,6 +31,7 @@ type session struct {
 
 	slots   slots
 	learned learned
+	strays  strays
 	watches registry
 }
 
