@@ -41,9 +41,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	c := &commit{s: s, guards: guards, ops: ops}
-	if slices.ContainsFunc(ops, backend.Op.Ephemeral) {
-		defer s.strays.begin(c)()
-	}
+	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
 	if (errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
 		err = fmt.Errorf("%w (%v)", s.LostError(), err)
@@ -210,14 +208,7 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 		made[i] = e
 	}
 	c.s.learned.saw(index)
-	if all := c.ephemeral(made); len(all) > 0 {
-		c.s.strays.made(all)
-	}
-	for _, op := range c.ops {
-		if op.Kind == backend.OpDelete {
-			c.s.strays.gone(op.Key, op.Rev)
-		}
-	}
+	c.s.Strays.Made(c.ops, made)
 	c.s.note(made...)
 	return made
 }
@@ -262,7 +253,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 			response, err = s.txnWrite(ctx, p.all())
 			switch {
 			case err == nil && len(response.Errors) == 0:
-				s.strays.gone(e.Key, e.Rev)
+				s.Strays.Gone(e.Key, e.Rev)
 				s.note(backend.Entry{Key: e.Key})
 				return nil
 			case err == nil:
@@ -275,7 +266,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		}
 		switch {
 		case errors.Is(err, backend.ErrNoEntry):
-			s.strays.gone(e.Key, e.Rev)
+			s.Strays.Gone(e.Key, e.Rev)
 			return nil
 		case err != nil:
 			return err

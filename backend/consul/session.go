@@ -31,7 +31,6 @@ type session struct {
 
 	slots   slots
 	learned learned
-	strays  strays
 	watches registry
 }
 

@@ -58,6 +58,7 @@ type Life struct {
 	Ctx    context.Context
 	Reaper *Reaper
 	Turns  Turns
+	Strays Strays
 
 	o      LifeOptions
 	cancel context.CancelCauseFunc

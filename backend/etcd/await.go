@@ -38,7 +38,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	case s.isReplaced(known, seen):
 		s.Lose(errRewound)
 		err = s.LostError()
-	case s.hasLost(known, seen):
+	case s.tellGone(known, seen):
 		err = s.checkLease(ctx)
 	}
 	return seen, err
@@ -54,14 +54,15 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	return false
 }
 
-// hasLost tells whether entries of this session are gone: perhaps all are, with it.
-func (s *session) hasLost(known, seen []backend.Entry) bool {
+// tellGone tells whether entries of this session are gone: perhaps all are, with it.
+func (s *session) tellGone(known, seen []backend.Entry) (gone bool) {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
-			return true
+			s.Strays.Gone(e.Key, e.Rev)
+			gone = true
 		}
 	}
-	return false
+	return gone
 }
 
 // byParent groups sorted keys by their parent.
@@ -269,18 +270,21 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 // revision of the listing that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	l, err := s.awaitList(ctx, known)
-	if err == nil && s.hasLeft(known, l) {
+	if err == nil && s.tellLeft(known, l) {
 		err = s.checkLease(ctx)
 	}
 	return l, err
 }
 
-// hasLeft is hasLost for listings.
-func (s *session) hasLeft(known, now backend.Listing) bool {
-	return slices.ContainsFunc(known.Keys, func(key string) bool {
-		n, ok := parseName(key)
-		return ok && n.lease == s.lease && !slices.Contains(now.Keys, key)
-	})
+// tellLeft is tellGone for listings.
+func (s *session) tellLeft(known, now backend.Listing) (gone bool) {
+	for _, key := range known.Keys {
+		if n, ok := parseName(key); ok && n.lease == s.lease && !slices.Contains(now.Keys, key) {
+			s.Strays.Gone(key, 0)
+			gone = true
+		}
+	}
+	return gone
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {

@@ -54,7 +54,11 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	defer give()
+	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
+	if err == nil {
+		s.Strays.Made(ops, made)
+	}
 	if err != nil && c.fence != "" {
 		err = s.Abandon(ops, err, c.undo)
 	}
@@ -221,7 +225,11 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	return s.remove(ctx, incarnation(e), e.Key)
+	err := s.remove(ctx, incarnation(e), e.Key)
+	if err == nil {
+		s.Strays.Gone(e.Key, e.Rev)
+	}
+	return err
 }
 
 // remove deletes keys if the conditions hold. It may be done twice, and late.
@@ -246,4 +254,26 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	s.saw(answer.Header.Revision)
 	s.shows(answer.Header.Revision)
 	return nil
+}
+
+// removeStrays looks for keys of the lease that no commit has told of, and has them removed: the service was
+// restored. Where the lease's keys may not be read, none is found.
+func (s *session) removeStrays() {
+	answer, err := try(s.Ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
+		return s.client.Lease.TimeToLive(ctx, s.lease, clientv3.WithAttachedKeys())
+	})
+	if err != nil {
+		return
+	}
+	for _, raw := range answer.Keys {
+		key := string(raw)
+		n, enqueued := parseName(key)
+		if e := (backend.Entry{Key: key}); !s.Strays.Is(e, enqueued && n.lease == s.lease) {
+			continue // a fence, or the user's
+		}
+		e, err := s.Get(s.Ctx, key)
+		if err == nil && e.Session == s.ID() && s.Strays.Is(e, enqueued) {
+			s.RemoveStray(e)
+		}
+	}
 }

@@ -86,8 +86,10 @@ func raise(to *atomic.Int64, rev int64) {
 }
 
 // checkLease asks whether the lease is there, so that a session that has ended is told
-// from entries that were deleted.
+// from entries that were deleted; and whether the history is the session's, before a caller that is told that
+// its entry is gone makes another one: what that writes is there.
 func (s *session) checkLease(ctx context.Context) error {
+	newest := s.newest.Load()
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
 		return s.client.Lease.TimeToLive(ctx, s.lease)
 	})
@@ -95,7 +97,15 @@ func (s *session) checkLease(ctx context.Context) error {
 		s.Lose(errExpired)
 		err = s.LostError()
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if intact, known := s.checkHistory(newest, s.patience()); known && !intact {
+		s.Lose(errRewound)
+		return s.LostError()
+	}
+	s.Run(s.removeStrays) // older ones may be back
+	return nil
 }
 
 // end revokes the lease where that is of use, so that the entries go at once.

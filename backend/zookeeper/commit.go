@@ -32,14 +32,12 @@ type commit struct {
 	deep bool // ancestors may be missing
 	anew bool // proofs are to be learned anew
 
-	gen    uint64      // the link of this attempt
-	began  uint64      // the newest zxid that was seen before the first attempt
-	over   func()      // its entries are known, or removed
-	undone bool        // it is over when undo is done
-	doubt  *flight     // an earlier attempt that may have been applied
-	broke  atomic.Bool // a link, under an attempt: see expectLate
-	tries  tries       // that were refused, or broke their links
-	wrong  int         // how many were refused for what had been learned
+	gen   uint64      // the link of this attempt
+	began uint64      // the newest zxid that was seen before the first attempt
+	doubt *flight     // an earlier attempt that may have been applied
+	broke atomic.Bool // a link, under an attempt: see expectLate
+	tries tries       // that were refused, or broke their links
+	wrong int         // how many were refused for what had been learned
 }
 
 // Commit implements backend.Driver: one multi, in one round trip where nothing has
@@ -54,16 +52,15 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	defer give()
-	c.over = s.learned.make(c.nonces)
+	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
 	if err == nil {
 		err = c.beyond(ctx, made)
 	}
-	if err != nil {
+	if err == nil {
+		s.Strays.Made(ops, made)
+	} else {
 		made = nil
-	}
-	if !c.undone {
-		c.over()
 	}
 	c.expectLate()
 	return made, err
@@ -270,7 +267,6 @@ func (f *flight) unclear() bool {
 func (c *commit) abandon(f *flight, err error) error {
 	s := c.s
 	if slices.ContainsFunc(c.ops, backend.Op.Ephemeral) {
-		c.undone = true
 		return s.Abandon(c.ops, err, func(ctx context.Context) error { return c.undo(ctx, f) })
 	}
 	settled := s.Turns.Doubt(c.ops)
@@ -307,7 +303,6 @@ func (c *commit) undo(ctx context.Context, f *flight) error {
 			return err
 		}
 	}
-	c.over()
 	c.expectLate()
 	return nil
 }
@@ -368,7 +363,8 @@ func (c *commit) made(f *flight) []backend.Entry {
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}} // it needs no turn
 	_, err := c.run(ctx)
-	if errors.Is(err, backend.ErrNoEntry) {
+	if err == nil || errors.Is(err, backend.ErrNoEntry) {
+		s.Strays.Gone(e.Key, e.Rev)
 		return nil
 	}
 	return err

@@ -23,12 +23,9 @@ import (
 //
 // So where a link broke under such a commit, the session looks for entries of which no commit has
 // told: at once, as several attempts may have been done, and on each new link. What waited in a
-// follower's connection is done before what is asked for on a later link to it.
-//
-// An entry of the session that it has deleted, or has seen to be gone, is back when the service was restored from
-// a backup. Its candidate would wait behind itself, and all others, too. So what is read, or listed before a
-// candidate's entry, is compared with what the session has made: see stray. (What the user makes with the
-// client library in the same session, under a key of a CreateEphemeral of the session, is removed, too.)
+// follower's connection is done before what is asked for on a later link to it. (What the user
+// makes with the client library in the same session, under a key of which a CreateEphemeral's link has
+// just broken, is removed, too.)
 const (
 	// lateFor is how long such a request may wait: a follower and the leader give their
 	// connection up after syncLimit ticks of silence, which are ten seconds as a rule.
@@ -57,11 +54,6 @@ type trace struct {
 func (l *late) add(traces ...*trace) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, t := range traces {
-		l.traces = slices.DeleteFunc(l.traces, func(o *trace) bool {
-			return o.op.Kind == t.op.Kind && o.op.Key == t.op.Key && o.nonce == t.nonce
-		})
-	}
 	l.traces = append(l.traces, traces...)
 	l.traces = slices.Clone(l.traces[max(0, len(l.traces)-lateMost):])
 }
@@ -107,29 +99,6 @@ func (c *commit) expectLate() {
 	if len(traces) > 0 {
 		c.s.late.add(traces...)
 		c.s.lookLate()
-	}
-}
-
-// stray has an entry of this session that no commit has told of removed, unless one is about to.
-func (s *session) stray(e backend.Entry) {
-	t := &trace{op: backend.CreateEphemeral(e.Key, nil), until: time.Now().Add(lateFor)}
-	n, queued := nameOf(e.Key)
-	if queued {
-		t.op, t.nonce = backend.Enqueue(backend.Parent(e.Key), nil), n.nonce
-	}
-	if !queued && !s.learned.created.Has(e.Key) {
-		return // the user's
-	}
-	s.late.add(t)
-	s.lookLate()
-}
-
-// strays looks for them among the names in a directory.
-func (s *session) strays(dir string, names []name) {
-	for _, n := range names {
-		if key := dir + "/" + n.text; n.session == s.ID() && !s.learned.owned(key) {
-			s.stray(backend.Entry{Key: key})
-		}
 	}
 }
 
@@ -208,7 +177,7 @@ func (s *session) removeQueued(ctx context.Context, dir string, traces []*trace)
 		if !ok || !slices.ContainsFunc(traces, func(t *trace) bool { return t.nonce == n.nonce }) {
 			continue
 		}
-		if key := dir + "/" + child; !s.learned.isMaking(n.nonce) && !s.learned.owned(key) {
+		if key := dir + "/" + child; !s.learned.owned(key) {
 			errs = append(errs, s.removeUnknown(ctx, key))
 		}
 	}
@@ -234,12 +203,11 @@ func (s *session) removeUnknown(ctx context.Context, key string) error {
 	case err != nil:
 		return err
 	}
-	e := s.entryOf(s.path(key), n)
+	e := s.entry(s.path(key), n)
 	if _, known := s.learned.own(e); known || e.Session != s.ID() {
 		return nil
 	}
-	s.cfg.Logger.Warn("zookeeper: removing an entry of the session that no commit has told of: a request was done long after its link had broken, "+
-		"or the service was restored", "session", s.ID(), "key", key)
-	s.learned.gone.Forget(key) // it is back
+	s.cfg.Logger.Warn("zookeeper: a request was done long after its link had broken; removing the entry that it made",
+		"session", s.ID(), "key", key)
 	return s.drop(ctx, e)
 }

@@ -19,15 +19,12 @@ type learned struct {
 	proofs driver.Cache[proof]    // by key
 	dirs   driver.Cache[struct{}] // paths of directories without a value of their own
 	alike  driver.Cache[struct{}] // keys of lookalikes
-	// created are the keys under which commits have made entries that were not enqueued.
-	created driver.Cache[struct{}]
-	gone    driver.Cache[uint64] // by key, the newest incarnation known to be gone
+	gone   driver.Cache[uint64]   // by key, the newest incarnation known to be gone
 
 	// owns has no bound: without it a condition would ask for less. It is as large as there are
 	// entries of the session, until their end is seen. mu guards it, and gone together with it.
-	mu     sync.Mutex
-	owns   map[string]own      // by an own entry's key
-	making map[string]struct{} // by nonce, the entries of commits that are not over
+	mu   sync.Mutex
+	owns map[string]own // by an own entry's key
 }
 
 // proof is what proves at the instant of a commit that an entry is still the
@@ -72,38 +69,9 @@ func (m *learned) owned(key string) bool {
 	return ok
 }
 
-// make notes the nonces of a commit that is about to make entries. made says that it is over: what it has made is
-// known or removed.
-func (m *learned) make(nonces []string) (made func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, nonce := range nonces {
-		if nonce != "" {
-			note(&m.making, nonce, struct{}{})
-		}
-	}
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		for _, nonce := range nonces {
-			delete(m.making, nonce)
-		}
-	}
-}
-
-func (m *learned) isMaking(nonce string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, making := m.making[nonce]
-	return making
-}
-
 // addOwn notes an entry that a commit has made, and is about to tell of.
 func (m *learned) addOwn(e backend.Entry) {
 	version, _ := fromVersion(e.Version)
-	if !isEnqueued(e.Key) {
-		m.created.Put(e.Key, struct{}{})
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.isGone(e) { // else somebody has deleted it already

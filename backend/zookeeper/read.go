@@ -17,19 +17,8 @@ type node struct {
 	stat *zk.Stat
 }
 
-// entry makes the contract's view of a node that was read.
+// entry makes the contract's view of a node.
 func (s *session) entry(path string, n node) backend.Entry {
-	e := s.entryOf(path, n)
-	if e.Session != "" && e.Session == s.ID() {
-		if _, known := s.learned.own(e); !known {
-			s.stray(e)
-		}
-		s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
-	}
-	return e
-}
-
-func (s *session) entryOf(path string, n node) backend.Entry {
 	e := backend.Entry{
 		Key:     s.key(path),
 		Value:   n.data,
@@ -38,8 +27,29 @@ func (s *session) entryOf(path string, n node) backend.Entry {
 	}
 	if !s.isLookalike(e.Key, n.stat) && held(n.stat) {
 		e.Session = formatSession(n.stat.EphemeralOwner)
+		if e.Session == s.ID() {
+			s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
+			s.sight(e)
+		}
 	}
 	return e
+}
+
+// sight has what the session holds, and no commit has told of, removed: the service was restored from a backup.
+func (s *session) sight(e backend.Entry) {
+	if s.Strays.Is(e, isEnqueued(e.Key)) {
+		s.learned.gone.Forget(e.Key) // it is back
+		s.RemoveStray(e)
+	}
+}
+
+// strays looks for such among the names in a directory.
+func (s *session) strays(dir string, names []name) {
+	for _, n := range names {
+		if key := dir + "/" + n.text; n.session == s.ID() && s.Strays.Is(backend.Entry{Key: key}, true) {
+			s.Run(func() { _, _ = s.Get(s.Ctx, key) }) // which has it sighted, unless it is gone again
+		}
+	}
 }
 
 // containerOwner is what the server gives as the owner of a container node, which no session

@@ -3,9 +3,7 @@ package zookeeper_test
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
@@ -137,71 +137,21 @@ func deposes(t *testing.T, strategy elector.Strategy, before func(old *elector.T
 	assert.True(t, got.Same(made[0]), "%q", got.Value)
 }
 
-// TestRestoredBehindItself restores the service from a backup that has an entry which its candidate has deleted
-// since. Nobody waits behind it.
+// TestRestoredBehindItself has entries back that their candidates have deleted.
 func TestRestoredBehindItself(t *testing.T) {
 	t.Parallel()
 	for _, item := range catalog.All() {
 		t.Run(item.Strategy.Name(), func(t *testing.T) {
-			switch item.Strategy.Name() {
-			case fair.New().Name(), unfair.New().Name():
-			default:
+			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
 				servertest.Long(t, "a server for each strategy")
 			}
 			t.Parallel()
 			p := startPast(t)
-			terms, next := make(chan struct{}), make(chan struct{})
-			ctx, cancel := context.WithCancel(t.Context())
-			var runs sync.WaitGroup
-			defer runs.Wait()
-			defer cancel()
-			for i := range 3 {
-				_, e := p.process(item.Strategy, fmt.Sprint(i))
-				runs.Go(func() {
-					for ctx.Err() == nil {
-						term, err := e.Campaign(ctx)
-						if err != nil {
-							continue // the session is lost, or ctx has ended
-						}
-						select {
-						case terms <- struct{}{}:
-						case <-ctx.Done():
-							return
-						}
-						select {
-						case <-next:
-						case <-term.Context().Done():
-						case <-ctx.Done():
-						}
-						_ = term.Resign(t.Context()) // it may have been lost
-					}
-				})
-			}
-			arrives := func() {
-				t.Helper()
-				select {
-				case <-terms:
-				case <-time.After(wait.Patience):
-					t.Fatal("nobody leads")
-				}
-			}
-			arrives()
-			p.backUp()
-			for range 4 {
-				next <- struct{}{}
-				arrives()
-			}
-			p.restore()
-			p.others(200)
-			for led := 0; led < 6; {
-				select {
-				case next <- struct{}{}:
-				case <-terms:
-					led++
-				case <-time.After(wait.Patience):
-					t.Fatal("nobody leads")
-				}
-			}
+			restoretest.BehindItself(t, restoretest.Service{
+				Client:  func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
+				BackUp:  func(*testing.T) { p.backUp() },
+				Restore: func(*testing.T) { p.restore(); p.others(200) },
+			}, item.Strategy)
 		})
 	}
 }
