@@ -154,12 +154,17 @@ func TestRenewalsAlone(t *testing.T) {
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 6
-	server := servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)})
-	t.Run("who waits is told", func(t *testing.T) { waitAmongTooMany(t, server) })
-	t.Run("heartbeats go on", func(t *testing.T) { heartbeatsAmongTooMany(t, server, most) })
+	for name, test := range map[string]func(t *testing.T, server *servertest.Consul, most int64){
+		"who waits is told": waitAmongTooMany, "heartbeats go on": heartbeatsAmongTooMany,
+	} {
+		t.Run(name, func(t *testing.T) { // each with a server of its own, which counts the connections of a host
+			t.Parallel()
+			test(t, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}), most)
+		})
+	}
 }
 
-func waitAmongTooMany(t *testing.T, server *servertest.Consul) {
+func waitAmongTooMany(t *testing.T, server *servertest.Consul, _ int64) {
 	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	ctx, cancel := context.WithCancel(f.ctx)
@@ -190,7 +195,6 @@ func waitAmongTooMany(t *testing.T, server *servertest.Consul) {
 func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64) {
 	f := setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
 	e := f.enqueue(f.s)
-	waiting := f.await(e)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	var waits atomic.Int64
@@ -201,6 +205,8 @@ func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64)
 		}
 		return send()
 	})
+	waiting := f.await(e)
+	wait.For(t, "it waits, while there are connections", func() bool { return waits.Load() == 1 })
 	for range most {
 		go func() {
 			for key := newRoot(); ctx.Err() == nil; {

@@ -84,9 +84,9 @@ func (m *Strays) Is(e backend.Entry, enqueued bool) bool {
 	return !own && (enqueued || m.created.Has(e.Key))
 }
 
-// claim waits until all commits that have begun are over, and then takes a stray for its own, so that it is
+// Claim waits until all commits that have begun are over, and then takes a stray for its own, so that it is
 // removed once. It returns false if a commit has told of it.
-func (m *Strays) claim(ctx context.Context, e backend.Entry) bool {
+func (m *Strays) Claim(ctx context.Context, e backend.Entry) bool {
 	m.mu.Lock()
 	begun := slices.Collect(maps.Keys(m.commits))
 	m.mu.Unlock()
@@ -113,7 +113,7 @@ func (m *Strays) claim(ctx context.Context, e backend.Entry) bool {
 // It does not block.
 func (l *Life) RemoveStray(e backend.Entry) {
 	l.Run(func() {
-		if l.Strays.claim(l.Ctx, e) {
+		if l.Strays.Claim(l.Ctx, e) {
 			l.o.Logger.Log(context.Background(), slog.LevelWarn, l.o.Name+": removing an entry of the session that no commit has told of: the service was restored",
 				"session", l.id, "key", e.Key)
 			l.Reap(e)

@@ -255,25 +255,3 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	s.shows(answer.Header.Revision)
 	return nil
 }
-
-// removeStrays looks for keys of the lease that no commit has told of, and has them removed: the service was
-// restored. Where the lease's keys may not be read, none is found.
-func (s *session) removeStrays() {
-	answer, err := try(s.Ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
-		return s.client.Lease.TimeToLive(ctx, s.lease, clientv3.WithAttachedKeys())
-	})
-	if err != nil {
-		return
-	}
-	for _, raw := range answer.Keys {
-		key := string(raw)
-		n, enqueued := parseName(key)
-		if e := (backend.Entry{Key: key}); !s.Strays.Is(e, enqueued && n.lease == s.lease) {
-			continue // a fence, or the user's
-		}
-		e, err := s.Get(s.Ctx, key)
-		if err == nil && e.Session == s.ID() && s.Strays.Is(e, enqueued) {
-			s.RemoveStray(e)
-		}
-	}
-}

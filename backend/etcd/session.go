@@ -104,7 +104,7 @@ func (s *session) checkLease(ctx context.Context) error {
 		s.Lose(errRewound)
 		return s.LostError()
 	}
-	s.Run(s.removeStrays) // older ones may be back
+	s.Run(s.checkStrays) // older ones may be back
 	return nil
 }
 
