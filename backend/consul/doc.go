@@ -63,7 +63,8 @@
 //     agent leaves in the middle of it. Have nothing there send a PUT again (in nginx
 //     proxy_next_upstream off).
 //   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
-//     indexes: tokens may come twice. Sessions that are live go on with what was restored.
+//     indexes: tokens may come twice. Sessions that are live go on with what was restored, and
+//     remove what they had deleted.
 //   - Namespaces and partitions of Consul Enterprise have not been tried.
 //
 // # What it asks of Consul

@@ -61,17 +61,20 @@ func (m *Strays) Made(ops []backend.Op, made []backend.Entry) {
 	}
 }
 
-// Gone notes that a caller is about to be told that an incarnation is gone; rev 0 is any.
-func (m *Strays) Gone(key string, rev uint64) {
+// Gone notes that a caller is about to be told that an incarnation is gone; rev 0 is any. It returns whether
+// that is news: the session has not deleted it, nor was a caller told before.
+func (m *Strays) Gone(key string, rev uint64) (news bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.gone(key, rev)
+	return m.gone(key, rev)
 }
 
-func (m *Strays) gone(key string, rev uint64) {
-	if rev == 0 || m.own[key] == rev {
+func (m *Strays) gone(key string, rev uint64) (news bool) {
+	own, news := m.own[key]
+	if news = news && (rev == 0 || own == rev); news {
 		delete(m.own, key)
 	}
+	return news
 }
 
 // Is tells whether an entry that the session holds is a stray, unless a commit is about to tell of it. A Rev of 0

@@ -38,8 +38,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	case s.isReplaced(known, seen):
 		s.Lose(errRewound)
 		err = s.LostError()
-	case s.tellGone(known, seen):
-		err = s.checkLease(ctx)
+	default:
+		err = s.tellGone(ctx, known, seen)
 	}
 	return seen, err
 }
@@ -54,15 +54,17 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	return false
 }
 
-// tellGone tells whether entries of this session are gone: perhaps all are, with it.
-func (s *session) tellGone(known, seen []backend.Entry) (gone bool) {
+// tellGone is called before a caller is told what it has seen. Where entries of this session are gone, perhaps
+// all are, with it.
+func (s *session) tellGone(ctx context.Context, known, seen []backend.Entry) error {
+	gone, news := false, false
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
-			s.Strays.Gone(e.Key, e.Rev)
 			gone = true
+			news = s.Strays.Gone(e.Key, e.Rev) || news
 		}
 	}
-	return gone
+	return s.checkGone(ctx, gone, news)
 }
 
 // byParent groups sorted keys by their parent.
@@ -270,21 +272,22 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 // revision of the listing that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	l, err := s.awaitList(ctx, known)
-	if err == nil && s.tellLeft(known, l) {
-		err = s.checkLease(ctx)
+	if err == nil {
+		err = s.tellLeft(ctx, known, l)
 	}
 	return l, err
 }
 
 // tellLeft is tellGone for listings.
-func (s *session) tellLeft(known, now backend.Listing) (gone bool) {
+func (s *session) tellLeft(ctx context.Context, known, now backend.Listing) error {
+	gone, news := false, false
 	for _, key := range known.Keys {
 		if n, ok := parseName(key); ok && n.lease == s.lease && !slices.Contains(now.Keys, key) {
-			s.Strays.Gone(key, 0)
 			gone = true
+			news = s.Strays.Gone(key, 0) || news
 		}
 	}
-	return gone
+	return s.checkGone(ctx, gone, news)
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {

@@ -86,10 +86,8 @@ func raise(to *atomic.Int64, rev int64) {
 }
 
 // checkLease asks whether the lease is there, so that a session that has ended is told
-// from entries that were deleted; and whether the history is the session's, before a caller that is told that
-// its entry is gone makes another one: what that writes is there.
+// from entries that were deleted.
 func (s *session) checkLease(ctx context.Context) error {
-	newest := s.newest.Load()
 	answer, err := try(ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
 		return s.client.Lease.TimeToLive(ctx, s.lease)
 	})
@@ -97,7 +95,17 @@ func (s *session) checkLease(ctx context.Context) error {
 		s.Lose(errExpired)
 		err = s.LostError()
 	}
-	if err != nil {
+	return err
+}
+
+// checkGone is called when entries of the session are gone, and a caller is about to be told. If that is news
+// the history may be another: that is looked at before the caller makes another entry, which is in it.
+func (s *session) checkGone(ctx context.Context, gone, news bool) error {
+	if !gone {
+		return nil
+	}
+	newest := s.newest.Load()
+	if err := s.checkLease(ctx); err != nil || !news {
 		return err
 	}
 	if intact, known := s.checkHistory(newest, s.patience()); known && !intact {
