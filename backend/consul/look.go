@@ -36,8 +36,8 @@ import (
 // at most, and what hangs is found in less than twice the TTL.
 //
 // What it costs is a request per renewal, however many entries are waited for, and no
-// values: the servers compare the indexes of their last writes. Only of a directory the
-// names come back.
+// values: the servers compare the indexes of their last writes, and who holds an entry: a service
+// that was restored may give an index twice. Only of a directory the names come back.
 //
 // What the session may not compare is left out, which takes a request more: the servers then
 // say only what that was. (That there is no entry takes the right to write it.)
@@ -64,8 +64,9 @@ func (r *registry) look(ctx context.Context) error {
 		case t.list:
 			lists = append(lists, q)
 		default:
-			q.op = unchanged(t.entry)
-			keys = append(keys, q)
+			for _, q.op = range unchanged(t.entry) {
+				keys = append(keys, q)
+			}
 		}
 	}
 	r.mu.Unlock()
@@ -143,10 +144,14 @@ func (r *registry) unseen(err error) error {
 	return nil
 }
 
-// unchanged is the condition that an entry, or that there is none, is as it was.
-func unchanged(e backend.Entry) *api.TxnOp {
+// unchanged are the conditions that an entry, or that there is none, is as it was.
+func unchanged(e backend.Entry) api.TxnOps {
 	if !e.Exists() {
-		return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: path(e.Key)}}
+		return api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: path(e.Key)}}}
 	}
-	return &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: path(e.Key), Index: indexOf(e)}}
+	all := api.TxnOps{{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: path(e.Key), Index: indexOf(e)}}}
+	if e.Session != "" {
+		all = append(all, &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckSession, Key: path(e.Key), Session: e.Session}})
+	}
+	return all
 }

@@ -2,17 +2,23 @@ package consul_test
 
 import (
 	"bytes"
+	"crypto/rand"
 	"io"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/consul/api"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/consul"
 	"github.com/elector-go/elector/internal/consultest"
 	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
@@ -45,5 +51,60 @@ func TestRestoredBehindItself(t *testing.T) {
 				Restore: func(t *testing.T) { require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved))) },
 			}, item.Strategy)
 		})
+	}
+}
+
+// TestRestoredToOneIndex restores the service while the leader is cut off, and another one leads by an entry that is made
+// at the index of the old one's. The old term ends when the leader is back, and nothing that it writes is done.
+func TestRestoredToOneIndex(t *testing.T) {
+	t.Parallel()
+	server := consultest.Single(t).Members[0]
+	lasts := consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}
+	f, o, election := processOn(t, lasts, server), processOn(t, lasts, server), newRoot()
+	founder := f.stand(f.Backend, unfair.New(), election)
+	require.NoError(t, f.campaign(founder).Resign(f.ctx))
+	require.NoError(t, founder.Close(f.ctx))
+	old, next := f.stand(f.Backend, unfair.New(), election), o.stand(o.Backend, unfair.New(), election)
+	for _, e := range []elector.Elector{old, next} {
+		_, err := e.Leader(f.ctx) // it has a session
+		require.ErrorIs(t, err, elector.ErrNoLeader)
+	}
+	backup, user := filepath.Join(t.TempDir(), "backup"), f.operator()
+	write := func() (index uint64) {
+		wait.For(t, "the server serves", func() bool {
+			_, err := user.KV().Put(&api.KVPair{Key: "others", Value: []byte(rand.Text())}, nil) // the same value would be no write
+			return err == nil
+		})
+		pair, _, err := user.KV().Get("others", &api.QueryOptions{RequireConsistent: true})
+		require.NoError(t, err)
+		return pair.ModifyIndex
+	}
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Backup(backup))
+	require.NoError(t, server.Start())
+	for range 200 { // else the other one is too late
+		write()
+	}
+	term := f.campaign(old)
+	f.Suspend()
+	o.Suspend()
+	require.NoError(t, server.Kill())
+	require.NoError(t, server.Restore(backup))
+	require.NoError(t, server.Start())
+	write()
+	o.Resume()
+	_, err := next.Leader(o.ctx) // it is in touch again
+	require.ErrorIs(t, err, elector.ErrNoLeader)
+	for at := write(); at < term.Token()-1; {
+		at = write()
+	}
+	led := o.campaign(next)
+	f.Resume()
+	wait.For(t, "the old term is over", func() bool { return !term.Valid() })
+	_, err = term.Commit(f.ctx, elector.Put(election+"-written", nil))
+	require.Error(t, err)
+	assert.True(t, led.Valid())
+	if led.Token() != term.Token() { // the server has written for itself in between
+		t.Logf("tokens %d and %d", term.Token(), led.Token())
 	}
 }
