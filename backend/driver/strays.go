@@ -88,7 +88,8 @@ func (m *Strays) Is(e backend.Entry, enqueued bool) bool {
 }
 
 // Claim waits until all commits that have begun are over, and then takes a stray for its own, so that it is
-// removed once. It returns false if a commit has told of it.
+// removed once. It returns false if a commit has told of it, or of a younger one under its key: then what was
+// seen is no more, or that one is yet to be told to be gone.
 func (m *Strays) Claim(ctx context.Context, e backend.Entry) bool {
 	m.mu.Lock()
 	begun := slices.Collect(maps.Keys(m.commits))
@@ -102,7 +103,7 @@ func (m *Strays) Claim(ctx context.Context, e backend.Entry) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.own[e.Key] == e.Rev {
+	if rev, own := m.own[e.Key]; own && rev >= e.Rev {
 		return false
 	}
 	if m.own == nil {
