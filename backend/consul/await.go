@@ -63,13 +63,9 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 		if changed {
 			for i, e := range seen {
 				// Gone, and perhaps taken by another since.
-				if known[i].Session != s.ID() || known[i].Rev == e.Rev {
-					continue
-				}
-				if s.over(ctx) {
+				if known[i].Session == s.ID() && known[i].Rev != e.Rev && s.over(ctx) {
 					return nil, s.LostError()
 				}
-				s.tellGone(known[i])
 			}
 			return seen, nil
 		}

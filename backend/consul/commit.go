@@ -41,7 +41,6 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	c := &commit{s: s, guards: guards, ops: ops}
-	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
 	if (errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrNoEntry)) && c.aboutOwn() && s.over(ctx) {
 		err = fmt.Errorf("%w (%v)", s.LostError(), err)
@@ -208,7 +207,6 @@ func (c *commit) made(p *plan, index uint64) []backend.Entry {
 		made[i] = e
 	}
 	c.s.learned.saw(index)
-	c.s.Strays.Made(c.ops, made)
 	c.s.note(made...)
 	return made
 }
@@ -253,7 +251,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 			response, err = s.txnWrite(ctx, p.all())
 			switch {
 			case err == nil && len(response.Errors) == 0:
-				s.Strays.Gone(e.Key, e.Rev)
 				s.note(backend.Entry{Key: e.Key})
 				return nil
 			case err == nil:
@@ -266,7 +263,6 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		}
 		switch {
 		case errors.Is(err, backend.ErrNoEntry):
-			s.Strays.Gone(e.Key, e.Rev)
 			return nil
 		case err != nil:
 			return err

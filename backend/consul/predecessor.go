@@ -2,7 +2,6 @@ package consul
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -30,14 +29,6 @@ func (s *session) Predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 	if err := s.Over(ctx); err != nil {
 		return backend.Entry{}, err
 	}
-	before, err := s.predecessor(ctx, e)
-	if errors.Is(err, backend.ErrNoEntry) {
-		s.tellGone(e)
-	}
-	return before, err
-}
-
-func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Entry, error) {
 	for most := readBack; ; most = remembered {
 		before, ok := s.learned.before.Get(e.Key)
 		if !ok {

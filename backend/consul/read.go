@@ -121,24 +121,6 @@ func (s *session) pair(ctx context.Context, name string) (*api.KVPair, error) {
 func (s *session) note(entries ...backend.Entry) {
 	s.learned.note(entries...)
 	s.watches.note(entries...)
-	s.sight(entries...)
-}
-
-// sight has what the session holds, and no commit has told of, removed: the service was restored.
-func (s *session) sight(entries ...backend.Entry) {
-	for _, e := range entries {
-		if e.Session == s.ID() && s.Strays.Is(e, isEnqueued(e.Key)) {
-			s.learned.gone.Forget(e.Key)
-			s.RemoveStray(e)
-		}
-	}
-}
-
-// tellGone is called before a caller is told that an entry of this session is gone. If the service was restored,
-// older ones may be back anywhere before its next one: a list shows them.
-func (s *session) tellGone(e backend.Entry) {
-	s.Strays.Gone(e.Key, e.Rev)
-	s.learned.few.Put(backend.Parent(e.Key), true)
 }
 
 // getAll reads what stands under several keys at one moment, in the order given. It

@@ -280,7 +280,6 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	r.s.learned.saw(a.index)
 	if !t.list {
 		r.s.learned.note(a.entry)
-		r.s.sight(a.entry)
 	}
 	t.notify()
 	if len(t.waiters) == 0 {

@@ -4,8 +4,8 @@
 // [Open] is a backend's Open, around what is the service's own. A backend.Driver embeds a [Life],
 // which is its state, its goroutines and its end; [Life.Beat] sends its heartbeats. [Window] is the
 // arithmetic of trust; [Turns] has commits go one after the other where nothing could tell them apart;
-// a [Reaper] removes in the background what could not be removed at once. [Strays] are entries that
-// no commit has told of, as after a restore from a backup. What may pass is ridden out by [Pause] and [Bout], and a [Cache] holds what need not be asked again.
+// a [Reaper] removes in the background what could not be removed at once. What may pass is ridden out
+// by [Pause] and [Bout], and a [Cache] holds what need not be asked again.
 package driver
 
 import (
@@ -58,7 +58,6 @@ type Life struct {
 	Ctx    context.Context
 	Reaper *Reaper
 	Turns  Turns
-	Strays Strays
 
 	o      LifeOptions
 	cancel context.CancelCauseFunc

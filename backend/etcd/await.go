@@ -38,8 +38,8 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	case s.isReplaced(known, seen):
 		s.Lose(errRewound)
 		err = s.LostError()
-	default:
-		err = s.tellGone(ctx, known, seen)
+	case s.hasLost(known, seen):
+		err = s.checkLease(ctx)
 	}
 	return seen, err
 }
@@ -54,17 +54,14 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	return false
 }
 
-// tellGone is called before a caller is told what it has seen. Where entries of this session are gone, perhaps
-// all are, with it.
-func (s *session) tellGone(ctx context.Context, known, seen []backend.Entry) error {
-	gone, news := false, false
+// hasLost tells whether entries of this session are gone: perhaps all are, with it.
+func (s *session) hasLost(known, seen []backend.Entry) bool {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
-			gone = true
-			news = s.Strays.Gone(e.Key, e.Rev) || news
+			return true
 		}
 	}
-	return s.checkGone(ctx, gone, news)
+	return false
 }
 
 // byParent groups sorted keys by their parent.
@@ -272,22 +269,18 @@ func compare(known []backend.Entry, now snapshot) (seen []backend.Entry, differs
 // revision of the listing that it knows, and lists when the directory has changed.
 func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {
 	l, err := s.awaitList(ctx, known)
-	if err == nil {
-		err = s.tellLeft(ctx, known, l)
+	if err == nil && s.hasLeft(known, l) {
+		err = s.checkLease(ctx)
 	}
 	return l, err
 }
 
-// tellLeft is tellGone for listings.
-func (s *session) tellLeft(ctx context.Context, known, now backend.Listing) error {
-	gone, news := false, false
-	for _, key := range known.Keys {
-		if n, ok := parseName(key); ok && n.lease == s.lease && !slices.Contains(now.Keys, key) {
-			gone = true
-			news = s.Strays.Gone(key, 0) || news
-		}
-	}
-	return s.checkGone(ctx, gone, news)
+// hasLeft is hasLost for listings.
+func (s *session) hasLeft(known, now backend.Listing) bool {
+	return slices.ContainsFunc(known.Keys, func(key string) bool {
+		n, ok := parseName(key)
+		return ok && n.lease == s.lease && !slices.Contains(now.Keys, key)
+	})
 }
 
 func (s *session) awaitList(ctx context.Context, known backend.Listing) (backend.Listing, error) {

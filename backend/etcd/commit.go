@@ -54,11 +54,7 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	defer give()
-	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
-	if err == nil {
-		s.Strays.Made(ops, made)
-	}
 	if err != nil && c.fence != "" {
 		err = s.Abandon(ops, err, c.undo)
 	}
@@ -225,11 +221,7 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	err := s.remove(ctx, incarnation(e), e.Key)
-	if err == nil {
-		s.Strays.Gone(e.Key, e.Rev)
-	}
-	return err
+	return s.remove(ctx, incarnation(e), e.Key)
 }
 
 // remove deletes keys if the conditions hold. It may be done twice, and late.

@@ -299,7 +299,6 @@ func (k *keeper) exchange(patience time.Duration) error {
 		return errRewound
 	case known && !k.checked && (k.again || k.s.broken.Load()):
 		k.s.streams.remake(k.s)
-		k.s.Run(k.s.checkStrays)
 	}
 	k.checked, k.again, k.took = known, true, took
 	k.line.answered.Store(true)

@@ -8,8 +8,6 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-
-	"github.com/elector-go/elector/backend"
 )
 
 // A service that is restored from a backup goes back in time: leases that were in the backup are
@@ -22,7 +20,6 @@ import (
 //     compacted the key tells less: it may have been deleted since.
 //   - The service has fewer revisions than the session had seen before it asked.
 //   - The ID of the cluster is another one: another service has taken over the address.
-//   - The lease has a key that no commit has told of, or that was told to be gone.
 //
 // A restored server is a new process, so that the heartbeat's stream breaks. The first two are looked at with
 // the first heartbeat on each stream, and the third with all. Watches go on by themselves, from a revision that
@@ -112,29 +109,4 @@ func (w lastWrite) left(kv *mvccpb.KeyValue, later bool) bool {
 		return w.lease == 0 || kv.Lease == int64(w.lease)
 	}
 	return later && kv.ModRevision > w.rev
-}
-
-// checkStrays looks for keys of the lease that no commit has told of: the service was restored, too, if what
-// the session has written since hides that. Where the lease's keys may not be read, none is found.
-func (s *session) checkStrays() {
-	answer, err := try(s.Ctx, s, func(ctx context.Context) (*clientv3.LeaseTimeToLiveResponse, error) {
-		return s.client.Lease.TimeToLive(ctx, s.lease, clientv3.WithAttachedKeys())
-	})
-	if err != nil {
-		return
-	}
-	for _, raw := range answer.Keys {
-		n, enqueued := parseName(string(raw))
-		e := backend.Entry{Key: string(raw)}
-		if !s.Strays.Is(e, enqueued && n.lease == s.lease) {
-			continue // or a fence, or the user's
-		}
-		if e, err = s.Get(s.Ctx, e.Key); err != nil || e.Session != s.ID() || !s.Strays.Claim(s.Ctx, e) {
-			continue
-		}
-		if now, err := s.Get(s.Ctx, e.Key); err == nil && now.Is(e) { // nor has this session deleted it in between
-			s.Lose(errRewound)
-			return
-		}
-	}
 }

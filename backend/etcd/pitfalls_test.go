@@ -261,9 +261,6 @@ func TestRoundTrips(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, before.Exists())
 	})
-	step("a delete", 1, func() { f.commit(f.s, backend.Delete(e)) })
-	other := f.another(time.Minute)
-	e = f.enqueue(other.s)
 	step("a contended enqueue", 2, func() { next = f.enqueue(f.s) })
 	step("a predecessor", 1, func() {
 		before, err = f.s.Predecessor(f.ctx, next)
@@ -272,8 +269,8 @@ func TestRoundTrips(t *testing.T) {
 	})
 	var waiting <-chan result[[]backend.Entry]
 	step("to wait", 1, func() { waiting = f.armed(next, before) })
-	step("a handover", 0, func() {
-		f.commit(other.s, backend.Delete(e))
+	step("a delete and a handover", 1, func() {
+		f.commit(f.s, backend.Delete(e))
 		got, err := receive(f, waiting)
 		require.NoError(t, err)
 		require.False(t, got[1].Exists())

@@ -35,9 +35,6 @@ func (s *session) predecessor(ctx context.Context, e backend.Entry) (backend.Ent
 		}
 		if own := toEntry(e.Key, one(found[2])); own.Rev != e.Rev {
 			s.shows(rev)
-			if s.Strays.Gone(e.Key, e.Rev) {
-				s.Run(s.checkStrays)
-			}
 			return backend.Entry{}, fmt.Errorf("%w with revision %d", backend.ErrNoEntry, e.Rev)
 		}
 		before, ok := q.last(found[0], found[1])

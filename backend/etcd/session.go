@@ -98,24 +98,6 @@ func (s *session) checkLease(ctx context.Context) error {
 	return err
 }
 
-// checkGone is called when entries of the session are gone, and a caller is about to be told. If that is news
-// the history may be another: that is looked at before the caller makes another entry, which is in it.
-func (s *session) checkGone(ctx context.Context, gone, news bool) error {
-	if !gone {
-		return nil
-	}
-	newest := s.newest.Load()
-	if err := s.checkLease(ctx); err != nil || !news {
-		return err
-	}
-	if intact, known := s.checkHistory(newest, s.patience()); known && !intact {
-		s.Lose(errRewound)
-		return s.LostError()
-	}
-	s.Run(s.checkStrays) // older ones may be back
-	return nil
-}
-
 // end revokes the lease where that is of use, so that the entries go at once.
 func (s *session) end(ctx context.Context, cause error) {
 	if cause == errExpired {

@@ -59,12 +59,9 @@ func (r *registry) leaveAll(a *awaiting) {
 	}
 }
 
-// bury remembers which entries that are never made again are gone, and that a caller is told so of own ones.
+// bury remembers which entries that are never made again are gone.
 func (s *session) bury(known, seen []backend.Entry) {
 	for i, e := range seen {
-		if known[i].Session == s.ID() && !e.Is(known[i]) {
-			s.Strays.Gone(e.Key, known[i].Rev)
-		}
 		if !e.Exists() && known[i].Exists() && isEnqueued(e.Key) {
 			s.buried(e.Key, known[i].Rev)
 		}

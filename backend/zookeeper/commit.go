@@ -52,14 +52,11 @@ func (s *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, err
 	}
 	defer give()
-	defer s.Strays.Begin(ops)()
 	made, err := c.run(ctx)
 	if err == nil {
 		err = c.beyond(ctx, made)
 	}
-	if err == nil {
-		s.Strays.Made(ops, made)
-	} else {
+	if err != nil {
 		made = nil
 	}
 	c.expectLate()
@@ -363,8 +360,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}} // it needs no turn
 	_, err := c.run(ctx)
-	if err == nil || errors.Is(err, backend.ErrNoEntry) {
-		s.Strays.Gone(e.Key, e.Rev)
+	if errors.Is(err, backend.ErrNoEntry) {
 		return nil
 	}
 	return err

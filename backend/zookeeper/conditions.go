@@ -276,7 +276,6 @@ func incarnates(stat *zk.Stat, e backend.Entry) bool {
 // was made up, such as that of backend.Unknown, may be higher than any yet to come.
 func (s *session) buried(key string, rev uint64) {
 	if rev <= s.pin.newest() {
-		s.Strays.Gone(key, rev)
 		s.learned.bury(key, rev)
 	}
 }

@@ -51,10 +51,9 @@ const (
 
 // A name is the parsed name of an enqueued entry.
 type name struct {
-	text    string
-	session string
-	nonce   string
-	seq     int32
+	text  string
+	nonce string
+	seq   int32
 }
 
 // counts tells whether the number is one of those that are given once.
@@ -79,7 +78,7 @@ func parseName(text string) (name, bool) {
 	if err != nil || formatSequence(int32(seq)) != digits {
 		return name{}, false
 	}
-	return name{text: text, session: rest[:hexDigits], nonce: nonce, seq: int32(seq)}, true
+	return name{text: text, nonce: nonce, seq: int32(seq)}, true
 }
 
 // numberOf returns the number of a name that parseName takes and whose number counts. It makes

@@ -47,9 +47,7 @@ func (s *session) listNearest(ctx context.Context, dir, own string) ([]name, err
 		return nil, err
 	}
 	before := parseNames(names)
-	before = before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })]
-	s.strays(dir, before)
-	return before[max(0, len(before)-remembered-1):], nil
+	return before[:slices.IndexFunc(before, func(n name) bool { return n.text == own })], nil
 }
 
 // forDirectory returns the request for a listing of which only the nearest names are wanted as it
@@ -84,21 +82,11 @@ func (n *neighbour) compare(m *neighbour) int {
 	return cmp.Or(cmp.Compare(n.seq, m.seq), bytes.Compare(n.text[:], m.text[:]))
 }
 
-// keep adds n to names of the session of self, of which a few are enough: others are found when these are gone.
-func (n *neighbour) keep(names []neighbour, self *neighbour) []neighbour {
-	const session = nameStart - hexDigits - 1
-	if len(names) < remembered && bytes.Equal(n.text[:session], self.text[:session]) {
-		names = append(names, *n)
-	}
-	return names
-}
-
 // listReaders are larger than a link's own buffer: a list has many names.
 var listReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 16<<10) }}
 
 // nearest reads an answer that lists names, and hands on in its place one with those nearest before
-// an own one, and that, if it is among them; and some before it that are of its session, see session.strays.
-// The head of the frame has been looked at.
+// an own one, and that, if it is among them. The head of the frame has been looked at.
 func (l *link) nearest(length int, own string) error {
 	const head = 4 + answerHead + 4
 	var self, next neighbour
@@ -108,7 +96,7 @@ func (l *link) nearest(length int, own string) error {
 	if left < statLength {
 		return fmt.Errorf("%w: a list of %d bytes", errProtocol, length)
 	}
-	answer := make([]byte, head, head+(2*remembered+2)*(4+nameLength)+statLength)
+	answer := make([]byte, head, head+(remembered+2)*(4+nameLength)+statLength)
 	if _, err := io.ReadFull(l.in, answer); err != nil {
 		return err
 	}
@@ -120,8 +108,7 @@ func (l *link) nearest(length int, own string) error {
 		listReaders.Put(in)
 	}()
 	var size [4]byte
-	var before []neighbour  // the nearest, oldest first
-	var farther []neighbour // of the same session
+	var before []neighbour // the nearest, oldest first
 	found := false
 	for range count {
 		if _, err := io.ReadFull(in, size[:]); err != nil {
@@ -147,18 +134,13 @@ func (l *link) nearest(length int, own string) error {
 		switch c := next.compare(&self); {
 		case c == 0:
 			found = true
-		case c > 0:
-		case len(before) > remembered && next.compare(&before[0]) < 0:
-			farther = next.keep(farther, &self)
+		case c > 0, len(before) > remembered && next.compare(&before[0]) < 0:
 		default:
 			at, _ := slices.BinarySearchFunc(before, &next, func(n neighbour, m *neighbour) int { return n.compare(m) })
-			if before = slices.Insert(before, at, next); len(before) > remembered+1 {
-				farther = before[0].keep(farther, &self)
-				before = before[1:]
-			}
+			before = slices.Insert(before, at, next)
+			before = before[max(0, len(before)-remembered-1):]
 		}
 	}
-	before = append(farther, before...)
 	if found {
 		before = append(before, self)
 	}

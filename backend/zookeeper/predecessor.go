@@ -93,7 +93,6 @@ func (s *session) listBefore(ctx context.Context, dir, own string) (names []name
 	if i < 0 {
 		return nil, false, backend.ErrNoEntry
 	}
-	s.strays(dir, names[:i])
 	return names[:i], true, nil
 }
 

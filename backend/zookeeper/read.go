@@ -29,27 +29,9 @@ func (s *session) entry(path string, n node) backend.Entry {
 		e.Session = formatSession(n.stat.EphemeralOwner)
 		if e.Session == s.ID() {
 			s.learned.setOwn(e.Key, e.Rev, n.stat.Version)
-			s.sight(e)
 		}
 	}
 	return e
-}
-
-// sight has what the session holds, and no commit has told of, removed: the service was restored from a backup.
-func (s *session) sight(e backend.Entry) {
-	if s.Strays.Is(e, isEnqueued(e.Key)) {
-		s.learned.gone.Forget(e.Key) // it is back
-		s.RemoveStray(e)
-	}
-}
-
-// strays looks for such among the names in a directory.
-func (s *session) strays(dir string, names []name) {
-	for _, n := range names {
-		if key := dir + "/" + n.text; n.session == s.ID() && s.Strays.Is(backend.Entry{Key: key}, true) {
-			s.Run(func() { _, _ = s.Get(s.Ctx, key) }) // which has it sighted, unless it is gone again
-		}
-	}
 }
 
 // containerOwner is what the server gives as the owner of a container node, which no session
@@ -183,7 +165,6 @@ func listRev(stat *zk.Stat) uint64 { return uint64(max(stat.Pzxid, stat.Czxid)) 
 
 // listing leaves out what is known not to be a candidate's.
 func (s *session) listing(dir string, names []name, rev uint64) backend.Listing {
-	s.strays(dir, names)
 	names = s.learned.candidates(dir, names)
 	l := backend.Listing{Dir: dir, Rev: rev, Keys: make([]string, len(names))}
 	for i, n := range names {
