@@ -150,7 +150,7 @@ func (f *fixture) awaitList(known backend.Listing) <-chan result[backend.Listing
 func looks(request *http.Request, body []byte) bool {
 	ops := consultest.Txn(request, body)
 	return request.URL.Query().Has("keys") || len(ops) > 0 && !slices.ContainsFunc(ops, func(op *api.TxnOp) bool {
-		return op.KV.Verb != api.KVCheckIndex && op.KV.Verb != api.KVCheckNotExists && !looksAtNothing(op)
+		return op.KV.Verb != api.KVCheckIndex && op.KV.Verb != api.KVCheckNotExists && op.KV.Verb != api.KVCheckSession && !looksAtNothing(op)
 	})
 }
 
