@@ -21,6 +21,17 @@ import (
 // at the index of the old one's. The old term ends when the leader is back, and nothing that it writes is done.
 func TestRestoredToOneIndex(t *testing.T) {
 	t.Parallel()
+	for range 5 { // a server may write for itself in between
+		if restoredToOneIndex(t) {
+			return
+		}
+	}
+	t.Fatal("no two seats had one index: the premise")
+}
+
+// restoredToOneIndex tries it, and tells whether the indexes were the same.
+func restoredToOneIndex(t *testing.T) (same bool) {
+	t.Helper()
 	server := consultest.Single(t).Members[0]
 	lasts := consultest.Options{Config: consul.Config{SessionTimeout: time.Minute}}
 	f, o, election := processOn(t, lasts, server), processOn(t, lasts, server), newRoot()
@@ -67,7 +78,5 @@ func TestRestoredToOneIndex(t *testing.T) {
 	_, err = term.Commit(f.ctx, elector.Put(election+"-written", nil))
 	require.Error(t, err)
 	assert.True(t, led.Valid())
-	if led.Token() != term.Token() { // the server has written for itself in between
-		t.Logf("tokens %d and %d", term.Token(), led.Token())
-	}
+	return led.Token() == term.Token()
 }

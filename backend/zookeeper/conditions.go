@@ -157,7 +157,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 	for attempt := 0; o.old || c.anew && o.version != 0; attempt++ {
 		n, err := s.get(ctx, s.path(e.Key))
 		switch {
-		case errors.Is(err, zk.ErrNoNode) || err == nil && !incarnates(n.stat, e):
+		case errors.Is(err, zk.ErrNoNode) || err == nil && !s.entry(s.path(e.Key), n).Is(e):
 			s.buried(e.Key, e.Rev)
 			return 0, backend.ErrNoEntry
 		case err != nil:
@@ -245,7 +245,7 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 		}
 		n, err := s.get(ctx, path)
 		switch {
-		case err == nil && incarnates(n.stat, e):
+		case err == nil && s.entry(path, n).Is(e):
 			if n.stat.EphemeralOwner == 0 {
 				p.own = true
 			}
@@ -264,12 +264,6 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 			return proof{}, readError(err)
 		}
 	}
-}
-
-// incarnates tells whether a node is the incarnation that e is. Of two histories of the service, of which one was
-// restored, the session tells them apart.
-func incarnates(stat *zk.Stat, e backend.Entry) bool {
-	return uint64(stat.Czxid) == e.Rev && (e.Session == "" || !held(stat) || formatSession(stat.EphemeralOwner) == e.Session)
 }
 
 // buried notes that an incarnation is gone, if there can have been one: a revision that
