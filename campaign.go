@@ -238,7 +238,11 @@ func (e *elector) backOff(ctx context.Context, b *backoff, entered time.Time, r 
 	e.tryAgain(r)
 	e.amiss(ctx, r.Err)
 	defer e.sights.waits(b, r.Wait)()
-	e.hooks.retry(r)
+	hooks := e.hooks
+	if r.What == WorkPublish {
+		hooks = hooks.own
+	}
+	hooks.retry(r)
 	return sleep(ctx, r.Wait)
 }
 

@@ -123,7 +123,7 @@ func New(cfg Config) (Elector, error) {
 	cfg.Value = bytes.Clone(cfg.Value)
 	id, foreign, _ := cfg.identify() // Validate has looked at the error
 	e := &elector{
-		cfg: cfg, id: id, foreign: foreign, hooks: &hooks{Hooks: cfg.Hooks},
+		cfg: cfg, id: id, foreign: foreign, hooks: newHooks(cfg.Hooks),
 		slot: make(chan struct{}, 1), opening: make(chan struct{}, 1), checking: make(chan struct{}, 1),
 	}
 	if err := electors.add(e); err != nil {

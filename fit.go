@@ -212,7 +212,7 @@ func (f *fitness) answer(why error) {
 		f.e.amiss(f.e.ctx, unfit(why))
 		f.e.log.Warn("not fit to lead; standing aside", "err", why)
 		// The answers after this one wait for the hook, and a win waits for an answer that is good.
-		f.e.hooks.aside(fmt.Errorf("%w: %w", ErrUnfit, why))
+		f.e.hooks.own.aside(fmt.Errorf("%w: %w", ErrUnfit, why))
 	}
 }
 

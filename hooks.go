@@ -22,7 +22,8 @@ import (
 //
 // A hook delays what it reports on, so it should be quick; a term's Context ends in
 // time whatever a hook does. A hook that panics in Campaign costs the session, so
-// that no entry stays behind.
+// that no entry stays behind. A hook that ends its goroutine (runtime.Goexit, as by FailNow
+// of a test) ends that of the method that was called, and none of the elector's own.
 //
 // A hook may call Leader, Candidates and Observe, in the session there is: where
 // there is none they fail with ErrInHook. It may use a Term (Stage must not resign it, nor
@@ -234,63 +235,71 @@ type CommitEvent struct {
 	Err error
 }
 
-// hooks are the Hooks of one elector. It counts those that run.
+// hooks are the Hooks of one elector.
 type hooks struct {
 	Hooks
-	running atomic.Int32
+	running *atomic.Int32 // counts those that run
+	// own is for what the elector does on goroutines of its own, which goes on though a hook ends the
+	// goroutine that it runs on. Elsewhere that is the caller's.
+	own *hooks
+}
+
+func newHooks(h Hooks) *hooks {
+	running := new(atomic.Int32)
+	return &hooks{Hooks: h, running: running, own: &hooks{Hooks: h, running: running}}
 }
 
 func (h *hooks) elected(t *Term) {
 	if h.Elected != nil {
-		runHook(h, func() { h.Elected(t) })
+		h.run(func() { h.Elected(t) })
 	}
 }
 
 func (h *hooks) ended(t *Term, cause error) {
 	if h.Ended != nil {
-		runHook(h, func() { h.Ended(t, cause) })
+		h.run(func() { h.Ended(t, cause) })
 	}
 }
 
 func (h *hooks) asked(t *Term, r Request) {
 	if h.Asked != nil {
-		runHook(h, func() { h.Asked(t, r) })
+		h.run(func() { h.Asked(t, r) })
 	}
 }
 
 func (h *hooks) session(id string, state backend.State) {
 	if h.Session != nil {
-		runHook(h, func() { h.Session(id, state) })
+		h.run(func() { h.Session(id, state) })
 	}
 }
 
 func (h *hooks) retry(r RetryEvent) {
 	if h.Retry != nil {
-		runHook(h, func() { h.Retry(r) })
+		h.run(func() { h.Retry(r) })
 	}
 }
 
 func (h *hooks) occupied(t *Term, err error) {
 	if h.Occupied != nil {
-		runHook(h, func() { h.Occupied(t, err) })
+		h.run(func() { h.Occupied(t, err) })
 	}
 }
 
 func (h *hooks) aside(why error) {
 	if h.Aside != nil {
-		runHook(h, func() { h.Aside(why) })
+		h.run(func() { h.Aside(why) })
 	}
 }
 
 func (h *hooks) campaign(c CampaignEvent) {
 	if h.Campaign != nil {
-		runHook(h, func() { h.Campaign(c) })
+		h.run(func() { h.Campaign(c) })
 	}
 }
 
 func (h *hooks) commit(c CommitEvent) {
 	if h.Commit != nil {
-		runHook(h, func() { h.Commit(c) })
+		h.run(func() { h.Commit(c) })
 	}
 }
 
@@ -300,9 +309,9 @@ func (h *hooks) begin(s Stage, t *Term) (completed func(error)) {
 	if h.Stage == nil {
 		return func(error) {}
 	}
-	runHook(h, func() { h.Stage(StageEvent{Stage: s, Term: t}) })
+	h.run(func() { h.Stage(StageEvent{Stage: s, Term: t}) })
 	return func(err error) {
-		runHook(h, func() { h.Stage(StageEvent{Stage: s, Completed: true, Err: err, Term: t}) })
+		h.run(func() { h.Stage(StageEvent{Stage: s, Completed: true, Err: err, Term: t}) })
 	}
 }
 
@@ -314,6 +323,28 @@ func (h *hooks) stop(t *Term, remove func() error) (err error) {
 	defer func() { err = remove() }()
 	completed = h.begin(StageStop, t)
 	return nil
+}
+
+// run calls a hook, as every method here does.
+func (h *hooks) run(hook func()) {
+	if h.own != nil {
+		runHook(h, hook)
+		return
+	}
+	returned(func() { runHook(h, hook) })
+}
+
+// returned calls what may be the user's on a goroutine of its own, waits, and tells whether it has returned:
+// it may end its goroutine (runtime.Goexit, as by FailNow of a test).
+func returned(do func()) (ok bool) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		do()
+		ok = true
+	}()
+	<-ended
+	return ok
 }
 
 // runHook calls a hook. It is never inlined: its frame on a goroutine's stack tells that

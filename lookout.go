@@ -109,7 +109,11 @@ func (l *lookout) session(s *backend.Session) *backend.Session {
 // report tells of strangers that a candidate has found, which leads if t is not nil.
 func (l *lookout) report(t *Term, err error) {
 	l.e.log.Error("strangers found", "err", err)
-	l.e.hooks.occupied(t, err)
+	hooks := l.e.hooks
+	if t != nil {
+		hooks = hooks.own
+	}
+	hooks.occupied(t, err)
 }
 
 // watch waits, and calls look when it is time to. It returns the error of look, if there

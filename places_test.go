@@ -102,14 +102,14 @@ func TestMakefile(t *testing.T) {
 	}
 }
 
-// TestHookPlaces holds that each hook is called by runHook, without which a hook that calls back
+// TestHookPlaces holds that each hook is called by run, without which a hook that calls back
 // would wait for itself, and that somebody calls what calls it.
 func TestHookPlaces(t *testing.T) {
 	code := sources(t, ".", false)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		all := strings.Count(code, "h."+hook.Name+"(")
-		if wrapped := strings.Count(code, "runHook(h, func() { h."+hook.Name+"("); all == 0 || wrapped != all {
-			t.Errorf("hook %s is called %d times, %d of them by runHook", hook.Name, all, wrapped)
+		if wrapped := strings.Count(code, "h.run(func() { h."+hook.Name+"("); all == 0 || wrapped != all {
+			t.Errorf("hook %s is called %d times, %d of them by run", hook.Name, all, wrapped)
 		}
 	}
 	methods := regexp.MustCompile(`(?m)^func \(h \*hooks\) (\w+)\(`).FindAllStringSubmatch(code, -1)
@@ -117,7 +117,7 @@ func TestHookPlaces(t *testing.T) {
 		t.Error("hooks has no methods")
 	}
 	for _, m := range methods {
-		if !regexp.MustCompile(`\b(hooks|h)\.` + m[1] + `\(`).MatchString(code) {
+		if !regexp.MustCompile(`\b(hooks|own|h)\.` + m[1] + `\(`).MatchString(code) {
 			t.Errorf("nothing calls the method %s of hooks", m[1])
 		}
 	}

@@ -146,8 +146,24 @@ func (t *seat) hold() {
 		writes.Go(t.announce) // which may take long, and must not keep hold from watching
 	}
 	if t.claim.Renew != nil {
-		writes.Go(t.renew)
+		writes.Go(func() { t.untilReturned(t.renew) })
 	}
+	t.untilReturned(func() { t.watch(&writes) })
+	t.windUp(&writes)
+}
+
+// untilReturned calls what runs for as long as the term, and what of the user's is called in it: a layer of
+// the session, or the strategy. If that ends its goroutine, the term ends.
+func (t *seat) untilReturned(do func()) {
+	if !returned(do) {
+		returned(func() {
+			t.lost(errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit)"))
+		})
+	}
+}
+
+// watch follows the seat's entry until the term ends.
+func (t *seat) watch(writes *sync.WaitGroup) {
 	lookout := t.e.newLookout(t.session)
 	look := func(ctx context.Context) error {
 		if !lookout.under.CompareAndSwap(false, true) {
@@ -182,6 +198,10 @@ func (t *seat) hold() {
 			t.saw(known)
 		}
 	}
+}
+
+// windUp does what is to be done once the term has ended.
+func (t *seat) windUp(writes *sync.WaitGroup) {
 	t.mu.Lock()
 	if t.timer != nil {
 		t.timer.Stop()
@@ -206,7 +226,7 @@ func (t *seat) hold() {
 	<-t.told
 	t.heard.Wait()
 	t.e.log.Info("term ended", "token", t.claim.Token, "cause", cause)
-	t.e.hooks.ended(t.term, cause)
+	t.e.hooks.own.ended(t.term, cause)
 	writes.Wait()
 	close(t.done)
 }
@@ -241,7 +261,7 @@ func (t *seat) heardOf(r Request) {
 	t.heard.Go(func() { // a hook must not keep the leader from watching
 		<-t.told
 		t.e.log.Info("asked to go", "token", t.claim.Token, "by", r.By, "why", r.Why, "to", r.To)
-		t.e.hooks.asked(t.term, r)
+		t.e.hooks.own.asked(t.term, r)
 	})
 }
 

@@ -127,7 +127,7 @@ func (e *elector) monitor(s *backend.Session) {
 		}
 		suspended = state == backend.Suspended
 		e.log.Log(context.Background(), level, "session "+state.String(), "session", s.ID())
-		e.hooks.session(s.ID(), state)
+		e.hooks.own.session(s.ID(), state)
 		if state == backend.Lost {
 			return
 		}

@@ -1,0 +1,113 @@
+package elector_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/strategy/fair"
+)
+
+// apart calls do on a goroutine of its own, which do may end.
+func apart(do func()) {
+	ended := make(chan struct{})
+	go func() { defer close(ended); do() }()
+	<-ended
+}
+
+// wins has e campaign until it has a term: user code may end the goroutine of a campaign.
+func wins(t *testing.T, ctx context.Context, e elector.Elector) (term *elector.Term) {
+	t.Helper()
+	for term == nil {
+		require.NoError(t, ctx.Err(), "nobody is elected")
+		apart(func() { term, _ = e.Campaign(ctx) })
+	}
+	return term
+}
+
+// A hook may end its goroutine, as FailNow of a test does. What the elector does on a goroutine of its own goes
+// on: the other hooks are called, the next Campaign wins, and Close returns.
+func TestHookThatEndsItsGoroutine(t *testing.T) {
+	for field := range reflect.TypeFor[elector.Hooks]().Fields() {
+		t.Run(field.Name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				service := memory.New(memory.Options{})
+				client, began := service.Client("a"), time.Now()
+				var ended, lost atomic.Bool
+				service.Stop() // Retry
+				time.AfterFunc(time.Second, service.Start)
+				e := standing(t, client, "a", func(c *elector.Config) {
+					c.SurveyEvery = time.Second
+					c.Fit = elector.Fit{Every: time.Second, Check: func(context.Context) error {
+						if time.Since(began) < 5*time.Second {
+							return errors.New("not yet") // Aside
+						}
+						return nil
+					}}
+					c.Hooks = telling(func(hook string) {
+						if hook == field.Name && ended.CompareAndSwap(false, true) {
+							runtime.Goexit()
+						}
+					}).Join(elector.Hooks{Session: func(_ string, s backend.State) { lost.Store(s == backend.Lost) }})
+				})
+				term := wins(t, ctx, e)
+				apart(func() { _, _ = term.Commit(ctx, elector.Put("/k", nil)) })
+
+				stranger, err := service.Open(ctx, backend.OpenOptions{})
+				require.NoError(t, err)
+				_, err = stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)) // Occupied
+				require.NoError(t, err)
+				time.Sleep(2 * time.Second)
+				require.NoError(t, stranger.Close(ctx))
+				_, err = elector.Ask(ctx, service, fair.New(), "/e", elector.Request{})
+				require.NoError(t, err)
+				<-term.Asked()
+				synctest.Wait()
+				client.Expire()
+				<-term.Context().Done()
+				synctest.Wait()
+				assert.True(t, lost.Load(), "Session has not told of the loss")
+
+				assert.Greater(t, wins(t, ctx, e).Token(), term.Token())
+				assert.NoError(t, e.Close(ctx))
+				assert.True(t, ended.Load(), "the hook was not called")
+			})
+		})
+	}
+}
+
+// What runs in the session of a leader, and the strategy's Renew, may do so, too: then the term ends.
+func TestLeaderWhoseGoroutineIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var leads, ended atomic.Bool
+		b := meter.New(memory.New(memory.Options{}), func(c meter.Call) {
+			if c.Kind == backend.CallAwait && leads.Load() && ended.CompareAndSwap(false, true) {
+				runtime.Goexit()
+			}
+		})
+		e := standing(t, b, "a")
+		term := wins(t, ctx, e)
+		leads.Store(true)
+		require.NoError(t, term.Proclaim(ctx, []byte("its wait returns")))
+		<-term.Context().Done()
+		assert.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
+		assert.Greater(t, wins(t, ctx, e).Token(), term.Token())
+		assert.NoError(t, e.Close(ctx))
+	})
+}
