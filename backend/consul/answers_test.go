@@ -193,7 +193,7 @@ func waitAmongTooMany(t *testing.T, server *servertest.Consul, _ int64) {
 // The waits of a session have all connections that are to be had. They cannot take that of the
 // heartbeats.
 func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64) {
-	f := setUpOn(t, consultest.Options{Apart: true, Config: brief.Config}, server)
+	f := setUpOn(t, consultest.Options{Apart: true}, server)
 	e := f.enqueue(f.s)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
@@ -218,6 +218,7 @@ func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64)
 	wait.For(t, "waits on all other connections", func() bool { return waits.Load() >= most-1 })
 	for range 3 {
 		before := f.s.Deadline()
+		go f.hasten(f.s) // what it asks for may find no connection
 		wait.For(t, "a heartbeat", func() bool {
 			require.NotEqual(t, backend.Lost, f.s.State())
 			return f.s.Deadline().After(before)
