@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -204,6 +205,10 @@ type stuck struct {
 
 func (s stuck) Status() elector.Status { return s.status }
 
+func (s stuck) Observe(context.Context) iter.Seq2[elector.Leader, error] {
+	return func(yield func(elector.Leader, error) bool) { yield(elector.Leader{}, elector.ErrClosed) }
+}
+
 // What no elector should come to is told all the same.
 func TestStuck(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
@@ -265,8 +270,69 @@ func TestRedirect(t *testing.T) {
 		redirects("0")
 		service.Stop()
 		asOf := b.Status().LeaderAsOf
-		time.Sleep(time.Until(asOf.Add(time.Hour)))
-		redirects("3600")
+		time.Sleep(time.Until(asOf.Add(time.Minute)))
+		redirects("60")
+		time.Sleep(time.Second)
+		w = ask(two, "GET", "/x")
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "last known to lead 1m1s ago") {
+			t.Errorf("what is known is old: %d %v %s", w.Code, w.Header(), w.Body)
+		}
+	})
+}
+
+// A candidate far behind the leader, and a process that does not campaign, send clients to the one who leads now.
+func TestRedirectFollowsTheLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		ids := []string{"a", "b", "c", "d", "observer"}
+		var all []elector.Elector
+		for _, id := range ids {
+			all = append(all, candidate(t, service.Client(id), id, "http://"+id+".example"))
+		}
+		var doors []http.Handler
+		for i, e := range all {
+			doors = append(doors, health.Redirect(e, http.NotFoundHandler()))
+			if ids[i] != "observer" {
+				runs(t, e, untilTold)
+			}
+		}
+		for leads := range 3 {
+			time.Sleep(time.Hour)
+			for i := leads + 1; i < len(doors); i++ {
+				w := ask(doors[i], "GET", "/")
+				if to := w.Header().Get("Location"); w.Code != http.StatusTemporaryRedirect || to != "http://"+ids[leads]+".example/" {
+					t.Errorf("%s leads, and %s answers %d, %q", ids[leads], ids[i], w.Code, to)
+				}
+			}
+			if err := all[leads].Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// Follow tries again while it is refused, and ends with its ctx.
+func TestFollowWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		client := service.Client("a")
+		e := candidate(t, client, "a", "")
+		runs(t, candidate(t, service.Client("b"), "b", ""), untilTold)
+		release := client.Deny()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); health.Follow(ctx, e) }()
+		time.Sleep(time.Hour)
+		if s := e.Status(); s.Err == nil || !s.Leader.Vacant() {
+			t.Errorf("while it is refused: %+v", s)
+		}
+		release()
+		time.Sleep(time.Minute)
+		if s := e.Status(); s.Leader.ID != "b" {
+			t.Errorf("after that: %+v", s)
+		}
+		cancel()
+		<-ended
 	})
 }
 

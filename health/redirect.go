@@ -1,6 +1,9 @@
 package health
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -9,18 +12,43 @@ import (
 	"github.com/elector-go/elector"
 )
 
+// Follow observes the election until e is closed or ctx ends, so that what e.Status, and each answer here,
+// tells of the leader is current: a candidate by itself knows the one before it, and not who has led since.
+// It blocks, and needs no rights that Elector.Observe does not need. Where it is refused, it tries again
+// after a second, and after a minute at most; Status has the error.
+func Follow(ctx context.Context, e elector.Elector) {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		for _, err := range e.Observe(ctx) {
+			switch {
+			case err == nil:
+				pause = time.Second
+			case errors.Is(err, elector.ErrClosed):
+				return
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Redirect has next answer while this process leads. Otherwise it sends the client to the leader, with
 // the path and the query that it asked for: status 307, so that the method and the body stay. The leader's
 // Value (elector.Config.Value, Term.Proclaim) has to be a URL such as http://10.0.0.7:8080.
 //
-// The header Age says how many seconds ago that leader was last known to lead. It grows while the
-// service is away, and the last leader known is still told: it may be reached though the service is not.
-// If none is known, or its Value is no such URL, the answer is 503 with Retry-After, and an Answer that
-// says why. Two processes whose knowledge is old may send a client to each other: clients give up
-// after some ten redirects, as net/http does.
+// It follows the election, by [Follow], from the call of Redirect until e is closed.
 //
-// Whoever can write candidates in the service decides where clients are sent.
+// The header Age says how many seconds ago that leader was last known to lead. It grows while the
+// service is away: for DefaultBound the last leader known is still told, as it may be reached though the
+// service is not. If none is known, or for longer, or if its Value is no such URL, the answer is 503 with
+// Retry-After, and an Answer that says why. Two processes whose knowledge is old may send a client to
+// each other: clients give up after some ten redirects, as net/http does.
+//
+// Those who can write candidates in the service decide where clients are sent.
 func Redirect(e elector.Elector, next http.Handler) http.Handler {
+	go Follow(context.Background(), e)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s, now := e.Status(), time.Now()
 		if s.IsLeader() {
@@ -29,7 +57,10 @@ func Redirect(e elector.Elector, next http.Handler) http.Handler {
 		}
 		age, known := leaderAge(s, now)
 		why := "no leader is known"
-		if known {
+		switch {
+		case known && age > DefaultBound:
+			why = fmt.Sprintf("the last leader known was last known to lead %v ago", age.Round(time.Second))
+		case known:
 			var to string
 			if to, why = target(s.Leader.Value, r.URL); why == "" {
 				setAge(w.Header(), age)

@@ -30,6 +30,7 @@ func serve(ctx context.Context, address string, e elector.Elector, metrics *elec
 		}
 	}
 	metrics.Follow(e)
+	go health.Follow(ctx, e)
 	mux := http.NewServeMux()
 	mux.Handle("/", health.New(e, health.Options{}))
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
