@@ -47,7 +47,8 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		if done {
 			step.Kind = StepResolve
 		}
-		if err := n.enter(ctx, step); err != nil {
+		f, err := n.enterWith(ctx, step)
+		if err != nil {
 			if !sent {
 				return nil, err
 			}
@@ -59,7 +60,6 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 			break
 		}
 		n.svc.stats.Commits++
-		f := n.client.fault(ops)
 		if n.delays != nil || f.kind == delayRequest {
 			// It may arrive when the caller has long gone on.
 			guards = slices.Clone(guards)
@@ -83,6 +83,19 @@ func (n *session) Commit(ctx context.Context, guards []backend.Condition, ops ..
 		return nil, fmt.Errorf("of %s: %w", req.key, req.err)
 	}
 	return req.out, req.err
+}
+
+// enterWith is enter for a commit, with the fault that it meets.
+func (n *session) enterWith(ctx context.Context, step Step) (f fault, err error) {
+	for still := false; !still; {
+		if err := n.enter(ctx, step); err != nil || step.Kind == StepResolve {
+			return fault{}, err
+		}
+		if f, still = n.fault(step.Ops); !still {
+			n.svc.mu.Unlock()
+		}
+	}
+	return f, nil
 }
 
 // fits checks the limits of one commit.

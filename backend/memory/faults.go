@@ -59,18 +59,33 @@ func (c *Client) arm(f fault) {
 	}
 	c.svc.mu.Lock()
 	defer c.svc.mu.Unlock()
-	c.faults = append(c.faults, f)
+	c.faults = append(c.faults, &f)
 }
 
-// fault returns the first fault meant for ops, and disarms it.
-func (c *Client) fault(ops []backend.Op) fault {
-	i := slices.IndexFunc(c.faults, func(f fault) bool { return f.match(ops) })
-	if i < 0 {
-		return fault{}
+// fault returns the first fault meant for ops, which it disarms, or none. Matches are the user's, and may call
+// the service: meanwhile its lock is given up. still tells whether the session is in touch afterwards; else
+// nothing is disarmed.
+func (n *session) fault(ops []backend.Op) (f fault, still bool) {
+	c := n.client
+	if len(c.faults) == 0 {
+		return fault{}, true
 	}
-	f := c.faults[i]
+	armed := slices.Clone(c.faults)
+	n.svc.mu.Unlock()
+	at := slices.IndexFunc(armed, func(f *fault) bool { return f.match(ops) })
+	n.svc.mu.Lock()
+	if n.now() == backend.Lost || !n.inTouch() {
+		return fault{}, false
+	}
+	if at < 0 {
+		return fault{}, true
+	}
+	i := slices.Index(c.faults, armed[at])
+	if i < 0 { // another commit has met it
+		return fault{}, false
+	}
 	c.faults = slices.Delete(c.faults, i, i+1)
-	return f
+	return *armed[at], true
 }
 
 // LoseReply makes the service apply the next commit that match picks (nil: any),
@@ -78,7 +93,7 @@ func (c *Client) fault(ops []backend.Op) fault {
 // once. Commit finds out what happened before it returns, as rule 5 demands. The
 // fault fires once; several that are armed fire in their order.
 //
-// match is called with the service locked and must not call it.
+// match may call the service, and so break something at that instant.
 func (c *Client) LoseReply(match Match) { c.arm(fault{kind: loseReply, match: match}) }
 
 // CutReply is LoseReply, but the process stays suspended until Resume. So long

@@ -135,6 +135,29 @@ func TestDelayReply(t *testing.T) {
 	})
 }
 
+// A match may break what it is about, at that instant.
+func TestMatchThatCallsTheService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := New(Options{})
+		c := svc.Client("a")
+		s := open(t, c)
+		asked := 0
+		c.LoseReply(func(ops []backend.Op) bool {
+			if asked++; asked == 1 {
+				c.Suspend()
+				time.AfterFunc(time.Second, c.Resume)
+			}
+			return Key("/seat")(ops) && !svc.Entry("/other").Exists()
+		})
+		began := time.Now()
+		e := create(t, s, "/seat")
+		require.Equal(t, time.Second, time.Since(began), "it is not sent while the session is suspended")
+		require.Equal(t, svc.Entry("/seat"), e)
+		require.Equal(t, 2, asked)
+		require.EqualValues(t, 1, svc.Stats().Commits)
+	})
+}
+
 func TestFaultsFireOnceAndInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc := New(Options{})

@@ -153,7 +153,7 @@ type Client struct {
 	open   map[*session]struct{} // not lost yet
 	cut    bool
 	killed bool
-	faults []fault
+	faults []*fault
 	delay  time.Duration
 	held   []chan struct{} // gates of HoldWakeups, closed by release
 	// throttled says that its requests are turned away, and turned counts them.
