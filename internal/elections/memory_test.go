@@ -13,6 +13,8 @@ import (
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/conformance/memtest"
 	"github.com/elector-go/elector/internal/strategies"
+	"github.com/elector-go/elector/strategy/ranked"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 const memoryTTL = 3 * time.Second
@@ -35,6 +37,21 @@ func TestMemory(t *testing.T) {
 				appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised(cfg))
 			})
 		}
+	}
+}
+
+// All rules are tried with the options of strategies that keep what the strategy promises. (ranked's ByID has another
+// order, and a quorum of more than one waits for others: package ranked's own tests try them.)
+func TestMemoryOptions(t *testing.T) {
+	for name, strategy := range map[string]elector.Strategy{
+		"unfair": unfair.Strategy{Jitter: 10 * time.Millisecond},
+		"ranked": ranked.Strategy{Quorum: 1, Preempt: true, HoldOff: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := strategies.Named(name)
+			cfg.Strategy, cfg.Service = strategy, memoryService
+			appliesAll(t, conformance.TestElection(t, cfg), oneServer, notPromised(cfg))
+		})
 	}
 }
 

@@ -23,8 +23,10 @@ import (
 // Strategy is the unfair strategy. Its zero value is ready and has no jitter.
 type Strategy struct {
 	entries.Seat
-	// Jitter is the longest time a candidate waits, at random, between seeing the
-	// seat vacant and racing for it. Zero: none. It bounds nothing but the herd.
+	// Jitter is the longest time a candidate waits, at random, before it races for the
+	// seat. A newcomer does so, too: otherwise one whose work fails at once would win again
+	// and again, before those that have seen the seat vacant. Zero: none. It bounds nothing
+	// but the herd.
 	Jitter time.Duration
 }
 
@@ -38,11 +40,14 @@ func (Strategy) Name() string { return "unfair" }
 
 // Campaign races for the seat until it is won.
 //
-//  1. CreateEphemeral the seat. Done: I lead.
-//  2. Somebody has it: wait until it is gone (and a random time, with jitter).
-//  3. Back to 1.
+//  1. With jitter, wait a random time.
+//  2. CreateEphemeral the seat. Done: I lead.
+//  3. Somebody has it: wait until it is gone. Back to 1.
 func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.Claim, error) {
 	for {
+		if err := c.Pause(ctx, u.Jitter); err != nil {
+			return elector.Claim{}, err
+		}
 		seat, err := offer(ctx, c)
 		if err == nil {
 			return entries.Claim(c, seat), nil
@@ -51,9 +56,6 @@ func (u Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 			return elector.Claim{}, err
 		}
 		if err := ready(ctx, c); err != nil {
-			return elector.Claim{}, err
-		}
-		if err := c.Pause(ctx, u.Jitter); err != nil {
 			return elector.Claim{}, err
 		}
 	}

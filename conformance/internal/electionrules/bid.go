@@ -81,12 +81,15 @@ func (b *bid) waits() {
 func (b *bid) rests() {
 	a := b.c.a
 	a.T.Helper()
-	if _, lacks := a.cfg.Why[needStages]; !lacks && !a.Service.Virtual {
+	if a.Service.Virtual {
+		a.Settle()
+	}
+	if _, lacks := a.cfg.Why[needStages]; !lacks {
 		_, elsewhere := a.cfg.Why[needBackend]
 		a.Until(b.c.id+" waits for its turn", func() bool {
 			return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
 		})
-	} else {
+	} else if !a.Service.Virtual {
 		a.Settle()
 	}
 }
