@@ -1,6 +1,7 @@
 package zookeeper_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -81,4 +82,36 @@ func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 	f.awaitState(backend.Suspended)
 	wait.For(t, "the frozen server is tried", func() bool { return len(frozen.Links()) > 0 || f.s.State() == backend.Live })
 	require.NoError(t, f.s.Close(f.ctx))
+}
+
+// The window of a session passes, and then there is a link again: the server has renewed the session for a whole
+// timeout by that. So the link closes it.
+func TestLostSessionIsClosedOnItsNextLink(t *testing.T) {
+	t.Parallel()
+	f := setUp(t, sessionTimeout(4*time.Second))
+	e := f.enqueue(f.s)
+	closing := make(chan struct{}, 1)
+	f.Each(func(x *proxytest.Proxy) {
+		x.OnRequest(func(opcode int32, _ []byte) {
+			if opcode == proxytest.OpClose {
+				select {
+				case closing <- struct{}{}:
+				default:
+				}
+			}
+		})
+	})
+	f.Each((*proxytest.Proxy).Stall)
+	f.awaitState(backend.Lost)
+	f.Each((*proxytest.Proxy).Unstall)
+	select {
+	case <-closing:
+	case <-f.ctx.Done():
+		t.Fatal("nobody closes the session")
+	}
+	other := f.open()
+	wait.For(t, "the entry is gone", func() bool {
+		_, err := other.Get(f.ctx, e.Key)
+		return errors.Is(err, backend.ErrNoEntry)
+	})
 }

@@ -104,7 +104,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		return nil
 	}
 	switch {
-	case s.Ctx.Err() != nil && errors.Is(s.LostError(), driver.ErrClosed):
+	case s.Ctx.Err() != nil && s.leaves():
 		return nil // as above
 	case s.Ctx.Err() != nil:
 		return driver.ErrClosed
@@ -204,6 +204,13 @@ func (s *session) leaving() {
 	}
 }
 
+// leaves tells whether a session that is over may live on at the server, which a link renews for a whole timeout:
+// the first link there is then closes it.
+func (s *session) leaves() bool {
+	cause := s.LostError()
+	return errors.Is(cause, driver.ErrClosed) || errors.Is(cause, driver.ErrWindow)
+}
+
 // end closes the session at the server where that is of use, and ends the client library's loop.
 // It tries for three seconds, and takes two more at most. It waits for a link, and asks one
 // server once, as the client library makes no other link after that. Where no server can be
@@ -223,12 +230,12 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.stopDialing(driver.ErrClosed)
 	}
 	patience := closeGrace
-	if cause != driver.ErrClosed {
+	if !s.leaves() {
 		patience = time.Second // it is only for the entries to go somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(ctx, patience)
 	var presenting sync.WaitGroup
-	if cause == driver.ErrClosed && s.isOpen() {
+	if s.leaves() && s.isOpen() {
 		if s.awaitLink(limit) {
 			cancel() // there is nothing to close any more
 		}
