@@ -38,12 +38,12 @@ const (
 	answerHead  = 4 + 8 + 4         // xid, zxid, error
 )
 
-// How much of a frame can be looked at: the heads of all, the connect response, of which
-// servers make 45 bytes, and what most commits are answered with; the rest of those only
-// once there is one, since each session has a buffer of this size.
 const (
+	// lookAhead is how much of a frame can be looked at where it is: the heads of all, and the connect
+	// response, of which servers make 45 bytes. Each session has a buffer of this size.
 	lookAhead = 512
-	maxMulti  = 4 << 10
+	// maxMulti is the largest answer to a multi that is taken. Servers take requests of 1 MB by default.
+	maxMulti = 16 << 20
 )
 
 var (

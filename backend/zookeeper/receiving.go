@@ -1,10 +1,10 @@
 package zookeeper
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 )
@@ -80,19 +80,26 @@ func (l *link) nextFrame() error {
 	if request.own != "" {
 		return l.nearest(length, request.own)
 	}
-	if request.op == opMulti && 4+length <= maxMulti {
-		if 4+length > l.in.Size() {
-			l.in = bufio.NewReaderSize(l.in, maxMulti)
-		}
-		frame, err := l.in.Peek(4 + length)
-		if err != nil {
-			return err
-		}
-		if !wholeMulti(frame[4+answerHead:]) {
-			return fmt.Errorf("%w: malformed answer to a multi", errProtocol)
-		}
+	if request.op == opMulti {
+		return l.multi(length)
 	}
 	l.frameLeft = 4 + length
+	return nil
+}
+
+// multi hands on the answer to a multi once it is whole.
+func (l *link) multi(length int) error {
+	if length > maxMulti {
+		return fmt.Errorf("%w: answer of %d bytes to a multi", errProtocol, length)
+	}
+	frame := make([]byte, 4+length)
+	if _, err := io.ReadFull(l.in, frame); err != nil {
+		return err
+	}
+	if !wholeMulti(frame[4+answerHead:]) {
+		return fmt.Errorf("%w: malformed answer to a multi", errProtocol)
+	}
+	l.instead = frame
 	return nil
 }
 
@@ -224,13 +231,33 @@ func (l *link) answer(head []byte, length int) (request sentFrame, err error) {
 		return sentFrame{}, nil // no body, or one that isn't looked at
 	}
 	l.note(request, zxid)
-	if request.op == opChildren && len(head) >= answerHead+4 {
-		// The client library makes a slice of this many strings first.
-		if n := binary.BigEndian.Uint32(head[answerHead:]); int64(n)*4 > int64(length) {
-			return sentFrame{}, fmt.Errorf("%w: %d children in %d bytes", errProtocol, n, length)
-		}
+	if !fits(request.op, head[answerHead:], length-answerHead) {
+		return sentFrame{}, fmt.Errorf("%w: answer of %d bytes to a request with opcode %d", errProtocol, length, request.op)
 	}
 	return request, nil
+}
+
+// fits tells whether the body of an answer, of this size, can have what its beginning says that it has: the client
+// library allocates as much first, and says of one that was cut off that its own buffer is too small.
+func fits(op int32, beginning []byte, size int) bool {
+	number := -1
+	switch {
+	case len(beginning) >= 4:
+		number = int(int32(binary.BigEndian.Uint32(beginning)))
+	case size >= 4: // it was not looked at, as it is not handed on: see tooLong
+		return true
+	}
+	switch op {
+	case opExists, opSetData:
+		return size >= statLength
+	case opCreate: // a path
+		return 0 <= number && number <= size-4
+	case opGetData: // a value, of which -1 is none
+		return -1 <= number && max(number, 0) <= size-4-statLength
+	case opChildren: // so many names
+		return 0 <= number && number <= (size-4-statLength)/4
+	}
+	return true
 }
 
 // take removes the request that an answer is for. The server answers a session's
