@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -200,7 +199,7 @@ func follow(ctx context.Context, w io.Writer, url, path string, asJSON bool) err
 		case err != nil:
 			return err
 		case asJSON:
-			if err := json.NewEncoder(w).Encode(v); err != nil {
+			if err := newEncoder(w).Encode(v); err != nil {
 				return err
 			}
 			continue

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -161,7 +160,7 @@ func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 func writeJSON(w io.Writer, r report.Report) error {
-	out := json.NewEncoder(w)
+	out := newEncoder(w)
 	out.SetIndent("", "  ")
 	return out.Encode(r)
 }

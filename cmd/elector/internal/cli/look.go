@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -135,7 +134,7 @@ func (l looker) print(w io.Writer, result any, rows [][]string, err error) error
 	if !l.json {
 		return cmp.Or(printRows(w, rows), err)
 	}
-	e := json.NewEncoder(w)
+	e := newEncoder(w)
 	e.SetIndent("", "  ")
 	return cmp.Or(e.Encode(result), err)
 }

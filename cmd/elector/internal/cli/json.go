@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+)
+
+// newEncoder is json.NewEncoder for a terminal: what others have written into the service may have characters that
+// a terminal takes for commands, or that turn the text around. They are escaped.
+func newEncoder(w io.Writer) *json.Encoder { return json.NewEncoder(escaper{w}) }
+
+type escaper struct{ to io.Writer }
+
+// Write takes whole values, as an Encoder writes them.
+func (e escaper) Write(p []byte) (int, error) {
+	var out []byte
+	for _, r := range string(p) {
+		if r == '\n' || unicode.IsPrint(r) {
+			out = append(out, string(r)...)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	if _, err := e.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
