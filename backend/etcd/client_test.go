@@ -20,12 +20,14 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 
+	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/asynclog"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/fair"
 )
 
 // asking is a user's log handler that asks the session.
@@ -232,4 +234,26 @@ func TestLossIsLoggedWithItsReason(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(all, "etcd: session suspended"), all)
 	assert.Equal(t, 1, strings.Count(all, "etcd: session lost"), all)
 	assert.Contains(t, all, "trust window has passed; it was out of touch: ")
+}
+
+// Nothing is answered by a client that is closed: a session ends at once, and says why, and so does Close. The
+// entries stay until the lease expires.
+func TestClientIsClosedFirst(t *testing.T) {
+	t.Parallel()
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{sharedServer(t).Addr()}})
+	require.NoError(t, err)
+	b, err := etcd.New(client, etcd.Config{})
+	require.NoError(t, err)
+	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: newRoot(), ID: "a"})
+	require.NoError(t, err)
+	term, err := e.Campaign(t.Context())
+	require.NoError(t, err)
+	session := term.Guard().Session
+	_ = client.Close() // tells of its own context only
+	<-term.Context().Done()
+	require.ErrorIs(t, context.Cause(term.Context()), elector.ErrSessionLost)
+	require.ErrorContains(t, session.Close(t.Context()), "the client is closed")
+	_, err = e.Campaign(t.Context())
+	require.ErrorContains(t, err, "the client is closed")
+	require.ErrorContains(t, e.Close(t.Context()), "the client is closed")
 }

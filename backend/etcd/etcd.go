@@ -54,6 +54,9 @@ type Backend struct {
 //
 // A client with several endpoints dials one of them once more, for the heartbeats of all
 // sessions of this Backend. That connection is closed with the last session, or the client.
+//
+// Close the client after all electors. If it is closed before, its sessions are lost at once, and their
+// entries stay until the leases expire.
 func New(client *clientv3.Client, cfg Config) (*Backend, error) {
 	if client == nil {
 		return nil, errors.New("etcd: new: no client given: make one with clientv3.New")
@@ -86,7 +89,7 @@ func (b *Backend) Open(ctx context.Context, o backend.OpenOptions) (*backend.Ses
 
 func (b *Backend) open(ctx context.Context, ttl time.Duration) (*session, error) {
 	if b.client.Ctx().Err() != nil {
-		return nil, errors.New("the client is closed") // it would try a hundred times by itself
+		return nil, errClientClosed // it would try a hundred times by itself
 	}
 	within, cancel := context.WithTimeout(ctx, ttl)
 	defer cancel()

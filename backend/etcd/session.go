@@ -19,6 +19,7 @@ const closeGrace = 3 * time.Second
 const marginPart = 8
 
 var (
+	errClientClosed = errors.New("the client is closed")
 	errExpired      = errors.New("the lease has expired or was revoked")
 	errRewound      = errors.New("the history is not that of the session: the service was restored from a backup, or another one is at its address")
 	errElsewhere    = errors.New("the lease was renewed by another member than the one that a quorum has confirmed")
@@ -67,6 +68,8 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
 	s.schedule(s.interval()) // the grant was the first renewal
+	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) }) // nothing is answered any more
+	context.AfterFunc(s.Ctx, func() { stop() })
 	return s
 }
 
@@ -100,8 +103,12 @@ func (s *session) checkLease(ctx context.Context) error {
 
 // end revokes the lease where that is of use, so that the entries go at once.
 func (s *session) end(ctx context.Context, cause error) {
-	if cause == errExpired {
+	switch cause {
+	case errExpired:
 		s.Confirm()
+		return
+	case errClientClosed:
+		s.Unconfirmed(cause)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closeGrace)
