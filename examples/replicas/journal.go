@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -18,28 +19,21 @@ type position struct {
 	Index int    `json:"index"`
 }
 
-func (p position) less(q position) bool {
-	return p.Token < q.Token || p.Token == q.Token && p.Index < q.Index
-}
+// rank is what positions are compared by, and replicas. The numbers fit: tokens are revisions.
+func (p position) rank() []int64 { return []int64{int64(p.Token), int64(p.Index)} }
 
-func (p position) String() string { return fmt.Sprintf("%d of token %d", p.Index, p.Token) }
-
-// A record is one line of the log.
+// A record is one entry of the log.
 type record struct {
 	Token uint64 `json:"token"`
 	Data  string `json:"data"`
 }
 
-// A journal is a node's log, in a file that is synced before anybody is told of a record, and the
-// highest token that the node has promised to heed, in another. It is safe for concurrent use.
-type journal struct {
-	mu       sync.Mutex
-	dir      string
-	file     *os.File
-	records  []record
-	ends     []int64 // where each record's line ends in the file
-	promised uint64
-	changed  chan struct{} // closed at the next change
+// A put is what a primary asks of a log: refuse all primaries before me, and have these records after
+// Prev. With no records it is a claim.
+type put struct {
+	Token   uint64   `json:"token"`
+	Prev    position `json:"prev"`
+	Records []record `json:"records,omitempty"`
 }
 
 // errOld refuses what comes from a primary of the past.
@@ -48,198 +42,100 @@ var errOld = errors.New("a later primary has claimed this log")
 // errGap refuses records whose predecessor is not there.
 var errGap = errors.New("the log does not have the record before these")
 
-// openJournal reads the log in a directory, which it makes. A last line that was not written to its end
-// was never acknowledged: it is cut off.
-func openJournal(dir string) (*journal, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	j := &journal{dir: dir, changed: make(chan struct{})}
-	text, err := os.ReadFile(j.promise())
-	if err == nil {
-		err = json.Unmarshal(text, &j.promised)
-	} else if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
+// A journal is a replica's log, and the highest token that it has promised to heed. Its file has a line
+// for each put that changed one of them. It is safe for concurrent use.
+type journal struct {
+	mu       sync.Mutex
+	file     *os.File
+	size     int64 // of the lines that count
+	promised uint64
+	records  []record
+}
+
+// openJournal makes a file, or does again what it says. A last line without an end was never answered.
+func openJournal(path string) (*journal, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", j.promise(), err)
-	}
-	if j.file, err = os.OpenFile(filepath.Join(dir, "log"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, err
 	}
-	if text, err = io.ReadAll(j.file); err != nil {
+	text, err := io.ReadAll(file)
+	dir, errDir := os.Open(filepath.Dir(path)) // has the name of a new file
+	if err := errors.Join(err, file.Sync(), errDir, dir.Sync(), dir.Close()); err != nil {
 		return nil, err
 	}
-	for end := int64(0); ; {
+	for j := (&journal{file: file}); ; {
 		line, rest, whole := bytes.Cut(text, []byte("\n"))
 		if !whole {
-			return j, j.file.Truncate(end)
+			return j, nil
 		}
-		var r record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("%s: record %d: %w", j.file.Name(), len(j.records)+1, err)
+		var p put
+		if err := json.Unmarshal(line, &p); err != nil {
+			return nil, fmt.Errorf("%s, at byte %d: %w", path, j.size, err)
 		}
-		end += int64(len(line)) + 1
-		j.records, j.ends, text = append(j.records, r), append(j.ends, end), rest
+		j.apply(p)
+		j.size += int64(len(line)) + 1
+		text = rest
 	}
 }
 
-func (j *journal) close() error { return j.file.Close() }
-
-func (j *journal) promise() string { return filepath.Join(j.dir, "promised") }
-
-// claim promises a primary that none with a lower token writes here any more, and returns where the log
-// ends. It stays that way until this primary, or a later one, writes.
-func (j *journal) claim(token uint64) (position, error) {
+// put does what a primary asks. The file is synced before it returns, so that no crash undoes it.
+func (j *journal) put(p put) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.last(), j.heed(token)
-}
-
-// heed does the fencing. The promise is on disk before anything is done in its name.
-func (j *journal) heed(token uint64) error {
-	if token < j.promised || token == 0 {
-		return fmt.Errorf("%w: token %d comes after %d", errOld, token, j.promised)
+	if p.Token < j.promised || p.Token == 0 {
+		return fmt.Errorf("%w: token %d comes after %d", errOld, p.Token, j.promised)
 	}
-	if token == j.promised {
+	if p.Prev.Index < 0 || p.Prev.Index > len(j.records) || p.Prev != j.at(p.Prev.Index) {
+		return errGap
+	}
+	// What is there already stays. It has the same token, so the same primary has written it.
+	for len(p.Records) > 0 && p.Prev.Index < len(j.records) && p.Records[0].Token == j.records[p.Prev.Index].Token {
+		p.Prev, p.Records = j.at(p.Prev.Index+1), p.Records[1:]
+	}
+	if p.Token == j.promised && len(p.Records) == 0 {
 		return nil
 	}
-	next, err := os.Create(j.promise() + ".next")
+	line, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(next, token)
-	if err = errors.Join(err, next.Sync(), next.Close()); err != nil {
+	line = append(line, '\n')
+	_, err = j.file.WriteAt(line, j.size) // over what is left of a write that failed
+	size := j.size + int64(len(line))
+	if err := errors.Join(err, j.file.Truncate(size), j.file.Sync()); err != nil {
 		return err
 	}
-	if err := os.Rename(next.Name(), j.promise()); err != nil {
-		return err
-	}
-	if err := syncDir(j.dir); err != nil {
-		return err
-	}
-	j.promised = token
-	j.announce()
+	j.size = size
+	j.apply(p)
 	return nil
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+// apply overwrites what differs, with all that follows it: it was never acknowledged.
+func (j *journal) apply(p put) {
+	j.promised = p.Token
+	if len(p.Records) > 0 {
+		j.records = append(j.records[:p.Prev.Index], p.Records...)
 	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
-// write appends a record of the primary's own, and returns where it stands.
-func (j *journal) write(token uint64, data string) (position, error) {
+// read returns the records after a number, and the position before them.
+func (j *journal) read(after int) (prev position, records []record) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.heed(token); err != nil {
-		return position{}, err
-	}
-	if err := j.append([]record{{token, data}}); err != nil {
-		return position{}, err
-	}
-	return j.last(), nil
+	after = min(after, len(j.records))
+	return j.at(after), slices.Clone(j.records[after:])
 }
 
-// put makes the log hold these records after prev, as that of the primary with this token does. What is
-// there already stays. What differs goes, with all that follows: it was never acknowledged. With
-// errGap it returns where the primary should try next.
-func (j *journal) put(token uint64, prev position, records []record) (position, error) {
+// end is where the log ends.
+func (j *journal) end() position {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.heed(token); err != nil {
-		return position{}, err
-	}
-	if prev.Index < 0 || prev.Index > len(j.records) {
-		return j.last(), errGap
-	}
-	if at := j.at(prev.Index); at != prev {
-		for at.Index > 0 && j.at(at.Index).Token == at.Token { // all of a term that the primary does not know as such
-			at.Index--
-		}
-		return j.at(at.Index), errGap
-	}
-	for i, r := range records {
-		n := prev.Index + i + 1
-		if n <= len(j.records) && j.records[n-1].Token == r.Token {
-			continue
-		}
-		j.records, j.ends = j.records[:n-1], j.ends[:n-1]
-		if err := j.append(records[i:]); err != nil {
-			return position{}, err
-		}
-		break
-	}
-	return j.at(prev.Index + len(records)), nil
+	return j.at(len(j.records))
 }
-
-// append writes records where the log ends, over what the file has beyond.
-func (j *journal) append(records []record) error {
-	end := j.end(len(j.records))
-	var lines []byte
-	var ends []int64
-	for _, r := range records {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		lines = append(append(lines, line...), '\n')
-		ends = append(ends, end+int64(len(lines)))
-	}
-	if err := j.file.Truncate(end); err != nil {
-		return err
-	}
-	if _, err := j.file.WriteAt(lines, end); err != nil {
-		return err
-	}
-	if err := j.file.Sync(); err != nil {
-		return err
-	}
-	j.records, j.ends = append(j.records, records...), append(j.ends, ends...)
-	j.announce()
-	return nil
-}
-
-// read returns the records after a number, as many as fit, and the position before them. changed is
-// closed when there is more to know.
-func (j *journal) read(after int) (prev position, records []record, changed <-chan struct{}) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	after = min(max(after, 0), len(j.records))
-	n := after
-	for n < len(j.records) && (n == after || j.ends[n]-j.end(after) <= maxBatch) {
-		n++
-	}
-	return j.at(after), append([]record(nil), j.records[after:n]...), j.changed
-}
-
-// ending is where the log ends.
-func (j *journal) ending() position {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.last()
-}
-
-func (j *journal) last() position { return j.at(len(j.records)) }
 
 func (j *journal) at(index int) position {
 	if index == 0 {
 		return position{}
 	}
 	return position{j.records[index-1].Token, index}
-}
-
-func (j *journal) end(index int) int64 {
-	if index == 0 {
-		return 0
-	}
-	return j.ends[index-1]
-}
-
-func (j *journal) announce() {
-	close(j.changed)
-	j.changed = make(chan struct{})
 }

@@ -1,261 +1,181 @@
-// Replicas is a small log that is kept by several processes: the primary takes writes, and acknowledges
-// what a majority has on disk. When it dies, the replica whose log is the most advanced takes over.
+// Replicas is a small log that three processes keep: the primary takes writes, and acknowledges what a
+// majority has on disk. When it dies, the replica whose log is the most advanced takes over.
 //
-//	go run ./examples/replicas demo
+//	go run ./examples/replicas -backend etcd://127.0.0.1:2379 -id 127.0.0.1:7001
 //
-// needs nothing but Go: it starts an etcd server and four processes, writes all the time, kills the
-// primary with SIGKILL, moves the lead to a named replica, and counts what was lost: nothing.
-//
-//	go run ./examples/replicas demo -backend zk://127.0.0.1:2181
-//
-// does so on a service that runs. README.md tells how to run the processes yourself.
+// is one of them. README.md tells how to write, and how to break it.
 package main
 
 import (
-	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/strategy/ranked"
+)
+
+const (
+	election  = "/replicas"
+	step      = time.Second     // how often a node tells how far its log is, and a primary looks who lacks records
+	patience  = 3 * time.Second // with another node that does not answer
+	maxRecord = 4 << 10         // bytes
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "replicas:", err)
 		os.Exit(1)
 	}
 }
 
-const usage = `replicas COMMAND [flags]: one of
-
-  node     be a replica, and the primary when elected
-  append   write each line of the standard input, and print where it stands
-  log      print the log of one node
-  move     have a named replica lead next
-  demo     show it all
-
-replicas COMMAND -h tells the flags`
-
-// options are the flags.
-type options struct {
-	url, election, id, nodes, observers, dir, to string
-	step                                         time.Duration
-}
-
-func run(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
-	if len(args) == 0 {
-		return errors.New("no command. " + usage)
+func run(ctx context.Context, args []string) (err error) {
+	flags := flag.NewFlagSet("replicas", flag.ExitOnError)
+	url := flags.String("backend", "", dial.Usage)
+	list := flags.String("nodes", "127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003", "addresses of all nodes, the same list for each")
+	id := flags.String("id", "", "which of them this is; its log is in the file ID.log")
+	_ = flags.Parse(args) // it exits
+	nodes := strings.Split(*list, ",")
+	if !slices.Contains(nodes, *id) {
+		return fmt.Errorf("-id %q is none of the nodes: %s", *id, *list)
 	}
-	var o options
-	flags := flag.NewFlagSet("replicas "+args[0], flag.ContinueOnError)
-	flags.SetOutput(out)
-	service := func(unset string) {
-		flags.StringVar(&o.url, "backend", "", dial.Usage+unset)
-		flags.StringVar(&o.election, "election", "/replicas", "path of the election")
-	}
-	cluster := func() {
-		flags.StringVar(&o.nodes, "nodes", "", "all nodes that may lead, the same for everybody: n1=host:port,n2=host:port,n3=host:port")
-		flags.StringVar(&o.observers, "observers", "", "nodes that get the log, never lead, and do not count in a majority")
-	}
-	var do func() error
-	switch args[0] {
-	case "node":
-		service("")
-		cluster()
-		flags.StringVar(&o.id, "id", "", "which of the nodes this is")
-		flags.StringVar(&o.dir, "data", "", "directory of this node's log")
-		flags.DurationVar(&o.step, "step", time.Second, "how often it tells how far its log is")
-		do = func() error { return runNode(ctx, o, out) }
-	case "append":
-		cluster()
-		do = func() error { return runAppend(ctx, o, in, out) }
-	case "log":
-		cluster()
-		flags.StringVar(&o.id, "id", "", "which node's")
-		do = func() error { return runLog(ctx, o, out) }
-	case "move":
-		service("")
-		flags.StringVar(&o.to, "to", "", "ID of the node that is to lead next")
-		do = func() error { return runMove(ctx, o, out) }
-	case "demo":
-		service("; without, an etcd server is started, which Go builds the first time")
-		do = func() error { return demo(ctx, o, out) }
-	default:
-		return fmt.Errorf("unknown command %q. %s", args[0], usage)
-	}
-	if err := flags.Parse(args[1:]); errors.Is(err, flag.ErrHelp) {
-		return nil
-	} else if err != nil {
+
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	b, err := dial.Open(ctx, *url, dial.WithLogger(log))
+	if err != nil {
 		return err
 	}
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: there are flags only", flags.Arg(0))
+	defer func() { err = errors.Join(err, b.Close()) }()
+	j, err := openJournal(*id + ".log")
+	if err != nil {
+		return err
 	}
-	return do()
+	defer func() { err = errors.Join(err, j.file.Close()) }()
+	listener, err := net.Listen("tcp", *id)
+	if err != nil {
+		return err
+	}
+	n := &node{id: *id, nodes: nodes, journal: j, send: send, log: log}
+	server := &http.Server{Handler: n.handler(), ReadTimeout: time.Minute, WriteTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	err = n.run(ctx, b) // the last writes are answered when ctx has ended
+	return errors.Join(err, server.Shutdown(context.WithoutCancel(ctx)))
 }
 
-// nodes are all replicas of the log.
-type nodes struct {
-	addrs     map[string]string
-	voters    []string        // in the order in which they are given
-	observers map[string]bool // those that never lead
+// A node is one replica of the log, and its primary while it leads. Its ID is its address.
+type node struct {
+	id      string
+	nodes   []string // all of them
+	journal *journal
+	send    func(to string, p put) (end position, err error) // has another node do a put
+	log     *slog.Logger
+	rank    ranked.Rank
+	term    atomic.Pointer[term] // while this node is the primary
 }
 
-// majority is how many voters are more than half of them.
-func (a nodes) majority() int { return len(a.voters)/2 + 1 }
+func (n *node) majority() int { return len(n.nodes)/2 + 1 }
 
-func parseNodes(o options) (nodes, error) {
-	all := nodes{addrs: make(map[string]string), observers: make(map[string]bool)}
-	parse := func(name, list string) error {
-		for one := range strings.SplitSeq(list, ",") {
-			id, addr, is := strings.Cut(one, "=")
-			if _, _, err := net.SplitHostPort(addr); !is || id == "" || err != nil {
-				return fmt.Errorf("-%s: %q is not of the form id=host:port", name, one)
-			}
-			if all.addrs[id] != "" {
-				return fmt.Errorf("-%s: there are two of the ID %q", name, id)
-			}
-			all.addrs[id] = addr
-			if name == "nodes" {
-				all.voters = append(all.voters, id)
-			} else {
-				all.observers[id] = true
-			}
-		}
-		return nil
+// run stands in the election until ctx ends. Once a majority stands, the one of them leads whose log is
+// the most advanced.
+func (n *node) run(ctx context.Context, b backend.Backend) error {
+	strategy := ranked.New(&n.rank)
+	strategy.Quorum = n.majority()
+	e, err := elector.New(elector.Config{
+		Backend: b, Strategy: strategy, Election: election, ID: n.id, Logger: n.log,
+		Fit: elector.Fit{Check: n.tell, Every: step},
+	})
+	if err != nil {
+		return err
 	}
-	if o.nodes == "" {
-		return all, errors.New("-nodes is missing: such as n1=127.0.0.1:7001,n2=127.0.0.1:7002,n3=127.0.0.1:7003")
+	err = elector.Run(ctx, e, n.lead)
+	if errors.Is(err, context.Canceled) {
+		err = nil // told to stop
 	}
-	err := parse("nodes", o.nodes)
-	if err == nil && o.observers != "" {
-		err = parse("observers", o.observers)
-	}
-	return all, err
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return errors.Join(err, e.Close(closing))
 }
 
-// known checks -id.
-func (o options) known(all nodes) error {
-	if all.addrs[o.id] == "" {
-		return fmt.Errorf("-id %q is none of the nodes", o.id)
-	}
+// tell has the rank say how far the log is. Each change is a write in the service, so it is done in steps.
+// A check of yours might also tell why this node cannot lead now, such as a full disk.
+func (n *node) tell(context.Context) error {
+	n.rank.Set(n.journal.end().rank()...)
 	return nil
 }
 
-func open(ctx context.Context, o options) (*dial.Backend, error) {
-	if o.url == "" {
-		return nil, errors.New("-backend is missing: " + dial.Usage)
+// write has the primary append a record, and returns where it stands. Other nodes refuse it.
+func (n *node) write(data string) (position, error) {
+	if t := n.term.Load(); t != nil {
+		return t.write(data)
 	}
-	if strings.HasPrefix(o.url, "mem:") {
-		return nil, errors.New("-backend mem:// is a service in one process, and this takes several")
-	}
-	if err := backend.CheckKey(o.election); err != nil {
-		return nil, fmt.Errorf("-election: %w", err)
-	}
-	return dial.Open(ctx, o.url)
+	return position{}, errNotPrimary
 }
 
-func runNode(ctx context.Context, o options, out io.Writer) error {
-	all, err := parseNodes(o)
-	switch {
-	case err != nil:
-		return err
-	case o.dir == "":
-		return errors.New("-data is missing: the directory of this node's log")
-	case o.step < 10*time.Millisecond:
-		return fmt.Errorf("-step %v is too short: each is a write in the service", o.step)
-	}
-	if err := o.known(all); err != nil {
-		return err
-	}
-	b, err := open(ctx, o)
-	if err != nil {
-		return err
-	}
-	j, err := openJournal(o.dir)
-	if err != nil {
-		return errors.Join(err, b.Close())
-	}
-	err = newNode(o.id, all, o.election, o.step, j, newSayer(out, o.id)).run(ctx, b)
-	return errors.Join(err, j.close(), b.Close())
-}
-
-func runAppend(ctx context.Context, o options, in io.Reader, out io.Writer) error {
-	all, err := parseNodes(o)
-	if err != nil {
-		return err
-	}
-	c := newClient(all)
-	defer c.close()
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		at, err := c.append(ctx, lines.Text())
-		if err != nil {
-			return err
+// handler answers primaries and clients.
+func (n *node) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /put", func(w http.ResponseWriter, r *http.Request) {
+		var p put
+		err := json.NewDecoder(r.Body).Decode(&p)
+		if err == nil {
+			err = n.journal.put(p)
 		}
-		fmt.Fprintf(out, "%v\t%s\n", at, lines.Text())
-	}
-	return lines.Err()
+		reply(w, n.journal.end(), err)
+	})
+	mux.HandleFunc("POST /log", func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRecord))
+		if err != nil || !utf8.Valid(data) {
+			reply(w, position{}, fmt.Errorf("a record is text of at most %d bytes", maxRecord))
+			return
+		}
+		at, err := n.write(string(data))
+		reply(w, at, err)
+	})
+	return mux
 }
 
-func runLog(ctx context.Context, o options, out io.Writer) error {
-	all, err := parseNodes(o)
-	if err == nil {
-		err = o.known(all)
-	}
+func reply(w http.ResponseWriter, p position, err error) {
 	if err != nil {
-		return err
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
 	}
-	records, err := readLog(ctx, all.addrs[o.id])
-	for i, r := range records {
-		fmt.Fprintf(out, "%v\t%s\n", position{r.Token, i + 1}, r.Data)
-	}
-	return err
+	_ = json.NewEncoder(w).Encode(p) // a client that misses it asks again
 }
 
-func runMove(ctx context.Context, o options, out io.Writer) error {
-	if o.to == "" {
-		return errors.New("-to is missing: the ID of the node that is to lead next")
-	}
-	b, err := open(ctx, o)
+// send sends a put to another node, which answers where its log ends.
+func send(to string, p put) (end position, err error) {
+	body, err := json.Marshal(p)
 	if err != nil {
-		return err
+		return end, err
 	}
-	leader, err := move(ctx, b, o.election, o.to)
-	if err == nil {
-		fmt.Fprintf(out, "%s is asked to go, for %s to lead\n", leader.ID, o.to)
+	client := http.Client{Timeout: patience}
+	answer, err := client.Post("http://"+to+"/put", "application/json", bytes.NewReader(body))
+	if err != nil {
+		return end, err
 	}
-	return errors.Join(err, b.Close())
-}
-
-func move(ctx context.Context, b backend.Backend, election, to string) (elector.Leader, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	return elector.Ask(ctx, b, nodes{}.strategy(nil), election, elector.Request{By: "replicas move", To: to})
-}
-
-// sayer prints a line with the time of day.
-type sayer func(format string, args ...any)
-
-func newSayer(out io.Writer, who string) sayer {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(out, "%s  %-6s  %s\n", time.Now().Format("15:04:05.000"), who, fmt.Sprintf(format, args...))
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(answer.Body)
+		return end, fmt.Errorf("%s: %s: %s", to, answer.Status, why)
 	}
+	return end, json.NewDecoder(answer.Body).Decode(&end)
 }
