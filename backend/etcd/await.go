@@ -216,7 +216,14 @@ func (s *session) anyOf(ctx context.Context, groups [][]string, now snapshot, re
 		w.out = changed
 		t := s.watches.join(w, keys)
 		defer s.watches.leave(w, t)
-		s.watches.merge(t, now, rev)
+		if slices.Equal(t.keys, keys) {
+			s.watches.merge(t, now, rev)
+		} else if err := s.refresh(ctx, t, rev); err != nil { // it covers others, too, which were not read
+			if s.ridesOut(known, err) {
+				return nil
+			}
+			return err
+		}
 		if seen, _ := s.watches.look(w, t); seen != nil {
 			return nil
 		}
