@@ -1,15 +1,35 @@
 package main
 
 import (
-	"maps"
+	"fmt"
 	"slices"
 )
 
 // This file is what the controller decides. It knows of no service and no time, only
 // of a state, the brokers that live, and the next state.
 
+// A partition is its state as all brokers have to see it.
+type partition struct {
+	Leader int `json:"leader"` // or offline
+	// LeaderEpoch rises with each change of Leader or ISR. A broker that led in an
+	// earlier one is refused by its followers.
+	LeaderEpoch int   `json:"leaderEpoch"`
+	ISR         []int `json:"isr"` // the replicas that have all messages
+	Replicas    []int `json:"replicas"`
+	// ControllerEpoch is that of the controller which has written this state.
+	ControllerEpoch uint64 `json:"controllerEpoch"`
+}
+
 // offline is the Leader of a partition that has none.
 const offline = -1
+
+func (p partition) String() string {
+	leader := fmt.Sprint("leader ", p.Leader)
+	if p.Leader == offline {
+		leader = "OFFLINE"
+	}
+	return fmt.Sprintf("%s, ISR %v, epoch %d of controller %d", leader, p.ISR, p.LeaderEpoch, p.ControllerEpoch)
+}
 
 // fresh is a partition before anybody has led it: all replicas are as good, as there
 // is nothing in it.
@@ -17,7 +37,7 @@ func fresh(replicas []int) partition {
 	return partition{Leader: offline, LeaderEpoch: -1, ISR: replicas, Replicas: replicas}
 }
 
-// decide returns the next state of a partition, and whether that is a change.
+// decide returns the next state of a partition, which is the same if all is well.
 //
 //   - Who does not live leaves the ISR.
 //   - A leader that is in the ISR stays. Otherwise the first in-sync replica leads: it
@@ -29,8 +49,8 @@ func fresh(replicas []int) partition {
 //
 // So a change is an election or a return, and one after the other. The ISR is kept in
 // the order of the replicas.
-func decide(p partition, live map[int]bool, unclean bool) (next partition, changed bool) {
-	next = p
+func decide(p partition, live map[int]bool, unclean bool) partition {
+	next := p
 	inSync := keep(p.Replicas, func(id int) bool { return live[id] && slices.Contains(p.ISR, id) })
 	alive := keep(p.Replicas, func(id int) bool { return live[id] })
 	switch {
@@ -48,11 +68,10 @@ func decide(p partition, live map[int]bool, unclean bool) (next partition, chang
 	default:
 		next.Leader = offline
 	}
-	if next.same(p) {
-		return p, false
+	if !next.same(p) {
+		next.LeaderEpoch++
 	}
-	next.LeaderEpoch++
-	return next, true
+	return next
 }
 
 // same tells whether leader and ISR are as in o.
@@ -60,49 +79,7 @@ func (p partition) same(o partition) bool {
 	return p.Leader == o.Leader && slices.Equal(p.ISR, o.ISR)
 }
 
-// assign spreads a topic over the brokers: each partition begins one broker further.
-// It returns false where there are too few.
-func assign(t topic, live map[int]bool) (assignment, bool) {
-	ids := slices.Sorted(maps.Keys(live))
-	if t.Replicas < 1 || len(ids) < t.Replicas {
-		return assignment{}, false
-	}
-	var a assignment
-	for n := range t.Partitions {
-		replicas := make([]int, t.Replicas)
-		for r := range replicas {
-			replicas[r] = ids[(n+r)%len(ids)]
-		}
-		a.Replicas = append(a.Replicas, replicas)
-	}
-	return a, true
-}
-
-// steps returns the sets of live brokers to decide for, one after the other, given
-// the revisions of their registrations before and now. A broker that has registered
-// anew has died in between, though its id was never missing: it is to be taken for
-// dead first, and for live then.
-func steps(before, now map[int]uint64) []map[int]bool {
-	live, stayed := make(map[int]bool), make(map[int]bool)
-	for id, rev := range now {
-		live[id] = true
-		if last, known := before[id]; !known || last == rev {
-			stayed[id] = true
-		}
-	}
-	if len(stayed) < len(live) {
-		return []map[int]bool{stayed, live}
-	}
-	return []map[int]bool{live}
-}
-
 // keep returns the ids that are wanted, in their order.
 func keep(ids []int, wanted func(int) bool) []int {
-	var kept []int
-	for _, id := range ids {
-		if wanted(id) {
-			kept = append(kept, id)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return !wanted(id) })
 }

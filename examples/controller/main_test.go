@@ -3,123 +3,152 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/backend/memory"
+	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/wait"
 )
 
-// binary is the program that a reader of the README runs.
-var binary string
-
-func TestMain(m *testing.M) {
-	code, err := build(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func build(m *testing.M) (int, error) {
-	dir, err := os.MkdirTemp("", "controller")
-	if err != nil {
-		return 1, err
-	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "controller")
-	args := []string{"build", "-o", binary}
-	if raced() {
-		args = append(args, "-race")
-	}
-	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return m.Run(), nil
-}
-
-// raced tells whether the test was built with the race detector: then the program is,
-// too.
-func raced() bool {
-	info, _ := debug.ReadBuildInfo()
-	for _, s := range info.Settings {
-		if s.Key == "-race" && s.Value == "true" {
-			return true
-		}
-	}
-	return false
-}
-
-// TestDemo looks for what each scene of the demonstration is to show, on fake time. The brokers talk at
-// the same time, so the order within a scene is not given.
+// TestDemo holds what comes of each fault, on fake time. Within a scene the brokers talk in any order.
 func TestDemo(t *testing.T) {
-	var out string
-	inCluster(t, 0, func(c *cluster) {
-		require.NoError(c, demo(c.Context(), c.say))
-		out = strings.Join(c.lines, "\n")
+	var mu sync.Mutex
+	var out strings.Builder
+	synctest.Test(t, func(t *testing.T) {
+		demo(t.Context(), func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(&out, format+"\n", args...)
+		})
 	})
-	rest := out
-	for _, scene := range []struct {
-		begins string
-		shows  []string
-	}{
-		{"three brokers", []string{"broker 1: IS THE CONTROLLER, epoch 1"}},
-		{"=== topic orders", []string{"broker 2: leads orders-1, leader epoch 0 (controller epoch 1)"}},
-		{"=== broker 2, the leader of orders-1, DIES", []string{
-			"broker 2: leads orders-1 no more",
-			"broker 3: leads orders-1, leader epoch 1 (controller epoch 1)",
-		}},
-		{"=== broker 2 COMES BACK", []string{
-			"broker 2: registered",
-			"broker 1: controller: orders-1: leader 3, ISR [2 3], leader epoch 2",
-		}},
-		{"=== broker 1, the controller, DIES", []string{
-			"broker 1: commit refused: deposed",
-			": IS THE CONTROLLER, epoch 2",
-			"broker 2: leads orders-0, leader epoch 3 (controller epoch 2)",
-		}},
-		{"=== broker 3 DIES", []string{": controller: orders-2: OFFLINE, ISR [3], leader epoch 2"}},
-		{"=== the end", nil},
+	t.Log(out.String())
+	rest := out.String()
+	for _, scene := range []struct{ begins, shows, too string }{
+		{"broker 1 starts", "broker 1: IS THE CONTROLLER, epoch 1", "--- partition 1: OFFLINE, ISR [2 3]"},
+		{"broker 3 starts", "broker 2: LEADS partition 1: leader 2, ISR [2 3], epoch 1", "--- partition 0: leader 1, ISR [1 2], epoch 1"},
+		{"broker 2 DIES", "broker 3: LEADS partition 1", "--- partition 0: leader 1, ISR [1], epoch 2"},
+		{"broker 2 starts again", "broker 2: registered", "--- partition 1: leader 3, ISR [2 3], epoch 3"},
+		{"broker 2 starts again, before", "broker 2: starts over: not registered", "--- partition 1: leader 3, ISR [2 3], epoch 5"},
+		{"an operator deletes the reg", "broker 3: starts over: the registration is gone", "broker 3: registered"},
+		{"broker 1 hears of it", "broker 2: LEADS partition 1: leader 2", "--- partition 1: leader 2, ISR [2 3], epoch 7"},
+		{"an operator deletes the con", "condition does not hold", "--- partition 1: leader 2, ISR [2 3], epoch 7 of controller 1"},
+		{"broker 3 starts again", "broker 3: registered", "--- partition 1: leader 2, ISR [2 3], epoch 9 of controller 2"},
+		{"broker 2, the controller, IS CUT", "broker 2: leads partition 1 no more", "--- partition 1: leader 3, ISR [3], epoch 10 of controller 3"},
+		{"broker 2 is back", "broker 2: registered", "--- partition 1: leader 3, ISR [2 3], epoch 11 of controller 3"},
+		{"broker 1 DIES", "broker 2: LEADS partition 0: leader 2, ISR [2]", "--- partition 0: leader 2, ISR [2]"},
+		{"broker 1 starts again", "broker 1: registered", "--- partition 0: OFFLINE, ISR [2]"},
+		{"broker 2 starts again", "broker 2: LEADS partition 0: leader 2, ISR [1 2]", "--- partition 0: leader 2, ISR [1 2]"},
+		{"the service starts again", "IS THE CONTROLLER", "--- partition 0: leader "},
+		{"broker 1 DIES", "is the controller no more", `/demo/partitions holds "?"`},
 	} {
-		_, after, found := strings.Cut(rest, scene.begins)
-		require.True(t, found, "%q does not come next in:\n%s", scene.begins, out)
-		for _, line := range scene.shows {
-			assert.Contains(t, after, line, "after %q", scene.begins)
-		}
+		_, after, found := strings.Cut(rest, "=== "+scene.begins)
+		require.True(t, found, "%q does not come next", scene.begins)
+		now, _, _ := strings.Cut(after, "===")
+		assert.Contains(t, now, scene.shows, scene.begins)
+		assert.Contains(t, now, scene.too, scene.begins)
 		rest = after
 	}
 }
 
+// TestOlderEpochs shows a broker what an earlier controller has decided, and what was decided earlier.
+func TestOlderEpochs(t *testing.T) {
+	b := newBroker(2, memory.New(memory.Options{}), false, t.Logf)
+	b.learn(0, partition{Leader: 2, LeaderEpoch: 5, ControllerEpoch: 3})
+	require.True(t, b.leads[0])
+	b.learn(0, partition{Leader: 1, LeaderEpoch: 6, ControllerEpoch: 2})
+	assert.True(t, b.leads[0], "the controller of epoch 2 is over")
+	b.learn(0, partition{Leader: 1, LeaderEpoch: 4, ControllerEpoch: 3})
+	assert.True(t, b.leads[0], "leader epoch 4 is over")
+	b.stepDown()
+	b.learn(0, partition{Leader: 2, LeaderEpoch: 4, ControllerEpoch: 3})
+	assert.False(t, b.leads[0], "leader epoch 4 is over in the next session, too")
+}
+
 func TestBadFlags(t *testing.T) {
-	const server = "zk://127.0.0.1:1"
-	for _, c := range []struct{ args, says string }{
-		{"-broker 1", "mem:// is a demonstration that takes no other flags"},
-		{"-backend mem:// -create a:1:1", "mem:// is a demonstration"},
-		{"-backend " + server, "either -broker"},
-		{"-backend " + server + " -broker 1 -create a:1:1", "either -broker"},
-		{"-backend " + server + " -broker -4", "-broker -4 is no broker id"},
-		{"-backend " + server + " -broker 2147483648", "is no broker id"},
-		{"-backend " + server + " -broker one", "invalid value"},
-		{"-backend " + server + " -broker 1 -unclean", "-unclean goes with -create"},
-		{"-backend " + server + " -create a:1:1 -stubborn", "-stubborn goes with -broker"},
-		{"-backend " + server + " -create orders", "there must be three parts"},
-		{"-backend " + server + " -create orders:x:1", `parsing "x"`},
-		{"-backend " + server + " -create orders:0:1", "there must be 1 to 1000 partitions"},
-		{"-backend " + server + " -create orders:3:0", "there must be 1 to 100 replicas"},
-		{"-backend " + server + " -create ../x:3:1", "the name must be"},
-		{"-backend " + server + " -broker 1 more", `unexpected argument "more"`},
-		{"-backend " + server + " -broker 1 -root /a/../b", `-root: key "/a/../b" has the segment ".."`},
-		{"-backend " + server + " -broker 1 -root demo", "-root: "},
-		{"-root /a", "mem:// is a demonstration"},
-		{"-backend nonsense -broker 1", "not a URL"},
-		{"-backend " + server + " -create a:1:1", "unavailable"},
+	for args, says := range map[string]string{
+		"more":                                `unexpected argument "more"`,
+		"-broker 1":                           "-backend: give a server",
+		"-broker 1 -backend mem://":           "-backend: give a server",
+		"-broker 4 -backend zk://127.0.0.1:1": "-broker 4: the brokers of the cluster are 1, 2 and 3",
+		"-broker 1 -backend nonsense":         "not a URL",
 	} {
-		out, err := exec.Command(binary, strings.Fields(c.args)...).CombinedOutput()
-		assert.Error(t, err, c.args)
-		assert.Contains(t, string(out), c.says, c.args)
+		assert.ErrorContains(t, run(t.Context(), strings.Fields(args), t.Logf), says, args)
+	}
+}
+
+// TestMain has the processes of TestProcesses be this program: they are this test, executed again.
+func TestMain(m *testing.M) {
+	if os.Getenv("BE_A_BROKER") != "" {
+		main()
+	} else {
+		os.Exit(m.Run())
+	}
+}
+
+// TestProcesses kills and freezes brokers that are processes on real servers.
+func TestProcesses(t *testing.T) {
+	servertest.Long(t, "processes that are killed and frozen")
+	for name, serve := range map[string]func(*testing.T) (url string){
+		"ZooKeeper": func(t *testing.T) string {
+			return "zk://" + servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true}).Addr() + "?timeout=10s"
+		},
+		"etcd": func(t *testing.T) string {
+			return "etcd://" + servertest.EtcdForTest(t, servertest.EtcdConfig{NoSync: true}).Addr() + "?timeout=10s"
+		},
+		"Consul": func(t *testing.T) string {
+			return "consul://" + servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true}).Addr() + "?check=10s"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := serve(t)
+			brokers, heard := make(map[int]*process.Process), make(map[int]int)
+			says := func(id int, text string) { // after what it was heard to say before
+				t.Helper()
+				wait.For(t, fmt.Sprintf("broker %d says %q", id, text), func() bool {
+					before, _, found := strings.Cut(brokers[id].LogTail(1 << 20)[heard[id]:], text)
+					if found {
+						heard[id] += len(before + text)
+					}
+					return found
+				})
+			}
+			for id := 1; id <= 3; id++ {
+				brokers[id] = process.New(process.Spec{
+					Name: fmt.Sprint("broker ", id), Path: os.Args[0], Args: []string{"-backend", url, "-broker", fmt.Sprint(id)},
+					Env: []string{"BE_A_BROKER=1", "GORACE=halt_on_error=1"}, LogPath: filepath.Join(t.TempDir(), "out"), Log: t.Output(),
+				})
+				t.Cleanup(func() { _ = brokers[id].Kill() })
+				require.NoError(t, brokers[id].Start())
+				says(id, "registered")
+				says(1, "decides partition")
+			}
+			says(2, "LEADS partition 1: leader 2, ISR [2 3]")
+			require.NoError(t, brokers[2].Kill())
+			says(3, "LEADS partition 1: leader 3, ISR [3]")
+			require.NoError(t, brokers[2].Start())
+			says(3, "LEADS partition 1: leader 3, ISR [2 3]")
+
+			require.NoError(t, brokers[1].Pause()) // the controller, until there is another one
+			says(2, "LEADS partition 0: leader 2, ISR [2]")
+			require.NoError(t, brokers[1].Resume())
+			says(1, "late write")
+			says(1, "condition does not hold")
+			says(2, "LEADS partition 0: leader 2, ISR [1 2]")
+			require.NoError(t, brokers[2].Kill())
+			require.NoError(t, brokers[3].Kill()) // one of the two is the controller
+			says(1, "IS THE CONTROLLER")
+			says(1, "LEADS partition 0: leader 1, ISR [1]")
+			require.NoError(t, brokers[1].Stop(wait.Patience))
+			assert.ErrorContains(t, brokers[1].ExitError(), "exit status 0")
+		})
 	}
 }
