@@ -10,6 +10,8 @@ import (
 // A waiter is one blocked Await or AwaitList. It has no goroutine but its caller's.
 type waiter struct {
 	woken driver.Waker
+	// due tells that it has been woken, and has not returned or gone on waiting since.
+	due bool
 	// caughtUp is that of the session; nil: it is not behind.
 	caughtUp <-chan struct{}
 	watches  []watch
@@ -53,9 +55,21 @@ func (w *watch) others() *list[watch] {
 }
 
 // wake rouses all who wait. One that has been woken already will read after this change.
-func wake(all *list[watch]) {
+func (s *Service) wake(all *list[watch]) {
 	for at := range all.all() {
+		if !at.w.due {
+			at.w.due = true
+			s.stats.Due++
+		}
 		at.w.woken.Wake()
+	}
+}
+
+// attended takes note that a waiter returns, or goes on waiting.
+func (s *Service) attended(w *waiter) {
+	if w.due {
+		w.due = false
+		s.stats.Due--
 	}
 }
 
@@ -103,7 +117,7 @@ func await[T any](ctx context.Context, n *session, step Step, asked *uint64, kno
 	var w *waiter
 	defer func() {
 		if w != nil {
-			n.unwatch(w.watches)
+			n.unwatch(w)
 		}
 	}()
 	first, err := ask(ctx, n, step, func() reading {
@@ -120,12 +134,13 @@ func await[T any](ctx context.Context, n *session, step Step, asked *uint64, kno
 	return wait(ctx, n, w, step.Key, read)
 }
 
-// unwatch gives up the watches.
-func (n *session) unwatch(watches []watch) {
+// unwatch gives up the waiter's watches.
+func (n *session) unwatch(w *waiter) {
 	n.svc.mu.Lock()
 	defer n.svc.mu.Unlock()
-	for i := range watches {
-		at := &watches[i]
+	n.svc.attended(w)
+	for i := range w.watches {
+		at := &w.watches[i]
 		at.others().remove(&at.place)
 		n.svc.stats.Watches--
 		n.svc.forget(at.n)
@@ -160,6 +175,7 @@ func wait[T any](ctx context.Context, n *session, w *waiter, key string, read fu
 			}
 			now, ok := read()
 			if !ok {
+				n.svc.attended(w)
 				n.svc.mu.Unlock()
 				break
 			}

@@ -23,6 +23,9 @@ type Stats struct {
 	// What there is now: sessions the service knows, entries, and watches, which is
 	// one for each key that a blocked Await waits for.
 	Sessions, Entries, Watches int
+	// Due are the blocked Awaits and AwaitLists that a change has woken, and that have not
+	// looked at it yet.
+	Due int
 }
 
 // Stats returns the present counts.

@@ -49,6 +49,73 @@ func TestListing(t *testing.T) {
 	})
 }
 
+// A waiter that a change has woken is due until it has looked at it.
+func TestDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		svc := memory.New(memory.Options{})
+		client := svc.Client("a")
+		s, err := client.Open(t.Context(), backend.OpenOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close(context.Background())
+		due := func(when string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if got := svc.Stats().Due; got != want {
+				t.Errorf("%s: %d are due, want %d", when, got, want)
+			}
+		}
+		await := func(ctx context.Context, key string) (ended chan error) {
+			ended = make(chan error, 1)
+			go func() {
+				_, err := s.Await(ctx, svc.Entry(key))
+				ended <- err
+			}()
+			synctest.Wait()
+			return ended
+		}
+		put := func(key string) {
+			t.Helper()
+			if err := svc.Put(key, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		told := await(t.Context(), "/a")
+		ctx, giveUp := context.WithCancel(t.Context())
+		gone := await(ctx, "/b")
+		due("nothing has changed", 0)
+		release := client.HoldWakeups()
+		put("/a")
+		put("/a")
+		due("one is told of two changes", 1)
+		put("/b")
+		due("another is told", 2)
+		giveUp()
+		if err := <-gone; err == nil {
+			t.Error("an Await was told what is held back")
+		}
+		due("the other has given up", 1)
+		release()
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+		due("all have looked", 0)
+		// A change that is undone before anybody looks wakes one that goes on waiting.
+		release = client.HoldWakeups()
+		told = await(t.Context(), "/c")
+		put("/c")
+		svc.Delete("/c")
+		due("undone", 1)
+		release()
+		due("undone, and looked at", 0)
+		put("/c")
+		if err := <-told; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // An entry is enqueued beside what somebody else has put under the name that it would have.
 func TestEnqueueBesideATakenName(t *testing.T) {
 	svc, ctx := memory.New(memory.Options{}), t.Context()

@@ -149,7 +149,7 @@ func (s *Service) insert(key string, value []byte, owner *session, queued bool) 
 	s.stats.Entries++
 	if n.dir != nil { // somebody waits for a directory that did not exist
 		n.dir.rev = s.rev
-		wake(&n.dir.watches)
+		s.wake(&n.dir.watches)
 	}
 	s.changed(n)
 	return n
@@ -170,7 +170,7 @@ func (s *Service) persist(key string, value []byte) *node {
 func (s *Service) write(n *node, value []byte) {
 	n.entry.Value = append([]byte(nil), value...)
 	n.entry.Version++
-	wake(&n.watches)
+	s.wake(&n.watches)
 }
 
 // remove takes an entry away, and all below it.
@@ -200,10 +200,10 @@ func (s *Service) remove(n *node) {
 // changed wakes those who wait for the entry n, which comes or goes, or for the
 // directory that it is enqueued in.
 func (s *Service) changed(n *node) {
-	wake(&n.watches)
+	s.wake(&n.watches)
 	if n.queued {
 		n.parent.dir.rev, n.parent.dir.keys = s.rev, nil
-		wake(&n.parent.dir.watches)
+		s.wake(&n.parent.dir.watches)
 	}
 }
 

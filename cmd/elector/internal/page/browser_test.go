@@ -32,12 +32,12 @@ func TestPageInBrowser(t *testing.T) {
 	whole.Runs = slices.DeleteFunc(whole.Runs, func(r report.Run) bool { return r.Service[0] == 'm' })
 	one := sample(t)
 	one.Runs = one.Runs[:1]
-	one.Growth, one.Simulation = nil, nil
+	one.Growth = nil
 	for _, c := range []struct {
 		name  string
 		r     report.Report
 		whole bool // it has enough to fill a page
-	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}, {"failed", failedRuns(t), false}} {
+	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}, {"crowd", crowd(t), false}, {"failed", failedRuns(t), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			var html bytes.Buffer
 			if err := Write(&html, c.r); err != nil {

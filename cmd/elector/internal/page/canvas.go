@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// An ink is a colour by the name that style.css gives it, so that one drawing serves
+// An ink is a colour by the name that chart.css gives it, so that one drawing serves
 // light and dark. Plots hand it through to the canvas as they would any colour.
 type ink string
 
@@ -36,80 +36,54 @@ type canvas struct {
 	body          strings.Builder
 	open          string // the path that is being written, without its data
 	data          strings.Builder
-	state         state
-	stack         []state
-}
-
-// state is what Push saves.
-type state struct {
-	class ink
-	width vg.Length
-	dash  []vg.Length
-	to    matrix
-}
-
-// matrix takes x and y to a*x+c*y+e and b*x+d*y+f.
-type matrix struct{ a, b, c, d, e, f float64 }
-
-func (m matrix) times(n matrix) matrix {
-	return matrix{
-		m.a*n.a + m.c*n.b, m.b*n.a + m.d*n.b,
-		m.a*n.c + m.c*n.d, m.b*n.c + m.d*n.d,
-		m.a*n.e + m.c*n.f + m.e, m.b*n.e + m.d*n.f + m.f,
-	}
-}
-
-func (m matrix) point(p vg.Point) (x, y float64) {
-	px, py := float64(p.X), float64(p.Y)
-	return m.a*px + m.c*py + m.e, m.b*px + m.d*py + m.f
+	class         ink
+	line          vg.Length // its width
+	dash          []vg.Length
 }
 
 func newCanvas(width, height float64) *canvas {
 	c := &canvas{width: width, height: height}
-	c.state.to = matrix{a: 1, d: -1, f: height} // SVG's y grows downwards
 	vg.Initialize(c)
 	return c
 }
 
 func (c *canvas) Size() (x, y vg.Length) { return vg.Length(c.width), vg.Length(c.height) }
 
-func (c *canvas) SetLineWidth(w vg.Length)                  { c.state.width = w }
-func (c *canvas) SetLineDash(dash []vg.Length, _ vg.Length) { c.state.dash = dash }
+func (c *canvas) SetLineWidth(w vg.Length)                  { c.line = w }
+func (c *canvas) SetLineDash(dash []vg.Length, _ vg.Length) { c.dash = dash }
 
 func (c *canvas) SetColor(col color.Color) {
 	name, ok := col.(ink)
 	if !ok {
 		name = inkText
 	}
-	c.state.class = name
+	c.class = name
 }
 
-func (c *canvas) Rotate(rad float64) {
-	sin, cos := math.Sincos(rad)
-	c.state.to = c.state.to.times(matrix{a: cos, b: sin, c: -sin, d: cos})
-}
+// unused is of what no chart here does: to turn, move or scale what it draws, to draw a
+// curve other than a circle, or to show an image.
+const unused = "page: the canvas has no turning, moving, scaling, curves and images"
 
-func (c *canvas) Translate(p vg.Point) {
-	c.state.to = c.state.to.times(matrix{a: 1, d: 1, e: float64(p.X), f: float64(p.Y)})
-}
+func (c *canvas) Push()                               { panic(unused) }
+func (c *canvas) Pop()                                { panic(unused) }
+func (c *canvas) Rotate(float64)                      { panic(unused) }
+func (c *canvas) Translate(vg.Point)                  { panic(unused) }
+func (c *canvas) Scale(x, y float64)                  { panic(unused) }
+func (c *canvas) DrawImage(vg.Rectangle, image.Image) { panic(unused) }
 
-func (c *canvas) Scale(x, y float64) { c.state.to = c.state.to.times(matrix{a: x, d: y}) }
-
-func (c *canvas) Push() { c.stack = append(c.stack, c.state) }
-
-func (c *canvas) Pop() {
-	c.state = c.stack[len(c.stack)-1]
-	c.stack = c.stack[:len(c.stack)-1]
+// at is a place as SVG has it, whose y grows downwards.
+func (c *canvas) at(p vg.Point) (x, y string) {
+	return number(float64(p.X)), number(c.height - float64(p.Y))
 }
 
 func (c *canvas) Stroke(p vg.Path) {
-	if c.state.width <= 0 {
+	if c.line <= 0 {
 		return
 	}
-	attrs := fmt.Sprintf(`class="s %s" stroke-width="%s"`, c.state.class, number(float64(c.state.width)))
-	if len(c.state.dash) > 0 {
+	attrs := fmt.Sprintf(`class="s %s" stroke-width="%s"`, c.class, number(float64(c.line)))
+	if len(c.dash) > 0 {
 		var dash []string
-		for _, d := range c.state.dash {
+		for _, d := range c.dash {
 			dash = append(dash, number(float64(d)))
 		}
 		attrs += fmt.Sprintf(` stroke-dasharray="%s"`, strings.Join(dash, " "))
@@ -117,7 +91,7 @@ func (c *canvas) Stroke(p vg.Path) {
 	c.path(attrs, p)
 }
 
-func (c *canvas) Fill(p vg.Path) { c.path(fmt.Sprintf(`class="f %s"`, c.state.class), p) }
+func (c *canvas) Fill(p vg.Path) { c.path(fmt.Sprintf(`class="f %s"`, c.class), p) }
 
 // path writes a path. One that looks like the path before it becomes part of that: a herd
 // has hundreds of marks.
@@ -127,21 +101,16 @@ func (c *canvas) path(attrs string, p vg.Path) {
 		c.open = attrs
 	}
 	for _, part := range p {
-		x, y := c.state.to.point(part.Pos)
+		x, y := c.at(part.Pos)
 		switch part.Type {
 		case vg.MoveComp:
-			fmt.Fprintf(&c.data, "M%s %s", number(x), number(y))
+			fmt.Fprintf(&c.data, "M%s %s", x, y)
 		case vg.LineComp:
-			fmt.Fprintf(&c.data, "L%s %s", number(x), number(y))
+			fmt.Fprintf(&c.data, "L%s %s", x, y)
 		case vg.ArcComp:
 			c.arc(part)
 		case vg.CurveComp:
-			c.data.WriteString([]string{1: "Q", 2: "C"}[len(part.Control)])
-			for _, at := range part.Control {
-				cx, cy := c.state.to.point(at)
-				fmt.Fprintf(&c.data, "%s %s ", number(cx), number(cy))
-			}
-			fmt.Fprintf(&c.data, "%s %s", number(x), number(y))
+			panic(unused)
 		case vg.CloseComp:
 			c.data.WriteString("Z")
 		}
@@ -151,11 +120,10 @@ func (c *canvas) path(attrs string, p vg.Path) {
 // arc writes a piece of a circle as two, because SVG cannot draw a whole one at once.
 func (c *canvas) arc(part vg.PathComp) {
 	r := float64(part.Radius)
-	scaled := r * math.Hypot(c.state.to.a, c.state.to.b)
 	at := func(angle float64) string {
 		sin, cos := math.Sincos(angle)
-		x, y := c.state.to.point(vg.Point{X: part.Pos.X + vg.Length(r*cos), Y: part.Pos.Y + vg.Length(r*sin)})
-		return number(x) + " " + number(y)
+		x, y := c.at(vg.Point{X: part.Pos.X + vg.Length(r*cos), Y: part.Pos.Y + vg.Length(r*sin)})
+		return x + " " + y
 	}
 	sweep := 0 // counter-clockwise as seen, for y is upside down
 	if part.Angle < 0 {
@@ -167,7 +135,7 @@ func (c *canvas) arc(part vg.PathComp) {
 	}
 	fmt.Fprintf(&c.data, "%s%s", first, at(part.Start))
 	for _, end := range []float64{part.Start + part.Angle/2, part.Start + part.Angle} {
-		fmt.Fprintf(&c.data, "A%s %s 0 0 %d %s", number(scaled), number(scaled), sweep, at(end))
+		fmt.Fprintf(&c.data, "A%s %s 0 0 %d %s", number(r), number(r), sweep, at(end))
 	}
 }
 
@@ -178,23 +146,14 @@ func (c *canvas) FillString(f font.Face, p vg.Point, s string) {
 		return
 	}
 	c.flush()
-	x, y := c.state.to.point(p)
-	class := "t " + string(c.state.class)
+	x, y := c.at(p)
+	class := "t " + string(c.class)
 	if f.Font.Weight > 0 {
 		class += " b"
 	}
-	fmt.Fprintf(&c.body, `<text class="%s" x="%s" y="%s" font-size="%s" textLength="%s" lengthAdjust="spacingAndGlyphs"`,
-		class, number(x), number(y), number(float64(f.Font.Size)), number(float64(f.Width(s))))
-	if turn := math.Atan2(c.state.to.b, c.state.to.a) * 180 / math.Pi; math.Abs(turn) > 0.01 {
-		fmt.Fprintf(&c.body, ` transform="rotate(%s %s %s)"`, number(turn), number(x), number(y))
-	}
-	c.body.WriteString(">")
-	c.body.WriteString(escape(s))
-	c.body.WriteString("</text>\n")
+	fmt.Fprintf(&c.body, `<text class="%s" x="%s" y="%s" font-size="%s" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
+		class, x, y, number(float64(f.Font.Size)), number(float64(f.Width(s))), escape(s))
 }
-
-// DrawImage draws nothing: no chart here has a picture in it.
-func (c *canvas) DrawImage(vg.Rectangle, image.Image) {}
 
 func (c *canvas) flush() {
 	if c.data.Len() > 0 {

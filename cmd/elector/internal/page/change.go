@@ -88,6 +88,7 @@ func (v view) changePart(svc service, runs []report.Run) part {
 		columns: 3, Class: "narrow",
 		key: timelineKey(),
 	}
+	one := (candidates + mostRows - 1) / mostRows
 	var longer []string
 	for i, run := range runs {
 		c := changes[i]
@@ -99,7 +100,7 @@ func (v view) changePart(svc service, runs []report.Run) part {
 				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(c.n[report.WokenUp], "wake-up", "wake-ups"),
 				plural(c.n[report.Read], "read", "reads"), plural(c.n[report.Wrote], "write", "writes"), plural(c.n[report.Refused], "write", "writes")),
 			width: 264, tall: 400,
-			draw: timeline{v.looks[run.Strategy], c.events, candidates, from, until}.draw,
+			draw: timeline{v.looks[run.Strategy], c.shown(one), candidates, from, until}.draw,
 		})
 		if cut && c.still > until {
 			longer = append(longer, fmt.Sprintf("%s until %s", run.Strategy, duration(c.still)))
@@ -107,6 +108,9 @@ func (v view) changePart(svc service, runs []report.Run) part {
 	}
 	pic.Caption = fmt.Sprintf("A change of leader by %[2]s with %[1]s, all at one scale. The bar at the left is the term that ends, the bar at the right the one that begins.",
 		plural(runs[0].N, "candidate", "candidates"), cause(runs[0])) + partly(svc, runs[0].N)
+	if one > 1 {
+		pic.Caption += fmt.Sprintf(" Of the candidates that do not lead, it shows one in %d.", one)
+	}
 	if len(longer) > 0 {
 		pic.Caption += " Not all of it is drawn: candidates go on reading or writing with " + list(longer) + "."
 	}
@@ -123,6 +127,10 @@ func (v view) changePart(svc service, runs []report.Run) part {
 		}))
 	return p
 }
+
+// mostRows is the number of candidates up to which a picture shows all that they do. More of
+// them have less than a pixel each, and a browser takes seconds to draw all their marks.
+const mostRows = 500
 
 // A change is a run's sample as it is drawn.
 type change struct {
@@ -147,6 +155,19 @@ func newChange(run report.Run) change {
 	slices.SortStableFunc(c.events, func(a, b report.Event) int { return cmp.Compare(a.At, b.At) })
 	c.gone, c.come = vacancy(c.events)
 	return c
+}
+
+// shown returns the events of the leaders, and of one in so many of the other candidates.
+func (c change) shown(one int) []report.Event {
+	leads := make(map[int]bool)
+	for _, e := range c.events {
+		if e.Kind == report.Ended || e.Kind == report.Elected {
+			leads[e.Candidate] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(c.events), func(e report.Event) bool {
+		return e.Candidate%one != 0 && !leads[e.Candidate]
+	})
 }
 
 // axis are the ends of the time axis of all changes, and whether it ends before one of them:

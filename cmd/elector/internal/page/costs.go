@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -247,4 +248,12 @@ func (v view) details(svc service) []table {
 		}))
 	}
 	return tables
+}
+
+// rounded takes away what is left of a slope of 0 by rounding errors.
+func rounded(v float64) float64 {
+	if math.Abs(v) < 0.005 {
+		return 0
+	}
+	return v
 }

@@ -58,6 +58,13 @@ func TestLogAxis(t *testing.T) {
 	}
 }
 
+// TestCanvas holds that what is high in a plot is high in SVG, whose y grows downwards.
+func TestCanvas(t *testing.T) {
+	if x, y := newCanvas(10, 20).at(vg.Point{X: 3, Y: 18}); x != "3" || y != "2" {
+		t.Errorf("at %s, %s, want 3, 2", x, y)
+	}
+}
+
 func TestSpread(t *testing.T) {
 	heights := []vg.Length{10, 11, 12, 99}
 	spread(heights, 14, 5, 100)

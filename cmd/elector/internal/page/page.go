@@ -85,26 +85,19 @@ func Charts(r report.Report) map[string][]byte {
 
 // summary says in a sentence what was compared.
 func summary(r report.Report) string {
-	var parts []string
 	measured := report.Report{Runs: slices.DeleteFunc(slices.Clone(r.Runs), report.Run.Empty)}
-	if len(measured.Runs) > 0 {
-		var names []string
-		for _, s := range services(measured) {
-			names = append(names, s.name)
-		}
-		parts = append(parts, fmt.Sprintf("%s with %s, measured on %s", list(newPalette(measured).order), extent(measured.Runs), list(names)))
-	}
-	if r.Simulation != nil && len(r.Simulation.Runs) > 0 {
-		parts = append(parts, fmt.Sprintf("%s with %s, in simulated time",
-			list(newPalette(report.Report{Runs: r.Simulation.Runs}).order), extent(r.Simulation.Runs)))
-	}
 	switch {
-	case len(parts) == 0 && len(r.Runs) > 0:
-		return "Nothing was measured: every run failed."
-	case len(parts) == 0:
+	case len(r.Runs) == 0:
 		return "Nothing was compared: the report has no runs."
+	case len(measured.Runs) == 0:
+		return "Nothing was measured: every run failed."
 	}
-	return "How a cluster gets its next leader: " + strings.Join(parts, "; ") + "."
+	var names []string
+	for _, s := range services(measured) {
+		names = append(names, s.name)
+	}
+	return fmt.Sprintf("How a cluster gets its next leader: %s with %s, measured on %s.",
+		list(newPalette(measured).order), extent(measured.Runs), list(names))
 }
 
 // extent says how many candidates the runs had.

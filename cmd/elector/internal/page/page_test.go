@@ -36,16 +36,15 @@ func ids(html string) []string {
 
 func TestSections(t *testing.T) {
 	html := written(t, sample(t))
-	if got, want := fmt.Sprint(ids(html)), "[glance change leaderless cost fairness waiting simulation]"; got != want {
+	if got, want := fmt.Sprint(ids(html)), "[glance change leaderless cost fairness waiting]"; got != want {
 		t.Errorf("sections %s, want %s", got, want)
 	}
 	for _, want := range []string{
-		"fair, unfair, kafka, parentwatch and ranked with 3 to 1,000 candidates, measured on memory: (made up) and zk://127.0.0.1:2181 (made up)",
-		"10 to 100,000 candidates, in simulated time",
+		"fair, unfair, kafka, parentwatch and ranked with 3 to 5,000 candidates, measured on memory: (made up) and zk://127.0.0.1:2181 (made up)",
 		"<span>elector</span> <span>compare</span>", "2 processors, linux/amd64, go1.26.7", "29 February 2020",
 		"120 leader changes in each run, 20 by a crash",
 		"the time for one run was over after 31 leader changes", "ranked †",
-		"Jain’s index: fair 1.00, unfair 0.32", "Calibration", "The largest error is",
+		"Jain’s index: fair 1.00, unfair 0.32",
 		"+95\u00a0B", "packets_received",
 	} {
 		if !strings.Contains(html, want) {
@@ -78,8 +77,6 @@ func TestMissing(t *testing.T) {
 		{"everything", func(r *report.Report) { *r = report.Report{} }, "the report has no runs", "<section"},
 		{"crashes", each(func(r *report.Run) { r.Crashed, r.Unnoticed = report.Leaderless{}, report.Quantiles{} }), "No leader crashed in these runs.", "Before that the service"},
 		{"resignations", each(func(r *report.Run) { r.Resigned = report.Leaderless{} }), "No leader resigned in these runs.", ""},
-		{"simulation", func(r *report.Report) { r.Simulation = nil }, "measured on", "simulation"},
-		{"calibration", func(r *report.Report) { r.Simulation.Calibration = nil }, "The model was not compared", "measured: hollow"},
 		{"all but one N", func(r *report.Report) {
 			r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.N != 30 })
 		}, "After a resignation: there is no curve to draw", `id="leaderless-memory`},
@@ -94,7 +91,6 @@ func TestMissing(t *testing.T) {
 		{"waits", each(func(r *report.Run) { r.Waits = report.Histogram{} }), "No waits were recorded.", `id="waits-`},
 		{"growth", func(r *report.Report) { r.Growth = nil }, "Wake-ups per leader change.", "Growth with N."},
 		{"figures of the service", each(func(r *report.Run) { r.Server, r.ServerNote = nil, "nobody listens" }), "figures of the service’s own: nobody listens", "packets_received"},
-		{"measured runs", func(r *report.Report) { r.Runs, r.Growth = nil, nil }, "in simulated time", "measured on"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := sample(t)
@@ -115,7 +111,7 @@ func TestMissing(t *testing.T) {
 
 func TestCharts(t *testing.T) {
 	charts := Charts(sample(t))
-	for _, want := range []string{"change-memory.svg", "change-zk.svg", "cost-memory.svg", "leaderless-zk.svg", "wins-zk.svg", "waits-zk.svg", "simulation.svg"} {
+	for _, want := range []string{"change-memory.svg", "change-zk.svg", "cost-memory.svg", "leaderless-zk.svg", "wins-zk.svg", "waits-zk.svg"} {
 		svg, ok := charts[want]
 		if !ok {
 			t.Errorf("no %s", want)
@@ -142,6 +138,27 @@ func TestCharts(t *testing.T) {
 	}
 	if fair, unfair := rings("fair"), rings("unfair"); fair != 2 || unfair != 29 {
 		t.Errorf("%d and %d rings for fair and unfair, want 2 and 29", fair, unfair)
+	}
+}
+
+// TestCrowd holds that thousands of candidates are drawn: those that lead, and of the others as
+// many as a browser draws quickly.
+func TestCrowd(t *testing.T) {
+	r := crowd(t)
+	html := written(t, r)
+	if want := "Of the candidates that do not lead, it shows one in 10."; !strings.Contains(html, want) {
+		t.Errorf("the page does not say %q", want)
+	}
+	charts := Charts(r)
+	for _, want := range []string{"change-memory.svg", "wins-memory.svg", "waits-memory.svg"} {
+		svg, ok := charts[want]
+		if !ok {
+			t.Errorf("no %s", want)
+		}
+		if len(svg) > 1e6 {
+			t.Errorf("%s has %d bytes", want, len(svg))
+		}
+		wellFormed(t, want, svg)
 	}
 }
 
@@ -197,27 +214,23 @@ func TestAnyFigures(t *testing.T) {
 			return report.Quantiles{N: dice.IntN(3), P50: some(), P90: some(), P99: some(), Max: some()}
 		}
 		r := sample(t)
-		shake := func(runs []report.Run) {
-			for i := range runs {
-				run := &runs[i]
-				run.N = []int{0, 1, run.N, dice.IntN(1e6)}[dice.IntN(4)]
-				run.Resigned.Quantiles, run.Crashed.Quantiles, run.Unnoticed = quantiles(), quantiles(), quantiles()
-				run.PerChange.WakeUps, run.PerChange.Bytes = float64(some()), float64(some())
-				run.Fairness.Wins = run.Fairness.Wins[:dice.IntN(len(run.Fairness.Wins)+1)]
-				run.Waits.Quantiles = quantiles()
-				run.Waits.Bounds = run.Waits.Bounds[:dice.IntN(len(run.Waits.Bounds)+1)]
-				if run.Sample != nil {
-					for j := range run.Sample.Events {
-						e := &run.Sample.Events[j]
-						e.At, e.Took = some(), max(some(), 0)
-						e.Candidate = dice.IntN(40)
-					}
-					run.Sample.Events = run.Sample.Events[:dice.IntN(len(run.Sample.Events)+1)]
+		for i := range r.Runs {
+			run := &r.Runs[i]
+			run.N = []int{0, 1, run.N, dice.IntN(1e6)}[dice.IntN(4)]
+			run.Resigned.Quantiles, run.Crashed.Quantiles, run.Unnoticed = quantiles(), quantiles(), quantiles()
+			run.PerChange.WakeUps, run.PerChange.Bytes = float64(some()), float64(some())
+			run.Fairness.Wins = run.Fairness.Wins[:dice.IntN(len(run.Fairness.Wins)+1)]
+			run.Waits.Quantiles = quantiles()
+			run.Waits.Bounds = run.Waits.Bounds[:dice.IntN(len(run.Waits.Bounds)+1)]
+			if run.Sample != nil {
+				for j := range run.Sample.Events {
+					e := &run.Sample.Events[j]
+					e.At, e.Took = some(), max(some(), 0)
+					e.Candidate = dice.IntN(40)
 				}
+				run.Sample.Events = run.Sample.Events[:dice.IntN(len(run.Sample.Events)+1)]
 			}
 		}
-		shake(r.Runs)
-		shake(r.Simulation.Runs)
 		for i := range r.Growth {
 			r.Growth[i].Slope = float64(some())
 		}
@@ -276,7 +289,7 @@ func TestFailed(t *testing.T) {
 	if want := "<li>memory: (made up), fair, N\u00a0= 3: failed: no session within 10s</li>"; !strings.Contains(html, want) {
 		t.Errorf("the page does not say %q", want)
 	}
-	r.Simulation, r.Growth = nil, nil
+	r.Growth = nil
 	r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return !r.Empty() })
 	html = written(t, r)
 	if want := "Nothing was measured: every run failed."; !strings.Contains(html, want) {
@@ -326,10 +339,6 @@ func TestVerdict(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
 		}
 	}
-	r := report.Report{Simulation: &report.Simulation{Runs: []report.Run{fair}}}
-	if got := (view{newPalette(r), r}).verdict(); !strings.HasPrefix(got, "At 50 candidates, simulated, fair wakes") {
-		t.Errorf("simulated: %s", got)
-	}
 }
 
 // TestQuantiles holds that few samples are not shown as if they were many.
@@ -372,6 +381,14 @@ func TestTimeline(t *testing.T) {
 	}
 	run.Sample.Events = append(run.Sample.Events, report.Event{At: 1e6, Candidate: 0, Kind: report.Read})
 	long := newChange(run)
+	// Of the candidates in the rows 0 to 2 those in rows 1 and 2 lead.
+	if shown := long.shown(3); len(shown) != 3 {
+		t.Errorf("all lead, or are the first in three: %v", shown)
+	}
+	long.events = append(long.events, report.Event{At: 1e6, Candidate: 1, Kind: report.Read}, report.Event{At: 1e6, Candidate: 3, Kind: report.Read}, report.Event{At: 1e6, Candidate: 4, Kind: report.Read})
+	if shown := long.shown(3); len(shown) != 5 || shown[4].Candidate != 3 {
+		t.Errorf("one in three of those who do not lead: %v", shown)
+	}
 	if _, until, cut := axis([]change{short, long}); !cut || until > time.Microsecond {
 		t.Errorf("the axis goes to %v, cut: %v", until, cut)
 	}
@@ -380,7 +397,7 @@ func TestTimeline(t *testing.T) {
 	}
 	// A picture of a part of what was tried says so.
 	html := written(t, sample(t))
-	if want := "This is a part of what was tried: the tables go up to 1,000 candidates"; strings.Count(html, want) != 3 {
+	if want := "This is a part of what was tried: the tables go up to 5,000 candidates"; strings.Count(html, want) != 3 {
 		t.Errorf("%d pictures say that they show a part, want those of a change, of wins and of waits on memory", strings.Count(html, want))
 	}
 }

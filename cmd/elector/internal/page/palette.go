@@ -45,16 +45,10 @@ type palette struct {
 
 func newPalette(r report.Report) palette {
 	p := palette{looks: make(map[string]look)}
-	add := func(runs []report.Run) {
-		for _, run := range runs {
-			if !slices.Contains(p.order, run.Strategy) {
-				p.order = append(p.order, run.Strategy)
-			}
+	for _, run := range r.Runs {
+		if !slices.Contains(p.order, run.Strategy) {
+			p.order = append(p.order, run.Strategy)
 		}
-	}
-	add(r.Runs)
-	if r.Simulation != nil {
-		add(r.Simulation.Runs)
 	}
 	unknown := slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { _, ok := looks[name]; return ok })
 	slices.Sort(unknown)

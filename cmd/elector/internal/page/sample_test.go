@@ -37,13 +37,13 @@ func makeUp() report.Report {
 		Made:    time.Date(2020, 2, 29, 12, 0, 0, 0, time.UTC),
 		Machine: report.Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26.7"},
 		Method: report.Method{
-			Command: "elector compare -strategies " + strings.Join(madeUp, ",") + " -n 3,10,30,100,300,1000 -backend memory,zk://127.0.0.1:2181 -changes 120 -crashes 20 -html report.html",
+			Command: "elector compare -strategies " + strings.Join(madeUp, ",") + " -n 3,10,30,100,1000,5000 -backend memory,zk://127.0.0.1:2181 -changes 120 -crashes 20 -html report.html",
 			Seed:    7, Changes: 120, Crashes: 20, Churn: 0.5, Delay: time.Millisecond, TTL: 4 * time.Second,
 		},
 	}
 	dice := rand.New(rand.NewPCG(1, 2))
 	for s, service := range []string{"memory: (made up)", "zk://127.0.0.1:2181 (made up)"} {
-		ns := []int{3, 10, 30, 100, 300, 1000}[:6-2*s]
+		ns := []int{3, 10, 30, 100, 1000, 5000}[:6-2*s]
 		for _, strategy := range madeUp {
 			for _, n := range ns {
 				r.Runs = append(r.Runs, invent(dice, service, strategy, n, 120, 20))
@@ -52,25 +52,6 @@ func makeUp() report.Report {
 		}
 	}
 	r.Runs[len(r.Runs)-1].Truncated = "the time for one run was over after 31 leader changes"
-	r.Simulation = &report.Simulation{Model: report.Model{
-		RoundTrip: 180 * time.Microsecond, Write: 55 * time.Microsecond, Read: 21 * time.Microsecond,
-		Notice: 14 * time.Microsecond, KiB: 6 * time.Microsecond, Source: "made up",
-	}}
-	for _, strategy := range madeUp {
-		for _, n := range []int{10, 100, 1000, 10000, 100000} {
-			run := invent(dice, "simulation", strategy, n, 10, 5)
-			run.Sample = nil
-			run.Fairness.Wins = nil // too many for a file
-			r.Simulation.Runs = append(r.Simulation.Runs, run)
-		}
-		for _, n := range []int{10, 30, 100} {
-			m, s := inventTime(strategy, n), inventTime(strategy, n)*(0.85+dice.Float64()*0.4)
-			r.Simulation.Calibration = append(r.Simulation.Calibration, report.Calibration{
-				Service: "zk://127.0.0.1:2181 (made up)", Strategy: strategy, N: n,
-				Measured: time.Duration(m), Simulated: time.Duration(s), Error: math.Round((s-m)/m*1000) / 1000,
-			})
-		}
-	}
 	return r
 }
 
@@ -132,11 +113,9 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 		crashed = append(crashed, around(inventTime(strategy, n)-0.3e6))
 		unnoticed = append(unnoticed, around(4.1e9))
 	}
-	run.Resigned = report.Leaderless{Quantiles: quantilesOf(resigned), All: resigned}
-	run.Crashed = report.Leaderless{Quantiles: quantilesOf(crashed), All: crashed}
-	run.Unnoticed = quantilesOf(unnoticed)
+	run.Resigned, run.Crashed, run.Unnoticed = report.NewLeaderless(resigned), report.NewLeaderless(crashed), report.Quantile(unnoticed)
 
-	wins := make([]int, min(n, 1000))
+	wins := make([]int, n)
 	var waited []time.Duration
 	for i := range changes {
 		winner := i % len(wins)
@@ -149,54 +128,15 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 		wins[winner]++
 		waited = append(waited, around(turns*30e6))
 	}
-	run.Fairness = report.Fairness{Wins: wins, Jain: jain(wins), LongestWait: min(n, changes)}
+	run.Fairness = report.Fairness{Wins: wins, Jain: report.Jain(wins), LongestWait: min(n, changes)}
 	if !ordered(strategy) {
 		run.Fairness.LongestWait, run.Fairness.Inversions = min(4*n, changes), 0.47
 	}
-	run.Waits = histogramOf(waited)
+	run.Waits = report.NewHistogram(waited)
 	if n == 30 {
 		run.Sample = inventSample(dice, strategy, n)
 	}
 	return run
-}
-
-func jain(wins []int) float64 {
-	var sum, squares float64
-	for _, w := range wins {
-		sum += float64(w)
-		squares += float64(w * w)
-	}
-	return math.Round(sum*sum/(float64(len(wins))*squares)*1000) / 1000
-}
-
-func quantilesOf(all []time.Duration) report.Quantiles {
-	if len(all) == 0 {
-		return report.Quantiles{}
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	at := func(q float64) time.Duration { return sorted[min(int(q*float64(len(sorted))), len(sorted)-1)] }
-	return report.Quantiles{N: len(all), P50: at(0.5), P90: at(0.9), P99: at(0.99), Max: sorted[len(sorted)-1]}
-}
-
-func histogramOf(all []time.Duration) report.Histogram {
-	h := report.Histogram{Quantiles: quantilesOf(all)}
-	for bound := time.Millisecond; bound < 1000*time.Second; bound = time.Duration(float64(bound) * 1.7) {
-		h.Bounds = append(h.Bounds, bound)
-	}
-	h.Count = make([]int, len(h.Bounds)+1)
-	for _, d := range all {
-		h.Count[bucket(h.Bounds, d)]++
-	}
-	return h
-}
-
-// bucket is the bucket of d.
-func bucket(bounds []time.Duration, d time.Duration) int {
-	i, found := slices.BinarySearch(bounds, d)
-	if found {
-		i++
-	}
-	return i
 }
 
 // inventSample makes up one change of leader, from candidate 0 to another.
@@ -244,31 +184,36 @@ func inventSample(dice *rand.Rand, strategy string, n int) *report.Timeline {
 	return &report.Timeline{Events: events}
 }
 
+// crowd is a report of as many candidates as are compared on memory, and of no fewer, so that
+// they have to be drawn.
+func crowd(t *testing.T) report.Report {
+	r := sample(t)
+	r.Growth = nil
+	r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return r.N != 5000 })
+	for i := range r.Runs {
+		r.Runs[i].Sample = inventSample(rand.New(rand.NewPCG(1, 2)), r.Runs[i].Strategy, 5000)
+	}
+	return r
+}
+
 // hostile is a report whose every text tries to leave its place.
 func hostile(t *testing.T) report.Report {
 	r := sample(t)
 	const evil = `"><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>]]>&'\` + "\x00\u202e"
-	rename := func(runs []report.Run) {
-		for i := range runs {
-			runs[i].Service += evil
-			runs[i].Truncated = evil
-			if runs[i].Strategy == "kafka" {
-				runs[i].Strategy = "</svg>" + evil
-			}
-			if runs[i].Server != nil {
-				runs[i].Server[evil] = 1
-			}
+	for i := range r.Runs {
+		run := &r.Runs[i]
+		run.Service += evil
+		run.Truncated = evil
+		if run.Strategy == "kafka" {
+			run.Strategy = "</svg>" + evil
+		}
+		if run.Server != nil {
+			run.Server[evil] = 1
 		}
 	}
-	rename(r.Runs)
-	rename(r.Simulation.Runs)
 	for i := range r.Growth {
 		r.Growth[i].Service += evil
 	}
-	for i := range r.Simulation.Calibration {
-		r.Simulation.Calibration[i].Service += evil
-	}
-	r.Simulation.Model.Source = evil
 	r.Method.Command, r.Machine.OS, r.Machine.Go = evil, evil, evil
 	return r
 }

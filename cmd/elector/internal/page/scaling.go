@@ -21,7 +21,6 @@ type curve struct {
 	strategy string
 	label    string  // at the end of the line
 	points   []point // by n
-	measured []point // beside points that are simulated
 }
 
 // A scaling is a panel of curves against N, both axes logarithmic.
@@ -41,7 +40,7 @@ func positive(points []point) []point {
 func newScaling(curves []curve, looks map[string]look, format func(float64) string) (s scaling, ok bool) {
 	s = scaling{format: format, looks: looks}
 	for _, c := range curves {
-		c.points, c.measured = positive(c.points), positive(c.measured)
+		c.points = positive(c.points)
 		if len(c.points) > 0 {
 			s.curves = append(s.curves, c)
 		}
@@ -59,7 +58,7 @@ func (s scaling) draw(c draw.Canvas) {
 		curve := &s.curves[i]
 		curve.label = fit(curve.label, names, c.Size().X*2/5)
 		room = max(room, names.Width(curve.label))
-		for _, p := range slices.Concat(curve.points, curve.measured) {
+		for _, p := range curve.points {
 			low, high = min(low, p.mid), max(high, p.mid, p.p90, p.top)
 			ns = append(ns, p.n)
 		}
@@ -109,9 +108,6 @@ func (s scaling) Plot(c draw.Canvas, p *plot.Plot) {
 		for _, p := range curve.points {
 			mark(c, l, place(p), 3.4)
 		}
-		for _, p := range curve.measured {
-			hollow(c, l, place(p))
-		}
 		end := line[len(line)-1]
 		labels = append(labels, label{curve, end, end.Y})
 	}
@@ -145,12 +141,6 @@ func (s scaling) whisker(c draw.Canvas, col ink, x vg.Length, y func(float64) vg
 
 func mark(c draw.Canvas, l look, at vg.Point, radius vg.Length) {
 	c.DrawGlyphNoClip(draw.GlyphStyle{Color: l.ink, Radius: radius, Shape: l.shape}, at)
-}
-
-// hollow is the mark of something measured beside something simulated.
-func hollow(c draw.Canvas, l look, at vg.Point) {
-	mark(c, l, at, 6)
-	mark(c, look{ink: inkPaper, shape: l.shape}, at, 3.8)
 }
 
 // spread moves the sorted heights apart until each has gap, and none is outside.

@@ -173,7 +173,7 @@ type view struct {
 func sections(r report.Report) []section {
 	v := view{newPalette(r), r}
 	var out []section
-	for _, make := range []func() section{v.glance, v.change, v.leaderless, v.cost, v.fairness, v.waiting, v.simulation} {
+	for _, make := range []func() section{v.glance, v.change, v.leaderless, v.cost, v.fairness, v.waiting} {
 		if s := make(); len(s.Parts) > 0 {
 			out = append(out, s)
 		}

@@ -29,7 +29,7 @@ func (v view) verdict() string {
 }
 
 // judged are the whole runs, one per strategy, at the most candidates that most strategies
-// were tried with, and where that was: on one of the services, or else in the simulation.
+// were tried with, and, of several services, on which that was.
 func (v view) judged() (best []report.Run, where string) {
 	all := services(v.report)
 	for _, svc := range all {
@@ -40,9 +40,6 @@ func (v view) judged() (best []report.Run, where string) {
 				where = " on " + svc.name
 			}
 		}
-	}
-	if best == nil && v.report.Simulation != nil {
-		return v.most(v.report.Simulation.Runs), ", simulated"
 	}
 	return best, where
 }

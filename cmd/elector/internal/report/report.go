@@ -20,8 +20,7 @@ type Report struct {
 	// Runs are ordered by service, then strategy, then N.
 	Runs []Run `json:"runs"`
 	// Growth says how the runs' figures grow with N.
-	Growth     []Growth    `json:"growth"`
-	Simulation *Simulation `json:"simulation,omitempty"`
+	Growth []Growth `json:"growth"`
 }
 
 // Machine is where the candidates ran.
@@ -46,7 +45,7 @@ type Method struct {
 // A Run is one strategy with N candidates on one service. What it did not get to measure is
 // zero, and left out of JSON.
 type Run struct {
-	Service   string `json:"service"` // a URL without secrets, or "simulation"
+	Service   string `json:"service"` // a URL without secrets
 	Strategy  string `json:"strategy"`
 	N         int    `json:"n"`
 	Truncated string `json:"truncated,omitempty"` // why the run ended before its time; "" if it did not
@@ -189,32 +188,4 @@ type Growth struct {
 	// Flat tells that the growth cannot be told from noise: from the fewest candidates to the
 	// most a count changes by less than 5 %, or the times are not Apart.
 	Flat bool `json:"flat,omitempty"`
-}
-
-// A Simulation is the same strategies in simulated time, against a model of a server.
-type Simulation struct {
-	Model Model `json:"model"`
-	// Calibration compares the model with the measured runs; empty if none were measured.
-	Calibration []Calibration `json:"calibration,omitempty"`
-	Runs        []Run         `json:"runs"`
-}
-
-// Model is a server that does one thing at a time: what each costs it.
-type Model struct {
-	RoundTrip time.Duration `json:"roundTrip"` // between a candidate and the server, without the server's time
-	Write     time.Duration `json:"write"`     // one commit, refused ones included
-	Read      time.Duration `json:"read"`      // one read, or setting one watch
-	Notice    time.Duration `json:"notice"`    // telling one candidate of one change
-	KiB       time.Duration `json:"kib"`       // each KiB of a listing that is answered
-	Source    string        `json:"source"`    // where the figures come from
-}
-
-// Calibration is one measured figure beside the model's.
-type Calibration struct {
-	Service   string        `json:"service"`
-	Strategy  string        `json:"strategy"`
-	N         int           `json:"n"`
-	Measured  time.Duration `json:"measured"`  // leaderless after a resignation, p50
-	Simulated time.Duration `json:"simulated"` // the same
-	Error     float64       `json:"error"`     // (Simulated - Measured) / Measured
 }
