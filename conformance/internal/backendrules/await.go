@@ -160,6 +160,21 @@ func awaitSeveral(r *run) {
 		}
 		known = now
 	}
+
+	// Beside one that waits for two entries of a directory another waits for one of them, and for one elsewhere.
+	near, next, far := s.enqueue(dir, "near"), s.enqueue(dir, "next"), s.enqueue(s.dir("e"), "far")
+	other.sees(far)
+	together, apart := s.await(near, next), s.await(near, far)
+	together.blocked("nothing happened")
+	apart.blocked("nothing happened")
+	shows := func(waiting *task[[]backend.Entry], want ...backend.Entry) {
+		if now := waiting.value(); !slices.EqualFunc(now, want, backend.Entry.Same) {
+			r.Failf("there is %+v; await returned %+v", want, now)
+		}
+	}
+	shows(together, near, other.set(next, "changed"))
+	apart.blocked("neither of its entries has changed")
+	shows(apart, near, other.set(far, "changed"))
 }
 
 func awaitInOrder(r *run) {
