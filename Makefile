@@ -31,7 +31,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # ties them together for who works here; "each" builds every one by its own go.mod
 # alone, as its users do.
 TESTED = cmd/elector examples/fencing examples/recipes internal/fencetest adapter/gocron metrics/otel metrics/prometheus
-MODULES = . $(TESTED) internal/release
+MODULES = . $(TESTED)
 
 # Modules without packages, whose go.mod name the servers that the tests build and run.
 # They are not in go.work: one choice of versions for all would then build the library
@@ -62,7 +62,7 @@ MEMORY = ./conformance/... ./internal/mutants ./internal/historyview ./internal/
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill ./examples/... $(TOOLS)
 TOOLS = ./internal/bench ./internal/chaos ./internal/consultest ./internal/etcdclient ./internal/etcdtest ./internal/load ./internal/loopback \
-	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest
+	./internal/networktest ./internal/process ./internal/proxytest ./internal/servertest ./scripts
 
 services = memory zookeeper etcd consul
 service = $(if $(filter-out $(services),$(SERVICE))$(word 2,$(SERVICE)),$(error SERVICE=$(SERVICE): say one of $(services)),$(SERVICE))
@@ -128,7 +128,7 @@ all-rest: setup-all
 	$(TEST) -count=1 -parallel 12 -p 1 $(SERVED)
 
 all-modules: setup-all
-	$(call each,$(TESTED) internal/release,$(TEST) -count=1 -parallel 12 ./...)
+	$(call each,$(TESTED),$(TEST) -count=1 -parallel 12 ./...)
 
 setup: setup-consul setup-packages setup-etcd
 
@@ -191,11 +191,10 @@ fencing:
 doctor:
 	@GO="$(GO)" sh scripts/doctor.sh
 
-RELEASE = cd internal/release && GOWORK=off $(GO) run .
 version = $(or $(VERSION),$(error say VERSION=v0.1.0, or which it is))
 
 release:
-	$(RELEASE) $(if $(TAG),-tag) $(version)
+	@GO="$(GO)" sh scripts/release.sh $(version) $(if $(TAG),tag)
 
 dist:
-	$(RELEASE) -dist "$(CURDIR)/dist" $(version)
+	@GO="$(GO)" sh scripts/dist.sh $(version) dist

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
@@ -31,9 +33,7 @@ func TestCloseSaysWhatHasNotEnded(t *testing.T) {
 				config.Hooks.Ended = func(*elector.Term, error) { <-hang }
 			}
 			e, err := elector.New(config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if _, err := e.Campaign(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -79,15 +79,11 @@ func TestCloseHasLogged(t *testing.T) {
 			Backend: memory.New(memory.Options{}).Client("a"), Strategy: fair.New(), Election: "/e", ID: "a",
 			Logger: slog.New(slog.NewTextHandler(slow{&lines}, nil)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Campaign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Close(t.Context()))
 		if !strings.Contains(lines.String(), "term ended") {
 			t.Errorf("the log ends before the term:\n%s", lines.String())
 		}

@@ -9,6 +9,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -84,9 +87,7 @@ func FuzzConfig(f *testing.F) {
 		if err != nil || len(all) != 1 || all[0].ID != id || !bytes.Equal(all[0].Value, value) || !all[0].Leads {
 			t.Errorf("candidates of %q are %+v: %v", election, all, err)
 		}
-		if err := e.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(context.Background()))
 		if s := service.Stats(); s.Sessions != 0 || s.Watches != 0 {
 			t.Errorf("%d sessions and %d watches are left", s.Sessions, s.Watches)
 		}
@@ -111,18 +112,12 @@ func FuzzCommit(f *testing.F) {
 		s := strategies[int(which)%len(strategies)]
 		service := memory.New(memory.Options{})
 		e, err := elector.New(elector.Config{Backend: service, Strategy: s, Election: election, ID: "7"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() {
-			if err := e.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Close(context.Background()))
 		}()
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := term.Proclaim(t.Context(), []byte("mine")); err != nil { // after which no write of the elector's own comes
 			t.Fatal(err)
 		}

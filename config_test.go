@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -86,9 +88,7 @@ func TestNewReportsAllViolationsAtOnce(t *testing.T) {
 func TestNewRefusesADuplicateID(t *testing.T) {
 	cfg := valid()
 	first, err := elector.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := elector.New(cfg); !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), `Config.ID "a" is a duplicate`) {
 		t.Errorf("second New with the same ID: %v, want ErrConfig that says so", err)
 	}
@@ -98,14 +98,10 @@ func TestNewRefusesADuplicateID(t *testing.T) {
 	if err != nil {
 		t.Errorf("the same ID in another election: %v", err)
 	}
-	if err := errors.Join(first.Close(t.Context()), other.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(first.Close(t.Context()), other.Close(t.Context())))
 	again, err := elector.New(cfg)
 	if err != nil {
 		t.Fatalf("the ID is not free after Close: %v", err)
 	}
-	if err := again.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.Close(t.Context()))
 }

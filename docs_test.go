@@ -13,6 +13,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 )
 
@@ -148,15 +150,23 @@ func TestPageLinks(t *testing.T) {
 
 var (
 	quoted   = regexp.MustCompile("`([^`]+)`")
+	makes    = regexp.MustCompile(`\bmake( -\S+)*(( [a-z][a-z-]*\b)+)`)
+	targets  = regexp.MustCompile(`(?m)^([a-z][a-z -]*):`)
 	fileName = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)*\.(go|md|sh|svg|mod|sum)$`)
 	testName = regexp.MustCompile(`\b(Test|Fuzz|Benchmark|Example)[A-Z]\w*`)
 	inGo     = regexp.MustCompile(`\b(docs/[\w-]+\.(?:md|svg)|[A-Z]+\.md)\b`)
 )
 
-// TestPageNames holds that files and tests are there that pages name in backquotes, and pages
-// that comments name. A test may be named by its beginning.
+// TestPageNames holds that files, tests and targets of make are there that pages name in backquotes,
+// and pages that comments name. A test may be named by its beginning.
 func TestPageNames(t *testing.T) {
 	files := tracked(t)
+	makefile, err := os.ReadFile("Makefile")
+	require.NoError(t, err)
+	var made []string
+	for _, m := range targets.FindAllStringSubmatch(string(makefile), -1) {
+		made = append(made, strings.Fields(m[1])...)
+	}
 	var tests strings.Builder
 	for _, file := range files {
 		if path.Ext(file) != ".go" {
@@ -192,6 +202,13 @@ func TestPageNames(t *testing.T) {
 				if fileName.MatchString(m[1]) && !exists(page, m[1]) && page != "docs/start.md" {
 					t.Errorf("%s:%d: there is no file %s", page, i+1, m[1])
 				}
+				for _, line := range makes.FindAllStringSubmatch(m[1], -1) {
+					for target := range strings.FieldsSeq(line[2]) {
+						if !slices.Contains(made, target) {
+							t.Errorf("%s:%d: there is no make %s", page, i+1, target)
+						}
+					}
+				}
 				for _, name := range testName.FindAllString(m[1], -1) {
 					if !strings.Contains(tests.String(), " "+name) {
 						t.Errorf("%s:%d: there is no test that begins with %s", page, i+1, name)
@@ -205,19 +222,13 @@ func TestPageNames(t *testing.T) {
 // TestReadmeCode holds that README.md shows code of the examples, which is compiled and run.
 func TestReadmeCode(t *testing.T) {
 	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	examples, err := filepath.Glob("example_*_test.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var code strings.Builder
 	for _, file := range examples {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		code.WriteString(flush(string(text)))
 	}
 	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(string(text), -1)
@@ -240,9 +251,7 @@ func flush(code string) string {
 // message that is logged at Info or above, word by word.
 func TestOperationsPage(t *testing.T) {
 	page, err := os.ReadFile("docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
 		if !strings.Contains(string(page), "| `"+hook.Name+"(") {
 			t.Errorf("docs/operations.md: no hook `%s(…)` in the table", hook.Name)

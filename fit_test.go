@@ -14,6 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
@@ -98,9 +101,7 @@ func (a *application) elector(t *testing.T, service *memory.Service, id string, 
 			},
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return e
 }
 
@@ -133,9 +134,7 @@ func TestFailuresInARow(t *testing.T) {
 		}
 		a.becomes(fit)
 		pass(time.Second)
-		if err := <-won; err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, <-won)
 		a.becomes(ill)
 		pass(2 * time.Second)
 		a.becomes(fit)
@@ -154,9 +153,7 @@ func TestFailuresInARow(t *testing.T) {
 		if log := a.logged(); strings.Count(log, "standing aside") != 1 || strings.Count(log, "fit to lead again") != 2 {
 			t.Errorf("the log does not tell each change once:\n%s", log)
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 	})
 }
 
@@ -171,9 +168,7 @@ func TestWhenChecksRun(t *testing.T) {
 		}
 		began := time.Now()
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if took := time.Since(began); took != time.Second {
 			t.Errorf("the campaign has won after %v, and its check takes 1s", took)
 		}
@@ -181,16 +176,12 @@ func TestWhenChecksRun(t *testing.T) {
 		if n := a.called(); n != 11 {
 			t.Errorf("%d checks in 31s, each 3s after the one before", n)
 		}
-		if err := term.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, term.Resign(t.Context()))
 		pass(time.Minute)
 		if n := a.called(); n != 11 {
 			t.Errorf("%d checks after the term", n-11)
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 	})
 }
 
@@ -209,9 +200,7 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 			service := memory.New(memory.Options{})
 			e := a.elector(t, service, "a", elector.Fit{Every: time.Second})
 			term, err := e.Campaign(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			a.becomes(check)
 			pass(10 * time.Second)
 			r, asked := term.Request()
@@ -225,18 +214,14 @@ func TestChecksThatDoNotReturn(t *testing.T) {
 			if panics := strings.Count(a.logged(), "the check of the application's health panicked"); strings.Contains(want, "panicked") != (panics == 1) {
 				t.Errorf("the log tells of %d panics:\n%s", panics, a.logged())
 			}
-			if err := term.Resign(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, term.Resign(t.Context()))
 			a.becomes(fit)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 			defer cancel()
 			if _, err := e.Campaign(ctx); err != nil {
 				t.Errorf("the next campaign: %v", err)
 			}
-			if err := e.Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Close(t.Context()))
 			pass(time.Hour) // the one that hangs has to end with the bubble
 		})
 	}
@@ -262,9 +247,7 @@ func TestCheckThatHangs(t *testing.T) {
 		done := campaign(t.Context(), e)
 		synctest.Wait()
 		began := time.Now()
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 		if took := time.Since(began); took > 3*time.Second {
 			t.Errorf("Close has taken %v", took)
 		}
@@ -304,11 +287,7 @@ func TestUnfitStands(t *testing.T) {
 			t.Errorf("it has told %q", aside)
 		}
 		a.becomes(fit)
-		if err := <-won; err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, <-won)
+		assert.NoError(t, e.Close(t.Context()))
 	})
 }

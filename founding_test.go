@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -40,9 +42,7 @@ func TestFoundedInPlaceOfWhatWasRead(t *testing.T) {
 		service := memory.New(memory.Options{})
 		must := func(err error) {
 			t.Helper()
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		operator, err := service.Client("operator").Open(t.Context(), backend.OpenOptions{})
 		must(err)
@@ -92,9 +92,7 @@ func TestSessionOpenedAsTheElectorCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &lateOpen{memory.New(memory.Options{}).Client("a"), make(chan struct{}), make(chan struct{}), make(chan *backend.Session, 1)}
 		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/jobs", ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		go func() { _, _ = e.Campaign(t.Context()) }() // Close ends it
 		<-b.asked
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -93,6 +97,8 @@ func TestHooksThatCallBack(t *testing.T) {
 				Aside:    func(error) { c.from("aside") },
 				Elected:  func(*elector.Term) { c.from("elected") },
 				Ended:    func(*elector.Term, error) { c.from("ended") },
+				Asked:    func(*elector.Term, elector.Request) { c.from("asked") },
+				Occupied: func(*elector.Term, error) { c.from("occupied") },
 				Session:  func(_ string, s backend.State) { c.from("session " + s.String()) },
 				Retry:    func(elector.RetryEvent) { c.from("retry") },
 				Stage:    func(s elector.StageEvent) { c.from("stage " + s.Stage.String()) },
@@ -100,20 +106,25 @@ func TestHooksThatCallBack(t *testing.T) {
 				Commit:   func(elector.CommitEvent) { c.from("commit") },
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		c.e = e
 		service.Stop()
 		time.AfterFunc(time.Second, service.Start)
 		term, err := e.Campaign(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := term.Commit(ctx, elector.Put("/k", nil)); err != nil {
 			t.Error(err)
 		}
-		synctest.Wait() // the hooks that tell of the session
+		if _, err := elector.Ask(ctx, service, fair.New(), "/e", elector.Request{}); err != nil {
+			t.Error(err)
+		}
+		stranger, err := service.Open(ctx, backend.OpenOptions{})
+		require.NoError(t, err)
+		if _, err := stranger.Commit(ctx, nil, backend.CreateEphemeral("/e/stranger", nil)); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Minute) // in which the leader looks for strangers
+		assert.NoError(t, stranger.Close(ctx))
 		client.Suspend()
 		time.Sleep(100 * time.Millisecond)
 		client.Resume()
@@ -123,19 +134,21 @@ func TestHooksThatCallBack(t *testing.T) {
 		if term, err = e.Campaign(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := term.Resign(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, term.Resign(ctx))
 		c.mu.Lock()
 		c.closing = true
 		c.mu.Unlock()
-		if err := e.Close(ctx); err != nil {
-			t.Error(err)
-		}
-		for _, hook := range []string{
-			"aside", "campaign", "commit", "elected", "ended", "retry", "session live", "session suspended", "session lost",
+		assert.NoError(t, e.Close(ctx))
+		wanted := []string{
+			"session live", "session suspended", "session lost",
 			"stage start", "stage offer", "stage determine", "stage elected", "stage failed", "stage stop",
-		} {
+		}
+		for hook := range reflect.TypeFor[elector.Hooks]().Fields() {
+			if hook.Name != "Session" && hook.Name != "Stage" {
+				wanted = append(wanted, strings.ToLower(hook.Name))
+			}
+		}
+		for _, hook := range wanted {
 			if !c.seen[hook] {
 				t.Errorf("%s was not called", hook)
 			}
@@ -165,9 +178,7 @@ func TestHookThatCallsBackFromFarBelow(t *testing.T) {
 				}
 			}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Campaign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -200,9 +211,7 @@ func TestHooksThatCloseEachOther(t *testing.T) {
 					}
 				}},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}
 		for _, e := range pair {
 			if _, err := e.Campaign(ctx); err != nil {
@@ -211,9 +220,7 @@ func TestHooksThatCloseEachOther(t *testing.T) {
 		}
 		client.Expire()
 		for _, e := range pair {
-			if err := e.Close(ctx); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Close(ctx))
 		}
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("took %v", took)
@@ -228,18 +235,14 @@ func TestCloseAfterAHookPanicked(t *testing.T) {
 			Backend: memory.New(memory.Options{}), Strategy: fair.New(), Election: "/e", ID: "a",
 			Hooks: elector.Hooks{Elected: func(*elector.Term) { panic("boom") }},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() {
 			if p := recover(); p != "boom" {
 				t.Errorf("recovered %v, want the hook's panic", p)
 			}
 		}()
 		defer func() { // as the hook's panic passes by
-			if err := e.Close(context.Background()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Close(context.Background()))
 		}()
 		_, _ = e.Campaign(t.Context())
 		t.Error("Campaign returned")
@@ -254,9 +257,7 @@ func TestSuspensionIsLogged(t *testing.T) {
 		e, err := elector.New(elector.Config{
 			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Campaign(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -265,9 +266,7 @@ func TestSuspensionIsLogged(t *testing.T) {
 		synctest.Wait()
 		client.Resume()
 		synctest.Wait()
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 		synctest.Wait() // for the log
 		var said []string
 		for line := range strings.Lines(log.String()) {
@@ -305,9 +304,7 @@ func TestStageHookPanicsAtTheEnd(t *testing.T) {
 						}
 					}},
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				func() {
 					defer func() {
 						if v := recover(); v != "a hook" {
@@ -317,17 +314,13 @@ func TestStageHookPanicsAtTheEnd(t *testing.T) {
 					t.Errorf("%s returned %v", name, end(t.Context(), e))
 				}()
 				other, err := elector.New(elector.Config{Backend: service.Client("b"), Strategy: fair.New(), Election: "/election", ID: "b"})
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
 				if _, err := other.Campaign(ctx); err != nil {
 					t.Errorf("the next candidate: %v", err)
 				}
-				if err := errors.Join(other.Close(t.Context()), e.Close(t.Context())); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, errors.Join(other.Close(t.Context()), e.Close(t.Context())))
 				if n := service.Stats().Sessions; n != 0 {
 					t.Errorf("%d sessions are left", n)
 				}
@@ -349,9 +342,7 @@ func TestTraceThatEndsItsGoroutine(t *testing.T) {
 			}
 		})
 		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/election", ID: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -362,8 +353,6 @@ func TestTraceThatEndsItsGoroutine(t *testing.T) {
 		if left := service.Stats().Sessions; standing != 1 || left != 0 {
 			t.Errorf("sessions: %d during the campaign and %d after it, want 1 and none", standing, left)
 		}
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 	})
 }

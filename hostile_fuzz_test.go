@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -148,9 +150,7 @@ func (s *siege) elector(id string) elector.Elector {
 		strategy = brokers // each by its ID
 	}
 	e, err := elector.New(elector.Config{Backend: s.svc.Client(id), Strategy: strategy, Election: besieged, ID: id, Value: []byte(id)})
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	return e
 }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/internal/layout"
@@ -61,9 +63,7 @@ func (s *siege) commit(op backend.Op) {
 	defer cancel()
 	if s.session == nil {
 		session, err := s.hostile.Open(ctx, backend.OpenOptions{})
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, err)
 		s.session = session
 	}
 	if made, err := s.session.Commit(ctx, nil, op); err == nil {

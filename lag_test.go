@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
@@ -18,9 +19,7 @@ import (
 func newCandidate(t *testing.T, c *memory.Client) elector.Elector {
 	t.Helper()
 	e, err := elector.New(elector.Config{Backend: c, Strategy: fair.New(), Election: "/e", ID: c.Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -45,9 +44,7 @@ func TestObserveGoesNotBack(t *testing.T) {
 		}
 		catchUp := service.Lag() // nobody leads there
 		term, err := leader.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer catchUp()
 		if l := <-seen; l.Token != term.Token() {
 			t.Fatalf("Observe yielded %+v, want token %d", l, term.Token())
@@ -76,12 +73,8 @@ func TestRemoveAtAServerThatIsBehind(t *testing.T) {
 		if err := elector.Remove(t.Context(), service, fair.New(), "/e"); !errors.Is(err, elector.ErrInUse) {
 			t.Errorf("Remove of an election in use: %v, want ErrInUse", err)
 		}
-		if err := leader.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := elector.Remove(t.Context(), service, fair.New(), "/e"); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, leader.Close(t.Context()))
+		assert.NoError(t, elector.Remove(t.Context(), service, fair.New(), "/e"))
 		if left := service.Entries("/e"); service.Entry("/e").Exists() || len(left) > 0 {
 			t.Errorf("left: %v", service.Dump())
 		}

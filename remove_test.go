@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -45,9 +47,7 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 	defer stop()
 	for _, id := range []string{"anna", "ben"} {
 		e, err := elector.New(elector.Config{Backend: service, Strategy: fair.New(), Election: "/e", ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = e.Close(context.Background()) }()
 		if id == "anna" {
 			_, err = e.Campaign(ctx)
@@ -59,9 +59,7 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 				standing = len(all)
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	says := func(err, want error, texts ...string) {
 		t.Helper()
@@ -86,21 +84,13 @@ func TestRemoveSaysWhoStandsAndWhatDiffers(t *testing.T) {
 func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, err := elector.New(elector.Config{Backend: service, Strategy: fair.New(), Election: "/e", ID: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	term, err := e.Campaign(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := backend.Parent(term.Guard().Conditions[0].Entry.Key)
-	if err := e.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Close(t.Context()))
 	s, err := service.Open(t.Context(), backend.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = s.Close(context.Background()) }()
 	if _, err := s.Commit(t.Context(), nil, backend.CompareAndSet(dir+"/mine", nil, 0)); err != nil {
 		t.Fatal(err)
@@ -115,15 +105,11 @@ func TestRemoveOfADirectoryWithSomethingElse(t *testing.T) {
 func TestRemoveOfAnEpoch(t *testing.T) {
 	service := memory.New(memory.Options{})
 	e, err := elector.New(elector.Config{Backend: service, Strategy: kafka.New(), Election: "/e", ID: "1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := e.Campaign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Close(t.Context()))
 	was := service.Dump()
 	if err := elector.Remove(t.Context(), service, kafka.New(), "/e"); !errors.Is(err, elector.ErrConfig) {
 		t.Errorf("Remove: %v, want ErrConfig", err)

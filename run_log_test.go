@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/fair"
@@ -51,9 +53,7 @@ func logged(t *testing.T) (*memory.Client, elector.Elector, *logbook) {
 		Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
 		Logger: slog.New(slog.NewTextHandler(book, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return client, e, book
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -44,9 +47,7 @@ func (f *fake) Campaign(ctx context.Context) (*elector.Term, error) {
 
 func TestRunReturnsWhenTheWorkIsDone(t *testing.T) {
 	f := &fake{}
-	if err := elector.Run(t.Context(), f, func(context.Context, *elector.Term) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, elector.Run(t.Context(), f, func(context.Context, *elector.Term) error { return nil }))
 	if len(f.resigned) != 1 {
 		t.Errorf("resigned %v, want the one term", f.resigned)
 	}
@@ -141,9 +142,7 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 				causes = append(causes, cause)
 			}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		calls := 0
 		err = elector.Run(ctx, e, func(ctx context.Context, term *elector.Term) error {
 			if calls++; calls == 1 {
@@ -156,9 +155,7 @@ func TestRunTellsWhyLeadFailed(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("Run: %v, want the end of ctx", err)
 		}
-		if err := e.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(context.Background()))
 		if len(causes) != 2 || !errors.Is(causes[0], elector.ErrResigned) || !strings.Contains(causes[0].Error(), broken.Error()) || causes[1] != elector.ErrResigned {
 			t.Errorf("terms ended with %v", causes)
 		}
@@ -190,18 +187,14 @@ func TestNotFounded(t *testing.T) {
 				}
 			}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := e.Campaign(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("Campaign: %v, want the end of ctx", err)
 		}
 		if tries == 0 || tries > 100 {
 			t.Errorf("tried again %d times within a minute", tries)
 		}
-		if err := e.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(context.Background()))
 	})
 }
 
@@ -210,9 +203,7 @@ func TestATermThatIsNotValidHasEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &overdue{Backend: memory.New(memory.Options{}).Client("")}
 		e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), ID: "anna", Election: "/election"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer func() { _ = e.Close(t.Context()) }()
 		looks := []struct {
 			name string
@@ -227,9 +218,7 @@ func TestATermThatIsNotValidHasEnded(t *testing.T) {
 		}
 		for _, l := range looks {
 			term, err := e.Campaign(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if !term.Valid() {
 				t.Fatal("not valid at its beginning")
 			}

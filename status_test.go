@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -30,9 +33,7 @@ func standing(t *testing.T, b backend.Backend, id string, set ...func(*elector.C
 		f(&cfg)
 	}
 	e, err := elector.New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -91,16 +92,12 @@ func TestStatusIsNotIdleWhileOneWins(t *testing.T) {
 	for range 3000 {
 		round.Add(1)
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for led.Load() != round.Load() && !t.Failed() {
 			runtime.Gosched()
 		}
 		round.Add(1)
-		if err := term.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, term.Resign(t.Context()))
 	}
 }
 
@@ -117,9 +114,7 @@ func TestStatusOfALeader(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		led := time.Now()
 		s = e.Status()
 		has(t, s, elector.RoleLeading, led)
@@ -135,9 +130,7 @@ func TestStatusOfALeader(t *testing.T) {
 		if err := term.Proclaim(t.Context(), []byte("second")); err != nil || string(e.Status().Leader.Value) != "second" {
 			t.Errorf("%v; the value is %q", err, e.Status().Leader.Value)
 		}
-		if err := term.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, term.Resign(t.Context()))
 		synctest.Wait()
 		s = e.Status()
 		has(t, s, elector.RoleIdle, time.Now())
@@ -146,9 +139,7 @@ func TestStatusOfALeader(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		ended := time.Now()
-		if err := e.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Close(t.Context()))
 		s = e.Status()
 		has(t, s, elector.RoleClosed, ended)
 		if s.State != backend.Lost {
@@ -173,9 +164,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 				with := func(cfg *elector.Config) { cfg.Strategy = c.strategy }
 				one := standing(t, service.Client("1"), "1", with)
 				term, err := one.Campaign(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				time.Sleep(time.Second)
 				entered := time.Now()
 				two, three := standing(t, service.Client("2"), "2", with), standing(t, service.Client("3"), "3", with)
@@ -200,9 +189,7 @@ func TestStatusOfOneThatWaits(t *testing.T) {
 				if s = three.Status(); c.second != 0 && (s.Place != 3 || !s.PlaceAsOf.Equal(time.Now())) {
 					t.Errorf("the third one has place %d as of %v after Candidates", s.Place, s.PlaceAsOf)
 				}
-				if err := one.Close(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, one.Close(t.Context()))
 				synctest.Wait()
 				if two.Status().IsLeader() == three.Status().IsLeader() {
 					t.Errorf("the second one is %v, and the third one %v", two.Status().Role, three.Status().Role)
@@ -219,9 +206,7 @@ func TestStatusOfAnObserver(t *testing.T) {
 		service := memory.New(memory.Options{})
 		leader := standing(t, service.Client("a"), "a")
 		term, err := leader.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		client := service.Client("b")
 		e := standing(t, client, "b")
 		ctx, stop := context.WithCancel(t.Context())
@@ -259,9 +244,7 @@ func TestStatusOfAnObserver(t *testing.T) {
 		if s.State != backend.Lost || s.Err == nil || s.NextTry.IsZero() {
 			t.Errorf("after an hour out of touch: %+v", s)
 		}
-		if err := term.Resign(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, term.Resign(t.Context()))
 		client.Resume()
 		time.Sleep(10 * time.Second)
 		s = e.Status()
@@ -288,9 +271,7 @@ func TestStatusOfALeaderThatIsOutOfTouch(t *testing.T) {
 		client := memory.New(memory.Options{}).Client("a")
 		e := standing(t, client, "a")
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		time.Sleep(time.Minute)
 		led := e.Status().Since
 		client.Suspend()
@@ -433,13 +414,9 @@ func TestStatusAsksNobody(t *testing.T) {
 		}
 		for range 20 {
 			term, err := e.Campaign(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			quiet()
-			if err := term.Resign(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, term.Resign(t.Context()))
 			quiet()
 		}
 		if _, err := e.Campaign(t.Context()); err != nil {
@@ -447,9 +424,7 @@ func TestStatusAsksNobody(t *testing.T) {
 		}
 		service.Client("a").Suspend()
 		time.AfterFunc(5*time.Second, service.Client("a").Resume)
-		if err := e.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, e.Close(t.Context()))
 		quiet()
 		close(over)
 		looking.Wait()
@@ -467,9 +442,7 @@ func TestStatusWhileCloseRuns(t *testing.T) {
 			c.Hooks.Ended = func(*elector.Term, error) { <-release }
 		})
 		term, err := e.Campaign(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var closing sync.WaitGroup
 		closing.Go(func() { _ = e.Close(context.Background()) })
 		synctest.Wait()

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 )
@@ -16,13 +19,9 @@ import (
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
 	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close(context.Background()))
 	})
 	return s
 }
@@ -30,9 +29,7 @@ func open(t *testing.T, b backend.Backend) *backend.Session {
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
 	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return made[0]
 }
 
@@ -50,18 +47,14 @@ func TestShareOneSession(t *testing.T) {
 		create(t, a, "/a")
 		create(t, b, "/b")
 
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.Close(t.Context()))
 		if service.Entry("/a").Exists() || !service.Entry("/b").Exists() {
 			t.Error("closing one handle must drop its own entries, and only those")
 		}
 		if b.State() != backend.Live {
 			t.Error("closing one handle ended the session of the other")
 		}
-		if err := b.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Close(t.Context()))
 		if n := service.Stats().Sessions; n != 0 {
 			t.Errorf("%d sessions after the last Close, want 0", n)
 		}
@@ -83,9 +76,7 @@ func TestShareIsLostForAllAndReplaced(t *testing.T) {
 			t.Errorf("session %s is %v after the loss of %s, want a new one", c.ID(), c.State(), a.ID())
 		}
 		// What is left of the lost session must not close the new one.
-		if err := errors.Join(a.Close(t.Context()), b.Close(t.Context())); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
 		create(t, c, "/c")
 	})
 }
@@ -108,9 +99,7 @@ func TestShareClosedHandle(t *testing.T) {
 			blocked <- backend.ErrSessionLost
 		}()
 		synctest.Wait()
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.Close(t.Context()))
 		for range 2 {
 			if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
 				t.Errorf("blocked call: %v, want ErrSessionLost", err)
@@ -157,9 +146,7 @@ func TestShareCommitBesideClose(t *testing.T) {
 			failed <- err
 		}()
 		<-done
-		if err := a.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, a.Close(t.Context()))
 		close(answer)
 		if err := <-failed; err != nil {
 			t.Errorf("Commit: %v", err)
@@ -205,9 +192,7 @@ func TestLayers(t *testing.T) {
 		if _, err := s.Commit(t.Context(), []backend.Condition{backend.IfExists(backend.Entry{Key: "/gone", Rev: 1})}); !strings.Contains(fmt.Sprint(err), "/gone") {
 			t.Errorf("Commit: %v, want an error that names the guard", err)
 		}
-		if err := s.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close(t.Context()))
 		if _, err := s.Get(t.Context(), "a"); !errors.Is(err, backend.ErrSessionLost) || !errors.Is(err, backend.ErrBadKey) {
 			t.Errorf("Get of a bad key in a lost session: %v, want both errors", err)
 		}

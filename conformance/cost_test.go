@@ -12,6 +12,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
@@ -86,9 +89,7 @@ type costlyChange struct {
 
 var costlyChanges = []costlyChange{
 	{"the leader resigns", func(e *costElection) int {
-		if err := (<-e.elected).Resign(e.t.Context()); err != nil {
-			e.t.Error(err)
-		}
+		assert.NoError(e.t, (<-e.elected).Resign(e.t.Context()))
 		return 0
 	}},
 	{"a candidate joins", func(e *costElection) int { e.join(); return 0 }},
@@ -126,13 +127,9 @@ func (e *costElection) join() {
 	el, err := elector.New(elector.Config{
 		Backend: c.meter, Strategy: e.strategy, Election: "/election", ID: strconv.Itoa(len(e.all)),
 	})
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	require.NoError(e.t, err)
 	e.t.Cleanup(func() {
-		if err := el.Close(context.Background()); err != nil {
-			e.t.Error(err)
-		}
+		assert.NoError(e.t, el.Close(context.Background()))
 	})
 	go func() {
 		if term, err := el.Campaign(ctx); err == nil {

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/internal/strategies"
@@ -48,9 +51,7 @@ func TestTransferCosts(t *testing.T) {
 func (e *costElection) vacancy(do func() error) time.Duration {
 	done := make(chan time.Time)
 	go func() {
-		if err := do(); err != nil {
-			e.t.Error(err)
-		}
+		assert.NoError(e.t, do())
 		done <- time.Now()
 	}()
 	resigned := <-done
@@ -71,9 +72,7 @@ func transferCosts(t *testing.T, between int) (table string, vacant time.Duratio
 	}
 	heir := between + 1
 	began := time.Now()
-	if err := leader.Prepare(t.Context(), strconv.Itoa(heir+1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, leader.Prepare(t.Context(), strconv.Itoa(heir+1)))
 	// A commit for each hop, one that names the heir, and one that asks whether the server is behind.
 	if took, most := time.Since(began), time.Duration(between+2)*time.Millisecond; took > most {
 		t.Errorf("to make way past %d took %v, want %v at most, where a commit takes a millisecond", between, took, most)
@@ -135,9 +134,7 @@ func TestAskingCosts(t *testing.T) {
 func writeTable(t *testing.T, page, head, rows, test string) {
 	t.Helper()
 	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(text), head)
 	if !ok {
 		t.Fatalf("%s has no table that begins with %q", page, head)
@@ -147,9 +144,7 @@ func writeTable(t *testing.T, page, head, rows, test string) {
 	switch {
 	case want == string(text):
 	case *update:
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(page, []byte(want), 0o644))
 	default:
 		t.Errorf("%s does not say what it costs; go test ./conformance -run %s -args -update mends it:\n%s", page, test, rows)
 	}

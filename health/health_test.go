@@ -13,6 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -24,9 +27,7 @@ import (
 func candidate(t *testing.T, b backend.Backend, id, value string) elector.Elector {
 	t.Helper()
 	e, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: "/e", ID: id, Value: []byte(value)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = e.Close(context.Background()) })
 	return e
 }
@@ -165,16 +166,12 @@ func TestNoCampaign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := candidate(t, memory.New(memory.Options{}), "a", "")
 		h, observer := health.New(e, health.Options{}), health.New(e, health.Options{Idle: true})
-		if err := elector.Run(t.Context(), e, func(context.Context, *elector.Term) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, elector.Run(t.Context(), e, func(context.Context, *elector.Term) error { return nil }))
 		answers(t, h, false, false, true)
 		time.Sleep(health.DefaultBound + time.Second)
 		answers(t, h, false, false, false)
 		answers(t, observer, false, false, true)
-		if err := e.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, e.Close(t.Context()))
 		time.Sleep(health.DefaultBound + time.Second)
 		answers(t, h, false, false, false)
 		answers(t, observer, false, false, true)
@@ -304,9 +301,7 @@ func TestRedirectFollowsTheLeader(t *testing.T) {
 					t.Errorf("%s leads, and %s answers %d, %q", ids[leads], ids[i], w.Code, to)
 				}
 			}
-			if err := all[leads].Close(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, all[leads].Close(t.Context()))
 		}
 	})
 }

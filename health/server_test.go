@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/health"
@@ -49,9 +51,7 @@ func TestFrozenEtcd(t *testing.T) {
 	var running sync.WaitGroup
 	for _, id := range []string{"a", "b"} {
 		b, err := dial.Open(ctx, fmt.Sprintf("etcd://%s?timeout=10s", server.Addr()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { _ = b.Close() })
 		e := candidate(t, b, id, "")
 		running.Go(func() { _ = elector.Run(ctx, e, untilTold) })
@@ -86,9 +86,7 @@ func TestFrozenEtcd(t *testing.T) {
 	}
 	id := says(t, leader, "/leader").Status.Leader.ID
 
-	if err := server.Pause(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Pause())
 	defer func() { _ = server.Resume() }() // or nothing can be closed
 	eventually("nobody leads", func() bool { return !ok(leader, "/leader") && !ok(follower, "/replica") })
 	if s := says(t, leader, "/status"); s.code != http.StatusOK || s.Age != nil || s.age != "" || s.Status.Leader != nil {
@@ -107,9 +105,7 @@ func TestFrozenEtcd(t *testing.T) {
 		t.Error("one leads, and its server is frozen")
 	}
 
-	if err := server.Resume(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, server.Resume())
 	eventually("one leads again", settled)
 	eventually("both know it, as of now", func() bool {
 		one, two := says(t, a, "/status"), says(t, b, "/status")

@@ -24,16 +24,16 @@ import (
 // against what this package makes of it.
 
 // rewriteIndex changes the index of all answers to blocking queries, and counts them.
-func (f *fixture) rewriteIndex(to func(n int64, index string) string) (answers *atomic.Int64, remove func()) {
-	answers = new(atomic.Int64)
-	remove = f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+func (f *fixture) rewriteIndex(to func(n int64, index string) string) *atomic.Int64 {
+	answers := new(atomic.Int64)
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
 		response, err := send()
 		if err == nil && request.URL.Query().Has("index") {
 			response.Header.Set("X-Consul-Index", to(answers.Add(1), response.Header.Get("X-Consul-Index")))
 		}
 		return response, err
 	})
-	return answers, remove
+	return answers
 }
 
 // shorten makes blocking queries return without a change after a moment.
@@ -76,7 +76,7 @@ func TestPitfall30IndexGoesBackwards(t *testing.T) {
 				}
 				return send()
 			})
-			answers, _ := f.rewriteIndex(to)
+			answers := f.rewriteIndex(to)
 			waiting := f.await(flag)
 			began := time.Now()
 			wait.For(t, "some answers", func() bool { return answers.Load() > 5 || time.Since(began) > 2*time.Second })
@@ -138,7 +138,7 @@ func TestPitfall30ReturnWithoutChange(t *testing.T) {
 	o := f.another()
 	e := f.enqueue(f.s)
 	f.shorten()
-	answers, _ := f.rewriteIndex(func(_ int64, index string) string { return index })
+	answers := f.rewriteIndex(func(_ int64, index string) string { return index })
 	waiting := f.await(e, backend.Entry{Key: f.dir + "/seat"})
 	wait.For(t, "20 answers", func() bool { return answers.Load() > 20 })
 	for range 5 {

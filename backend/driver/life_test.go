@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/backend"
 )
 
@@ -92,9 +94,7 @@ func TestDiscard(t *testing.T) {
 		if removed != 3 {
 			t.Errorf("it was tried %d times, want 3", removed)
 		}
-		if err := l.Discard(t.Context(), e); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Discard(t.Context(), e))
 		l.Lose(ErrClosed)
 		if err := l.Discard(t.Context(), e); !errors.Is(err, backend.ErrSessionLost) || removed != 4 {
 			t.Errorf("%v, after %d tries", err, removed)

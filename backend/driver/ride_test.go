@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/driver"
 )
@@ -61,9 +63,7 @@ func newLife(t *testing.T) *driver.Life {
 		Unconfirmed: errors.New("not confirmed"),
 	})
 	t.Cleanup(func() {
-		if err := l.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Close(context.Background()))
 	})
 	return l
 }

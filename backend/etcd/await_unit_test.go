@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
@@ -17,14 +18,10 @@ import (
 // soon as it has told who waited. What was told counts.
 func TestToldAndDropped(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}, Logger: zap.NewNop()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	b, err := New(client, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := b.start(&clientv3.LeaseGrantResponse{ID: 1, TTL: 600}, time.Now())
 	defer func() {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -107,7 +107,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		s.shows(answer.Header.Revision)
 		c.view = p.seen(answer)
 		if c.arrivedTwice() {
-			if made, done, err = c.resolve(ctx, p, nil); done || err != nil {
+			if made, done, err = c.resolve(ctx, nil); done || err != nil {
 				return made, done, err
 			}
 		}
@@ -138,7 +138,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		if fence != "" {
 			s.poke()
 			c.answered = is(err, rpctypes.ErrNoSpace)
-			if made, done, why := c.resolve(ctx, p, err); done || why != nil {
+			if made, done, why := c.resolve(ctx, err); done || why != nil {
 				return made, done, why
 			}
 		}

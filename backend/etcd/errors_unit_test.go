@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -24,13 +25,9 @@ import (
 func rpcErrors(t *testing.T) map[string]codes.Code {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "go.etcd.io/etcd/api/v3/v3rpc/rpctypes").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "error.go"), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := make(map[string]codes.Code)
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -41,13 +38,9 @@ func rpcErrors(t *testing.T) map[string]codes.Code {
 			return true
 		}
 		text, err := strconv.Unquote(call.Args[1].(*ast.BasicLit).Value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var c codes.Code
-		if err := c.UnmarshalJSON([]byte(`"` + jsonName(call.Args[0].(*ast.SelectorExpr).Sel.Name) + `"`)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.UnmarshalJSON([]byte(`"`+jsonName(call.Args[0].(*ast.SelectorExpr).Sel.Name)+`"`)))
 		all[text] = c
 		return true
 	})

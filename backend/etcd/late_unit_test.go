@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/elector-go/elector/backend"
@@ -14,14 +15,10 @@ import (
 func TestGrantedTooLate(t *testing.T) {
 	t.Parallel()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer client.Close()
 	b, err := New(client, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := b.start(&clientv3.LeaseGrantResponse{ID: 1, TTL: 2}, time.Now().Add(-time.Minute))
 	if state, err := s.AwaitState(t.Context(), backend.Live); state != backend.Lost {
 		t.Errorf("state %v, error %v", state, err)

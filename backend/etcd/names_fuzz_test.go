@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -105,14 +106,10 @@ func FuzzTickets(f *testing.F) {
 // very key, or an error that says which one it is and why.
 func FuzzCmps(f *testing.F) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"127.0.0.1:1"}})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Cleanup(func() { _ = client.Close() }) // it has not been used
 	b, err := New(client, Config{})
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	s := b.start(&clientv3.LeaseGrantResponse{ID: 0x1f, TTL: 1 << 20}, time.Now())
 	f.Cleanup(func() {
 		ctx, cancel := context.WithCancel(context.Background())

@@ -76,7 +76,7 @@ func weight(op backend.Op) int {
 // keys as they were at that revision. If nothing is found, the commit was not
 // applied and never will be: it is tried anew. Where the history is compacted
 // away, or is not to be had for a session timeout, the outcome is unknown.
-func (c *commit) resolve(ctx context.Context, p *plan, lost error) (made []backend.Entry, applied bool, err error) {
+func (c *commit) resolve(ctx context.Context, lost error) (made []backend.Entry, applied bool, err error) {
 	if c.answered {
 		if never, err := c.never(ctx); never || err != nil {
 			return nil, false, err

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 )
@@ -16,9 +19,7 @@ func TestListing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		svc, ctx := memory.New(memory.Options{}), t.Context()
 		s, err := svc.Open(ctx, backend.OpenOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		defer s.Close(context.Background())
 		same := func(when string) {
 			t.Helper()
@@ -30,9 +31,7 @@ func TestListing(t *testing.T) {
 		commit := func(op backend.Op) backend.Entry {
 			t.Helper()
 			made, err := s.Commit(ctx, nil, op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return made[0]
 		}
 		same("none")
@@ -120,17 +119,11 @@ func TestDue(t *testing.T) {
 func TestEnqueueBesideATakenName(t *testing.T) {
 	svc, ctx := memory.New(memory.Options{}), t.Context()
 	s, err := svc.Open(ctx, backend.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	first, err := s.Commit(ctx, nil, backend.CompareAndSet("/dir", nil, 0), backend.Enqueue("/dir", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	taken := strings.TrimSuffix(first[1].Key, "1") + "2"
-	if err := svc.Put(taken, []byte("theirs")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, svc.Put(taken, []byte("theirs")))
 	second, err := s.Commit(ctx, nil, backend.Enqueue("/dir", nil))
 	if err != nil || second[0].Key == taken {
 		t.Errorf("enqueued %v (%v), beside a foreign %s", second, err, taken)
@@ -138,8 +131,6 @@ func TestEnqueueBesideATakenName(t *testing.T) {
 	if got := svc.Entry(taken); string(got.Value) != "theirs" {
 		t.Errorf("the foreign entry is %+v", got)
 	}
-	if err := s.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Close(ctx))
 	svc.Delete("/dir")
 }

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/backend/meter"
@@ -44,9 +47,7 @@ func (m *metering) counts(what string, want meter.Counts) {
 func must[T any](t *testing.T) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return v
 	}
 }
@@ -91,9 +92,7 @@ func TestMeterCalls(t *testing.T) {
 		m.counts("list", meter.Counts{Lists: 1, Sent: 4, Received: len(first.Key) + len(second.Key)})
 		must[backend.Entry](t)(m.s.Predecessor(ctx, second))
 		m.counts("predecessor", meter.Counts{Predecessors: 1, Sent: len(second.Key), Received: len(first.Key) + 3})
-		if err := m.s.Discard(ctx, second); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, m.s.Discard(ctx, second))
 		m.counts("drop", meter.Counts{Drops: 1, Sent: len(second.Key)})
 		if n := m.m.Counts().Operations(); n != 7 {
 			t.Errorf("%d operations, want 7", n)
@@ -143,9 +142,7 @@ func TestMeterErrors(t *testing.T) {
 		go func() { _, err := m.s.Await(ctx, a); blocked <- err }()
 		synctest.Wait()
 		m.seen = m.m.Counts()
-		if err := m.s.Close(ctx); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, m.s.Close(ctx))
 		if err := <-blocked; !errors.Is(err, backend.ErrSessionLost) {
 			t.Error(err)
 		}
@@ -171,18 +168,14 @@ func TestMeterWaits(t *testing.T) {
 		m.counts("both watches are kept", meter.Counts{Waits: 1, Sent: 4})
 
 		made, err := m.other.Commit(ctx, nil, backend.Update(b, []byte("new")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m.counts("a change", meter.Counts{WakeUps: 1, Received: 2 + 2 + 3})
 		b = made[0]
 		cancel()
 		cancel = m.await(a, b)
 		m.counts("the watch that has told is set again", meter.Counts{Waits: 1, Watches: 1, Sent: 4})
 		cancel()
-		if err := m.other.Discard(ctx, a); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.other.Discard(ctx, a))
 		cancel = m.await(a)
 		m.counts("a change while nobody waited", meter.Counts{Waits: 1, WakeUps: 1, Sent: 2, Received: 2})
 		cancel()
@@ -213,9 +206,7 @@ func TestMeterSharedWatch(t *testing.T) {
 		m.counts("two wait", meter.Counts{Waits: 2, Watches: 1, Sent: 4})
 		for range 5 {
 			made, err := m.other.Commit(t.Context(), nil, backend.Update(a, nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			a = made[0]
 			m.counts("a change", meter.Counts{Waits: 2, Watches: 1, WakeUps: 2, Sent: 4, Received: 4})
 		}
@@ -267,9 +258,7 @@ func TestMeterTraceAndSessions(t *testing.T) {
 		start := time.Now()
 		end := m.wait(func(ctx context.Context) error { _, err := second.Await(ctx, a); return err })
 		time.Sleep(3 * time.Second)
-		if err := m.s.Discard(ctx, a); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.s.Discard(ctx, a))
 		time.Sleep(time.Second)
 		end()
 		if _, err := second.Commit(ctx, nil, backend.Delete(a)); !errors.Is(err, backend.ErrNoEntry) {
@@ -314,9 +303,7 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 		create(t, first, "/a")
 		create(t, second, "/b")
 		for range 2 {
-			if err := first.Close(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, first.Close(t.Context()))
 		}
 		if _, err := first.Get(t.Context(), "/b"); !errors.Is(err, backend.ErrSessionLost) {
 			t.Errorf("get in a closed session: %v", err)
@@ -333,17 +320,13 @@ func TestMeterLetsClosedSessionsGo(t *testing.T) {
 func open(t *testing.T, b backend.Backend) *backend.Session {
 	t.Helper()
 	s, err := b.Open(t.Context(), backend.OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func create(t *testing.T, s *backend.Session, key string) backend.Entry {
 	t.Helper()
 	made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral(key, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return made[0]
 }

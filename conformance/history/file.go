@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -40,11 +39,7 @@ type header struct {
 
 // write writes a line. The caller holds the lock, or has the Recorder alone.
 func (l *log) write(v any) {
-	line, err := json.Marshal(v)
-	if err == nil {
-		_, err = l.out.Write(append(line, '\n'))
-	}
-	if err != nil && l.err == nil {
+	if err := json.NewEncoder(l.out).Encode(v); err != nil && l.err == nil {
 		l.err = fmt.Errorf("history: write: %w", err)
 	}
 }
@@ -84,36 +79,32 @@ func Load(path string) (*History, error) {
 
 // read reads a history; name is what errors and Torn call it.
 func read(r io.Reader, name string) (*History, error) {
-	in := bufio.NewReader(r)
-	first, err := in.ReadBytes('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("history: %s: %w", name, err)
-	}
+	in := json.NewDecoder(r)
 	var head header
-	switch bad := json.Unmarshal(first, &head); {
-	case bad != nil && err != nil && begins(first):
+	err := in.Decode(&head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &History{Torn: []string{name}}, nil
-	case bad != nil || head.Format != format:
-		return nil, fmt.Errorf("history: %s: its first line is not the header of a history of format %d", name, format)
+	}
+	if err == nil && head.Format != format {
+		err = fmt.Errorf("it has format %d", head.Format)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("history: %s: its first line is not the header of a history of format %d: %w", name, format, err)
 	}
 	h := &History{Clock: head.Clock, Origin: head.Origin, Until: head.Until, Promised: head.Promised, Torn: head.Torn}
 	at := map[uint64]int{} // where the event with an ID is
-	for n := 2; err == nil; n++ {
-		var line []byte
-		line, err = in.ReadBytes('\n')
-		switch {
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, fmt.Errorf("history: %s: %w", name, err)
-		case len(bytes.TrimSpace(line)) == 0:
-			continue
-		}
+	for n := 2; ; n++ {
 		var e Event
-		switch bad := json.Unmarshal(line, &e); {
-		case bad != nil && err != nil: // nothing follows
+		err := in.Decode(&e)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
 			h.Torn = append(h.Torn, name)
-			continue
-		case bad != nil:
-			return nil, fmt.Errorf("history: %s, line %d: %w", name, n, bad)
+			break
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("history: %s, line %d: %w", name, n, err)
 		}
 		if wrong := e.check(); wrong != "" {
 			return nil, fmt.Errorf("history: %s, line %d: %s", name, n, wrong)
@@ -128,13 +119,6 @@ func read(r io.Reader, name string) (*History, error) {
 	}
 	byCall(h.Events)
 	return h, nil
-}
-
-// begins tells whether a line is the beginning of a header.
-func begins(line []byte) bool {
-	const all = `{"history":1,`
-	n := min(len(line), len(all))
-	return string(line[:n]) == all[:n]
 }
 
 // check says what is wrong with an event that was read.

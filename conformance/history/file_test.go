@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // written writes a file as a Recorder of another process would.
@@ -16,17 +18,13 @@ func written(t *testing.T, clock Clock, process string, events ...Event) string 
 	t.Helper()
 	path := filepath.Join(t.TempDir(), process)
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close()
 	r := NewWriter(f, clock, process)
 	for _, e := range events {
 		r.Add(e)
 	}
-	if err := r.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Err())
 	return path
 }
 
@@ -40,18 +38,14 @@ func TestMerge(t *testing.T) {
 		Event{ID: 1, Kind: Campaign, Candidate: "a", Token: 2, Call: 2, Return: 20, Outcome: OK},
 		Event{Kind: Valid, Candidate: "a", Term: 1, Token: 2, Call: 60, Return: 61, Outcome: OK})
 	h, err := Merge(one, two)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(h.Events) != 4 || h.Until != 61 || h.Torn != nil {
 		t.Errorf("merged: %+v", h)
 	}
 	// Each alone is sound; together they overlap, and each reading is its own process's.
 	for _, path := range []string{one, two} {
 		alone, err := Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if v := alone.Check(Options{}); v != nil {
 			t.Errorf("%s: %v", path, v)
 		}
@@ -80,15 +74,11 @@ func TestTorn(t *testing.T) {
 		Event{Kind: Campaign, Candidate: "a", Call: 2, Outcome: Unknown},
 		Event{Kind: Note, Call: 3, Return: 3, Text: "hello"})
 	text, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	other := written(t, clock, "p1", Event{Kind: Note, Call: 1, Return: 1})
 	for n := range text {
 		path := filepath.Join(t.TempDir(), "torn")
-		if err := os.WriteFile(path, text[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, text[:n], 0o600))
 		h, err := Merge(path, other)
 		if err != nil {
 			t.Fatalf("cut off after %q: %v", text[:n], err)
@@ -133,13 +123,9 @@ func TestLoadRefuses(t *testing.T) {
 // A Writer that fails says so, and recording goes on.
 func TestWriterFails(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "file"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := NewWriter(f, Logical(), "p")
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, f.Close())
 	r.Note("lost")
 	if err := r.Err(); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("Err: %v", err)
@@ -150,9 +136,7 @@ func TestWriterFails(t *testing.T) {
 func TestReadingsInFiles(t *testing.T) {
 	var out bytes.Buffer
 	clock, err := Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := NewWriter(&out, clock, "p")
 	r.LookEvery(time.Hour)
 	f := newFake(1)
@@ -169,9 +153,7 @@ func TestReadingsInFiles(t *testing.T) {
 		t.Errorf("%d lines for 103 looks", n)
 	}
 	h, err := read(&out, "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	terms := h.elections()[0].terms
 	if len(terms) != 1 || terms[0].Held == nil || terms[0].Ended == nil {
 		t.Fatalf("terms: %+v", terms)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLinearizable(t *testing.T) {
@@ -195,13 +196,9 @@ func TestLinearizable(t *testing.T) {
 				t.Errorf("%s, want %s", got, c.want)
 			}
 			path := filepath.Join(t.TempDir(), "page.html")
-			if err := h.Draw(path, Options{}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, h.Draw(path, Options{}))
 			page, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if len(h.Events) > 0 && !strings.Contains(string(page), "begins") {
 				t.Error("the page does not tell of a term that begins")
 			}

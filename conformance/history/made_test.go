@@ -51,8 +51,8 @@ func (m *made) writes(c Event, op Op, value string, expected, version uint64, ca
 	return e
 }
 
-func (m *made) ledger(at int64, values ...string) *Event {
-	return m.add(Event{Kind: Ledger, Key: "/k", Values: values, Call: at, Return: at + 1})
+func (m *made) ledger(at int64, values ...string) {
+	m.add(Event{Kind: Ledger, Key: "/k", Values: values, Call: at, Return: at + 1})
 }
 
 func (m *made) happens(kind Kind, call, ret int64) *Event {

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/conformance/history"
@@ -30,14 +33,10 @@ func play(t *testing.T, recorder func(id string) *history.Recorder) {
 		e, err := elector.New(elector.Config{
 			Backend: store, Strategy: fair.New(), Election: "/jobs", ID: id, Hooks: rec.Hooks(id, elector.Hooks{}),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		e = history.Record(e, rec, id)
 		term, err := e.Campaign(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !term.Valid() {
 			t.Error("a new term is not valid")
 		}
@@ -48,9 +47,7 @@ func play(t *testing.T, recorder func(id string) *history.Recorder) {
 				op = elector.Create("/log", log)
 			}
 			made, err := term.Commit(ctx, op)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			version = made[0].Version
 		}
 		if last != nil {
@@ -58,9 +55,7 @@ func play(t *testing.T, recorder func(id string) *history.Recorder) {
 				t.Errorf("Commit of an old term: %v", err)
 			}
 		}
-		if err := errors.Join(term.Proclaim(ctx, []byte("hello")), term.Resign(ctx), e.Close(ctx)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(term.Proclaim(ctx, []byte("hello")), term.Resign(ctx), e.Close(ctx)))
 		last = term
 	}
 	rec := recorder("a")
@@ -110,13 +105,9 @@ func TestRecord(t *testing.T) {
 	sound(t, h)
 
 	path := filepath.Join(t.TempDir(), "history")
-	if err := h.Save(path); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, h.Save(path))
 	loaded, err := history.Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sound(t, loaded)
 	if loaded.Until != h.Until || loaded.Clock != h.Clock || loaded.Origin != h.Origin || len(loaded.Events) != len(h.Events) {
 		t.Errorf("loaded %+v, saved %+v", loaded, h)
@@ -126,9 +117,7 @@ func TestRecord(t *testing.T) {
 // Each candidate is recorded to a file of its own, as if it were another process.
 func TestRecordToFiles(t *testing.T) {
 	clock, err := history.Machine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := t.TempDir()
 	recorders := map[string]*history.Recorder{}
 	var paths []string
@@ -136,22 +125,16 @@ func TestRecordToFiles(t *testing.T) {
 		if recorders[id] == nil {
 			paths = append(paths, filepath.Join(dir, id))
 			f, err := os.Create(paths[len(paths)-1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() { _ = f.Close() })
 			recorders[id] = history.NewWriter(f, clock, "process "+id)
 		}
 		return recorders[id]
 	})
 	for _, r := range recorders {
-		if err := r.Err(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, r.Err())
 	}
 	h, err := history.Merge(paths...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sound(t, h)
 }

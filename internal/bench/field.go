@@ -23,9 +23,8 @@ type field struct {
 	trouble atomic.Int64 // lost or suspended sessions, and campaigns begun anew
 }
 
-// newField makes n candidates, each with what open returns, and with the field's own
-// hooks after the given changes. The caller closes it.
-func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error), changes ...func(*elector.Hooks)) (*field, error) {
+// newField makes n candidates, each with what open returns. The caller closes it.
+func newField(ctx context.Context, n int, s elector.Strategy, path string, open func() (seat, error)) (*field, error) {
 	f := &field{Crowd: crowd.New(ctx, n, patience)}
 	hooks := elector.Hooks{
 		Session: func(_ string, state backend.State) {
@@ -34,9 +33,6 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 			}
 		},
 		Retry: func(elector.RetryEvent) { f.trouble.Add(1) },
-	}
-	for _, change := range changes {
-		change(&hooks)
 	}
 	for i := range n {
 		at, err := open()

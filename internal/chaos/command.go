@@ -75,11 +75,7 @@ func beCommand(o candidateOptions) error {
 	}
 	live := func() error {
 		at := clock.Now()
-		text, err := json.Marshal(line{Process: o.Name, Token: token, Asked: at, Written: at})
-		if err == nil {
-			_, err = log.Write(append(text, '\n'))
-		}
-		return err
+		return json.NewEncoder(log).Encode(line{Process: o.Name, Token: token, Asked: at, Written: at}) // in one write
 	}
 	if err := live(); err != nil { // before all else
 		return err

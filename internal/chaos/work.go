@@ -100,11 +100,7 @@ func (c *candidate) write(t *elector.Term) bool {
 	}
 	time.Sleep(moment)
 	l.Written = c.clock.Now()
-	text, err := json.Marshal(l)
-	if err == nil {
-		_, err = c.log.Write(append(text, '\n'))
-	}
-	if err != nil {
+	if err := json.NewEncoder(c.log).Encode(l); err != nil { // in one write
 		panic(fmt.Sprintf("write the unfenced log: %v", err))
 	}
 	return true

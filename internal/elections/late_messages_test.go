@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance"
 	"github.com/elector-go/elector/internal/etcdtest"
@@ -39,18 +41,14 @@ func tryOn(t *testing.T, path string, servers *etcdtest.Servers, worsen func(p *
 	if err == nil {
 		err = os.WriteFile(path, text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // reportOf runs one test of this program, as a child, and some of its rules.
 func reportOf(t *testing.T, rules string) (report conformance.Report, said string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "report")
 	ctx, cancel := context.WithTimeout(t.Context(), wait.Patience)
 	defer cancel()

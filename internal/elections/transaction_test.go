@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -37,9 +39,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 				Backend: svc.Client(t).Backend, Strategy: fair.New(), Election: path, ID: fmt.Sprint("c", i),
 				TTL: svc.TTL, RetryMin: time.Millisecond,
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			term := make(chan *elector.Term, 10)
 			go func() {
 				defer close(term)
@@ -58,9 +58,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 			}
 			for n := -1; n != i+1; {
 				all, err := e.Candidates(ctx)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				n = len(all)
 			}
 		}
@@ -97,9 +95,7 @@ func TestLeaderAndSuccessorDeletedAtOnce(t *testing.T) {
 			t.Error("the third leads no more:", context.Cause(third.Context()))
 		}
 		for _, e := range electors {
-			if err := e.Close(ctx); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, e.Close(ctx))
 		}
 	}
 	t.Logf("in %d of 12 rounds a deleted candidate had a term", early.Load())

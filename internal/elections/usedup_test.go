@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/internal/wait"
@@ -38,9 +40,7 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 				}
 				cfg.Hooks = rec.Hooks(id, elector.Hooks{})
 				e, err := elector.New(cfg)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				t.Cleanup(func() { _ = e.Close(context.WithoutCancel(ctx)) })
 				return history.Record(e, rec, id)
 			}
@@ -59,13 +59,9 @@ func TestOverTheEndOfZooKeepersNumbers(t *testing.T) {
 				return term.Resign(ctx)
 			}
 			founder := stand("founder")
-			if err := errors.Join(lead(founder), founder.Close(ctx)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(lead(founder), founder.Close(ctx)))
 			dirs.Range(func(dir, _ any) bool {
-				if err := svc.UseUp(dir.(string), 15); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, svc.UseUp(dir.(string), 15))
 				return true
 			})
 			var all sync.WaitGroup

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/servertest"
 )
 
@@ -29,9 +32,7 @@ func load(t *testing.T, args ...string) {
 	var out, log bytes.Buffer
 	err := run(t.Context(), args, &out, &log)
 	t.Logf("%s", log.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, step := range []string{"| join |", "| half of the sessions end", "| they come back |", "| all elections are left |", "| as before: "} {
 		if !strings.Contains(out.String(), step) {
 			t.Errorf("there is no step %q:\n%s", step, out.Bytes())
@@ -45,37 +46,21 @@ func TestLeak(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			cfg, err := parse([]string{"-candidates", "10", "-ttl", "10s", "-server-heap", "256"}, io.Discard)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			w, err := k.start(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer func() {
-				if err := w.close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, w.close())
 			}()
-			if err := found(t.Context(), w, theElection); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, found(t.Context(), w, theElection))
 			before, err := start(t.Context(), w)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			q, err := newQueue(t.Context(), cfg.candidates, w, &report{log: io.Discard})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all := q.Candidates[:cfg.candidates]
-			if err := q.join(all, cfg.join); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, q.join(all, cfg.join))
 			// The leader and another go, and all others but one, who leads then.
-			if err := q.leave(append(q.Candidates[cfg.candidates:], all[:len(all)-1]...)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, q.leave(append(q.Candidates[cfg.candidates:], all[:len(all)-1]...)))
 			err = settled(t.Context(), w, before, time.Second)
 			if err == nil {
 				t.Fatal("the candidate that was not closed is not found")
@@ -91,12 +76,8 @@ func TestLeak(t *testing.T) {
 					t.Errorf("%q is not found: %v", leak, err)
 				}
 			}
-			if err := q.leaveAll(); err != nil {
-				t.Error(err)
-			}
-			if err := settled(t.Context(), w, before, grace); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, q.leaveAll())
+			assert.NoError(t, settled(t.Context(), w, before, grace))
 		})
 	}
 }
@@ -107,18 +88,14 @@ func TestOrder(t *testing.T) {
 	l.enter("b", 7)
 	l.enter("a", 9)
 	l.enter("c", 8)
-	if err := l.elected("b", 7); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.elected("b", 7))
 	for id, token := range map[string]uint64{"b": 8, "a": 9, "c": 7} {
 		if l.elected(id, token) == nil {
 			t.Errorf("%s may be elected with token %d", id, token)
 		}
 	}
 	l.leave("b")
-	if err := errors.Join(l.elected("c", 8), sameOrder([]string{"c", "a"}, l.order())); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(l.elected("c", 8), sameOrder([]string{"c", "a"}, l.order())))
 	for _, listed := range [][]string{{"a", "c"}, {"c"}, {"c", "a", "a"}, {}, {"c", "b"}} {
 		if sameOrder(listed, l.order()) == nil {
 			t.Errorf("%q may be listed", listed)

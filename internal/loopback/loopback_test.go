@@ -7,18 +7,13 @@ import (
 	"os/exec"
 	"sync"
 	"testing"
-)
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/stretchr/testify/require"
+)
 
 func TestPortsAreDistinctAndLow(t *testing.T) {
 	got, err := Ports(120) // more than two blocks
-	must(t, err)
+	require.NoError(t, err)
 	defer Release(got...)
 	seen := make(map[int]bool)
 	for _, p := range got {
@@ -48,8 +43,8 @@ func TestListenWhileChildrenStart(t *testing.T) {
 	}
 	for range 300 {
 		l, port, err := Listen()
-		must(t, err)
-		must(t, l.Close())
+		require.NoError(t, err)
+		require.NoError(t, l.Close())
 		Release(port)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -90,13 +92,13 @@ type talker struct {
 func startTalker(t *testing.T, at Site, how string) talker {
 	t.Helper()
 	self, err := os.Executable()
-	must(t, err)
+	require.NoError(t, err)
 	p := process.New(process.Spec{
 		Name: "talker", Path: self, Env: []string{talkerEnv + "=" + how}, Netns: at.Netns,
 		LogPath: filepath.Join(t.TempDir(), "log"),
 	})
-	t.Cleanup(func() { must(t, p.Kill()) })
-	must(t, p.Start())
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
+	require.NoError(t, p.Start())
 	return talker{t, p}
 }
 
@@ -126,13 +128,13 @@ func (x talker) mustHearNothing() {
 	}
 }
 
-// startPair connects the hosts from and to.
-func startPair(t *testing.T, w *Network, from, to, port int) (dials, listens talker) {
+// startPair connects the first host and another one.
+func startPair(t *testing.T, w *Network, to int) (dials, listens talker) {
 	t.Helper()
-	addr := w.hosts[to].Addr(port)
+	addr := w.hosts[to].Addr(2000)
 	listens = startTalker(t, w.hosts[to], "listen "+addr)
 	listens.mustSay("listens")
-	dials = startTalker(t, w.hosts[from], "dial "+addr)
+	dials = startTalker(t, w.hosts[0], "dial "+addr)
 	dials.mustSay("connected")
 	listens.mustHear()
 	dials.mustHear()
@@ -147,12 +149,12 @@ func TestNetworkDropsOneWay(t *testing.T) {
 	b := startTalker(t, w.hosts[1], "meet "+two+" "+one)
 	a.mustHear()
 	b.mustHear()
-	must(t, w.Drop(0, 1))
+	require.NoError(t, w.Drop(0, 1))
 	b.mustHearNothing()
 	a.mustHear()
-	must(t, w.Heal())
+	require.NoError(t, w.Heal())
 	b.mustHear()
-	must(t, w.Drop(1, 0))
+	require.NoError(t, w.Drop(1, 0))
 	a.mustHearNothing()
 	b.mustHear()
 }
@@ -160,68 +162,68 @@ func TestNetworkDropsOneWay(t *testing.T) {
 func TestNetworkDropsAndHeals(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := ForTest(t, 3)
-	a, b := startPair(t, w, 0, 1, 2000)
-	c, d := startPair(t, w, 0, 2, 2000)
+	a, b := startPair(t, w, 1)
+	c, d := startPair(t, w, 2)
 
-	must(t, w.Drop(0, 1))
-	must(t, w.Drop(0, 1))
+	require.NoError(t, w.Drop(0, 1))
+	require.NoError(t, w.Drop(0, 1))
 	b.mustHearNothing()
 	c.mustHear()
 	d.mustHear()
-	must(t, w.Cut(0, 1))
+	require.NoError(t, w.Cut(0, 1))
 	a.mustHearNothing()
 	b.mustHearNothing()
 	c.mustHear()
-	must(t, w.Heal())
+	require.NoError(t, w.Heal())
 	a.mustHear() // late
 	b.mustHear()
 
-	must(t, w.CutOff(0))
+	require.NoError(t, w.CutOff(0))
 	for _, x := range []talker{a, b, c, d} {
 		x.mustHearNothing()
 	}
-	must(t, w.Mend(2, 0))
+	require.NoError(t, w.Mend(2, 0))
 	c.mustHear()
 	a.mustHearNothing()
-	must(t, w.Rejoin(0))
+	require.NoError(t, w.Rejoin(0))
 	a.mustHear()
 }
 
 func TestNetworkResets(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := ForTest(t, 3)
-	a, b := startPair(t, w, 0, 1, 2000)
-	c, d := startPair(t, w, 0, 2, 2000)
-	must(t, w.Reset(0, 1))
+	a, b := startPair(t, w, 1)
+	c, d := startPair(t, w, 2)
+	require.NoError(t, w.Reset(0, 1))
 	a.mustSay("over")
 	b.mustSay("over")
 	c.mustHear()
 	d.mustHear()
 
-	must(t, w.Cut(0, 2))
-	must(t, w.Reset(2, 0))
+	require.NoError(t, w.Cut(0, 2))
+	require.NoError(t, w.Reset(2, 0))
 	d.mustSay("over")
 	c.mustHearNothing()
-	must(t, w.Reset(0, 2))
+	require.NoError(t, w.Reset(0, 2))
 	c.mustSay("over")
 }
 
 func TestNetworkLeavesNothing(t *testing.T) {
 	t.Parallel() // it mostly waits
 	w := ForTest(t, 2)
-	x, _ := startPair(t, w, 0, 1, 2000)
-	must(t, w.Drop(0, 1))
+	x, _ := startPair(t, w, 1)
+	require.NoError(t, w.Drop(0, 1))
 	if len(names(t, w)) != 4 {
 		t.Fatalf("a network has %v", names(t, w))
 	}
 	pid := x.PID()
-	must(t, w.block.remove())
+	require.NoError(t, w.block.remove())
 	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left: %v", left)
 	}
 	wait.For(t, "the process on the host is gone", func() bool { return gone(pid) })
-	must(t, w.Close())
-	must(t, w.Close())
+	require.NoError(t, w.Close())
+	require.NoError(t, w.Close())
 	if left := names(t, w); len(left) > 0 {
 		t.Fatalf("left by Close: %v", left)
 	}
@@ -240,14 +242,14 @@ func TestNetworkOfTheDead(t *testing.T) {
 	_, name, _ := strings.Cut(strings.TrimSpace(x.LogTail(100)), " ")
 	there := func() bool {
 		names, err := netnsNames()
-		must(t, err)
+		require.NoError(t, err)
 		return slices.Contains(names, name)
 	}
 	if !there() {
 		t.Fatalf("no %s", name)
 	}
-	must(t, x.Kill())
-	must(t, sweep())
+	require.NoError(t, x.Kill())
+	require.NoError(t, sweep())
 	// Another process may have had its lock first, and be about to remove it.
 	wait.For(t, "it is removed", func() bool { return !there() })
 }
@@ -255,15 +257,8 @@ func TestNetworkOfTheDead(t *testing.T) {
 func names(t *testing.T, w *Network) []string {
 	t.Helper()
 	names, err := w.Names()
-	must(t, err)
+	require.NoError(t, err)
 	return names
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // gone reports whether there is no such process and no such process group.

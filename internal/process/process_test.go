@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -24,17 +26,17 @@ func shell(t *testing.T, script string) *Process {
 		Name: "shell", Path: "/bin/sh", Args: []string{"-c", script},
 		LogPath: filepath.Join(t.TempDir(), "log"),
 	})
-	t.Cleanup(func() { must(t, p.Kill()) })
+	t.Cleanup(func() { require.NoError(t, p.Kill()) })
 	return p
 }
 
 func TestProcessKillTakesTheWholeGroup(t *testing.T) {
 	p := shell(t, "sleep 60 & echo $!; wait")
-	must(t, p.Start())
+	require.NoError(t, p.Start())
 	wait.For(t, "the grandchild is announced", func() bool { return strings.HasSuffix(p.LogTail(100), "\n") })
 	grandchild, err := strconv.Atoi(strings.TrimSpace(p.LogTail(100)))
-	must(t, err)
-	must(t, p.Kill())
+	require.NoError(t, err)
+	require.NoError(t, p.Kill())
 	if p.Running() || p.PID() != 0 {
 		t.Fatal("still running after kill")
 	}
@@ -50,7 +52,7 @@ func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 	p := shell(t, "echo run")
 	p.Spec.Log = &copied
 	for range 2 {
-		must(t, p.Start())
+		require.NoError(t, p.Start())
 		<-p.Exited()
 	}
 	if log := p.LogTail(100); log != "run\nrun\n" || copied.String() != log {
@@ -63,7 +65,7 @@ func TestProcessStartsAgainAndAppendsToItsLog(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	spec := Spec{Name: "shell", Path: "/bin/sh", Args: []string{"-c", "id -un"}, LogPath: filepath.Join(t.TempDir(), "log")}
-	must(t, Run(spec))
+	require.NoError(t, Run(spec))
 	spec.Args = []string{"-c", "echo why; exit 3"}
 	if err := Run(spec); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "why") {
 		t.Fatalf("error %v", err)
@@ -76,9 +78,9 @@ func TestRun(t *testing.T) {
 		return // only root has others' rights
 	}
 	spec.User, spec.Args, spec.LogPath = "nobody", []string{"-c", "id -un; id -G | wc -w"}, filepath.Join(t.TempDir(), "log")
-	must(t, Run(spec))
+	require.NoError(t, Run(spec))
 	log, err := os.ReadFile(spec.LogPath)
-	must(t, err)
+	require.NoError(t, err)
 	if got := strings.Fields(string(log)); len(got) != 2 || got[0] != "nobody" || got[1] != "1" {
 		t.Fatalf("user and number of groups: %q", got)
 	}
@@ -86,7 +88,7 @@ func TestRun(t *testing.T) {
 
 func TestProcessRefusesASecondStart(t *testing.T) {
 	p := shell(t, "sleep 60")
-	must(t, p.Start())
+	require.NoError(t, p.Start())
 	if p.Start() == nil {
 		t.Fatal("started twice")
 	}
@@ -94,13 +96,13 @@ func TestProcessRefusesASecondStart(t *testing.T) {
 
 func TestProcessStopResumesAPausedOne(t *testing.T) {
 	p := shell(t, "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done")
-	must(t, p.Start())
+	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
-	must(t, p.Pause())
+	require.NoError(t, p.Pause())
 	if !p.Paused() {
 		t.Fatal("not paused")
 	}
-	must(t, p.Stop(wait.Patience))
+	require.NoError(t, p.Stop(wait.Patience))
 	if log := p.LogTail(100); !strings.Contains(log, "bye") {
 		t.Fatalf("was killed, not asked: %q", log)
 	}
@@ -108,9 +110,9 @@ func TestProcessStopResumesAPausedOne(t *testing.T) {
 
 func TestProcessStopKillsAStubbornOne(t *testing.T) {
 	p := shell(t, "trap '' TERM; echo up; while :; do sleep 0.05; done")
-	must(t, p.Start())
+	require.NoError(t, p.Start())
 	wait.For(t, "it is up", func() bool { return strings.Contains(p.LogTail(100), "up") })
-	must(t, p.Stop(100*time.Millisecond))
+	require.NoError(t, p.Stop(100*time.Millisecond))
 	if p.Running() {
 		t.Fatal("still running")
 	}
@@ -121,7 +123,7 @@ func TestProcessMissingProgram(t *testing.T) {
 	if p.Start() == nil || p.Running() {
 		t.Fatal("a missing program was started")
 	}
-	must(t, p.Kill())
+	require.NoError(t, p.Kill())
 	if err := p.Pause(); !errors.Is(err, ErrNotRunning) {
 		t.Fatalf("pause: %v", err)
 	}
@@ -136,13 +138,13 @@ func TestProcessSurvivesThreadsDiesWithTestBinary(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), orphanEnv+"="+filepath.Join(t.TempDir(), "log"))
 	out, err := cmd.StdoutPipe()
-	must(t, err)
-	must(t, cmd.Start())
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
-	must(t, err)
+	require.NoError(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	must(t, err)
-	must(t, cmd.Process.Kill())
+	require.NoError(t, err)
+	require.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed, as intended
 	wait.For(t, "the orphan is gone", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -157,7 +159,7 @@ func TestProcessOutlivesTheStartingThread(t *testing.T) {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		errs <- p.Start()
 	}()
-	must(t, <-errs)
+	require.NoError(t, <-errs)
 	time.Sleep(100 * time.Millisecond)
 	if !p.Running() {
 		t.Fatal("the child died with the thread that asked for it")

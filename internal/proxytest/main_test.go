@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -16,10 +17,10 @@ import (
 func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // connect returns a client with a session.
-func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
+func connect(t *testing.T, addrs ...string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
-	must(t, err)
+	conn, events, err := zk.Connect(addrs, 20*time.Second, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	deadline := time.After(wait.Patience)
 	for {
@@ -41,7 +42,7 @@ func (quiet) Printf(string, ...any) {}
 func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 	t.Helper()
 	_, err := conn.Create(path, []byte("x"), flags, zk.WorldACL(zk.PermAll))
-	must(t, err)
+	require.NoError(t, err)
 }
 
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
@@ -53,11 +54,4 @@ func exists(t *testing.T, conn *zk.Conn, path string) bool {
 		return err == nil
 	})
 	return found
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -25,7 +25,6 @@ const (
 	OpCheck       int32 = 13
 	OpMulti       int32 = 14
 	OpCreate2     int32 = 15
-	OpAuth        int32 = 100
 	OpSetWatches  int32 = 101
 )
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -21,7 +22,7 @@ func through(t *testing.T) (p *Proxy, proxied, direct *zk.Conn) {
 	t.Helper()
 	z := servertest.SharedZooKeeper(t)
 	p = ForTest(t, z.Addr())
-	return p, connect(t, 20*time.Second, p.Addr()), connect(t, 20*time.Second, z.Addr())
+	return p, connect(t, p.Addr()), connect(t, z.Addr())
 }
 
 // node returns a path that belongs to the test alone. Tests may run more than
@@ -63,7 +64,7 @@ func TestDropReplyLosesTheReplyOnly(t *testing.T) {
 	if !exists(t, proxied, path) {
 		t.Fatal("the client sees something else")
 	}
-	must(t, proxied.Delete(path, -1))
+	require.NoError(t, proxied.Delete(path, -1))
 }
 
 func TestDropRequestLosesTheRequest(t *testing.T) {
@@ -85,7 +86,7 @@ func TestDropRequestLosesTheRequest(t *testing.T) {
 	}
 	wait.For(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
 	_, err := proxied.Multi(op)
-	must(t, err)
+	require.NoError(t, err)
 	if !exists(t, direct, path) {
 		t.Fatal("the rule outlived its count")
 	}
@@ -95,7 +96,7 @@ func TestDropReplyToConnect(t *testing.T) {
 	z := servertest.SharedZooKeeper(t)
 	p := ForTest(t, z.Addr())
 	lost := p.DropReply(MatchOp(OpConnect), 1)
-	conn := connect(t, 20*time.Second, p.Addr())
+	conn := connect(t, p.Addr())
 	within(t, "the report", lost)
 	if exists(t, conn, node(t)) || p.Accepted() < 2 {
 		t.Fatal("connected at the first attempt")
@@ -105,9 +106,9 @@ func TestDropReplyToConnect(t *testing.T) {
 func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
 	z := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128})
 	p := ForTest(t, z.Addr())
-	conn := connect(t, 20*time.Second, p.Addr())
+	conn := connect(t, p.Addr())
 	lost := p.DropReply(MatchOp(OpExists), 1)
-	must(t, z.Pause())
+	require.NoError(t, z.Pause())
 	failed := make(chan error, 1)
 	go func() {
 		_, _, err := conn.Exists("/")
@@ -132,7 +133,7 @@ func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
 		t.Fatalf("reported %+v", req)
 	case <-time.After(50 * time.Millisecond):
 	}
-	must(t, z.Resume())
+	require.NoError(t, z.Resume())
 	wait.For(t, "connected", func() bool { return conn.State() == zk.StateHasSession })
 	if _, _, err := conn.Exists("/"); err == nil {
 		t.Fatal("the drop was spent")
@@ -162,7 +163,7 @@ func TestHoldReply(t *testing.T) {
 	}
 	release()
 	release()
-	must(t, within(t, "the reply", created))
+	require.NoError(t, within(t, "the reply", created))
 	if p.Accepted() != 1 {
 		t.Fatal("the link was lost")
 	}
@@ -183,7 +184,7 @@ func TestOnRequestMayActOnTheProxy(t *testing.T) {
 	})
 	for range 3 {
 		_, _, err := proxied.Get("/zookeeper")
-		must(t, err)
+		require.NoError(t, err)
 	}
 	if n := gets.Load(); n != 3 {
 		t.Fatalf("saw %d gets", n)
@@ -200,7 +201,7 @@ func TestOnRequestMayActOnTheProxy(t *testing.T) {
 		t.Fatal("gone")
 	}
 	_, _, err := proxied.Get(path)
-	must(t, err)
+	require.NoError(t, err)
 	if gets.Load() != 3 {
 		t.Fatal("still observing after stop")
 	}
@@ -229,16 +230,16 @@ func TestWatchEventsAndLargeDataPass(t *testing.T) {
 	// The frame code runs with a rule that never matches.
 	p.OnRequest(func(int32, []byte) {})
 	_, _, events, err := proxied.ExistsW(path)
-	must(t, err)
+	require.NoError(t, err)
 	large := []byte(strings.Repeat("0123456789", 90_000))
 	_, err = proxied.Create(path, large, 0, zk.WorldACL(zk.PermAll))
-	must(t, err)
+	require.NoError(t, err)
 	if e := within(t, "the event", events); e.Type != zk.EventNodeCreated {
 		t.Fatalf("event %+v", e)
 	}
 	for _, conn := range []*zk.Conn{proxied, direct} {
 		data, _, err := conn.Get(path)
-		must(t, err)
+		require.NoError(t, err)
 		if string(data) != string(large) {
 			t.Fatalf("%d bytes came back, or others", len(data))
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/networktest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -18,19 +20,19 @@ func checkCutOff[S interface {
 }](t *testing.T, w *networktest.Network, c *cluster[S]) {
 	t.Helper()
 	old, err := c.Leader()
-	must(t, err)
+	require.NoError(t, err)
 	for i, s := range c.Members {
 		if s.Host() != i {
 			t.Fatalf("member %d has host %d", i, s.Host())
 		}
 	}
 	begin := time.Now()
-	must(t, w.CutOff(old.Host()))
+	require.NoError(t, w.CutOff(old.Host()))
 	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
 	// answers consistent reads.
 	for {
 		leader, err := c.WaitLeader(wait.Patience)
-		must(t, err)
+		require.NoError(t, err)
 		if leader != old {
 			break
 		}
@@ -39,16 +41,16 @@ func checkCutOff[S interface {
 		}
 	}
 	t.Logf("new leader %v after the cut", time.Since(begin))
-	must(t, w.Heal())
+	require.NoError(t, w.Heal())
 	begin = time.Now()
 	for _, s := range c.Members {
-		must(t, s.WaitReady(wait.Patience))
+		require.NoError(t, s.WaitReady(wait.Patience))
 	}
 	t.Logf("all serve %v after it was healed", time.Since(begin))
-	must(t, c.Close())
-	must(t, w.Close())
+	require.NoError(t, c.Close())
+	require.NoError(t, w.Close())
 	left, err := w.Names()
-	must(t, err)
+	require.NoError(t, err)
 	if len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}
@@ -76,8 +78,8 @@ func TestConsulClusterOnNetwork(t *testing.T) {
 	if agent.Host() != 3 {
 		t.Fatalf("the agent has host %d", agent.Host())
 	}
-	must(t, agent.put("by-agent"))
+	require.NoError(t, agent.put("by-agent"))
 	checkHas(t, c.Members[0], "by-agent", true)
-	must(t, agent.Close())
+	require.NoError(t, agent.Close())
 	checkCutOff(t, cfg.Network, c.cluster)
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -47,11 +49,11 @@ func TestConsulAgentAndACL(t *testing.T) {
 	if server.Token() == "" || agent.Token() != server.Token() {
 		t.Fatalf("tokens %q and %q", server.Token(), agent.Token())
 	}
-	must(t, agent.ask(wait.Patience, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
-	must(t, agent.put("shared"))
+	require.NoError(t, agent.ask(wait.Patience, http.MethodPut, "/v1/session/create", `{"TTL":"1s"}`, nil))
+	require.NoError(t, agent.put("shared"))
 	checkHas(t, server, "shared", true)
-	must(t, agent.Wipe())
-	must(t, agent.Start())
+	require.NoError(t, agent.Wipe())
+	require.NoError(t, agent.Start())
 	checkHas(t, agent, "shared", true)
 
 	stranger := &Consul{server: server.server}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -14,7 +16,7 @@ func TestEnsemble(t *testing.T) {
 	e := EnsembleForTest(t, 3, fast)
 	t.Logf("started in %v", time.Since(begin))
 	old, err := e.Leader()
-	must(t, err)
+	require.NoError(t, err)
 	if got := len(e.Followers()); got != 2 || len(e.Addrs()) != 3 {
 		t.Fatalf("%d followers at %v", got, e.Addrs())
 	}
@@ -22,9 +24,9 @@ func TestEnsemble(t *testing.T) {
 	create(t, conn, "/before", 0)
 
 	begin = time.Now()
-	must(t, old.Kill())
+	require.NoError(t, old.Kill())
 	leader, err := e.WaitLeader(wait.Patience)
-	must(t, err)
+	require.NoError(t, err)
 	t.Logf("new leader %v after the kill", time.Since(begin))
 	if leader == old {
 		t.Fatal("a dead server leads")
@@ -34,13 +36,13 @@ func TestEnsemble(t *testing.T) {
 	}
 
 	begin = time.Now()
-	must(t, leader.Pause())
+	require.NoError(t, leader.Pause())
 	if _, err := e.Leader(); err == nil {
 		t.Fatal("one of three servers leads")
 	}
-	must(t, leader.Resume())
-	must(t, old.Wipe())
-	must(t, e.Start())
+	require.NoError(t, leader.Resume())
+	require.NoError(t, old.Wipe())
+	require.NoError(t, e.Start())
 	t.Logf("complete again after %v", time.Since(begin))
 	if !exists(t, connect(t, 20*time.Second, old.Addr()), "/before") {
 		t.Fatal("a wiped server did not learn from the others")
@@ -50,7 +52,7 @@ func TestEnsemble(t *testing.T) {
 	for _, z := range e.Members {
 		pids = append(pids, z.PID())
 	}
-	must(t, e.Close())
+	require.NoError(t, e.Close())
 	for _, pid := range pids {
 		if pid == 0 || !gone(pid) {
 			t.Errorf("process %d is left after Close", pid)

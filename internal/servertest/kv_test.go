@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -33,7 +35,7 @@ type kv interface {
 func checkHas(t *testing.T, s kv, key string, want bool) {
 	t.Helper()
 	got, err := s.has(key)
-	must(t, err)
+	require.NoError(t, err)
 	if got != want {
 		t.Fatalf("%s has %s: %v", s.Name(), key, got)
 	}
@@ -42,13 +44,13 @@ func checkHas(t *testing.T, s kv, key string, want bool) {
 // checkLifecycle takes a server that is alone from one state to the next.
 func checkLifecycle(t *testing.T, s kv) {
 	t.Helper()
-	must(t, s.put("kept"))
+	require.NoError(t, s.put("kept"))
 	if s.Start() == nil {
 		t.Fatal("started twice")
 	}
 
 	addr, pid := s.Addr(), s.PID()
-	must(t, s.Kill())
+	require.NoError(t, s.Kill())
 	if s.Running() || !gone(pid) {
 		t.Fatal("running after Kill")
 	}
@@ -56,19 +58,19 @@ func checkLifecycle(t *testing.T, s kv) {
 		t.Fatal("a killed server answers")
 	}
 	begin := time.Now()
-	must(t, s.Start())
+	require.NoError(t, s.Start())
 	t.Logf("back %v after a kill", time.Since(begin))
 	if s.Addr() != addr || s.PID() == pid {
 		t.Fatal("not the same server again")
 	}
 	checkHas(t, s, "kept", true)
 	begin = time.Now()
-	must(t, s.Stop())
+	require.NoError(t, s.Stop())
 	t.Logf("stopped in %v", time.Since(begin))
-	must(t, s.Restart())
+	require.NoError(t, s.Restart())
 	checkHas(t, s, "kept", true)
 
-	must(t, s.Pause())
+	require.NoError(t, s.Pause())
 	answered := make(chan error, 1)
 	go func() {
 		_, err := s.has("kept")
@@ -79,16 +81,16 @@ func checkLifecycle(t *testing.T, s kv) {
 		t.Fatalf("a paused server answered: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	must(t, s.Resume())
-	must(t, <-answered)
-	must(t, s.Pause())
-	must(t, s.Wipe()) // works on a paused one
-	must(t, s.Start())
+	require.NoError(t, s.Resume())
+	require.NoError(t, <-answered)
+	require.NoError(t, s.Pause())
+	require.NoError(t, s.Wipe()) // works on a paused one
+	require.NoError(t, s.Start())
 	checkHas(t, s, "kept", false)
 
 	pid = s.PID()
-	must(t, s.Close())
-	must(t, s.Close())
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
 	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}
@@ -104,16 +106,16 @@ func checkCluster[S interface {
 }](t *testing.T, c *cluster[S]) {
 	t.Helper()
 	old, err := c.Leader()
-	must(t, err)
+	require.NoError(t, err)
 	if len(c.Addrs()) != 3 {
 		t.Fatalf("members at %v", c.Addrs())
 	}
-	must(t, old.put("before"))
+	require.NoError(t, old.put("before"))
 
 	begin := time.Now()
-	must(t, old.Kill())
+	require.NoError(t, old.Kill())
 	leader, err := c.WaitLeader(wait.Patience)
-	must(t, err)
+	require.NoError(t, err)
 	t.Logf("new leader %v after the kill", time.Since(begin))
 	if leader == old {
 		t.Fatal("a dead server leads")
@@ -121,7 +123,7 @@ func checkCluster[S interface {
 	checkHas(t, leader, "before", true)
 
 	begin = time.Now()
-	must(t, leader.Pause())
+	require.NoError(t, leader.Pause())
 	if _, err := c.Leader(); !errors.Is(err, ErrNotServing) {
 		t.Fatalf("one of three servers leads: %v", err)
 	}
@@ -137,44 +139,44 @@ func checkCluster[S interface {
 			return errors.Is(err, ErrNotServing)
 		})
 	}
-	must(t, leader.Resume())
+	require.NoError(t, leader.Resume())
 	t.Logf("without a quorum for %v", time.Since(begin))
 
 	begin = time.Now()
-	must(t, old.Wipe())
-	must(t, c.Start())
+	require.NoError(t, old.Wipe())
+	require.NoError(t, c.Start())
 	t.Logf("complete again after %v", time.Since(begin))
 	checkHas(t, old, "before", true)
 	for _, s := range c.Members {
-		must(t, s.Kill())
+		require.NoError(t, s.Kill())
 	}
 	begin = time.Now()
-	must(t, c.Start())
+	require.NoError(t, c.Start())
 	t.Logf("all back after %v", time.Since(begin))
 	checkHas(t, old, "before", true)
 	// The one that came back is a member in full: with it there is a quorum.
 	for _, s := range c.Members {
 		if s != old {
-			must(t, s.Kill())
+			require.NoError(t, s.Kill())
 			break
 		}
 	}
 	leader, err = c.WaitLeader(wait.Patience)
-	must(t, err)
+	require.NoError(t, err)
 	checkHas(t, leader, "before", true)
 
 	var pids []int
 	for _, s := range c.Members {
-		must(t, s.Wipe())
+		require.NoError(t, s.Wipe())
 	}
 	begin = time.Now()
-	must(t, c.Start())
+	require.NoError(t, c.Start())
 	t.Logf("founded again in %v", time.Since(begin))
 	for _, s := range c.Members {
 		checkHas(t, s, "before", false)
 		pids = append(pids, s.PID())
 	}
-	must(t, c.Close())
+	require.NoError(t, c.Close())
 	for _, pid := range pids {
 		if pid == 0 || !gone(pid) {
 			t.Errorf("process %d is left after Close", pid)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -27,22 +29,22 @@ type sqlServer interface {
 // It serves again after whatever has become of it, and leaves nothing. Tests with a client are in
 // internal/fencetest, as this module has no driver.
 func checkSQL(t *testing.T, s sqlServer) {
-	must(t, s.Kill())
+	require.NoError(t, s.Kill())
 	if s.WaitReady(time.Second) == nil {
 		t.Fatal("serves after Kill")
 	}
-	must(t, s.Start())
-	must(t, s.Pause())
+	require.NoError(t, s.Start())
+	require.NoError(t, s.Pause())
 	if s.WaitReady(300*time.Millisecond) == nil {
 		t.Fatal("a paused server serves")
 	}
-	must(t, s.Resume())
-	must(t, s.WaitReady(wait.Patience))
-	must(t, s.Wipe())
-	must(t, s.Start())
+	require.NoError(t, s.Resume())
+	require.NoError(t, s.WaitReady(wait.Patience))
+	require.NoError(t, s.Wipe())
+	require.NoError(t, s.Start())
 	pid := s.PID()
-	must(t, s.Close())
-	must(t, s.Close())
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
 	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}

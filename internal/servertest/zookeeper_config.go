@@ -47,9 +47,6 @@ type ZooKeeperConfig struct {
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
-	// JVMFlags are put after this package's own flags.
-	JVMFlags []string
-
 	// Network, if not nil, is where the members of an ensemble run. By default
 	// servers listen on 127.0.0.1.
 	Network *networktest.Network
@@ -145,6 +142,5 @@ func (c ZooKeeperConfig) javaArgs(classPath, tmpDir, configFile string) []string
 	for _, key := range slices.Sorted(maps.Keys(props)) {
 		args = append(args, "-D"+key+"="+props[key])
 	}
-	args = append(args, c.JVMFlags...)
 	return append(args, "-cp", classPath, zooKeeperMain, configFile)
 }

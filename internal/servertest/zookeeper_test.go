@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/internal/process"
 	"github.com/elector-go/elector/internal/proxytest"
@@ -22,7 +23,7 @@ var fast = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
 func connect(t *testing.T, timeout time.Duration, addrs ...string) *zk.Conn {
 	t.Helper()
 	conn, events, err := zk.Connect(addrs, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	deadline := time.After(wait.Patience)
 	for {
@@ -44,7 +45,7 @@ func (quiet) Printf(string, ...any) {}
 func create(t *testing.T, conn *zk.Conn, path string, flags int32) {
 	t.Helper()
 	_, err := conn.Create(path, []byte("x"), flags, zk.WorldACL(zk.PermAll))
-	must(t, err)
+	require.NoError(t, err)
 }
 
 func exists(t *testing.T, conn *zk.Conn, path string) bool {
@@ -75,39 +76,39 @@ func TestZooKeeperLifecycle(t *testing.T) {
 	}
 
 	addr, pid := z.Addr(), z.PID()
-	must(t, z.Kill())
+	require.NoError(t, z.Kill())
 	if z.Running() || !gone(pid) {
 		t.Fatal("running after Kill")
 	}
 	if _, err := z.Mode(); err == nil {
 		t.Fatal("a killed server answers")
 	}
-	must(t, z.Start())
+	require.NoError(t, z.Start())
 	if z.Addr() != addr || z.PID() == pid {
 		t.Fatal("not the same server again")
 	}
 	if !exists(t, conn, "/kept") {
 		t.Fatal("data lost by Kill and Start")
 	}
-	must(t, z.Stop())
-	must(t, z.Start())
+	require.NoError(t, z.Stop())
+	require.NoError(t, z.Start())
 	begin = time.Now()
-	must(t, z.Restart())
+	require.NoError(t, z.Restart())
 	t.Logf("restarted in %v", time.Since(begin))
 	if !exists(t, conn, "/kept") {
 		t.Fatal("data lost by Stop, Start, Restart")
 	}
 	conn.Close()
 
-	must(t, z.Wipe())
-	must(t, z.Start())
+	require.NoError(t, z.Wipe())
+	require.NoError(t, z.Start())
 	if exists(t, connect(t, 10*time.Second, z.Addr()), "/kept") {
 		t.Fatal("data survived Wipe")
 	}
 
 	pid = z.PID()
-	must(t, z.Close())
-	must(t, z.Close())
+	require.NoError(t, z.Close())
+	require.NoError(t, z.Close())
 	if _, err := os.Stat(z.Dir()); !os.IsNotExist(err) || !gone(pid) {
 		t.Fatalf("Close left something behind: %v", err)
 	}
@@ -119,7 +120,7 @@ func TestZooKeeperLifecycle(t *testing.T) {
 func TestZooKeeperPause(t *testing.T) {
 	z := ZooKeeperForTest(t, fast)
 	conn := connect(t, 20*time.Second, z.Addr())
-	must(t, z.Pause())
+	require.NoError(t, z.Pause())
 	answered := make(chan error, 1)
 	go func() {
 		_, _, err := conn.Exists("/")
@@ -130,10 +131,10 @@ func TestZooKeeperPause(t *testing.T) {
 		t.Fatalf("a paused server answered: %v", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	must(t, z.Resume())
-	must(t, <-answered)
-	must(t, z.Pause())
-	must(t, z.Kill()) // works on a paused one
+	require.NoError(t, z.Resume())
+	require.NoError(t, <-answered)
+	require.NoError(t, z.Pause())
+	require.NoError(t, z.Kill()) // works on a paused one
 }
 
 func TestZooKeeperSessionExpiresSoon(t *testing.T) {
@@ -153,12 +154,12 @@ func TestZooKeeperMetrics(t *testing.T) {
 	z := SharedZooKeeper(t)
 	conn := connect(t, 10*time.Second, z.Addr())
 	before, err := z.Metrics()
-	must(t, err)
+	require.NoError(t, err)
 	create(t, conn, "/metrics", zk.FlagEphemeral)
 	_, _, _, err = conn.ExistsW("/metrics")
-	must(t, err)
+	require.NoError(t, err)
 	after, err := z.Metrics()
-	must(t, err)
+	require.NoError(t, err)
 	for _, key := range []string{"znode_count", "ephemerals_count", "watch_count"} {
 		if after[key] != before[key]+1 {
 			t.Errorf("%s: %v, then %v", key, before[key], after[key])

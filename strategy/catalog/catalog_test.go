@@ -10,6 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -21,9 +24,7 @@ var beside = []string{"catalog", "entries"}
 // TestComplete holds that each package of a strategy is listed, once, under its own name.
 func TestComplete(t *testing.T) {
 	folders, err := os.ReadDir("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names := catalog.Names()
 	for _, f := range folders {
 		if name := f.Name(); f.IsDir() && !slices.Contains(beside, name) && !slices.Contains(names, name) {
@@ -64,13 +65,9 @@ func try(t *testing.T, item catalog.Item) {
 		defer func() { _ = e.Close(t.Context()) }()
 	}
 	leads, err := stand("1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	waits, err := stand("2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := leads.Campaign(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -81,21 +78,15 @@ func try(t *testing.T, item catalog.Item) {
 	}()
 	synctest.Wait()
 	all, err := leads.Candidates(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if listed := len(all) == 2; listed != item.Lists {
 		t.Errorf("with one who waits Candidates is %+v, and Lists is %v", all, item.Lists)
 	}
-	if err := waits.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, waits.Close(t.Context()))
 	if err := <-done; !errors.Is(err, elector.ErrClosed) {
 		t.Error(err)
 	}
-	if err := leads.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, leads.Close(t.Context()))
 }
 
 // TestDocuments holds that readers find each strategy wherever strategies are compared.
@@ -107,9 +98,7 @@ func TestDocuments(t *testing.T) {
 		{"docs/operations.md", "\n| %s | ", "what stands in the service is not said"},
 	} {
 		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(c.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, name := range catalog.Names() {
 			if line := fmt.Sprintf(c.line, name); !strings.Contains(string(text), line) {
 				t.Errorf("%s, strategy %s: %s: nothing reads %q", c.file, name, c.what, line)
@@ -117,9 +106,7 @@ func TestDocuments(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile("../../docs/strategies.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if head := "|  | " + strings.Join(catalog.Names(), " | ") + " |\n"; !strings.Contains(string(text), head) {
 		t.Errorf("docs/strategies.md: the table that compares has no column for each: nothing reads %q", head)
 	}

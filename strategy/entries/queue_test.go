@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
@@ -21,9 +23,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 		meter := meter.New(memory.New(memory.Options{}), nil)
 		open := func() *backend.Session {
 			s, err := meter.Open(t.Context(), backend.OpenOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			t.Cleanup(func() { _ = s.Close(t.Context()) })
 			return s
 		}
@@ -35,9 +35,7 @@ func TestObserverOfALongQueue(t *testing.T) {
 		enqueue := func() {
 			me := layout.Candidate{ID: fmt.Sprint(len(queue))}
 			made, err := s.Commit(t.Context(), nil, backend.Enqueue("/e", me.Encode()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			queue = append(queue, made...)
 		}
 		for range candidates {
@@ -57,17 +55,13 @@ func TestObserverOfALongQueue(t *testing.T) {
 				t.Fatalf("leader %d is %+v, want token %d", i, l, queue[i].Rev)
 			}
 			enqueue() // at the end, where the one that goes comes back
-			if err := s.Discard(t.Context(), queue[i]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Discard(t.Context(), queue[i]))
 		}
 		<-seen
 		synctest.Wait()
 		if lists := meter.Sessions()[1].Lists; lists > 1+candidates/64 {
 			t.Errorf("the directory was listed %d times", lists)
 		}
-		if err := viewer.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, viewer.Close(t.Context()))
 	})
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	runner "github.com/elector-go/elector/cmd/elector/internal/run"
-	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/internal/asynclog"
 )
@@ -152,7 +151,7 @@ func plain(cmd *cobra.Command, err error) error {
 		var all []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { all = append(all, "--"+f.Name) })
 		name := cmp.Or(none.GetSpecifiedShortnames(), none.GetSpecifiedName()) // -json is a list of short names
-		return fmt.Errorf("%w%s", err, suggest.DidYouMean("--"+name, all))
+		return fmt.Errorf("%w%s", err, didYouMean("--"+name, all))
 	}
 	var bad *pflag.InvalidValueError
 	if !errors.As(err, &bad) {
@@ -187,7 +186,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 			names = append(names, c.Name())
 		}
 	}
-	return usageError{fmt.Errorf("unknown command %q: there are %s%s", args[0], strings.Join(names, ", "), suggest.DidYouMean(args[0], names))}
+	return usageError{fmt.Errorf("unknown command %q: there are %s%s", args[0], strings.Join(names, ", "), didYouMean(args[0], names))}
+}
+
+// didYouMean ends an error about a name that is none of names: it asks whether one of those is meant that Cobra
+// finds similar. A third of the letters may be wrong, or the end may be missing.
+func didYouMean(name string, names []string) string {
+	all := &cobra.Command{SuggestionsMinimumDistance: max(len(name)/3, 1)}
+	for _, n := range names {
+		all.AddCommand(&cobra.Command{Use: n, Run: func(*cobra.Command, []string) {}})
+	}
+	near := all.SuggestionsFor(name)
+	if name == "" || len(near) == 0 {
+		return ""
+	}
+	return ". Did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // release is the version that the linker writes into the binaries of a release.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -12,9 +11,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -31,21 +30,10 @@ type terminal struct {
 // inTerminal starts the command in a terminal of its own.
 func inTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
-	fd := int(user.Fd())
-	require.NoError(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetUint32(fd, unix.TIOCGPTN)
-	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 40, Col: 80}))
-	line, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
 	cmd.Env = append(os.Environ(), beElector+"=1", "TERM=xterm")
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = line, line, line
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	require.NoError(t, cmd.Start())
-	require.NoError(t, line.Close())
+	user, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 80})
+	require.NoError(t, err)
 	p := &terminal{t: t, user: user, cmd: cmd}
 	over := make(chan struct{})
 	go func() {

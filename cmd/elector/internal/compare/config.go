@@ -10,7 +10,6 @@ import (
 
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
-	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -84,8 +83,8 @@ func (c Config) Validate() error {
 		bad("strategy", `""`, "name some of "+strings.Join(catalog.Names(), ", "))
 	}
 	for i, name := range c.Strategies {
-		if _, err := suggest.Strategy(name); err != nil {
-			errs = append(errs, err)
+		if _, ok := catalog.Named(name); !ok {
+			bad("strategy", fmt.Sprintf("%q", name), "unknown: there are "+strings.Join(catalog.Names(), ", "))
 		} else if slices.Contains(c.Strategies[:i], name) {
 			bad("strategy", name, "is given twice")
 		}

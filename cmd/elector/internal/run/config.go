@@ -9,12 +9,13 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/cmd/elector/internal/suggest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/lastwill"
+	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
 
@@ -107,9 +108,9 @@ func (c *Config) Validate() error {
 
 // strategy is the one that is named, with the rank.
 func (c *Config) strategy() (elector.Strategy, error) {
-	item, err := suggest.Strategy(c.Strategy)
-	if err != nil {
-		return nil, err
+	item, ok := catalog.Named(c.Strategy)
+	if !ok {
+		return nil, fmt.Errorf("--strategy %q: unknown: there are %s", c.Strategy, strings.Join(catalog.Names(), ", "))
 	}
 	ranks := ranked.Strategy{Preempt: c.Preempt, HoldOff: c.HoldOff}
 	switch {
