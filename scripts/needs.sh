@@ -63,7 +63,7 @@ find_chromium() {
 }
 version_chromium() { "$(find_chromium)" --version 2>/dev/null | grep -o '[0-9][0-9.]*' | head -n 1; }
 
-# As in internal/servertest/postgres.go: the newest version of Debian, which keeps them out of PATH.
+# As in internal/fencetest/servers_test.go: the newest version of Debian, which keeps them out of PATH.
 find_postgresql() {
 	for postgres in $(ls -rd /usr/lib/postgresql/*/bin/postgres 2>/dev/null) postgres; do
 		command -v "$postgres" && command -v "${postgres%postgres}initdb" >/dev/null && return

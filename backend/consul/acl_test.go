@@ -85,7 +85,7 @@ func TestACL(t *testing.T) {
 		e := f.enqueue(f.s)
 		seat := f.commit(f.s, backend.CreateEphemeral(f.dir+"/seat", nil))[0]
 		for _, kind := range []backend.OpKind{backend.OpCreateEphemeral, backend.OpEnqueue, backend.OpCompareAndSet, backend.OpUpdate, backend.OpDelete} {
-			for _, lose := range []func(func(*http.Request, []byte) bool){f.LoseReply, f.LoseRequest} {
+			for _, lose := range []func(func(api.TxnOps) bool){f.LoseReply, f.LoseRequest} {
 				op := map[backend.OpKind]backend.Op{
 					backend.OpCreateEphemeral: backend.CreateEphemeral(newChild(f.dir), []byte("x")),
 					backend.OpEnqueue:         backend.Enqueue(f.dir, []byte("x")),
@@ -358,7 +358,7 @@ func TestDoneAndThenRefused(t *testing.T) {
 				f := setUpBrief(t) // a refusal is ridden out for a third of it
 				var n atomic.Int64
 				remove := f.Intercept(func(r *http.Request, body []byte, send consultest.Send) (*http.Response, error) {
-					if !consultest.MatchKind(backend.OpEnqueue)(r, body) || n.Add(1) > times {
+					if !consultest.MatchKind(backend.OpEnqueue)(consultest.Txn(r, body)) || n.Add(1) > times {
 						return send()
 					}
 					answer, err := send()

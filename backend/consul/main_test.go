@@ -45,5 +45,5 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beCandidate())
 		os.Exit(1)
 	}
-	os.Exit(withACL.Close(shared.Close(m.Run())))
+	os.Exit(servertest.Main(m))
 }

@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -19,10 +17,11 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/dial"
 	"github.com/elector-go/elector/internal/servertest"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-func TestMain(m *testing.M) { os.Exit(guarded.Close(servertest.Main(m))) }
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // guarded is a Consul server that asks for tokens.
 var guarded = servertest.Share(func() (*servertest.Consul, error) {
@@ -109,19 +108,8 @@ func TestWithDialContext(t *testing.T) {
 	} {
 		t.Run(url, func(t *testing.T) {
 			t.Parallel() // it waits until the service has ended the session
-			var mu sync.Mutex
-			var conns []net.Conn
-			cut := false
-			b := open(t, url, dial.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				if cut {
-					return nil, syscall.ECONNREFUSED
-				}
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				conns = append(conns, conn)
-				return conn, err
-			}))
+			line := new(services.Line)
+			b := open(t, url, dial.WithDialContext(line.Dial))
 			s, err := b.Open(t.Context(), backend.OpenOptions{})
 			require.NoError(t, err)
 			made, err := s.Commit(t.Context(), nil, backend.CreateEphemeral("/dialled", nil))
@@ -130,22 +118,14 @@ func TestWithDialContext(t *testing.T) {
 			require.NoError(t, err)
 			defer func() { assert.NoError(t, other.Close(t.Context())) }()
 
-			mu.Lock()
-			cut = true
-			assert.NotEmpty(t, conns)
-			for _, conn := range conns {
-				_ = conn.Close() // the client may have closed it before
-			}
-			mu.Unlock()
+			line.Cut()
 			gone, err := other.Await(t.Context(), made...)
 			require.NoError(t, err)
 			assert.Zero(t, gone[0].Rev)
 			state, err := s.AwaitState(t.Context(), backend.Suspended)
 			require.NoError(t, err)
 			assert.Equal(t, backend.Lost, state)
-			mu.Lock()
-			cut = false
-			mu.Unlock()
+			line.Mend()
 			_ = s.Close(t.Context()) // cannot be confirmed by a service that has ended it
 		})
 	}

@@ -32,9 +32,7 @@ func (f *fixture) neverLost() {
 func at(t *testing.T, servers *etcdtest.Servers, member int) *fixture {
 	t.Helper()
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
-	for i, proxy := range p.Proxies {
-		proxy.Refuse(i != member)
-	}
+	p.Only(member)
 	return setUpWith(t, clusterTTL, p)
 }
 

@@ -25,9 +25,7 @@ func TestFrozenMember(t *testing.T) {
 	// As most users make it: no keepalive is set. The stream of watches, which all
 	// sessions of the client share, goes to this member, for whatever reason.
 	p := etcdtest.NewProcess(t, servers.Addrs(), nil)
-	for i, proxy := range p.Proxies {
-		proxy.Refuse(i != member)
-	}
+	p.Only(member)
 	o := setUpWith(t, timeout, etcdtest.NewProcess(t, []string{leader.Addr()}, nil))
 	var waiting []<-chan result[[]backend.Entry]
 	var entries []backend.Entry

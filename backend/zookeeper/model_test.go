@@ -264,7 +264,7 @@ func alike(t *testing.T, ctx context.Context, p *zktest.Process, real, model *wo
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, wait.Patience)
 	defer cancel()
-	p.Each((*proxytest.Proxy).ClearRules)
+	p.ClearRules()
 	real.sync(ctx)
 	commits := func(opcode int32, payload []byte) bool {
 		return opcode == proxytest.OpMulti && !zktest.MatchVote(opcode, payload) || opcode == proxytest.OpSetData || opcode == proxytest.OpDelete

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/internal/proxytest"
 	"github.com/elector-go/elector/internal/zktest"
 )
 
@@ -36,7 +35,7 @@ func TestRetryBesideTheUndoOfTheFirstTry(t *testing.T) {
 				ctx, cancel := context.WithCancel(f.ctx)
 				fired := make(chan struct{})
 				var once sync.Once
-				f.Each((*proxytest.Proxy).ClearRules)
+				f.ClearRules()
 				f.LoseRequest(func(opcode int32, payload []byte) bool {
 					match := zktest.MatchKind(backend.OpCreateEphemeral)(opcode, payload)
 					if match {

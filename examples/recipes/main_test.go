@@ -37,7 +37,7 @@ var (
 	})
 )
 
-func TestMain(m *testing.M) { os.Exit(sharedEtcd.Close(sharedConsul.Close(servertest.Main(m)))) }
+func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
 
 // onAll runs a test on each backend: on memory in a synctest bubble, and on a server of each service,
 // which all tests share. So keys are to be below keyOf(t).

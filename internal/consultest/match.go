@@ -1,7 +1,6 @@
 package consultest
 
 import (
-	"net/http"
 	"regexp"
 	"strings"
 
@@ -11,9 +10,9 @@ import (
 )
 
 // MatchKind matches commits that have an op of the kind.
-func MatchKind(kind backend.OpKind) func(*http.Request, []byte) bool {
-	return func(request *http.Request, body []byte) bool {
-		for _, op := range Txn(request, body) {
+func MatchKind(kind backend.OpKind) func(api.TxnOps) bool {
+	return func(ops api.TxnOps) bool {
+		for _, op := range ops {
 			if op.KV != nil && !internal(op.KV.Key) && is(kind, op.KV) {
 				return true
 			}

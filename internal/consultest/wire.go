@@ -2,6 +2,7 @@ package consultest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/internal/servicetest"
 )
 
 // Send passes a request on.
@@ -30,6 +33,8 @@ type over struct {
 
 // wire is what stands between the clients of a process and their connections.
 type wire struct {
+	*servicetest.Faults[api.TxnOps]
+
 	mu       sync.Mutex
 	handlers []*Handler
 	sessions []string      // made by the process, newest last
@@ -51,7 +56,7 @@ func (w over) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Body != nil {
 		request.Body = io.NopCloser(bytes.NewReader(body))
 	}
-	send := func() (*http.Response, error) { return w.send(request) }
+	send := func() (*http.Response, error) { return w.send(request, body) }
 	w.mu.Lock()
 	handlers := slices.Clone(w.handlers)
 	w.mu.Unlock()
@@ -75,7 +80,23 @@ func tells(request *http.Request, response *http.Response) bool {
 	return query.Has("keys") && !query.Has("separator") || query.Has("consistent") && response.StatusCode == http.StatusConflict
 }
 
-func (w over) send(request *http.Request) (*http.Response, error) {
+// send sends a request, unless a fault keeps it from that.
+func (w over) send(request *http.Request, body []byte) (*http.Response, error) {
+	path := request.URL.Path
+	switch ops := Txn(request, body); {
+	case w.Throttled(): // as limits.request_limits does
+		return Answer(http.StatusTooManyRequests, "rate limit exceeded, try again later or against a different server"), nil
+	case w.Denied() && (strings.HasPrefix(path, "/v1/kv/") || path == "/v1/txn"):
+		return Answer(http.StatusForbidden, "Permission denied: token lacks permission 'key:write'"), nil
+	case ops != nil:
+		return servicetest.Do(request.Context(), w.Faults, ops, func(ctx context.Context) (*http.Response, error) {
+			return w.pass(request.WithContext(ctx))
+		}, func(unread *http.Response) { _ = unread.Body.Close() })
+	}
+	return w.pass(request)
+}
+
+func (w over) pass(request *http.Request) (*http.Response, error) {
 	blocking := Blocking(request)
 	if blocking && w.waiting != nil {
 		w.waiting.Add(1)
@@ -134,22 +155,6 @@ func (w *wire) Intercept(h Handler) (remove func()) {
 		defer w.mu.Unlock()
 		w.handlers = slices.DeleteFunc(w.handlers, func(o *Handler) bool { return o == &h })
 	}
-}
-
-// once has the next request that matches done by do. If the request could not be
-// sent, the one after counts.
-func (w *wire) once(match func(*http.Request, []byte) bool, do func(Send) (*http.Response, error)) {
-	var fired atomic.Bool
-	w.Intercept(func(request *http.Request, body []byte, send Send) (*http.Response, error) {
-		if fired.Load() || !match(request, body) || !fired.CompareAndSwap(false, true) {
-			return send()
-		}
-		return do(func() (*http.Response, error) {
-			response, err := send()
-			fired.Store(err == nil)
-			return response, err
-		})
-	})
 }
 
 // HoldWakeups keeps the answers that tell of changes, to blocking queries and to looks

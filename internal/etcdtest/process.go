@@ -19,11 +19,14 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/etcdclient"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/servicetest"
 )
 
 // A Process is one client process: a client of its own, whose connections go
@@ -31,20 +34,14 @@ import (
 type Process struct {
 	Client  *clientv3.Client
 	Backend *etcd.Backend
-	Proxies []*proxytest.Proxy // one per server
-
 	Servers []string // addresses behind the proxies
+	*servicetest.Links
+	*servicetest.Faults[*etcdserverpb.TxnRequest]
 
 	t testing.TB
 
-	mu      sync.Mutex
-	resumed int
-	leases  []clientv3.LeaseID // granted, oldest first
-	faults  []*fault           // armed, in this order
-
-	denied    atomic.Bool
-	throttled atomic.Bool
-	turned    atomic.Int64 // away, while throttled
+	mu     sync.Mutex
+	leases []clientv3.LeaseID // granted, oldest first
 
 	wakeups gate
 	watches atomic.Int64 // made
@@ -62,21 +59,20 @@ func NewProcess(t testing.TB, servers []string, change func(*clientv3.Config)) *
 // NewClient is NewProcess without a Backend.
 func NewClient(t testing.TB, servers []string, change func(*clientv3.Config)) *Process {
 	t.Helper()
-	p := &Process{t: t, Servers: servers}
+	p := &Process{t: t, Servers: servers, Links: servicetest.NewLinks(t, servers, proxytest.ForTest)}
+	// What gRPC says of a call that was under way.
+	lost := status.Error(codes.Unavailable, "error reading from server: connection reset by the test")
+	p.Faults = servicetest.NewFaults[*etcdserverpb.TxnRequest](p.Links, lost)
 	p.wakeups.changed = make(chan struct{})
 	cfg := clientv3.Config{
-		Logger: zap.NewNop(),
+		Endpoints: p.Addrs(),
+		Logger:    zap.NewNop(),
 		// They come after the client's own, so what is lost here is what its
 		// retries see.
 		DialOptions: []grpc.DialOption{
 			grpc.WithChainUnaryInterceptor(p.unary), grpc.WithChainStreamInterceptor(p.stream),
 			grpc.WithConnectParams(connecting),
 		},
-	}
-	for _, server := range servers {
-		proxy := proxytest.ForTest(t, server)
-		p.Proxies = append(p.Proxies, proxy)
-		cfg.Endpoints = append(cfg.Endpoints, proxy.Addr())
 	}
 	if change != nil {
 		change(&cfg)
@@ -114,30 +110,6 @@ var connecting = grpc.ConnectParams{
 	MinConnectTimeout: 20 * time.Second, // gRPC's own
 }
 
-// Each does something to the proxy of each server.
-func (p *Process) Each(do func(*proxytest.Proxy)) {
-	for _, proxy := range p.Proxies {
-		do(proxy)
-	}
-}
-
-// Suspend cuts the process off until Resume.
-func (p *Process) Suspend() {
-	p.Each(func(x *proxytest.Proxy) { x.Refuse(true) })
-	p.Each((*proxytest.Proxy).Cut)
-}
-
-// Resume ends what Suspend and CutReply began.
-func (p *Process) Resume() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.resumed++
-	p.Each(func(x *proxytest.Proxy) { x.Refuse(false) })
-}
-
-// Cut breaks the links; they can be made anew at once.
-func (p *Process) Cut() { p.Each((*proxytest.Proxy).Cut) }
-
 // Leases are those that the process was granted, oldest first.
 func (p *Process) Leases() []clientv3.LeaseID {
 	p.mu.Lock()
@@ -145,8 +117,8 @@ func (p *Process) Leases() []clientv3.LeaseID {
 	return slices.Clone(p.leases)
 }
 
-// WatchesMade is how many watches the servers have made for the process, those that
-// were made anew or are gone included.
+// WatchesMade is how many watches the servers have made for the process, counting those that
+// were made again or are gone.
 func (p *Process) WatchesMade() int { return int(p.watches.Load()) }
 
 // Expire has the servers end all sessions of the process, whether it is cut off or
@@ -163,37 +135,45 @@ func (p *Process) Expire() {
 
 // unary sees every single call, each attempt of the client.
 func (p *Process) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if err := p.turnAway(); err != nil {
-		return err
+	if p.Throttled() {
+		return rpctypes.ErrGRPCRequestTooManyRequests
 	}
-	if p.denied.Load() && strings.HasPrefix(method, "/etcdserverpb.KV/") {
+	if p.Denied() && strings.HasPrefix(method, "/etcdserverpb.KV/") {
 		return rpctypes.ErrGRPCPermissionDenied
 	}
-	f := p.meets(req)
+	txn, ok := req.(*etcdserverpb.TxnRequest)
+	if !ok {
+		err := invoke(ctx, method, req, reply, cc, opts...)
+		if grant, ok := reply.(*etcdserverpb.LeaseGrantResponse); ok && err == nil {
+			p.mu.Lock()
+			p.leases = append(p.leases, clientv3.LeaseID(grant.ID))
+			p.mu.Unlock()
+		}
+		return err
+	}
+	type answer struct {
+		reply *etcdserverpb.TxnResponse // of its own: the sender's may not be written to once that has gone
+		err   error                     // lost with the reply
+	}
+	got, err := servicetest.Do(ctx, p.Faults, txn, func(ctx context.Context) (answer, error) {
+		own := new(etcdserverpb.TxnResponse)
+		return answer{own, invoke(ctx, method, req, own, cc, opts...)}, nil
+	}, func(answer) {})
 	switch {
-	case f != nil && f.before:
-		return p.lose(f)
-	case f != nil && f.late > 0:
-		return delay(ctx, f.late, reply.(*etcdserverpb.TxnResponse), func(ctx context.Context, reply *etcdserverpb.TxnResponse) error {
-			return invoke(ctx, method, req, reply, cc, opts...)
-		})
+	case err != nil && err == ctx.Err():
+		return status.FromContextError(err).Err()
+	case err != nil:
+		return err
 	}
-	err := invoke(ctx, method, req, reply, cc, opts...)
-	if f != nil {
-		return p.lose(f)
-	}
-	if grant, ok := reply.(*etcdserverpb.LeaseGrantResponse); ok && err == nil {
-		p.mu.Lock()
-		p.leases = append(p.leases, clientv3.LeaseID(grant.ID))
-		p.mu.Unlock()
-	}
-	return err
+	into := reply.(*etcdserverpb.TxnResponse)
+	into.Header, into.Succeeded, into.Responses = got.reply.Header, got.reply.Succeeded, got.reply.Responses
+	return got.err
 }
 
 // stream sees every stream when it is opened.
 func (p *Process) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	if err := p.turnAway(); err != nil {
-		return nil, err
+	if p.Throttled() {
+		return nil, rpctypes.ErrGRPCRequestTooManyRequests
 	}
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil || method != etcdserverpb.Watch_Watch_FullMethodName {

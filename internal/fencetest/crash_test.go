@@ -14,22 +14,22 @@ import (
 
 // A server that crashes forgets no claim, and commits nothing of a transaction that was open.
 func TestServerCrashes(t *testing.T) {
-	type server interface {
-		Kill() error
-		Start() error
-	}
 	for _, c := range []struct {
 		name  string
-		start func(t *testing.T) (server, *sql.DB, fence.Dialect)
+		start func(t *testing.T) (*servertest.Server, *sql.DB, fence.Dialect)
 	}{
-		{"postgres", func(t *testing.T) (server, *sql.DB, fence.Dialect) {
-			p := servertest.PostgresForTest(t, servertest.SQLConfig{Sync: true})
-			return p, open(t, "pgx", p.URL()), fence.PostgreSQL
+		{"postgres", func(t *testing.T) (*servertest.Server, *sql.DB, fence.Dialect) {
+			servertest.Long(t, "PostgreSQL")
+			p, err := startPostgres(true)
+			servertest.CloseAfterTest(t, err, p)
+			return p, open(t, "pgx", postgresURL(p)), fence.PostgreSQL
 		}},
-		{"mariadb", func(t *testing.T) (server, *sql.DB, fence.Dialect) {
-			m := servertest.MariaDBForTest(t, servertest.SQLConfig{Sync: true})
-			exec(t, open(t, "mysql", "root@tcp("+m.Addr()+")/"), "CREATE DATABASE crash")
-			return m, open(t, "mysql", "root@tcp("+m.Addr()+")/crash"), fence.MySQL
+		{"mariadb", func(t *testing.T) (*servertest.Server, *sql.DB, fence.Dialect) {
+			servertest.Long(t, "MariaDB")
+			m, err := startMariaDB(true)
+			servertest.CloseAfterTest(t, err, m)
+			exec(t, open(t, "mysql", mariadbDSN(m)), "CREATE DATABASE crash")
+			return m, open(t, "mysql", mariadbDSN(m)+"crash"), fence.MySQL
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,20 +29,16 @@ import (
 var toDisk = flag.Bool("sync", false, "have the databases wait for the disk at each commit")
 
 var (
-	postgres = servertest.Share(func() (*servertest.Postgres, error) {
-		return servertest.StartPostgres(servertest.SQLConfig{Sync: *toDisk})
-	})
+	postgres = servertest.Share(func() (*servertest.Server, error) { return startPostgres(*toDisk) })
 	// With a binary log a commit has two phases, as on most servers in production.
-	mariadb = servertest.Share(func() (*servertest.MariaDB, error) {
-		return servertest.StartMariaDB(servertest.SQLConfig{
-			Sync: *toDisk, Args: []string{"--server-id=1", "--log-bin=binlog", "--binlog-format=ROW"},
-		})
+	mariadb = servertest.Share(func() (*servertest.Server, error) {
+		return startMariaDB(*toDisk, "--server-id=1", "--log-bin=binlog", "--binlog-format=ROW")
 	})
 )
 
 func TestMain(m *testing.M) {
 	_ = mysql.SetLogger(log.New(io.Discard, "", 0)) // it tells of each connection that is cut off, on purpose here
-	os.Exit(mariadb.Close(postgres.Close(m.Run())))
+	os.Exit(servertest.Main(m))
 }
 
 // A database has its own tables for one test: a fence's, and writes, to which leaders write.
@@ -75,7 +71,7 @@ var kinds = []kind{
 		levels: []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
 			servertest.Long(t, "PostgreSQL")
-			url := postgres.ForTest(t).URL()
+			url := postgresURL(postgres.ForTest(t))
 			exec(t, open(t, "pgx", url), "CREATE SCHEMA "+name)
 			db = open(t, "pgx", url+"&search_path="+name)
 			return db, db, name + ".fences"
@@ -96,9 +92,9 @@ var kinds = []kind{
 		levels: []sql.IsolationLevel{sql.LevelReadUncommitted, sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable},
 		open: func(t testing.TB, name string) (db, claims *sql.DB, table string) {
 			servertest.Long(t, "MariaDB")
-			addr := mariadb.ForTest(t).Addr()
-			exec(t, open(t, "mysql", "root@tcp("+addr+")/"), "CREATE DATABASE "+name)
-			db = open(t, "mysql", "root@tcp("+addr+")/"+name)
+			dsn := mariadbDSN(mariadb.ForTest(t))
+			exec(t, open(t, "mysql", dsn), "CREATE DATABASE "+name)
+			db = open(t, "mysql", dsn+name)
 			return db, db, name + ".fences"
 		},
 		auto: "n BIGINT AUTO_INCREMENT PRIMARY KEY",

@@ -25,26 +25,9 @@ func (g *gate) open() {
 	}
 }
 
-// pass blocks while the gate is shut. It returns false if done came first.
-func (g *gate) pass(done <-chan struct{}) bool {
-	for {
-		g.mu.Lock()
-		barred := g.barred
-		g.mu.Unlock()
-		if barred == nil {
-			return true
-		}
-		select {
-		case <-barred:
-			// It may have been shut again.
-		case <-done:
-			return false
-		}
-	}
-}
-
-func (g *gate) isShut() bool {
+// barrier returns a channel that is closed when the gate opens, nil if it is open.
+func (g *gate) barrier() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.barred != nil
+	return g.barred
 }

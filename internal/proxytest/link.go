@@ -1,12 +1,12 @@
 package proxytest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 )
@@ -23,11 +23,8 @@ type Link struct {
 	proxy  *Proxy
 	number int
 	raw    net.Conn // the client's TCP connection
-	target string
 
-	toServer, toClient gate // in addition to the proxy's
-
-	session session // what is known of the ZooKeeper traffic
+	stalled gate // in addition to the proxy's
 
 	done chan struct{} // closed by Cut or finish
 
@@ -53,43 +50,14 @@ const (
 	ended           // close the link without losing what was written
 )
 
-func newLink(p *Proxy, number int, client net.Conn, target string) *Link {
-	l := &Link{proxy: p, number: number, raw: client, target: target, done: make(chan struct{})}
-	l.session.rules = &p.rules
-	l.session.client = l.Client()
-	return l
-}
-
-// Client returns the client's address, as its connection's LocalAddr says.
-func (l *Link) Client() string { return l.raw.RemoteAddr().String() }
-
 // Cut resets this link, see Proxy.Cut.
 func (l *Link) Cut() { l.shutdown(reset) }
 
 // finish closes the link such that what has been written still arrives.
 func (l *Link) finish() { l.shutdown(func(c net.Conn) { _ = c.Close() }) }
 
-// Stall is Proxy.Stall for this link. The link moves when neither it nor the
-// proxy is stalled.
-func (l *Link) Stall() {
-	l.toServer.shut()
-	l.toClient.shut()
-}
-
-// StallToServer is Proxy.StallToServer for this link.
-func (l *Link) StallToServer() { l.toServer.shut() }
-
-// StallToClient is Proxy.StallToClient for this link.
-func (l *Link) StallToClient() { l.toClient.shut() }
-
-// Unstall ends the link's own Stall, StallToServer and StallToClient.
-func (l *Link) Unstall() {
-	l.toServer.open()
-	l.toClient.open()
-}
-
-// Done returns a channel that is closed when the link is over.
-func (l *Link) Done() <-chan struct{} { return l.done }
+// Stall is Proxy.Stall for this link, for good.
+func (l *Link) Stall() { l.stalled.shut() }
 
 // shutdown ends the link once; all of its goroutines then end by themselves.
 func (l *Link) shutdown(closeConn func(net.Conn)) {
@@ -106,13 +74,12 @@ func (l *Link) shutdown(closeConn func(net.Conn)) {
 		closeConn(server)
 	}
 	close(l.done)
-	l.session.abandon()
 }
 
 // run serves the link and returns when all of its goroutines have ended.
 func (l *Link) run() {
 	// A stalled network would not let a handshake through either.
-	if !l.pass(&l.proxy.toServer, &l.toServer) {
+	if !l.pass(&l.proxy.toServer, &l.stalled) {
 		return
 	}
 	client, err := l.handshake()
@@ -125,16 +92,20 @@ func (l *Link) run() {
 		l.Cut()
 		return
 	}
+	fromClient, fromServer := whole, whole
+	if l.proxy.zooKeeper != nil {
+		s := &session{rules: l.proxy.zooKeeper}
+		fromClient, fromServer = s.fromClient, s.fromServer
+	}
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		l.pump(client, server, false, l.session.fromClient, &l.proxy.toServer, &l.toServer)
-	})
-	wg.Go(func() {
-		l.pump(server, client, true, l.session.fromServer, &l.proxy.toClient, &l.toClient)
-	})
+	wg.Go(func() { l.pump(client, server, false, fromClient, &l.proxy.toServer, &l.stalled) })
+	wg.Go(func() { l.pump(server, client, true, fromServer, &l.proxy.toClient, &l.stalled) })
 	wg.Wait()
 	l.finish()
 }
+
+// whole passes a chunk on as it is.
+func whole(chunk []byte) []item { return []item{{data: bytes.Clone(chunk)}} }
 
 // handshake terminates TLS if the proxy is to.
 func (l *Link) handshake() (net.Conn, error) {
@@ -151,7 +122,7 @@ func (l *Link) dial() (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.proxy.ctx, dialLimit)
 	defer cancel()
 	var d net.Dialer
-	server, err := d.DialContext(ctx, "tcp", l.target)
+	server, err := d.DialContext(ctx, "tcp", l.proxy.target)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +139,7 @@ func (l *Link) dial() (net.Conn, error) {
 
 // pump moves one direction until its end or the link's. split turns the bytes
 // that have arrived into items.
-func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte, eof bool) []item, gates ...*gate) {
+func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte) []item, gates ...*gate) {
 	queue := make(chan item, queueItems)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -182,12 +153,12 @@ func (l *Link) pump(from, to net.Conn, toClient bool, split func(chunk []byte, e
 }
 
 // receive reads until the stream's or the link's end.
-func (l *Link) receive(from net.Conn, toClient bool, split func(chunk []byte, eof bool) []item, queue chan<- item) {
+func (l *Link) receive(from net.Conn, toClient bool, split func(chunk []byte) []item, queue chan<- item) {
 	buf := make([]byte, chunkSize)
 	for {
 		n, err := from.Read(buf)
 		due := time.Now().Add(l.proxy.latency(toClient))
-		items := split(buf[:n], err != nil)
+		items := split(buf[:n])
 		switch {
 		case errors.Is(err, io.EOF):
 			items = append(items, item{end: closing})
@@ -263,15 +234,18 @@ func (l *Link) waitDue(it item) bool {
 
 // pass blocks until all gates are open. It returns false if the link ended.
 func (l *Link) pass(gates ...*gate) bool {
-	for {
-		for _, g := range gates {
-			if !g.pass(l.done) {
-				return false
-			}
+	for i := 0; i < len(gates); {
+		barred := gates[i].barrier()
+		if barred == nil {
+			i++
+			continue
 		}
-		// While waiting at one gate, another may have been shut again.
-		if !slices.ContainsFunc(gates, (*gate).isShut) {
-			return true
+		select {
+		case <-barred:
+			i = 0 // others may have been shut meanwhile, and this one again
+		case <-l.done:
+			return false
 		}
 	}
+	return true
 }

@@ -1,7 +1,7 @@
 // Package proxytest puts a TCP proxy in front of a server, and has it inject faults: connections
 // that break, stall or lag, and single messages of ZooKeeper's that are lost, late or refused.
 //
-//	proxy := proxytest.ForTest(t, zk.Addr())
+//	proxy := proxytest.ZooKeeperForTest(t, zk.Addr())
 //	// connect a client to proxy.Addr(), then:
 //	lost := proxy.DropReply(proxytest.MatchOp(proxytest.OpCreate), 1)
 //	// the create is applied, its reply never arrives
@@ -31,7 +31,8 @@ import (
 // waits for the proxy's own goroutines only.
 //
 // Any protocol passes through. What it does with single messages (OnRequest,
-// DropReply, DropRequest, HoldReply) works for ZooKeeper's.
+// DropReply, DropRequest, RefuseReply, TurnAway, HoldReply) works on a proxy that
+// ZooKeeperForTest has made.
 type Proxy struct {
 	listener net.Listener
 	port     int
@@ -39,14 +40,17 @@ type Proxy struct {
 	accepted atomic.Int64
 
 	toServer, toClient gate
-	rules              ruleSet
+
+	Rules              // its own
+	zooKeeper []*Rules // those and others, if what passes through is ZooKeeper's protocol
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // accept loop and links
 
+	target string
+
 	mu            sync.Mutex
-	target        string
 	refuse        bool
 	delay, jitter time.Duration
 	behind        time.Duration // more than that, towards clients
@@ -56,15 +60,17 @@ type Proxy struct {
 
 // New starts a proxy to the server at target, which need not be running.
 // The caller closes it.
-func New(target string) (*Proxy, error) { return start(target, nil) }
+func New(target string) (*Proxy, error) { return start(target, func(*Proxy) {}) }
 
-func start(target string, config *tls.Config) (*Proxy, error) {
+// start starts a proxy that prepare has made ready.
+func start(target string, prepare func(*Proxy)) (*Proxy, error) {
 	listener, port, err := loopback.Listen()
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{listener: listener, port: port, tls: config, target: target, links: make(map[*Link]struct{})}
+	p := &Proxy{listener: listener, port: port, target: target, links: make(map[*Link]struct{})}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	prepare(p)
 	p.wg.Go(p.accept)
 	return p, nil
 }
@@ -100,6 +106,13 @@ func (p *Proxy) Refuse(refuse bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.refuse = refuse
+}
+
+// Refuses reports whether new connections are reset.
+func (p *Proxy) Refuses() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.refuse
 }
 
 // Cut resets all present links at once: both the clients and the server see a
@@ -177,17 +190,6 @@ func (p *Proxy) Links() []*Link {
 	return links
 }
 
-// Link returns the open link of the client with this local address (its
-// connection's LocalAddr), or nil.
-func (p *Proxy) Link(client string) *Link {
-	for _, link := range p.Links() {
-		if link.Client() == client {
-			return link
-		}
-	}
-	return nil
-}
-
 // accept runs until the listener is closed.
 func (p *Proxy) accept() {
 	for {
@@ -211,7 +213,7 @@ func (p *Proxy) accept() {
 			reset(conn)
 			continue
 		}
-		link := newLink(p, number, conn, p.target)
+		link := &Link{proxy: p, number: number, raw: conn, done: make(chan struct{})}
 		p.links[link] = struct{}{}
 		p.mu.Unlock()
 		p.wg.Go(func() {

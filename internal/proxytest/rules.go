@@ -1,15 +1,13 @@
 package proxytest
 
 import (
-	"math"
+	"slices"
 	"sync"
 )
 
 // Request is one request that a ZooKeeper client sent through a Proxy. A
 // connection's first message, the ConnectRequest, is one with OpConnect.
 type Request struct {
-	Client  string // the client's address, see Link.Client
-	Xid     int32  // as the client numbered it, 0 for OpConnect
 	Opcode  int32
 	Payload []byte // what follows xid and opcode; must not be changed
 
@@ -17,10 +15,12 @@ type Request struct {
 	// if the server did what was asked.
 	Zxid int64
 	Err  int32
+
+	xid int32 // as the client numbered it, 0 for OpConnect
 }
 
-// maxDrops bounds one rule's count, since its reports are buffered.
-const maxDrops = 1 << 12
+// Match tells whether a request is meant.
+type Match = func(opcode int32, payload []byte) bool
 
 type ruleKind int
 
@@ -36,19 +36,21 @@ const (
 // rule says what to do with requests that match.
 type rule struct {
 	kind    ruleKind
-	match   func(opcode int32, payload []byte) bool
-	reports chan Request
-	hold    chan struct{} // closed on release
+	match   Match
+	most    int           // requests, 0: any number
 	code    int32         // of a refusal
+	reports chan Request  // what is unread beyond its room is not reported
+	hold    chan struct{} // closed in the end
+	of      *Rules
 
-	// Guarded by the set's mutex.
-	left     int // drops that are still to begin
-	due      int // drops that are still to be reported
-	released bool
+	// Guarded by the mutex of all.
+	used int // requests so far
+	over bool
 }
 
-// ruleSet holds a proxy's rules.
-type ruleSet struct {
+// Rules say what becomes of the requests that go through a proxy, and through others that share
+// them. The zero Rules are empty.
+type Rules struct {
 	mu    sync.Mutex
 	rules []*rule
 }
@@ -57,13 +59,12 @@ type ruleSet struct {
 // on, pings and OpConnect included, before it is passed on. Calls for one link
 // are made one after another, and the link waits for them; different links
 // call at the same time. stop ends it; a call may still be going on then.
-func (p *Proxy) OnRequest(seen func(opcode int32, payload []byte)) (stop func()) {
-	r := &rule{kind: observe, match: func(opcode int32, payload []byte) bool {
+func (s *Rules) OnRequest(seen func(opcode int32, payload []byte)) (stop func()) {
+	r := s.add(&rule{kind: observe, match: func(opcode int32, payload []byte) bool {
 		seen(opcode, payload)
 		return false
-	}}
-	p.rules.add(r)
-	return func() { p.rules.remove(r) }
+	}})
+	return func() { r.end() }
 }
 
 // DropReply loses the replies to the next n requests that match: the request
@@ -71,172 +72,126 @@ func (p *Proxy) OnRequest(seen func(opcode int32, payload []byte)) (stop func())
 // acted, and then the link is closed instead of the reply being delivered.
 // Earlier replies on the link are delivered.
 //
-// Each request is reported on the channel, with the zxid and error from the
-// reply, once its link is over; the channel is closed after the n-th. A request
-// whose link ends before the reply comes does not count. n is at least 1 and at
-// most 4096. A nil match stands for every request but OpPing and OpConnect;
-// match is called like OnRequest's function.
-func (p *Proxy) DropReply(match func(opcode int32, payload []byte) bool, n int) <-chan Request {
-	return p.drop(dropReply, match, n)
+// Each request is reported on the channel, with the zxid and error from the reply, unless its
+// link ends before that comes. Reports beyond 64 unread ones are dropped; the channel is never
+// closed. match is called like OnRequest's function.
+func (s *Rules) DropReply(match Match, n int) <-chan Request {
+	return s.add(&rule{kind: dropReply, match: match, most: n}).reports
 }
 
 // DropRequest loses the next n requests that match: the request is not passed
 // on, so that the server never acts on it, and its link is closed. Earlier
-// requests on the link have been passed on by then. Reports, n and match are as for
+// requests on the link have been passed on by then. Reports and match are as for
 // DropReply.
-func (p *Proxy) DropRequest(match func(opcode int32, payload []byte) bool, n int) <-chan Request {
-	return p.drop(dropRequest, match, n)
-}
-
-func (p *Proxy) drop(kind ruleKind, match func(int32, []byte) bool, n int) <-chan Request {
-	n = min(max(n, 1), maxDrops)
-	r := &rule{kind: kind, match: matchOrAny(match), reports: make(chan Request, n), left: n, due: n}
-	p.rules.add(r)
-	return r.reports
+func (s *Rules) DropRequest(match Match, n int) <-chan Request {
+	return s.add(&rule{kind: dropRequest, match: match, most: n}).reports
 }
 
 // RefuseReply replaces the replies to the next n requests that match by an error with the
-// given code of ZooKeeper's protocol, as a server gives that throttles its clients. The
-// server has acted on them, so it is for requests without an effect, such as OpSync.
-// Reports, n and match are as for DropReply, and the link goes on.
-func (p *Proxy) RefuseReply(match func(opcode int32, payload []byte) bool, code int32, n int) <-chan Request {
-	n = min(max(n, 1), maxDrops)
-	r := &rule{kind: refuseReply, match: matchOrAny(match), reports: make(chan Request, n), left: n, due: n, code: code}
-	p.rules.add(r)
-	return r.reports
+// given code of ZooKeeper's protocol. The server has acted on them. Reports and match are as for
+// DropReply, and the link goes on.
+func (s *Rules) RefuseReply(match Match, code int32, n int) <-chan Request {
+	return s.add(&rule{kind: refuseReply, match: match, most: n, code: code}).reports
 }
 
 // TurnAway has all requests that match answered with an error code, from now on, and keeps them
 // from the server, as a server does that throttles its clients. release ends it, and returns how
 // many there were. match is as for DropReply.
-func (p *Proxy) TurnAway(match func(opcode int32, payload []byte) bool, code int32) (release func() int) {
-	r := &rule{kind: turnAway, match: matchOrAny(match), code: code, left: math.MaxInt, due: math.MaxInt}
-	p.rules.add(r)
-	return func() int {
-		p.rules.remove(r)
-		p.rules.mu.Lock()
-		defer p.rules.mu.Unlock()
-		return math.MaxInt - r.left
-	}
+func (s *Rules) TurnAway(match Match, code int32) (release func() int) {
+	r := s.add(&rule{kind: turnAway, match: match, code: code})
+	return r.end
 }
 
 // HoldReply holds back the replies to all requests that match, with everything
 // that the server sends to the same client after them, watch events included,
-// until release. The server has acted on a request when it is reported on held.
-// Reports beyond 64 unread ones are dropped; the channel is never closed.
+// until release. The server has acted on a request when it is reported on held, as by
+// DropReply.
 //
 // release delivers what was held, in order, and ends the rule. It may be called
 // more than once.
-func (p *Proxy) HoldReply(match func(opcode int32, payload []byte) bool) (held <-chan Request, release func()) {
-	r := &rule{kind: holdReply, match: matchOrAny(match), reports: make(chan Request, 64), hold: make(chan struct{})}
-	p.rules.add(r)
-	return r.reports, func() { p.rules.remove(r) }
+func (s *Rules) HoldReply(match Match) (held <-chan Request, release func()) {
+	r := s.add(&rule{kind: holdReply, match: match})
+	return r.reports, func() { r.end() }
 }
 
 // ClearRules ends all OnRequest, Drop and Hold rules. What is held is released;
-// drops that have begun still end their links, without a report.
-func (p *Proxy) ClearRules() {
-	for _, r := range p.rules.snapshot() {
-		p.rules.remove(r)
+// drops that have begun still end their links.
+func (s *Rules) ClearRules() {
+	for _, r := range s.present() {
+		r.end()
 	}
 }
 
-func (s *ruleSet) add(r *rule) {
+func (s *Rules) add(r *rule) *rule {
+	r.reports, r.hold, r.of = make(chan Request, 64), make(chan struct{}), s
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rules = append(s.rules, r)
+	return r
 }
 
-func (s *ruleSet) remove(r *rule) {
+func (s *Rules) present() []*rule {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.removeLocked(r)
-}
-
-// removeLocked ends a rule, once. Caller holds mu.
-func (s *ruleSet) removeLocked(r *rule) {
-	if r.released {
-		return
-	}
-	r.released = true
-	if r.hold != nil {
-		close(r.hold)
-	}
-	// A new slice, since snapshots share the old one.
-	kept := make([]*rule, 0, len(s.rules))
-	for _, other := range s.rules {
-		if other != r {
-			kept = append(kept, other)
-		}
-	}
-	s.rules = kept
-}
-
-// snapshot returns the present rules; the slice must not be changed.
-func (s *ruleSet) snapshot() []*rule {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rules[:len(s.rules):len(s.rules)]
+	return slices.Clone(s.rules)
 }
 
 // take calls all observers and returns the first rule that acts on the
 // request, or nil.
-func (s *ruleSet) take(rules []*rule, req Request) *rule {
-	var taken *rule
-	for _, r := range rules {
-		if taken != nil && r.kind != observe {
-			continue
-		}
-		// Not under the lock: match belongs to the test and may call the proxy.
-		if r.match(req.Opcode, req.Payload) && s.begin(r) {
-			taken = r
+func take(all []*Rules, req Request) (taken *rule) {
+	for _, rules := range all {
+		for _, r := range rules.present() {
+			if taken != nil && r.kind != observe {
+				continue
+			}
+			// Not under the lock: match belongs to the test and may call the proxy.
+			if r.match(req.Opcode, req.Payload) && r.use() {
+				taken = r
+			}
 		}
 	}
 	return taken
 }
 
-// begin claims one use of the rule. It returns false if none is left.
-func (s *ruleSet) begin(r *rule) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.released {
+// use claims one use of the rule. It returns false if none is left.
+func (r *rule) use() bool {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.over || r.most > 0 && r.used == r.most { // since take has looked
 		return false
 	}
-	if r.hold != nil {
-		return true
+	if r.used++; r.used == r.most {
+		r.dropLocked()
 	}
-	if r.left == 0 {
-		return false
-	}
-	r.left--
 	return true
 }
 
-// giveBack undoes begin for a drop that did not come about.
-func (s *ruleSet) giveBack(r *rule) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.hold == nil {
-		r.left++
+// end ends the rule, once, and returns how many requests it was used for.
+func (r *rule) end() (used int) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if !r.over {
+		r.over = true
+		close(r.hold)
+		r.dropLocked()
 	}
+	return r.used
 }
 
-// report tells the test of one request that was dropped or held.
-func (s *ruleSet) report(r *rule, req Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.released {
+// dropLocked takes the rule out of the list. Caller holds the mutex.
+func (r *rule) dropLocked() {
+	r.of.rules = slices.DeleteFunc(r.of.rules, func(other *rule) bool { return other == r })
+}
+
+// report tells the test of one request, unless the rule has ended.
+func (r *rule) report(req Request) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.over {
 		return
 	}
 	select {
 	case r.reports <- req:
-	default: // only a hold can have this many
-	}
-	if r.hold != nil {
-		return
-	}
-	if r.due--; r.due == 0 {
-		s.removeLocked(r)
-		close(r.reports)
+	default:
 	}
 }

@@ -3,245 +3,254 @@
 package proxytest
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
+	"io"
+	"net"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/require"
-
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// through returns a client connected through a new proxy, and one that is
-// connected directly, on a server shared by this package's tests.
-func through(t *testing.T) (p *Proxy, proxied, direct *zk.Conn) {
+// fake is a server that speaks as much of ZooKeeper's protocol as rules see: it answers each request, in order.
+type fake struct {
+	mu    sync.Mutex
+	acted []int32 // opcodes
+}
+
+func (f *fake) serve(conn net.Conn) {
+	defer conn.Close()
+	for first := true; ; first = false {
+		request, err := readFrame(conn)
+		if err != nil {
+			return
+		}
+		if first {
+			_ = writeFrame(conn, make([]byte, 36)) // or the client has gone
+			continue
+		}
+		f.mu.Lock()
+		f.acted = append(f.acted, int32(binary.BigEndian.Uint32(request[4:])))
+		reply := binary.BigEndian.AppendUint64(bytes.Clone(request[:4]), uint64(len(f.acted)))
+		f.mu.Unlock()
+		reply = binary.BigEndian.AppendUint32(reply, 0)
+		_ = writeFrame(conn, append(reply, request[8:]...))
+	}
+}
+
+func (f *fake) did() []int32 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.acted)
+}
+
+func readFrame(conn net.Conn) ([]byte, error) {
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(head[:]))
+	_, err := io.ReadFull(conn, frame)
+	return frame, err
+}
+
+func writeFrame(conn net.Conn, frame []byte) error {
+	_, err := conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...))
+	return err
+}
+
+// through returns a proxy to a new fake.
+func through(t *testing.T) (*Proxy, *fake) {
 	t.Helper()
-	z := servertest.SharedZooKeeper(t)
-	p = ForTest(t, z.Addr())
-	return p, connect(t, p.Addr()), connect(t, z.Addr())
+	f := new(fake)
+	return ZooKeeperForTest(t, server(t, f.serve)), f
 }
 
-// node returns a path that belongs to the test alone. Tests may run more than
-// once against the same server.
-func node(t *testing.T) string {
-	return "/" + strings.ReplaceAll(t.Name(), "/", "-") + time.Now().Format("-150405.000000000")
+// client is a connection that has said hello.
+type client struct {
+	t *testing.T
+	net.Conn
+	xid uint32
 }
 
-func within[T any](t *testing.T, what string, ch <-chan T) T {
+func connect(t *testing.T, p *Proxy) *client {
+	t.Helper()
+	c := &client{t: t, Conn: dial(t, p)}
+	must(t, writeFrame(c, make([]byte, 44)))
+	_, err := readFrame(c)
+	must(t, err)
+	return c
+}
+
+// send sends a request, in two parts.
+func (c *client) send(opcode int32, payload string) {
+	c.t.Helper()
+	c.xid++
+	frame := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
+	frame = binary.BigEndian.AppendUint32(frame, c.xid)
+	_, err := c.Write(frame)
+	must(c.t, err)
+	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...))
+	must(c.t, err)
+}
+
+// reply reads the reply to the latest request.
+func (c *client) reply() (body string, code int32, err error) {
+	c.t.Helper()
+	frame, err := readFrame(c)
+	if err != nil {
+		return "", 0, err
+	}
+	if xid := binary.BigEndian.Uint32(frame); xid != c.xid {
+		c.t.Fatalf("a reply to %d, and not %d", xid, c.xid)
+	}
+	return string(frame[16:]), int32(binary.BigEndian.Uint32(frame[12:])), nil
+}
+
+// ask sends a request, to which the whole reply comes.
+func (c *client) ask(opcode int32, payload string) {
+	c.t.Helper()
+	c.send(opcode, payload)
+	if body, code, err := c.reply(); body != payload || code != 0 || err != nil {
+		c.t.Fatalf("%d: %d bytes, or others, code %d, %v", opcode, len(body), code, err)
+	}
+}
+
+// isOver checks that the link is closed without a reply.
+func (c *client) isOver() {
+	c.t.Helper()
+	if _, _, err := c.reply(); !errors.Is(err, io.EOF) {
+		c.t.Fatalf("reply: %v, want the end", err)
+	}
+}
+
+func within[T any](t *testing.T, ch <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
 	case <-time.After(wait.Patience):
-		t.Fatalf("never: %s", what)
+		t.Fatal("no report")
 		panic("unreachable")
 	}
 }
 
-func TestDropReplyLosesTheReplyOnly(t *testing.T) {
-	p, proxied, direct := through(t)
-	path := node(t)
-	lost := p.DropReply(MatchPath(OpCreate, path), 1)
-	_, err := proxied.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-	if !errors.Is(err, zk.ErrConnectionClosed) {
-		t.Fatalf("create: %v", err)
+func (f *fake) must(t *testing.T, did ...int32) {
+	t.Helper()
+	if got := f.did(); !slices.Equal(got, did) {
+		t.Fatalf("the server did %v, want %v", got, did)
 	}
-	req := within(t, "the report", lost)
-	if req.Opcode != OpCreate || req.Err != 0 || req.Zxid == 0 || RequestPath(req.Opcode, req.Payload) != path {
+}
+
+func TestFramesPass(t *testing.T) {
+	p, f := through(t)
+	c := connect(t, p)
+	c.ask(OpCreate, strings.Repeat("0123456789", 90_000))
+	c.ask(OpGetData, "")
+	f.must(t, OpCreate, OpGetData)
+}
+
+func TestDropReplyLosesTheReplyOnly(t *testing.T) {
+	p, f := through(t)
+	lost := p.DropReply(MatchOp(OpCreate), 1)
+	c := connect(t, p)
+	c.ask(OpExists, "x")
+	c.send(OpCreate, "x")
+	c.isOver()
+	if req := within(t, lost); req.Opcode != OpCreate || string(req.Payload) != "x" || req.Zxid != 2 || req.Err != 0 {
 		t.Fatalf("report %+v", req)
 	}
-	if _, open := <-lost; open {
-		t.Fatal("the channel is still open")
-	}
-	if !exists(t, direct, path) {
-		t.Fatal("the server did not act")
-	}
-	// The same session comes back, and the rule is spent.
-	if !exists(t, proxied, path) {
-		t.Fatal("the client sees something else")
-	}
-	require.NoError(t, proxied.Delete(path, -1))
+	connect(t, p).ask(OpCreate, "y") // the rule is spent
+	f.must(t, OpExists, OpCreate, OpCreate)
 }
 
 func TestDropRequestLosesTheRequest(t *testing.T) {
-	p, proxied, direct := through(t)
-	path := node(t)
-	lost := p.DropRequest(MatchPath(OpMulti, path), 2)
-	op := &zk.CreateRequest{Path: path, Acl: zk.WorldACL(zk.PermAll)}
+	p, f := through(t)
+	lost := p.DropRequest(MatchOp(OpConnect), 1)
+	must(t, writeFrame(dial(t, p), make([]byte, 44)))
+	within(t, lost)
+	lost = p.DropRequest(MatchOp(OpMulti), 2)
 	for range 2 {
-		wait.For(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
-		if _, err := proxied.Multi(op); !errors.Is(err, zk.ErrConnectionClosed) {
-			t.Fatalf("multi: %v", err)
-		}
-		if req := within(t, "the report", lost); req.Opcode != OpMulti || req.Zxid != 0 {
+		c := connect(t, p)
+		c.send(OpMulti, "x")
+		c.isOver()
+		if req := within(t, lost); req.Opcode != OpMulti || req.Zxid != 0 {
 			t.Fatalf("report %+v", req)
 		}
-		if exists(t, direct, path) {
-			t.Fatal("the server acted")
-		}
 	}
-	wait.For(t, "connected", func() bool { return proxied.State() == zk.StateHasSession })
-	_, err := proxied.Multi(op)
-	require.NoError(t, err)
-	if !exists(t, direct, path) {
-		t.Fatal("the rule outlived its count")
-	}
+	connect(t, p).ask(OpMulti, "y") // the rule is spent
+	f.must(t, OpMulti)
 }
 
-func TestDropReplyToConnect(t *testing.T) {
-	z := servertest.SharedZooKeeper(t)
-	p := ForTest(t, z.Addr())
-	lost := p.DropReply(MatchOp(OpConnect), 1)
-	conn := connect(t, p.Addr())
-	within(t, "the report", lost)
-	if exists(t, conn, node(t)) || p.Accepted() < 2 {
-		t.Fatal("connected at the first attempt")
-	}
-}
-
-func TestDropReplyDoesNotCountARequestWhoseLinkEnded(t *testing.T) {
-	z := servertest.ZooKeeperForTest(t, servertest.ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128})
-	p := ForTest(t, z.Addr())
-	conn := connect(t, p.Addr())
-	lost := p.DropReply(MatchOp(OpExists), 1)
-	require.NoError(t, z.Pause())
-	failed := make(chan error, 1)
-	go func() {
-		_, _, err := conn.Exists("/")
-		failed <- err
-	}()
-	wait.For(t, "the request waits for its reply", func() bool {
-		links := p.Links()
-		if len(links) == 0 {
-			return false
+// The server has acted on a request whose reply is refused, and not on one that is turned away.
+func TestRefuseReplyAndTurnAway(t *testing.T) {
+	const noAuth = -102
+	p, f := through(t)
+	c := connect(t, p)
+	refused := p.RefuseReply(MatchOp(OpCreate), noAuth, 1)
+	release := p.TurnAway(MatchOp(OpDelete), noAuth)
+	for _, opcode := range []int32{OpCreate, OpDelete} {
+		c.send(opcode, "x")
+		if body, code, err := c.reply(); body != "" || code != noAuth || err != nil {
+			t.Fatalf("%q, code %d, %v", body, code, err)
 		}
-		s := &links[0].session
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.pending) == 1
-	})
-	p.Cut()
-	if within(t, "the request fails", failed) == nil {
-		t.Fatal("exists succeeded on a cut link")
 	}
-	select {
-	case req := <-lost:
-		t.Fatalf("reported %+v", req)
-	case <-time.After(50 * time.Millisecond):
+	within(t, refused)
+	if n := release(); n != 1 {
+		t.Fatalf("%d were turned away", n)
 	}
-	require.NoError(t, z.Resume())
-	wait.For(t, "connected", func() bool { return conn.State() == zk.StateHasSession })
-	if _, _, err := conn.Exists("/"); err == nil {
-		t.Fatal("the drop was spent")
-	}
-	within(t, "the report", lost)
+	c.ask(OpCreate, "y")
+	c.ask(OpDelete, "y")
+	f.must(t, OpCreate, OpExists, OpCreate, OpDelete)
 }
 
 func TestHoldReply(t *testing.T) {
-	p, proxied, direct := through(t)
-	path := node(t)
+	p, f := through(t)
+	c := connect(t, p)
 	held, release := p.HoldReply(MatchOp(OpCreate))
-	created := make(chan error, 1)
-	go func() {
-		_, err := proxied.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
-		created <- err
-	}()
-	if req := within(t, "the report", held); req.Err != 0 || req.Zxid == 0 {
+	c.send(OpCreate, "x")
+	if req := within(t, held); req.Zxid != 1 {
 		t.Fatalf("report %+v", req)
 	}
-	if !exists(t, direct, path) {
-		t.Fatal("the server did not act")
-	}
-	select {
-	case err := <-created:
-		t.Fatalf("the reply came through: %v", err)
-	case <-time.After(100 * time.Millisecond):
-	}
+	f.must(t, OpCreate)
+	silent(t, c)
 	release()
 	release()
-	require.NoError(t, within(t, "the reply", created))
-	if p.Accepted() != 1 {
-		t.Fatal("the link was lost")
+	if body, _, err := c.reply(); body != "x" || err != nil {
+		t.Fatalf("%q, %v", body, err)
 	}
+	c.ask(OpCreate, "y")
 }
 
 func TestOnRequestMayActOnTheProxy(t *testing.T) {
-	p, proxied, direct := through(t)
-	var gets, sets atomic.Int32
-	path := node(t)
+	p, f := through(t)
+	seen := make(chan int32, 10)
 	stop := p.OnRequest(func(opcode int32, payload []byte) {
-		switch opcode {
-		case OpGetData:
-			gets.Add(1)
-		case OpSetData:
-			sets.Add(1)
+		seen <- opcode
+		if opcode == OpSetData {
 			p.Cut()
 		}
 	})
-	for range 3 {
-		_, _, err := proxied.Get("/zookeeper")
-		require.NoError(t, err)
-	}
-	if n := gets.Load(); n != 3 {
-		t.Fatalf("saw %d gets", n)
-	}
-	create(t, proxied, path, 0)
-	if _, err := proxied.Set(path, []byte("y"), -1); err == nil {
-		t.Fatal("set succeeded on a cut link")
-	}
-	if data, _, err := direct.Get(path); err != nil || string(data) != "x" || sets.Load() != 1 {
-		t.Fatalf("data %q, %v, saw %d sets", data, err, sets.Load())
-	}
-	stop()
-	if !exists(t, proxied, path) {
-		t.Fatal("gone")
-	}
-	_, _, err := proxied.Get(path)
-	require.NoError(t, err)
-	if gets.Load() != 3 {
-		t.Fatal("still observing after stop")
-	}
-}
-
-func TestClearRules(t *testing.T) {
-	p, proxied, _ := through(t)
-	lost := p.DropRequest(nil, 3)
-	held, _ := p.HoldReply(nil)
-	p.ClearRules()
-	if exists(t, proxied, node(t)) {
-		t.Fatal("exists")
-	}
-	select {
-	case req := <-lost:
-		t.Fatalf("dropped %+v", req)
-	case req := <-held:
-		t.Fatalf("held %+v", req)
-	default:
-	}
-}
-
-func TestWatchEventsAndLargeDataPass(t *testing.T) {
-	p, proxied, direct := through(t)
-	path := node(t)
-	// The frame code runs with a rule that never matches.
-	p.OnRequest(func(int32, []byte) {})
-	_, _, events, err := proxied.ExistsW(path)
-	require.NoError(t, err)
-	large := []byte(strings.Repeat("0123456789", 90_000))
-	_, err = proxied.Create(path, large, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	if e := within(t, "the event", events); e.Type != zk.EventNodeCreated {
-		t.Fatalf("event %+v", e)
-	}
-	for _, conn := range []*zk.Conn{proxied, direct} {
-		data, _, err := conn.Get(path)
-		require.NoError(t, err)
-		if string(data) != string(large) {
-			t.Fatalf("%d bytes came back, or others", len(data))
+	c := connect(t, p)
+	c.ask(OpGetData, "x")
+	c.send(OpSetData, "x")
+	isReset(t, c)
+	for _, want := range []int32{OpConnect, OpGetData, OpSetData} {
+		if got := within(t, seen); got != want {
+			t.Fatalf("saw %d, want %d", got, want)
 		}
 	}
+	stop()
+	lost := p.DropRequest(MatchOp(OpGetData), 1)
+	p.ClearRules()
+	connect(t, p).ask(OpGetData, "y")
+	if len(seen) > 0 || len(lost) > 0 {
+		t.Fatal("a rule goes on after its end")
+	}
+	f.must(t, OpGetData, OpGetData)
 }

@@ -7,39 +7,20 @@ import (
 	"sync"
 )
 
-// wire is what a link knows about the protocol spoken on it.
-type wire int
-
-const (
-	unknown wire = iota
-	frames       // ZooKeeper's
-	raw          // anything else, four-letter words too
-)
-
-const (
-	minConnect = 28       // bytes in the smallest ConnectRequest
-	maxConnect = 64 << 10 // generous; far below what text protocols begin with
-	maxFrame   = 64 << 20 // beyond this, the stream is not what it seemed
-)
-
 // session follows the ZooKeeper traffic on one link and applies the proxy's
 // rules to it. Every frame is a 4-byte length and that many bytes. The first
 // frame in each direction is the ConnectRequest and its response; after that
 // client frames begin with xid and opcode, server frames with xid, zxid and
 // error.
 type session struct {
-	rules  *ruleSet
-	client string
+	rules []*Rules
 
 	// Each is used by one direction's goroutine only.
-	clientBuf, serverBuf   []byte
-	clientSeen, serverSeen bool // the connect frame has passed
+	clientBuf, serverBuf   []byte // of a frame that has not come whole
+	clientSeen, serverSeen bool   // the connect frame has passed
 
 	mu      sync.Mutex
-	wire    wire
 	pending []exchange // requests on whose replies a rule will act
-	lost    []exchange // drops to report when the link is over
-	over    bool
 }
 
 // exchange is a request that a rule has claimed.
@@ -49,144 +30,63 @@ type exchange struct {
 }
 
 // fromClient turns a chunk that the client sent into items for the server.
-func (s *session) fromClient(chunk []byte, eof bool) []item {
-	s.clientBuf = append(s.clientBuf, chunk...)
-	kind := s.recognise(s.clientBuf)
-	if kind == unknown && !eof {
-		return nil
-	}
-	if kind == frames {
-		return s.cutFrames(&s.clientBuf, eof, s.request)
-	}
-	return flush(&s.clientBuf, nil)
-}
+func (s *session) fromClient(chunk []byte) []item { return cutFrames(&s.clientBuf, chunk, s.request) }
 
 // fromServer turns a chunk that the server sent into items for the client.
-func (s *session) fromServer(chunk []byte, eof bool) []item {
-	s.serverBuf = append(s.serverBuf, chunk...)
-	s.mu.Lock()
-	if s.wire == unknown && len(chunk) > 0 {
-		s.wire = raw // ZooKeeper's servers do not speak first
-	}
-	kind := s.wire
-	s.mu.Unlock()
-	if kind == frames {
-		return s.cutFrames(&s.serverBuf, eof, s.reply)
-	}
-	return flush(&s.serverBuf, nil)
-}
+func (s *session) fromServer(chunk []byte) []item { return cutFrames(&s.serverBuf, chunk, s.reply) }
 
-// recognise decides by the client's first bytes what is spoken. ZooKeeper's
-// ConnectRequest has a small length followed by protocol version 0.
-func (s *session) recognise(start []byte) wire {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wire != unknown || len(start) == 0 {
-		return s.wire
-	}
-	switch {
-	case start[0] != 0:
-		s.wire = raw
-	case len(start) < 8:
-		// Too early to tell.
-	default:
-		length, version := binary.BigEndian.Uint32(start), binary.BigEndian.Uint32(start[4:])
-		if length >= minConnect && length <= maxConnect && version == 0 {
-			s.wire = frames
-		} else {
-			s.wire = raw
-		}
-	}
-	return s.wire
-}
-
-// cutFrames takes all whole frames out of buf. handle returns what to do with a
-// frame instead of passing it on, or nil.
-func (s *session) cutFrames(buf *[]byte, eof bool, handle func(frame []byte) *item) []item {
-	var items []item
-	var plain []byte // frames to pass on together
-	rest := *buf
+// cutFrames takes all whole frames out of buf and the chunk after it. handle returns what to do with
+// a frame instead of passing it on, or nil.
+func cutFrames(buf *[]byte, chunk []byte, handle func(frame []byte) *item) (items []item) {
+	rest := append(*buf, chunk...)
 	for len(rest) >= 4 {
-		length := int64(binary.BigEndian.Uint32(rest))
-		if length > maxFrame {
-			s.mu.Lock()
-			s.wire = raw
-			s.mu.Unlock()
-			plain, rest = append(plain, rest...), nil
+		length := 4 + int64(binary.BigEndian.Uint32(rest))
+		if int64(len(rest)) < length {
 			break
 		}
-		if int64(len(rest)) < 4+length {
-			break
-		}
-		frame := rest[:4+length]
-		rest = rest[4+length:]
+		frame := rest[:length:length]
+		rest = rest[length:]
 		special := handle(frame)
 		if special == nil {
-			plain = append(plain, frame...)
-			continue
+			special = &item{data: frame}
 		}
-		items = append(flush(&plain, items), *special)
+		items = append(items, *special)
 		if special.end != goOn {
-			*buf = nil // nothing passes after the link's end
-			return items
+			rest = nil // nothing passes after the link's end
 		}
 	}
-	if eof {
-		plain, rest = append(plain, rest...), nil
-	}
-	*buf = append((*buf)[:0], rest...)
-	return flush(&plain, items)
-}
-
-// flush appends what is in buf, if anything, as an item of its own.
-func flush(buf *[]byte, items []item) []item {
-	if len(*buf) == 0 {
-		return items
-	}
-	items = append(items, item{data: *buf})
-	*buf = nil
+	*buf = slices.Clone(rest) // the frames keep the array before it
 	return items
 }
 
 // request applies the rules to one client frame.
 func (s *session) request(frame []byte) *item {
-	connect := !s.clientSeen
-	s.clientSeen = true
-	rules := s.rules.snapshot()
-	if len(rules) == 0 {
+	req := Request{Opcode: OpConnect, Payload: frame[4:]}
+	switch {
+	case !s.clientSeen:
+		s.clientSeen = true
+	case len(frame) < 12:
 		return nil
-	}
-	req := Request{Client: s.client, Opcode: OpConnect, Payload: frame[4:]}
-	if !connect {
-		if len(frame) < 12 {
-			return nil
-		}
-		req.Xid = int32(binary.BigEndian.Uint32(frame[4:]))
+	default:
+		req.xid = int32(binary.BigEndian.Uint32(frame[4:]))
 		req.Opcode = int32(binary.BigEndian.Uint32(frame[8:]))
 		req.Payload = frame[12:]
 	}
-	req.Payload = bytes.Clone(req.Payload) // the test may keep it
-	r := s.rules.take(rules, req)
-	if r == nil {
+	r := take(s.rules, req)
+	switch {
+	case r == nil:
 		return nil
+	case r.kind == dropRequest:
+		r.report(req)
+		return &item{end: ended}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.over {
-		s.rules.giveBack(r)
-		return nil
-	}
-	switch r.kind {
-	case dropRequest:
-		s.lost = append(s.lost, exchange{r, req})
-		return &item{end: ended}
-	case turnAway:
-		s.pending = append(s.pending, exchange{r, req})
+	s.pending = append(s.pending, exchange{r, req})
+	if r.kind == turnAway {
 		return &item{data: inPlaceOf(frame)}
-	default:
-		s.pending = append(s.pending, exchange{r, req})
-		return nil
 	}
+	return nil
 }
 
 // reply applies the rules to one server frame.
@@ -208,7 +108,7 @@ func (s *session) reply(frame []byte) *item {
 	// Replies come in the order of their requests, so the first is the one,
 	// even where all have the same xid (pings).
 	i := slices.IndexFunc(s.pending, func(e exchange) bool {
-		return (e.req.Opcode == OpConnect) == connect && e.req.Xid == xid
+		return (e.req.Opcode == OpConnect) == connect && e.req.xid == xid
 	})
 	if i < 0 {
 		return nil
@@ -216,30 +116,14 @@ func (s *session) reply(frame []byte) *item {
 	e := s.pending[i]
 	s.pending = slices.Delete(s.pending, i, i+1)
 	e.req.Zxid, e.req.Err = zxid, errCode
+	e.rule.report(e.req)
 	switch e.rule.kind {
 	case holdReply:
-		s.rules.report(e.rule, e.req)
-		return &item{data: bytes.Clone(frame), hold: e.rule.hold}
+		return &item{data: frame, hold: e.rule.hold}
 	case refuseReply, turnAway:
-		s.rules.report(e.rule, e.req)
 		return &item{data: refusal(frame, e.rule.code)}
 	}
-	s.lost = append(s.lost, e)
 	return &item{end: ended}
-}
-
-// abandon settles accounts when the link is over.
-func (s *session) abandon() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-	for _, e := range s.lost {
-		s.rules.report(e.rule, e.req)
-	}
-	for _, e := range s.pending {
-		s.rules.giveBack(e.rule)
-	}
-	s.lost, s.pending = nil, nil
 }
 
 // inPlaceOf is a request without an effect, whose reply comes when that of the other would.

@@ -20,10 +20,12 @@ func NewTLS(target string) (*Proxy, *tls.Config, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("proxytest: %w", err)
 	}
-	p, err := start(target, &tls.Config{
-		Certificates: []tls.Certificate{cert},
-		MinVersion:   tls.VersionTLS12,
-		NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
+	p, err := start(target, func(p *Proxy) {
+		p.tls = &tls.Config{
+			Certificates: []tls.Certificate{cert},
+			MinVersion:   tls.VersionTLS12,
+			NextProtos:   []string{"h2"}, // gRPC clients insist on it; others ask for nothing
+		}
 	})
 	if err != nil {
 		return nil, nil, err

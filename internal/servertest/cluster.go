@@ -20,29 +20,36 @@ type closable interface {
 	Close() error
 }
 
-// member is what cluster needs of a server.
-type member interface {
+// Member is a server of any kind: a [ZooKeeper], an [Etcd] or a [Consul]. For what the methods
+// do see [Server].
+type Member interface {
 	closable
+	Host() int
 	Running() bool
 	Paused() bool
+	Start() error
 	Launch() error
 	WaitReady(timeout time.Duration) error
+	Kill() error
+	Stop() error
+	Pause() error
+	Resume() error
+	Wipe() error
 
 	// leads returns the term in which the server believes to lead, 0 if it
 	// doesn't. Terms grow.
 	leads() (uint64, error)
 }
 
-// cluster is what groups of servers have in common, whatever their kind; they
-// embed it.
-type cluster[S member] struct {
+// Cluster is a group of servers that replicate each other, or one server alone.
+type Cluster[S Member] struct {
 	// Members are the servers. The slice never changes; members that are down
 	// stay in it.
 	Members []S
 }
 
 // startCluster makes and starts n servers, each with a site and portsEach ports of its own.
-func startCluster[S member](on *networktest.Network, n, portsEach int, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*cluster[S], error) {
+func startCluster[S Member](on *networktest.Network, n, portsEach int, make func(i int, sites []networktest.Site, ports [][]int) (S, error)) (*Cluster[S], error) {
 	if n < 1 {
 		return nil, fmt.Errorf("servertest: a cluster of %d servers", n)
 	}
@@ -58,7 +65,7 @@ func startCluster[S member](on *networktest.Network, n, portsEach int, make func
 	for i := range n {
 		ports = append(ports, all[i*portsEach:(i+1)*portsEach])
 	}
-	c := &cluster[S]{}
+	c := new(Cluster[S])
 	for i := range n {
 		s, err := make(i, sites, ports)
 		if err != nil {
@@ -74,7 +81,7 @@ func startCluster[S member](on *networktest.Network, n, portsEach int, make func
 }
 
 // Addrs returns all members' client addresses, of those that are down too.
-func (c *cluster[S]) Addrs() []string {
+func (c *Cluster[S]) Addrs() []string {
 	addrs := make([]string, len(c.Members))
 	for i, s := range c.Members {
 		addrs[i] = s.Addr()
@@ -84,7 +91,7 @@ func (c *cluster[S]) Addrs() []string {
 
 // Start starts all members that are not running and blocks until every member
 // serves and one leads. Resume paused members first.
-func (c *cluster[S]) Start() error {
+func (c *Cluster[S]) Start() error {
 	// Side by side, for one that has lost its data may need the others before
 	// it can be launched.
 	if err := c.each(func(s S) error {
@@ -105,7 +112,7 @@ func (c *cluster[S]) Start() error {
 // Leader returns the member that leads now, or an error wrapping
 // ErrNotServing. Members that are down or paused are not asked. After a Resume
 // two members can believe that they lead; the one of the later term does.
-func (c *cluster[S]) Leader() (S, error) {
+func (c *Cluster[S]) Leader() (S, error) {
 	terms, errs := make([]uint64, len(c.Members)), make([]error, len(c.Members))
 	c.survey(func(i int, s S) {
 		term, err := s.leads()
@@ -129,7 +136,7 @@ func (c *cluster[S]) Leader() (S, error) {
 }
 
 // WaitLeader blocks until there is a leader, and returns it.
-func (c *cluster[S]) WaitLeader(timeout time.Duration) (S, error) {
+func (c *Cluster[S]) WaitLeader(timeout time.Duration) (S, error) {
 	deadline := time.Now().Add(timeout)
 	for {
 		leader, err := c.Leader()
@@ -143,13 +150,29 @@ func (c *cluster[S]) WaitLeader(timeout time.Duration) (S, error) {
 	}
 }
 
+// Followers returns the members that serve now and do not lead.
+func (c *Cluster[S]) Followers() []S {
+	follows := make([]bool, len(c.Members))
+	c.survey(func(i int, s S) {
+		term, err := s.leads()
+		follows[i] = term == 0 && err == nil
+	})
+	var followers []S
+	for i, s := range c.Members {
+		if follows[i] {
+			followers = append(followers, s)
+		}
+	}
+	return followers
+}
+
 // Close closes all members and blocks until they are gone.
-func (c *cluster[S]) Close() error {
+func (c *Cluster[S]) Close() error {
 	return c.each(func(s S) error { return s.Close() })
 }
 
 // survey asks all members that could answer, side by side, and waits.
-func (c *cluster[S]) survey(ask func(i int, s S)) {
+func (c *Cluster[S]) survey(ask func(i int, s S)) {
 	var wg sync.WaitGroup
 	for i, s := range c.Members {
 		if s.Running() && !s.Paused() {
@@ -160,7 +183,7 @@ func (c *cluster[S]) survey(ask func(i int, s S)) {
 }
 
 // each does something with all members side by side, and waits.
-func (c *cluster[S]) each(do func(S) error) error {
+func (c *Cluster[S]) each(do func(S) error) error {
 	errs := make([]error, len(c.Members))
 	var wg sync.WaitGroup
 	for i, s := range c.Members {

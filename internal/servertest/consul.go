@@ -3,6 +3,7 @@ package servertest
 import (
 	"crypto/rand"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,7 @@ import (
 // StartConsulAgent. Its methods may be called from any goroutine; those that
 // start or end the process exclude each other.
 type Consul struct {
-	*server
+	*Server
 	consulSecrets
 }
 
@@ -79,7 +80,7 @@ func StartConsulAgent(servers []*Consul, cfg ConsulConfig) (*Consul, error) {
 	g := new(group)
 	var gossip []string
 	for _, s := range servers {
-		g.members = append(g.members, s.server)
+		g.members = append(g.members, s.Server)
 		gossip = append(gossip, s.at.Addr(s.ports[1]))
 	}
 	c, err := newConsul(cfg, g, "agent-"+strconv.Itoa(ports[0]), servers[0].consulSecrets, sites[0], ports, 0, gossip)
@@ -101,11 +102,11 @@ func newConsul(cfg ConsulConfig, g *group, node string, secrets consulSecrets, a
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
+	s, err := newServer("consul", process.Spec{Name: "Consul " + node, Path: path, Dir: cfg.Dir}, at, ports)
 	if err != nil {
 		return nil, err
 	}
-	c := &Consul{server: s, consulSecrets: secrets}
+	c := &Consul{Server: s, consulSecrets: secrets}
 	c.node = node // in the catalog
 	file, err := c.file(servers, gossip)
 	own, more := filepath.Join(s.dir, "agent.json"), filepath.Join(s.dir, "more.hcl") // JSON is HCL, too
@@ -156,4 +157,96 @@ func (c *Consul) healthy(timeout time.Duration) error {
 		}
 	}
 	return fmt.Errorf("servertest: %s is not known to be alive: %w", c.Name(), ErrNotServing)
+}
+
+// ConsulCluster is a group of Consul servers that replicate each other.
+type ConsulCluster = Cluster[*Consul]
+
+// StartConsulCluster starts n servers (three or five, usually) side by side and
+// blocks until all serve and one of them leads. The caller closes it.
+//
+// A member that was wiped comes back as a new server at the old address. Its next
+// start waits until a quorum of the others serves, for wait.Patience at most, and
+// then until they have given it a vote, which takes about ten seconds.
+func StartConsulCluster(n int, cfg ConsulConfig) (*ConsulCluster, error) {
+	cfg = cfg.withDefaults()
+	g := new(group)
+	secrets := newConsulSecrets(cfg.ACL)
+	return startCluster(cfg.Network, n, 3, func(i int, sites []networktest.Site, ports [][]int) (*Consul, error) {
+		var gossip []string
+		for i, p := range ports {
+			gossip = append(gossip, sites[i].Addr(p[1]))
+		}
+		return newConsul(cfg, g, "server-"+strconv.Itoa(i+1), secrets, sites[i], ports[i], n, gossip)
+	})
+}
+
+// uuid returns a random one, the form that Consul wants tokens to have.
+func uuid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// votes returns nil if the server is healthy and a quorum counts on it. One that
+// has lost its data is healthy without a vote at first.
+func (c *Consul) votes(timeout time.Duration) error {
+	if err := c.healthy(timeout); err != nil {
+		return err
+	}
+	self, err := c.self(timeout)
+	if err != nil {
+		return err
+	}
+	var raft struct {
+		Servers []struct {
+			ID    string
+			Voter bool
+		}
+	}
+	if err := c.ask(timeout, http.MethodGet, "/v1/operator/raft/configuration", "", &raft); err != nil {
+		return err
+	}
+	for _, s := range raft.Servers {
+		if s.ID == self.Config.NodeID && s.Voter {
+			return nil
+		}
+	}
+	return fmt.Errorf("servertest: %s has no vote: %w", c.Name(), ErrNotServing)
+}
+
+// leads returns the raft term if the server leads and a quorum confirms it.
+func (c *Consul) leads() (uint64, error) {
+	self, err := c.self(answerTimeout)
+	if err != nil || self.Stats.Raft.State != "Leader" {
+		return 0, err
+	}
+	return self.Stats.Raft.Term, c.probe(answerTimeout)
+}
+
+// consulSelf is what an agent says of itself.
+type consulSelf struct {
+	Config struct{ NodeID string }
+	Stats  struct {
+		Raft struct {
+			State string
+			Term  uint64 `json:",string"`
+		}
+	}
+}
+
+func (c *Consul) self(timeout time.Duration) (self consulSelf, err error) {
+	err = c.ask(timeout, http.MethodGet, "/v1/agent/self", "", &self)
+	return self, err
+}
+
+// deregister removes the lost agent's node from the catalog: while it is there, no
+// agent with a new id gets the node's name. Raft needs no help: a server with a new
+// id at an old address takes the old one's place.
+func (c *Consul) deregister(lost *Server) error {
+	body, err := json.Marshal(object{"Node": lost.node})
+	if err != nil {
+		return err
+	}
+	return c.ask(answerTimeout, http.MethodPut, "/v1/catalog/deregister", string(body), nil)
 }

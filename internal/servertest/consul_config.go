@@ -2,7 +2,6 @@ package servertest
 
 import (
 	"encoding/json"
-	"io"
 	"maps"
 
 	"github.com/elector-go/elector/internal/networktest"
@@ -21,30 +20,20 @@ type ConsulConfig struct {
 	// process still loses nothing.
 	NoSync bool
 
-	// Dir is an existing folder in which the agent makes a new folder for
-	// its files; by default the system's folder for temporary files.
-	Dir string
+	// Dir and Network are as in ZooKeeperConfig.
+	Dir     string
+	Network *networktest.Network
 
 	// Config is HCL or JSON that is read after this package's own. A key given
 	// twice counts with its last value: session_ttl_min = "1s" lets servers
 	// accept sessions shorter than 10 s.
 	Config string
-
-	// Network, if not nil, is where the agent or the members of a cluster run. By default
-	// servers listen on 127.0.0.1.
-	Network *networktest.Network
-
-	// Log receives a copy of the agent's output, which always goes to a file
-	// in the agent's folder. Writes are serialised within one agent or
-	// cluster. The writer must not block.
-	Log io.Writer
 }
 
 func (c ConsulConfig) withDefaults() ConsulConfig {
 	if c.NoSync && c.Dir == "" {
-		c.Dir = memory()
+		c.Dir = MemoryDir()
 	}
-	c.Log = share(c.Log)
 	return c
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,22 +25,6 @@ func (c *Consul) has(key string) (bool, error) {
 	return err == nil, err
 }
 
-func TestConsulLifecycle(t *testing.T) {
-	t.Parallel() // it mostly waits
-	begin := time.Now()
-	c := ConsulForTest(t, ConsulConfig{NoSync: true})
-	t.Logf("started in %v", time.Since(begin))
-	checkLifecycle(t, c)
-}
-
-func TestConsulCluster(t *testing.T) {
-	t.Parallel() // it mostly waits
-	begin := time.Now()
-	c := ConsulClusterForTest(t, 3, ConsulConfig{NoSync: true})
-	t.Logf("started in %v", time.Since(begin))
-	checkCluster(t, c.cluster)
-}
-
 func TestConsulAgentAndACL(t *testing.T) {
 	Long(t, "two servers")
 	server := ConsulForTest(t, ConsulConfig{NoSync: true, ACL: true, Config: `session_ttl_min = "1s"`})
@@ -56,13 +39,8 @@ func TestConsulAgentAndACL(t *testing.T) {
 	require.NoError(t, agent.Start())
 	checkHas(t, agent, "shared", true)
 
-	stranger := &Consul{server: server.server}
+	stranger := &Consul{Server: server.Server}
 	if err := stranger.put("secret"); !errors.Is(err, ErrNotServing) || !strings.Contains(err.Error(), "403") {
 		t.Fatalf("without a token: %v", err)
 	}
-}
-
-func TestConsulStartFailureShowsTheLog(t *testing.T) {
-	_, err := StartConsul(ConsulConfig{NoSync: true, Config: "no_such_key = 1"})
-	checkStartFailure(t, err, "no_such_key")
 }

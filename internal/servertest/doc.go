@@ -1,15 +1,16 @@
-// Package servertest starts real coordination servers for tests, alone and as clusters, and servers
-// of SQL databases.
+// Package servertest starts real coordination servers for tests, alone and as clusters, and other
+// programs that are servers.
 //
 // Servers are child processes of the test binary. They listen on 127.0.0.1
 // only, on ports chosen outside the kernel's ephemeral range, keep their data
 // in a temporary folder, and are stopped by process id. On Linux the kernel
 // kills them if the test binary dies first, however it dies.
 //
-// ZooKeeper, PostgreSQL, MariaDB and Prometheus are to be installed. etcd and Consul
-// are built from their sources by the go command, at the versions in
-// internal/servers/*/go.mod, and then found in Go's build cache: the first use on a machine takes minutes, which 'make setup'
-// takes ahead of the tests, and the first use in a process seconds.
+// ZooKeeper must be installed. The go command builds etcd and Consul from their sources, at
+// the versions in internal/servers/*/go.mod, and later finds them in its build cache: the first
+// use on a machine takes minutes, which 'make setup' takes ahead of the tests, and the first use
+// in a process seconds. Databases and Prometheus are started by the tests that need them, with
+// [StartProgram].
 //
 // The members of a cluster can be put on a network of their own, which can then be broken
 // between any two of them: see package networktest. What is between clients and a server is

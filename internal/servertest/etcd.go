@@ -1,8 +1,10 @@
 package servertest
 
 import (
-	"io"
+	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -14,13 +16,10 @@ import (
 // EtcdConfig configures one server or every server of a cluster. The zero
 // value is ready to use.
 type EtcdConfig struct {
-	// NoSync makes the server skip fsync. A killed process still loses
-	// nothing, since the kernel has the data.
-	NoSync bool
-
-	// Dir is an existing folder in which the server makes a new folder for
-	// its files; by default the system's folder for temporary files.
-	Dir string
+	// NoSync, Dir and Network are as in ZooKeeperConfig.
+	NoSync  bool
+	Dir     string
+	Network *networktest.Network
 
 	// Args are put after this package's own flags. A flag given twice counts
 	// with its last value.
@@ -29,20 +28,6 @@ type EtcdConfig struct {
 	// Listen are URLs at which one server serves clients besides its own address, such as an
 	// https:// one with the certificate that Args name.
 	Listen []string
-
-	// Network, if not nil, is where the members of a cluster run. By default
-	// servers listen on 127.0.0.1.
-	Network *networktest.Network
-
-	// Log receives a copy of the server's output, which always goes to a file
-	// in the server's folder. Writes are serialised within one server or
-	// cluster. The writer must not block.
-	Log io.Writer
-}
-
-func (c EtcdConfig) withDefaults() EtcdConfig {
-	c.Log = share(c.Log)
-	return c
 }
 
 // Etcd is one etcd server process. Its methods may be called from any
@@ -50,7 +35,7 @@ func (c EtcdConfig) withDefaults() EtcdConfig {
 //
 // Heartbeats and elections have etcd's own periods. The latter set the shortest
 // life of a lease, 2 s: one that a client asks to be shorter lasts that long.
-type Etcd struct{ *server }
+type Etcd struct{ *Server }
 
 // etcdBinary finds or builds the server, once per process.
 var etcdBinary = sync.OnceValues(func() (string, error) {
@@ -74,7 +59,7 @@ func newEtcd(cfg EtcdConfig, g *group, node string, at networktest.Site, ports [
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
+	s, err := newServer("etcd", process.Spec{Name: "etcd " + node, Path: path, Dir: cfg.Dir}, at, ports)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +105,7 @@ func (e *Etcd) args(cfg EtcdConfig, g *group) []string {
 	return append(args, cfg.Args...)
 }
 
-func (s *server) etcdPeerURL() string { return "http://" + s.at.Addr(s.ports[1]) }
+func (s *Server) etcdPeerURL() string { return "http://" + s.at.Addr(s.ports[1]) }
 
 // URL returns the client address as a URL.
 func (e *Etcd) URL() string { return "http://" + e.Addr() }
@@ -146,4 +131,54 @@ func (e *Etcd) leads() (uint64, error) {
 		return 0, nil
 	}
 	return status.Term, e.probe(answerTimeout)
+}
+
+// EtcdCluster is a group of etcd servers that replicate each other.
+type EtcdCluster = Cluster[*Etcd]
+
+// StartEtcdCluster starts n servers (three or five, usually) side by side and
+// blocks until all serve and one of them leads. The caller closes it.
+//
+// A member that was wiped comes back as an operator would bring it back: its
+// next start removes the old member from the cluster and adds a new one. That
+// start waits until a quorum of the others serves, for wait.Patience at most. Of
+// five members, two that were wiped are to be started one after the other.
+func StartEtcdCluster(n int, cfg EtcdConfig) (*EtcdCluster, error) {
+	g := new(group)
+	return startCluster(cfg.Network, n, 2, func(i int, sites []networktest.Site, ports [][]int) (*Etcd, error) {
+		return newEtcd(cfg, g, "server-"+strconv.Itoa(i+1), sites[i], ports[i])
+	})
+}
+
+// swap removes whatever member has the peer URL of the lost one, and adds a new
+// one there.
+func (e *Etcd) swap(lost *Server) error {
+	peerURL := lost.etcdPeerURL()
+	var list struct {
+		Members []struct {
+			ID       string
+			PeerURLs []string
+		}
+	}
+	if err := e.change("list", object{"linearizable": true}, &list); err != nil {
+		return err
+	}
+	for _, m := range list.Members {
+		if !slices.Contains(m.PeerURLs, peerURL) {
+			continue
+		}
+		if err := e.change("remove", object{"ID": m.ID}, nil); err != nil {
+			return err
+		}
+	}
+	return e.change("add", object{"peerURLs": []string{peerURL}}, nil)
+}
+
+// change calls a method of etcd's cluster API.
+func (e *Etcd) change(method string, request object, result any) error {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return err
+	}
+	return e.ask(answerTimeout, http.MethodPost, "/v3/cluster/member/"+method, string(body), result)
 }

@@ -15,7 +15,7 @@ import (
 // lost its data must not come back as if it had not: it would not know what it
 // had promised the others.
 type group struct {
-	members []*server // complete before the first is started
+	members []*Server // complete before the first is started
 
 	mu sync.Mutex // guards who has data, and the members' replaced
 }
@@ -24,7 +24,7 @@ type group struct {
 // none. While no member has data, all of them found a cluster. Later, a member
 // without has lost it, and enter has the others expect a new one in its place.
 // For that it waits until a quorum of them serves.
-func (g *group) enter(s *server) error {
+func (g *group) enter(s *Server) error {
 	lost, err := g.found(s)
 	if err != nil || !lost {
 		return err
@@ -40,10 +40,10 @@ func (g *group) enter(s *server) error {
 
 // found makes all members' folders if there are none, and otherwise reports
 // whether that of s is missing.
-func (g *group) found(s *server) (lost bool, err error) {
+func (g *group) found(s *Server) (lost bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if slices.ContainsFunc(g.members, (*server).hasData) {
+	if slices.ContainsFunc(g.members, (*Server).hasData) {
 		return !s.hasData(), nil
 	}
 	for _, m := range g.members {
@@ -53,13 +53,13 @@ func (g *group) found(s *server) (lost bool, err error) {
 	return false, err
 }
 
-func (s *server) hasData() bool {
+func (s *Server) hasData() bool {
 	_, err := os.Stat(s.dataDir)
 	return err == nil
 }
 
 // replace asks the others, one after the other, until one has done it.
-func (g *group) replace(s *server) error {
+func (g *group) replace(s *Server) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {
 		err := fmt.Errorf("no other member is up: %w", ErrNotServing)

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// memory returns a folder whose files are in memory, "" if there is none with room.
-func memory() string {
+// MemoryDir returns a folder whose files are in memory, "" if there is none with room.
+func MemoryDir() string {
 	const (
 		dir   = "/dev/shm"
 		tmpfs = 0x01021994

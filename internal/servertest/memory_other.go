@@ -2,5 +2,5 @@
 
 package servertest
 
-// memory returns "": there is no folder here whose files are sure to be in memory.
-func memory() string { return "" }
+// MemoryDir returns "": there is no folder here whose files are sure to be in memory.
+func MemoryDir() string { return "" }

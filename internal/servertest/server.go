@@ -24,10 +24,10 @@ const (
 	answerTimeout = 3 * time.Second
 )
 
-// server is what all kinds of servers have in common; they embed it. Its methods
-// may be called from any goroutine; those that start or end the process exclude
+// Server is one server process, of any kind: [ZooKeeper], [Etcd] and [Consul] embed it. Its
+// methods may be called from any goroutine; those that start or end the process exclude
 // each other.
-type server struct {
+type Server struct {
 	at      networktest.Site
 	addr    string
 	ports   []int  // given back by Close
@@ -40,13 +40,16 @@ type server struct {
 	// is none.
 	prepare func() error
 	// forget has the cluster, by way of this member, forget another that has
-	// lost its data, and expect a new one in its place. It may be repeated,
-	// whatever became of an attempt. Only for members of a group.
-	forget   func(lost *server) error
+	// lost its data, and expect a new one in its place. It may be repeated after
+	// any outcome. Only for members of a group.
+	forget   func(lost *Server) error
 	replaced bool // by forget, since the cluster was founded
 
 	// probe returns nil if the server serves clients now.
 	probe func(timeout time.Duration) error
+
+	// end ends the process at once, and blocks until it is gone.
+	end func() error
 
 	mu     sync.Mutex // serialises changes of the process and its folder
 	closed bool
@@ -55,52 +58,57 @@ type server struct {
 // newServer makes the server's folder, in spec.Dir, and its process without
 // starting it. On success the server owns the ports, of which the first is for
 // clients. Who calls it sets prepare and probe.
-func newServer(kind string, spec process.Spec, at networktest.Site, ports []int) (*server, error) {
+func newServer(kind string, spec process.Spec, at networktest.Site, ports []int) (*Server, error) {
 	dir, err := os.MkdirTemp(spec.Dir, "servertest-"+kind+"-")
 	if err != nil {
 		return nil, fmt.Errorf("servertest: %w", err)
 	}
 	spec.Dir, spec.LogPath, spec.Netns = dir, filepath.Join(dir, "server.log"), at.Netns
-	return &server{
+	proc := process.New(spec)
+	return &Server{
 		at:      at,
 		addr:    at.Addr(ports[0]),
 		ports:   ports,
 		dir:     dir,
 		dataDir: filepath.Join(dir, "data"),
-		proc:    process.New(spec),
+		proc:    proc,
+		end:     proc.Kill,
 	}, nil
 }
 
 // Name says in messages which server this is.
-func (s *server) Name() string { return s.proc.Spec.Name }
+func (s *Server) Name() string { return s.proc.Spec.Name }
 
 // Addr returns the client address, IP:port, of 127.0.0.1 without a Network. It never
 // changes.
-func (s *server) Addr() string { return s.addr }
+func (s *Server) Addr() string { return s.addr }
 
 // Host returns the server's number in its Network, 0 without one.
-func (s *server) Host() int { return s.at.Host }
+func (s *Server) Host() int { return s.at.Host }
 
 // Dir returns the folder with the server's configuration, data and log.
-func (s *server) Dir() string { return s.dir }
+func (s *Server) Dir() string { return s.dir }
+
+// DataDir returns the folder below that with its data, which Wipe removes.
+func (s *Server) DataDir() string { return s.dataDir }
 
 // PID returns the process id, or 0 if the server is not running.
-func (s *server) PID() int { return s.proc.PID() }
+func (s *Server) PID() int { return s.proc.PID() }
 
 // Running reports whether there is a process, be it serving or paused.
-func (s *server) Running() bool { return s.proc.Running() }
+func (s *Server) Running() bool { return s.proc.Running() }
 
 // Paused reports whether the process is frozen by Pause.
-func (s *server) Paused() bool { return s.proc.Paused() }
+func (s *Server) Paused() bool { return s.proc.Paused() }
 
 // LogTail returns up to n bytes from the end of the server's log.
-func (s *server) LogTail(n int64) string { return s.proc.LogTail(n) }
+func (s *Server) LogTail(n int64) string { return s.proc.LogTail(n) }
 
 // Start starts the server again, on the same ports and data, and blocks until
 // it serves. A member of a cluster serves only once there is a quorum: to start
 // several stopped members use the cluster's Start, or Launch on each and then
 // WaitReady. It is an error if the server is running.
-func (s *server) Start() error {
+func (s *Server) Start() error {
 	if err := s.Launch(); err != nil {
 		return err
 	}
@@ -108,7 +116,7 @@ func (s *server) Start() error {
 }
 
 // Launch is Start without waiting: it returns once the process exists.
-func (s *server) Launch() error {
+func (s *Server) Launch() error {
 	return s.exclusive(func() error {
 		if s.proc.Running() {
 			return fmt.Errorf("servertest: %s is already running (pid %d)", s.Name(), s.proc.PID())
@@ -122,18 +130,18 @@ func (s *server) Launch() error {
 
 // Kill ends the server with SIGKILL and blocks until it is gone. It does
 // nothing if the server is not running. Paused servers can be killed.
-func (s *server) Kill() error {
-	return s.exclusive(s.proc.Kill)
+func (s *Server) Kill() error {
+	return s.exclusive(s.end)
 }
 
 // Stop ends the server with SIGTERM and blocks until it is gone; one that does
 // not end within ten seconds is killed. A paused server is resumed for it.
-func (s *server) Stop() error {
+func (s *Server) Stop() error {
 	return s.exclusive(func() error { return s.proc.Stop(stopGrace) })
 }
 
 // Restart is Kill followed by Start.
-func (s *server) Restart() error {
+func (s *Server) Restart() error {
 	if err := s.Kill(); err != nil {
 		return err
 	}
@@ -142,17 +150,17 @@ func (s *server) Restart() error {
 
 // Pause freezes the server with SIGSTOP: its connections stay open, the kernel
 // still accepts new ones for it, and nothing is answered until Resume.
-func (s *server) Pause() error { return s.exclusive(s.proc.Pause) }
+func (s *Server) Pause() error { return s.exclusive(s.proc.Pause) }
 
 // Resume lets a paused server continue. It does not wait until it serves.
-func (s *server) Resume() error { return s.exclusive(s.proc.Resume) }
+func (s *Server) Resume() error { return s.exclusive(s.proc.Resume) }
 
 // Wipe kills the server and removes all its data, so that it has lost
 // everything when it is started again. It keeps its place in the cluster. It
 // does not start the server.
-func (s *server) Wipe() error {
+func (s *Server) Wipe() error {
 	return s.exclusive(func() error {
-		if err := s.proc.Kill(); err != nil {
+		if err := s.end(); err != nil {
 			return err
 		}
 		if err := os.RemoveAll(s.dataDir); err != nil {
@@ -163,7 +171,7 @@ func (s *server) Wipe() error {
 }
 
 // Backup copies the data of a server that is not running to dir, which it makes.
-func (s *server) Backup(dir string) error {
+func (s *Server) Backup(dir string) error {
 	return s.exclusive(func() error {
 		if s.proc.Running() {
 			return fmt.Errorf("servertest: backup: %s is running", s.Name())
@@ -173,7 +181,7 @@ func (s *server) Backup(dir string) error {
 }
 
 // Restore is Wipe, after which the server has what Backup has copied to dir.
-func (s *server) Restore(dir string) error {
+func (s *Server) Restore(dir string) error {
 	if err := s.Wipe(); err != nil {
 		return err
 	}
@@ -182,13 +190,13 @@ func (s *server) Restore(dir string) error {
 
 // Close kills the server, waits until it is gone, removes its folder and gives
 // its ports back. Closing twice is fine.
-func (s *server) Close() error {
+func (s *Server) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil
 	}
-	if err := s.proc.Kill(); err != nil {
+	if err := s.end(); err != nil {
 		return err // still running: keep the folder and the ports
 	}
 	s.closed = true
@@ -197,7 +205,7 @@ func (s *server) Close() error {
 }
 
 // exclusive runs a change of the process while no other is going on.
-func (s *server) exclusive(change func() error) error {
+func (s *Server) exclusive(change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -208,7 +216,7 @@ func (s *server) exclusive(change func() error) error {
 
 // WaitReady blocks until the server serves clients. It fails when the process
 // ends, with the end of its log, or when the timeout has passed.
-func (s *server) WaitReady(timeout time.Duration) error {
+func (s *Server) WaitReady(timeout time.Duration) error {
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
 	poll := time.NewTicker(25 * time.Millisecond)

@@ -8,50 +8,51 @@ import (
 )
 
 // Shared is a server that the tests of one program share. Tests keep to keys of their own
-// and must not stop or pause it. TestMain closes it in the end.
-type Shared[S closable] struct {
-	start func() (S, error)
+// and must not stop or pause it. Main closes it in the end.
+type Shared[S closable] struct{ start func() (S, error) }
 
-	once   sync.Once
-	server S
-	err    error
-	used   chan struct{} // closed when server and err are set
+// used holds the servers that Main closes.
+var used struct {
+	mu      sync.Mutex
+	servers []closable
 }
 
 // Share returns a server that is started by start on first use.
 func Share[S closable](start func() (S, error)) *Shared[S] {
-	return &Shared[S]{start: start, used: make(chan struct{})}
+	// A failure is kept: waiting for the same one in every test helps nobody.
+	return &Shared[S]{sync.OnceValues(func() (S, error) {
+		s, err := start()
+		if err == nil {
+			used.mu.Lock()
+			used.servers = append(used.servers, s)
+			used.mu.Unlock()
+		}
+		return s, err
+	})}
 }
 
 // ForTest returns the server, and starts it for the first test. A test fails if the server
 // could not be started.
 func (s *Shared[S]) ForTest(tb testing.TB) S {
 	tb.Helper()
-	// A failure is kept: waiting for the same one in every test helps nobody.
-	s.once.Do(func() {
-		defer close(s.used)
-		s.server, s.err = s.start()
-	})
-	if s.err != nil {
-		tb.Fatal(s.err)
+	server, err := s.start()
+	if err != nil {
+		tb.Fatal(err)
 	}
-	return s.server
+	return server
 }
 
-// Close closes the server, if a test has used it, and blocks until it is gone. It returns the
-// exit code of the tests, or 1 if the server could not be closed.
-func (s *Shared[S]) Close(code int) int {
-	select {
-	case <-s.used:
-	default:
-		return code
-	}
-	if s.err != nil {
-		return code
-	}
-	if err := s.server.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
+// Main runs the tests, closes the shared servers, and returns the exit code, 1 if the tests
+// passed and a server could not be closed. It stands in TestMain:
+//
+//	func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+func Main(m *testing.M) int {
+	code := m.Run()
+	for _, s := range used.servers {
+		if err := s.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = max(code, 1)
+		}
 	}
 	return code
 }
@@ -61,13 +62,8 @@ var sharedZooKeeper = Share(func() (*ZooKeeper, error) {
 })
 
 // SharedZooKeeper returns the test binary's common standalone server, with NoSync and
-// QuickStart. See Shared. TestMain stops it in the end:
-//
-//	func TestMain(m *testing.M) { os.Exit(servertest.Main(m)) }
+// QuickStart. See Shared.
 func SharedZooKeeper(tb testing.TB) *ZooKeeper {
 	tb.Helper()
 	return sharedZooKeeper.ForTest(tb)
 }
-
-// Main runs the tests, closes that server, and returns the exit code, as Shared.Close does.
-func Main(m *testing.M) int { return sharedZooKeeper.Close(m.Run()) }

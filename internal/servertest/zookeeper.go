@@ -15,7 +15,7 @@ import (
 // ZooKeeper is one ZooKeeper server process. Its methods may be called from
 // any goroutine; those that start or end the process exclude each other.
 type ZooKeeper struct {
-	*server
+	*Server
 	id int
 }
 
@@ -45,13 +45,13 @@ func newZooKeeper(cfg ZooKeeperConfig, id int, at networktest.Site, ports []int,
 	if id != 0 {
 		name += " " + strconv.Itoa(id)
 	}
-	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir, Log: cfg.Log}, at, ports)
+	s, err := newServer("zookeeper", process.Spec{Name: name, Path: java, Dir: cfg.Dir}, at, ports)
 	if err != nil {
 		return nil, err
 	}
 	configFile, tmpDir := filepath.Join(s.dir, "zoo.cfg"), filepath.Join(s.dir, "tmp")
 	s.proc.Spec.Args = cfg.javaArgs(classPath, tmpDir, configFile)
-	z := &ZooKeeper{server: s, id: id}
+	z := &ZooKeeper{Server: s, id: id}
 	s.prepare = z.makeData
 	s.probe = func(timeout time.Duration) error {
 		_, err := z.info(timeout)
@@ -77,3 +77,36 @@ func (z *ZooKeeper) makeData() error {
 
 // ID returns the server's number in its ensemble, from 1, or 0 if standalone.
 func (z *ZooKeeper) ID() int { return z.id }
+
+// Ensemble is a group of ZooKeeper servers that replicate each other.
+type Ensemble = Cluster[*ZooKeeper]
+
+// StartZooKeeperEnsemble starts n servers (three or five, usually) side by
+// side and blocks until all serve and one of them leads. One alone is a
+// standalone server. The caller closes it.
+func StartZooKeeperEnsemble(n int, cfg ZooKeeperConfig) (*Ensemble, error) {
+	cfg = cfg.withDefaults()
+	return startCluster(cfg.Network, n, 3, func(i int, sites []networktest.Site, ports [][]int) (*ZooKeeper, error) {
+		if n == 1 {
+			return newZooKeeper(cfg, 0, sites[i], ports[i], nil)
+		}
+		var peers []peer
+		for i, p := range ports {
+			peers = append(peers, peer{id: i + 1, ip: sites[i].IP, quorumPort: p[1], electPort: p[2]})
+		}
+		return newZooKeeper(cfg, i+1, sites[i], ports[i], peers)
+	})
+}
+
+// leads returns what the latest zxid says: its upper half is the leader's epoch.
+func (z *ZooKeeper) leads() (uint64, error) {
+	info, err := z.info(answerTimeout)
+	if err != nil || info["Mode"] == ModeFollower {
+		return 0, err
+	}
+	zxid, err := parseZxid(info)
+	if err != nil {
+		return 0, err
+	}
+	return uint64(zxid) + 1, nil // a new standalone server's is 0
+}

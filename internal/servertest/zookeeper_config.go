@@ -2,7 +2,6 @@ package servertest
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -47,14 +46,9 @@ type ZooKeeperConfig struct {
 	// SystemProperties are given to the JVM as -Dkey=value.
 	SystemProperties map[string]string
 
-	// Network, if not nil, is where the members of an ensemble run. By default
-	// servers listen on 127.0.0.1.
+	// Network, if not nil, is where the servers run. By default they listen on
+	// 127.0.0.1.
 	Network *networktest.Network
-
-	// Log receives a copy of the server's output, which always goes to a file
-	// in the server's folder. Writes are serialised within one server or
-	// ensemble. The writer must not block.
-	Log io.Writer
 }
 
 func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
@@ -70,7 +64,6 @@ func (c ZooKeeperConfig) withDefaults() ZooKeeperConfig {
 	if c.HeapMB <= 0 {
 		c.HeapMB = 256
 	}
-	c.Log = share(c.Log)
 	return c
 }
 

@@ -1,7 +1,6 @@
 package servertest
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -17,34 +16,31 @@ const (
 	ModeFollower   = "follower"
 )
 
-// Command sends a four-letter word such as "ruok", "srvr", "mntr", "wchs" or
-// "cons" and returns the answer. It blocks for at most three seconds.
+// Command sends a four-letter word such as "ruok", "srvr", "mntr" or "wchp"
+// and returns the answer. It blocks for at most three seconds.
 func (z *ZooKeeper) Command(word string) (string, error) {
-	return ZooKeeperCommand(z.Addr(), word)
+	return command(z.Addr(), word, answerTimeout)
 }
 
-// ZooKeeperCommand is ZooKeeper.Command for any server's address.
-func ZooKeeperCommand(addr, word string) (string, error) {
-	return command(addr, word, answerTimeout)
-}
-
-func command(addr, word string, timeout time.Duration) (string, error) {
+func command(addr, word string, timeout time.Duration) (answer string, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("servertest: %s: %w", word, err)
+		}
+	}()
 	conn, err := net.DialTimeout("tcp", addr, timeout)
 	if err != nil {
-		return "", fmt.Errorf("servertest: %s: %w", word, err)
+		return "", err
 	}
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return "", fmt.Errorf("servertest: %s: %w", word, err)
+		return "", err
 	}
 	if _, err := io.WriteString(conn, word); err != nil {
-		return "", fmt.Errorf("servertest: %s: %w", word, err)
+		return "", err
 	}
-	answer, err := io.ReadAll(conn)
-	if err != nil {
-		return "", fmt.Errorf("servertest: %s: %w", word, err)
-	}
-	return string(answer), nil
+	text, err := io.ReadAll(conn)
+	return string(text), err
 }
 
 // Mode returns ModeStandalone, ModeLeader or ModeFollower for a server that
@@ -103,17 +99,13 @@ func (z *ZooKeeper) Metrics() (map[string]float64, error) { return ZooKeeperMetr
 
 // ZooKeeperMetrics is ZooKeeper.Metrics for any server's address.
 func ZooKeeperMetrics(addr string) (map[string]float64, error) {
-	answer, err := ZooKeeperCommand(addr, "mntr")
+	answer, err := command(addr, "mntr", answerTimeout)
 	if err != nil {
 		return nil, err
 	}
 	metrics := make(map[string]float64)
-	lines := bufio.NewScanner(strings.NewReader(answer))
-	for lines.Scan() {
-		key, value, ok := strings.Cut(lines.Text(), "\t")
-		if !ok {
-			continue
-		}
+	for line := range strings.Lines(answer) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
 		// Texts, such as the version and the server's state, have no number.
 		if number, err := strconv.ParseFloat(value, 64); err == nil {
 			metrics[strings.TrimPrefix(key, "zk_")] = number
@@ -123,17 +115,4 @@ func ZooKeeperMetrics(addr string) (map[string]float64, error) {
 		return nil, fmt.Errorf("servertest: %s: %w", addr, ErrNotServing)
 	}
 	return metrics, nil
-}
-
-// Watches returns how many watches clients have set on this server.
-func (z *ZooKeeper) Watches() (int, error) {
-	metrics, err := z.Metrics()
-	if err != nil {
-		return 0, err
-	}
-	count, ok := metrics["watch_count"]
-	if !ok {
-		return 0, fmt.Errorf("servertest: %s: mntr has no watch_count", z.Addr())
-	}
-	return int(count), nil
 }

@@ -7,27 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/elector-go/elector/internal/servertest"
 )
 
 // A Server is one process of a coordination service.
-type Server interface {
-	Name() string
-	Host() int
-	Addr() string
-	Running() bool
-	Launch() error
-	WaitReady(timeout time.Duration) error
-	Kill() error
-	Stop() error
-	Pause() error
-	Resume() error
-	Wipe() error
-	LogTail(n int64) string
-	Close() error
-}
+type Server = servertest.Member
 
 // A Cluster is the servers of one service, or a single one, that this process has started.
 type Cluster struct {
@@ -47,7 +32,7 @@ func StartZooKeeper(n int, cfg servertest.ZooKeeperConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCluster("zk", e.Members, e.Leader), nil
+	return newCluster("zk", e), nil
 }
 
 // StartEtcd starts n servers.
@@ -56,7 +41,7 @@ func StartEtcd(n int, cfg servertest.EtcdConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newCluster("etcd", c.Members, c.Leader), nil
+	return newCluster("etcd", c), nil
 }
 
 // StartConsul starts n servers and, beside more than one, an agent, which the candidates talk
@@ -66,7 +51,7 @@ func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCluster("consul", servers.Members, servers.Leader)
+	c := newCluster("consul", servers)
 	if n > 1 {
 		cfg.Config = "" // the servers' own
 		agent, err := servertest.StartConsulAgent(servers.Members, cfg)
@@ -79,9 +64,9 @@ func StartConsul(n int, cfg servertest.ConsulConfig) (*Cluster, error) {
 	return c, nil
 }
 
-func newCluster[S Server](scheme string, members []S, leader func() (S, error)) *Cluster {
-	c := &Cluster{scheme: scheme, Leader: func() (Server, error) { return leader() }}
-	for _, m := range members {
+func newCluster[S Server](scheme string, of *servertest.Cluster[S]) *Cluster {
+	c := &Cluster{scheme: scheme, Leader: func() (Server, error) { return of.Leader() }}
+	for _, m := range of.Members {
 		c.Servers = append(c.Servers, m)
 	}
 	c.Access, c.all = c.Servers, c.Servers

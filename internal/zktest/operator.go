@@ -44,7 +44,7 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// persistently repeats what failed for want of a connection.
+// persistently repeats what failed because there was no connection.
 func persistently(do func() error) error {
 	deadline := time.Now().Add(wait.Patience)
 	for {

@@ -8,7 +8,6 @@ import (
 	"net"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/zookeeper"
 	"github.com/elector-go/elector/internal/asynclog/asynclogtest"
 	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/servicetest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -25,13 +25,11 @@ import (
 // of its own, one per server.
 type Process struct {
 	Backend *zookeeper.Backend
-	Proxies []*proxytest.Proxy // one per server
-
 	Servers []string // behind the proxies
+	*servicetest.Links
+	proxytest.Rules // of all proxies
 
 	t testing.TB
-
-	resumed atomic.Int64 // how often
 
 	mu     sync.Mutex
 	grants []grant // sessions that the servers granted
@@ -49,12 +47,10 @@ type grant struct {
 func NewProcess(t testing.TB, servers []string, change func(*zookeeper.Config)) *Process {
 	t.Helper()
 	p := &Process{t: t, Servers: servers}
-	cfg := zookeeper.Config{SessionTimeout: 30 * time.Second, Dialer: p.dial, Logger: asynclogtest.Stuck(t)}
-	for _, server := range servers {
-		proxy := proxytest.ForTest(t, server)
-		p.Proxies = append(p.Proxies, proxy)
-		cfg.Servers = append(cfg.Servers, proxy.Addr())
-	}
+	p.Links = servicetest.NewLinks(t, servers, func(t testing.TB, server string) *proxytest.Proxy {
+		return proxytest.ZooKeeperForTest(t, server, &p.Rules)
+	})
+	cfg := zookeeper.Config{Servers: p.Addrs(), SessionTimeout: 30 * time.Second, Dialer: p.dial, Logger: asynclogtest.Stuck(t)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -119,28 +115,6 @@ func (p *Process) granted() []grant {
 
 // Sessions counts the sessions that the servers granted to the process.
 func (p *Process) Sessions() int { return len(p.granted()) }
-
-// Each does something to the proxy of each server.
-func (p *Process) Each(do func(*proxytest.Proxy)) {
-	for _, proxy := range p.Proxies {
-		do(proxy)
-	}
-}
-
-// Suspend cuts the process off until Resume.
-func (p *Process) Suspend() {
-	p.Each(func(x *proxytest.Proxy) { x.Refuse(true) })
-	p.Each((*proxytest.Proxy).Cut)
-}
-
-// Resume ends what Suspend and CutReply began.
-func (p *Process) Resume() {
-	p.resumed.Add(1)
-	p.Each(func(x *proxytest.Proxy) { x.Refuse(false) })
-}
-
-// Cut breaks the links; they can be made anew at once.
-func (p *Process) Cut() { p.Each((*proxytest.Proxy).Cut) }
 
 // Expire has the servers end all sessions of the process, and the process hear of
 // it when it comes back.
@@ -256,7 +230,7 @@ func parts(payload []byte) []part {
 }
 
 // MatchKind matches commits that have an op of the kind.
-func MatchKind(kind backend.OpKind) func(opcode int32, payload []byte) bool {
+func MatchKind(kind backend.OpKind) proxytest.Match {
 	return func(opcode int32, payload []byte) bool {
 		// A commit of one op may be sent without a multi around it.
 		switch opcode {
@@ -300,51 +274,38 @@ func MatchVote(opcode int32, payload []byte) bool {
 	return len(all) == 1 && all[0].op == proxytest.OpCheck && all[0].path == "/"
 }
 
-// once turns a fault of one proxy into one of the process: it fires once,
-// wherever the request goes through.
-func (p *Process) once(match func(int32, []byte) bool, then func()) func(int32, []byte) bool {
-	var fired atomic.Bool
-	return func(opcode int32, payload []byte) bool {
-		if !match(opcode, payload) || !fired.CompareAndSwap(false, true) {
-			return false
-		}
-		if then != nil {
-			then()
-		}
-		return true
-	}
-}
-
-// LoseReply has the reply to the next request that matches lost.
-func (p *Process) LoseReply(match func(int32, []byte) bool) {
-	once := p.once(match, nil)
-	p.Each(func(x *proxytest.Proxy) { x.DropReply(once, 1) })
-}
+// LoseReply loses the reply to the next request that matches.
+func (p *Process) LoseReply(match proxytest.Match) { p.DropReply(match, 1) }
 
 // CutReply also keeps the process from coming back until Resume.
-func (p *Process) CutReply(match func(int32, []byte) bool) {
-	armed := p.resumed.Load()
-	until := func(opcode int32, payload []byte) bool {
-		return p.resumed.Load() == armed && match(opcode, payload) // its request may have been given up unsent
-	}
-	once := p.once(until, func() { p.Each(func(x *proxytest.Proxy) { x.Refuse(true) }) })
-	p.Each(func(x *proxytest.Proxy) { x.DropReply(once, 1) })
+func (p *Process) CutReply(match proxytest.Match) {
+	due, bar := p.UntilResume()
+	p.DropReply(func(opcode int32, payload []byte) bool {
+		if !due() || !match(opcode, payload) {
+			return false
+		}
+		bar()
+		return true
+	}, 1)
 }
 
-// Throttle has the servers turn all requests of the process away, but those that they never do,
-// until release is called. It returns how many there were.
+// LoseRequest loses the next request that matches.
+func (p *Process) LoseRequest(match proxytest.Match) { p.DropRequest(match, 1) }
+
+// Throttle turns all requests of the process away, except those that servers always take, until
+// release is called, which returns how many there were.
 func (p *Process) Throttle() (release func() int) {
 	const throttledOp = -127
-	return p.turnAway(throttledOp, func(opcode int32, _ []byte) bool {
+	return p.TurnAway(func(opcode int32, _ []byte) bool {
 		return opcode != proxytest.OpPing && opcode != proxytest.OpConnect && opcode != proxytest.OpClose
-	})
+	}, throttledOp)
 }
 
-// Deny has the servers refuse all requests of the process that take rights until release is
-// called. A sync takes none, and a vote that is denied by what it checks is as good.
+// Deny refuses all requests of the process that take rights until release is called. A sync takes
+// none, and a vote that is denied by what it checks is as good.
 func (p *Process) Deny() (release func()) {
 	const noAuth = -102
-	end := p.turnAway(noAuth, func(opcode int32, payload []byte) bool {
+	end := p.TurnAway(func(opcode int32, payload []byte) bool {
 		switch opcode {
 		case proxytest.OpPing, proxytest.OpConnect, proxytest.OpClose, proxytest.OpSync, proxytest.OpSetWatches:
 			return false
@@ -352,24 +313,6 @@ func (p *Process) Deny() (release func()) {
 			return !MatchVote(opcode, payload)
 		}
 		return true
-	})
+	}, noAuth)
 	return func() { end() }
-}
-
-// turnAway has the servers answer all requests that match with an error code.
-func (p *Process) turnAway(code int32, match func(opcode int32, payload []byte) bool) (release func() int) {
-	var each []func() int
-	p.Each(func(x *proxytest.Proxy) { each = append(each, x.TurnAway(match, code)) })
-	return func() (n int) {
-		for _, release := range each {
-			n += release()
-		}
-		return n
-	}
-}
-
-// LoseRequest has the next request that matches lost.
-func (p *Process) LoseRequest(match func(int32, []byte) bool) {
-	once := p.once(match, nil)
-	p.Each(func(x *proxytest.Proxy) { x.DropRequest(once, 1) })
 }

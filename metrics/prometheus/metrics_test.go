@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +23,6 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/memory"
 	"github.com/elector-go/elector/internal/measure"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 	"github.com/elector-go/elector/strategy/fair"
@@ -140,15 +138,8 @@ func TestLint(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, problems)
 
-	servertest.Long(t, "promtool")
-	promtool, err := servertest.Promtool()
-	require.NoError(t, err)
 	text, _ := scrape(t, registry)
-	check := exec.Command(promtool, "check", "metrics")
-	check.Stdin = strings.NewReader(text)
-	said, err := check.CombinedOutput()
-	assert.NoError(t, err, string(said))
-	assert.Empty(t, string(said))
+	assert.Empty(t, promtool(t, text, "check", "metrics"))
 }
 
 // Two electors of a process are told apart by their election; twice the same is refused, as are labels

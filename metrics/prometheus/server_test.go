@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -28,14 +30,18 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 )
 
-// promtool runs it, and fails if it does.
-func promtool(t *testing.T, args ...string) {
+// promtool, which comes with Prometheus, reads the text. promtool returns what the program says, and
+// fails if it does.
+func promtool(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	servertest.Long(t, "promtool")
-	path, err := servertest.Promtool()
+	path, err := servertest.FindProgram("promtool", "prometheus")
 	require.NoError(t, err)
-	said, err := exec.Command(path, args...).CombinedOutput()
+	cmd := exec.Command(path, args...)
+	cmd.Stdin = strings.NewReader(text)
+	said, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(said))
+	return string(said)
 }
 
 // alerts are the names of the rules.
@@ -58,8 +64,8 @@ func alerts(t *testing.T) (names []string) {
 
 // The alerts are sound, and each is tried: by series that make it fire, and by some that do not.
 func TestAlerts(t *testing.T) {
-	promtool(t, "check", "rules", "alerts.yml")
-	promtool(t, "test", "rules", "alerts_test.yml")
+	promtool(t, "", "check", "rules", "alerts.yml")
+	promtool(t, "", "test", "rules", "alerts_test.yml")
 	var file struct {
 		Tests []struct {
 			Tests []struct {
@@ -182,11 +188,50 @@ type sample struct {
 	Value  [2]any // when, and the number as text
 }
 
-func ask(t *testing.T, p *servertest.Prometheus, query string) []sample {
+func ask(t *testing.T, p *servertest.Server, query string) []sample {
 	t.Helper()
-	var answer struct{ Result []sample }
-	require.NoError(t, p.Ask("query", url.Values{"query": {query}}, &answer), query)
-	return answer.Result
+	var answer struct {
+		Data struct{ Result []sample }
+	}
+	require.NoError(t, get(p, wait.Patience, "/api/v1/query?"+url.Values{"query": {query}}.Encode(), &answer), query)
+	return answer.Data.Result
+}
+
+// get asks a server, and decodes its answer into result unless that is nil.
+func get(p *servertest.Server, timeout time.Duration, path string, result any) error {
+	client := http.Client{Timeout: timeout}
+	answer, err := client.Get("http://" + p.Addr() + path)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	switch {
+	case err != nil:
+		return err
+	case answer.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s", answer.Status, text)
+	case result == nil:
+		return nil
+	}
+	return json.Unmarshal(text, result)
+}
+
+// startPrometheus starts a server with the text of a configuration file, in which paths are absolute.
+func startPrometheus(config string) (*servertest.Server, error) {
+	path, err := servertest.FindProgram("prometheus", "prometheus")
+	if err != nil {
+		return nil, err
+	}
+	file := func(s *servertest.Server) string { return filepath.Join(s.Dir(), "prometheus.yml") }
+	return servertest.StartProgram(servertest.Program{
+		Name: "Prometheus", Path: path,
+		Args: func(s *servertest.Server) []string {
+			return []string{"--config.file=" + file(s), "--storage.tsdb.path=" + s.DataDir(), "--web.listen-address=" + s.Addr()}
+		},
+		Prepare: func(s *servertest.Server) error { return os.WriteFile(file(s), []byte(config), 0o644) },
+		Probe:   func(s *servertest.Server, timeout time.Duration) error { return get(s, timeout, "/-/ready", nil) },
+	})
 }
 
 // A real Prometheus scrapes two candidates. The dashboard's queries all have an answer, and the alert
@@ -222,13 +267,14 @@ func TestPrometheus(t *testing.T) {
 	fast := strings.Replace(string(text), "(elector_leaderless_seconds) > 60\n        for: 30s", "(elector_leaderless_seconds) > 2\n        for: 1s", 1)
 	require.NotEqual(t, string(text), fast)
 	require.NoError(t, os.WriteFile(rules, []byte(fast), 0o644))
-	p := servertest.PrometheusForTest(t, servertest.PrometheusConfig{Config: fmt.Sprintf(`
+	p, err := startPrometheus(fmt.Sprintf(`
 global: {scrape_interval: 250ms, evaluation_interval: 250ms}
 rule_files: [%q]
 scrape_configs:
   - job_name: jobs
     static_configs: [{targets: [%q, %q]}]
-`, rules, targets[0], targets[1])})
+`, rules, targets[0], targets[1]))
+	servertest.CloseAfterTest(t, err, p)
 
 	firing := func() []sample { return ask(t, p, `ALERTS{alertname="ElectorNoLeader", alertstate="firing"}`) }
 	ready := func() bool {

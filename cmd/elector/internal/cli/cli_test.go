@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beElector) != "" {
 		os.Exit(Main())
 	}
-	os.Exit(etcd.Close(m.Run()))
+	os.Exit(servertest.Main(m))
 }
 
 // small is a comparison that takes a moment, however slow the machine: no session runs out.

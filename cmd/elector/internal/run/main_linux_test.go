@@ -14,6 +14,7 @@ import (
 
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(beElector) != "" || len(os.Args) > 1 && os.Args[1] == watchdog.Word {
 		os.Exit(cli.Main())
 	}
-	os.Exit(etcd.Close(zooKeeper.Close(m.Run())))
+	os.Exit(servertest.Main(m))
 }
 
 // A job is a command of a shell that tells in a folder what becomes of it.

@@ -1,0 +1,308 @@
+//go:build unix
+
+package servertest
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/process"
+	"github.com/elector-go/elector/internal/wait"
+)
+
+var (
+	fast       = ZooKeeperConfig{NoSync: true, QuickStart: true, HeapMB: 128}
+	fastEtcd   = EtcdConfig{NoSync: true}
+	fastConsul = ConsulConfig{NoSync: true}
+)
+
+// kv is a server of any kind, to which the tests write keys.
+type kv interface {
+	Member
+	Dir() string
+	PID() int
+	Restart() error
+
+	put(key string) error
+	has(key string) (bool, error)
+}
+
+type comparableKV interface {
+	kv
+	comparable
+}
+
+// each runs a test for each kind, side by side: they mostly wait.
+func each(t *testing.T, test map[string]func(t *testing.T)) {
+	for name, f := range test {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			begin := time.Now()
+			f(t)
+			t.Logf("%v in all", time.Since(begin))
+		})
+	}
+}
+
+func TestLifecycle(t *testing.T) {
+	each(t, map[string]func(t *testing.T){
+		"zookeeper": func(t *testing.T) { checkLifecycle(t, ZooKeeperForTest(t, fast)) },
+		"etcd":      func(t *testing.T) { checkLifecycle(t, EtcdForTest(t, fastEtcd)) },
+		"consul":    func(t *testing.T) { checkLifecycle(t, ConsulForTest(t, fastConsul)) },
+	})
+}
+
+func TestCluster(t *testing.T) {
+	each(t, map[string]func(t *testing.T){
+		"zookeeper": func(t *testing.T) { checkCluster(t, EnsembleForTest(t, 3, fast)) },
+		"etcd":      func(t *testing.T) { checkCluster(t, EtcdClusterForTest(t, 3, fastEtcd)) },
+		"consul":    func(t *testing.T) { checkCluster(t, ConsulClusterForTest(t, 3, fastConsul)) },
+	})
+}
+
+func TestClusterOnNetwork(t *testing.T) {
+	each(t, map[string]func(t *testing.T){
+		"zookeeper": func(t *testing.T) {
+			cfg := fast
+			cfg.Network = networktest.ForTest(t, 3)
+			checkCutOff(t, cfg.Network, EnsembleForTest(t, 3, cfg))
+		},
+		"etcd": func(t *testing.T) {
+			cfg := fastEtcd
+			cfg.Network = networktest.ForTest(t, 5)
+			checkCutOff(t, cfg.Network, EtcdClusterForTest(t, 5, cfg))
+		},
+		"consul": func(t *testing.T) {
+			cfg := fastConsul
+			cfg.Network = networktest.ForTest(t, 4)
+			c := ConsulClusterForTest(t, 3, cfg)
+			agent := ConsulAgentForTest(t, c.Members, cfg)
+			if agent.Host() != 3 {
+				t.Fatalf("the agent has host %d", agent.Host())
+			}
+			require.NoError(t, agent.put("by-agent"))
+			checkHas(t, c.Members[0], "by-agent", true)
+			require.NoError(t, agent.Close())
+			checkCutOff(t, cfg.Network, c)
+		},
+	})
+}
+
+func TestStartFailureShowsTheLog(t *testing.T) {
+	for inLog, start := range map[string]func() error{
+		"nonsense": func() error {
+			cfg := fast
+			cfg.Extra = []string{"tickTime=nonsense"}
+			_, err := StartZooKeeper(cfg)
+			return err
+		},
+		"no-such-flag": func() error {
+			_, err := StartEtcd(EtcdConfig{NoSync: true, Args: []string{"--no-such-flag"}})
+			return err
+		},
+		"no_such_key": func() error {
+			_, err := StartConsul(ConsulConfig{NoSync: true, Config: "no_such_key = 1"})
+			return err
+		},
+	} {
+		if err := start(); !errors.Is(err, process.ErrNotRunning) || !strings.Contains(err.Error(), inLog) {
+			t.Errorf("%s: error %v", inLog, err)
+		}
+	}
+}
+
+func checkHas(t *testing.T, s kv, key string, want bool) {
+	t.Helper()
+	got, err := s.has(key)
+	require.NoError(t, err)
+	if got != want {
+		t.Fatalf("%s has %s: %v", s.Name(), key, got)
+	}
+}
+
+// checkLifecycle takes a server that is alone from one state to the next.
+func checkLifecycle(t *testing.T, s kv) {
+	t.Helper()
+	require.NoError(t, s.put("kept"))
+	if s.Start() == nil {
+		t.Fatal("started twice")
+	}
+
+	addr, pid := s.Addr(), s.PID()
+	require.NoError(t, s.Kill())
+	if s.Running() || !gone(pid) {
+		t.Fatal("running after Kill")
+	}
+	if err := s.put("lost"); err == nil {
+		t.Fatal("a killed server answers")
+	}
+	begin := time.Now()
+	require.NoError(t, s.Start())
+	t.Logf("back %v after a kill", time.Since(begin))
+	if s.Addr() != addr || s.PID() == pid {
+		t.Fatal("not the same server again")
+	}
+	checkHas(t, s, "kept", true)
+	begin = time.Now()
+	require.NoError(t, s.Stop())
+	t.Logf("stopped in %v", time.Since(begin))
+	require.NoError(t, s.Restart())
+	checkHas(t, s, "kept", true)
+
+	require.NoError(t, s.Pause())
+	answered := make(chan error, 1)
+	go func() {
+		_, err := s.has("kept")
+		answered <- err
+	}()
+	select {
+	case err := <-answered:
+		t.Fatalf("a paused server answered: %v", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	require.NoError(t, s.Resume())
+	require.NoError(t, <-answered)
+	require.NoError(t, s.Pause())
+	require.NoError(t, s.Wipe()) // works on a paused one
+	require.NoError(t, s.Start())
+	checkHas(t, s, "kept", false)
+
+	pid = s.PID()
+	require.NoError(t, s.Close())
+	require.NoError(t, s.Close())
+	if _, err := os.Stat(s.Dir()); !os.IsNotExist(err) || !gone(pid) {
+		t.Fatalf("Close left something behind: %v", err)
+	}
+	if err := s.Start(); !errors.Is(err, ErrClosed) {
+		t.Fatalf("Start after Close: %v", err)
+	}
+}
+
+// checkCluster takes leader, quorum and data from a cluster of three.
+func checkCluster[S comparableKV](t *testing.T, c *Cluster[S]) {
+	t.Helper()
+	old, err := c.Leader()
+	require.NoError(t, err)
+	if len(c.Addrs()) != 3 || len(c.Followers()) != 2 {
+		t.Fatalf("members at %v, of which %d follow", c.Addrs(), len(c.Followers()))
+	}
+	require.NoError(t, old.put("before"))
+
+	begin := time.Now()
+	require.NoError(t, old.Kill())
+	leader, err := c.WaitLeader(wait.Patience)
+	require.NoError(t, err)
+	t.Logf("new leader %v after the kill", time.Since(begin))
+	if leader == old {
+		t.Fatal("a dead server leads")
+	}
+	checkHas(t, leader, "before", true)
+
+	begin = time.Now()
+	require.NoError(t, leader.Pause())
+	if _, err := c.Leader(); !errors.Is(err, ErrNotServing) {
+		t.Fatalf("one of three servers leads: %v", err)
+	}
+	for _, s := range c.Members {
+		if s == old || s == leader {
+			continue
+		}
+		_, late := any(s).(*ZooKeeper) // a follower serves until syncLimit
+		wait.For(t, "the one of three says that it does not serve", func() bool {
+			err := s.WaitReady(time.Second)
+			if err == nil && !late {
+				t.Fatal("one of three servers serves")
+			}
+			return errors.Is(err, ErrNotServing)
+		})
+	}
+	require.NoError(t, leader.Resume())
+	t.Logf("without a quorum for %v", time.Since(begin))
+
+	begin = time.Now()
+	require.NoError(t, old.Wipe())
+	require.NoError(t, c.Start())
+	t.Logf("complete again after %v", time.Since(begin))
+	checkHas(t, old, "before", true)
+	for _, s := range c.Members {
+		require.NoError(t, s.Kill())
+	}
+	begin = time.Now()
+	require.NoError(t, c.Start())
+	t.Logf("all back after %v", time.Since(begin))
+	checkHas(t, old, "before", true)
+	// The one that came back is a member in full: with it there is a quorum.
+	for _, s := range c.Members {
+		if s != old {
+			require.NoError(t, s.Kill())
+			break
+		}
+	}
+	leader, err = c.WaitLeader(wait.Patience)
+	require.NoError(t, err)
+	checkHas(t, leader, "before", true)
+
+	var pids []int
+	for _, s := range c.Members {
+		require.NoError(t, s.Wipe())
+	}
+	begin = time.Now()
+	require.NoError(t, c.Start())
+	t.Logf("founded again in %v", time.Since(begin))
+	for _, s := range c.Members {
+		checkHas(t, s, "before", false)
+		pids = append(pids, s.PID())
+	}
+	require.NoError(t, c.Close())
+	for _, pid := range pids {
+		if pid == 0 || !gone(pid) {
+			t.Errorf("process %d is left after Close", pid)
+		}
+	}
+}
+
+// checkCutOff cuts the leader off and awaits another, and that all serve when it is over.
+func checkCutOff[S comparableKV](t *testing.T, w *networktest.Network, c *Cluster[S]) {
+	t.Helper()
+	old, err := c.Leader()
+	require.NoError(t, err)
+	for i, s := range c.Members {
+		if s.Host() != i {
+			t.Fatalf("member %d has host %d", i, s.Host())
+		}
+	}
+	begin := time.Now()
+	require.NoError(t, w.CutOff(old.Host()))
+	// A leader of Consul's dials the one that is cut off, ten seconds each time, before it
+	// answers consistent reads.
+	for {
+		leader, err := c.WaitLeader(wait.Patience)
+		require.NoError(t, err)
+		if leader != old {
+			break
+		}
+		if time.Since(begin) > wait.Patience {
+			t.Fatal("the one that is cut off leads for good")
+		}
+	}
+	t.Logf("new leader %v after the cut", time.Since(begin))
+	require.NoError(t, w.Heal())
+	begin = time.Now()
+	for _, s := range c.Members {
+		require.NoError(t, s.WaitReady(wait.Patience))
+	}
+	t.Logf("all serve %v after it was healed", time.Since(begin))
+	require.NoError(t, c.Close())
+	require.NoError(t, w.Close())
+	left, err := w.Names()
+	require.NoError(t, err)
+	if len(left) > 0 {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -1,0 +1,123 @@
+// Package servicetest shows real servers to the conformance suites. It is what packages zktest,
+// etcdtest and consultest have in common: the servers as an operator breaks them, and the links
+// of client processes to them.
+package servicetest
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/elector-go/elector/conformance"
+	"github.com/elector-go/elector/internal/networktest"
+	"github.com/elector-go/elector/internal/servertest"
+)
+
+// Servers are one server of a service, or a cluster.
+type Servers[S servertest.Member] struct {
+	Name string
+	*servertest.Cluster[S]
+
+	network *networktest.Network // nil on the loopback
+	whole   string               // why no member can be cut off there
+	roots   atomic.Uint64
+}
+
+// Single starts a server of its own for t.
+func Single[S servertest.Member](t testing.TB, name string, start Starter[S]) *Servers[S] {
+	t.Helper()
+	return &Servers[S]{Name: name, Cluster: start(1, nil)}
+}
+
+// A Starter starts n servers for a test, on a network unless that is nil.
+type Starter[S servertest.Member] func(n int, network *networktest.Network) *servertest.Cluster[S]
+
+// Cluster starts a cluster of three for t, on the loopback.
+func Cluster[S servertest.Member](t testing.TB, name string, start Starter[S]) *Servers[S] {
+	t.Helper()
+	return &Servers[S]{Name: name + ", cluster of 3", Cluster: start(3, nil), whole: "the cluster is on the loopback"}
+}
+
+// ClusterOnNetwork is Cluster on a network of its own, if this process may have one.
+func ClusterOnNetwork[S servertest.Member](t testing.TB, name string, start Starter[S]) *Servers[S] {
+	t.Helper()
+	network, err := networktest.IfAny(t, 3)
+	return &Servers[S]{Name: name + ", cluster of 3", Cluster: start(3, network), network: network, whole: fmt.Sprint(err)}
+}
+
+// Stop kills all members.
+func (s *Servers[S]) Stop() error {
+	var errs []error
+	for _, m := range s.Members {
+		errs = append(errs, m.Kill())
+	}
+	return errors.Join(errs...)
+}
+
+// Start brings back what is down, or cut off.
+func (s *Servers[S]) Start() error {
+	if s.network != nil {
+		if err := s.network.Heal(); err != nil {
+			return err
+		}
+	}
+	return s.Cluster.Start()
+}
+
+// Root returns a key that nobody used before.
+func (s *Servers[S]) Root() string {
+	return fmt.Sprintf("/conformance/r%d-%d", time.Now().UnixNano(), s.roots.Add(1))
+}
+
+// A Process is one client process.
+type Process interface {
+	Conformance() *conformance.Client
+	Only(server int)
+	Resume()
+}
+
+// Service completes a service on the servers: all that does not depend on their kind, with a root
+// of its own. back, unless it is nil, waits until a member that was away takes part again.
+func Service[S servertest.Member, P Process](s *Servers[S], svc *conformance.Service, process func(testing.TB) P, back func(S) error) *conformance.Service {
+	svc.Name, svc.Root, svc.Stop, svc.Start = s.Name, s.Root(), s.Stop, s.Start
+	svc.Client = func(t testing.TB) *conformance.Client { return process(t).Conformance() }
+	svc.Why["Kill"] = "the process is the test's own"
+	if len(s.Members) == 1 {
+		for _, fault := range []string{"StopMember", "PauseMember", "CutOffMember"} {
+			svc.Why[fault] = "there is one server only"
+		}
+		return svc
+	}
+	if back == nil {
+		back = func(S) error { return nil }
+	}
+	svc.Members = len(s.Members)
+	svc.ClientAt = func(t testing.TB, member int) (c *conformance.Client, free func()) {
+		p := process(t)
+		p.Only(member)
+		return p.Conformance(), p.Resume
+	}
+	svc.StopMember = func(i int) error { return s.Members[i].Kill() }
+	svc.StartMember = func(i int) error { return s.Members[i].Start() }
+	svc.PauseMember = func(i int) error { return s.Members[i].Pause() }
+	svc.ResumeMember = func(i int) error {
+		if err := s.Members[i].Resume(); err != nil {
+			return err
+		}
+		return back(s.Members[i])
+	}
+	if s.network == nil {
+		svc.Why["CutOffMember"] = s.whole
+		return svc
+	}
+	svc.CutOffMember = func(i int) error { return s.network.CutOff(s.Members[i].Host()) }
+	svc.MendMember = func(i int) error {
+		if err := s.network.Rejoin(s.Members[i].Host()); err != nil {
+			return err
+		}
+		return back(s.Members[i])
+	}
+	return svc
+}
