@@ -1,31 +1,24 @@
 // Fastleader elects a leader without a service: the peers vote among themselves, as
-// ZooKeeper's servers do (FastLeaderElection), or as Elasticsearch's did (Zen). It is here to
-// compare the strategies of this library with.
+// ZooKeeper's servers do (FastLeaderElection). README.md tells what it gives, and what not.
 //
-//	go run ./examples/fastleader demo
-//
-// starts five processes on this machine, kills the leader with kill -9, and shows each
-// ballot.
-//
-//	go run ./examples/fastleader search
-//
-// goes through orders of messages, and prints the shortest in which there are two leaders.
-//
+//	go run ./examples/fastleader demo     # six processes on this machine, kill -9, all ballots
 //	go run ./examples/fastleader -id 3 -zxid 7 -peers 1=127.0.0.1:7001,2=127.0.0.1:7002,3=127.0.0.1:7003
-//
-// is one peer. README.md tells what it gives, and what not.
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"maps"
-	"math"
+	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -38,113 +31,178 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "fastleader:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	if len(args) > 0 && (args[0] == "demo" || args[0] == "search") {
-		switch {
-		case len(args) > 1:
-			return fmt.Errorf("%s takes nothing after it, and there is %q", args[0], args[1])
-		case args[0] == "demo":
-			return demo(ctx)
-		}
-		return searchAll(func(format string, args ...any) { fmt.Printf(format+"\n", args...) })
+func run(ctx context.Context) error {
+	n := &node{peer: peer{config: &usual}, addrs: make(map[int]string), heard: make(chan vote)}
+	flag.IntVar(&n.self.ID, "id", 0, "id of this peer: one of those in -peers or -observers")
+	flag.Uint64Var(&n.self.Zxid, "zxid", 0, "how far its log goes: the higher wins")
+	flag.Func("peers", "all that vote, itself included: 1=host:port,2=host:port,...", func(list string) error { return n.parse(list, &n.voters) })
+	flag.Func("observers", "all that follow and never vote, in the same form", func(list string) error { return n.parse(list, &n.observers) })
+	life := flag.Duration("for", 1000*time.Hour, "end after this time")
+	flag.Parse()
+	switch {
+	case flag.Arg(0) == "demo" && len(os.Args) == 2:
+		return demo(ctx)
+	case flag.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: give flags, or demo and nothing else", flag.Arg(0))
+	case len(n.voters) == 0:
+		return fmt.Errorf("-peers is missing; or see what there is with demo")
+	case len(n.voters) > len(n.received):
+		return fmt.Errorf("-peers has %d that vote: %d at most", len(n.voters), len(n.received))
+	case n.addrs[n.self.ID] == "":
+		return fmt.Errorf("-id %d is neither in -peers nor in -observers: give one of %v", n.self.ID, slices.Sorted(maps.Keys(n.addrs)))
 	}
-	n, leash, err := parse(args)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	if leash {
-		go func() { // it ends with the process
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			cancel()
-		}()
-	}
+	time.AfterFunc(*life, func() { os.Exit(0) })
 	return n.run(ctx)
 }
 
-// machines are what -rule can name.
-var machines = map[string]func(*config) machine{"fle": newPeer, "zen": newZen}
-
-// parse reads the flags of one peer, and reports those that do not go together.
-func parse(args []string) (n *node, leash bool, err error) {
-	flags := flag.NewFlagSet("fastleader", flag.ExitOnError)
-	flags.Usage = func() {
-		fmt.Fprintf(flags.Output(), "fastleader demo | search | FLAGS, which are those of one peer:\n")
-		flags.PrintDefaults()
-	}
-	id := flags.Int("id", 0, "id of this peer: one of those in -peers or -observers")
-	zxid := flags.Uint64("zxid", 0, "how far its log goes: the higher wins")
-	voters := flags.String("peers", "", "all that vote, itself included: 1=host:port,2=host:port,...")
-	observers := flags.String("observers", "", "all that follow and never vote, in the same form")
-	rule := flags.String("rule", "fle", "fle: ZooKeeper's FastLeaderElection; zen: Elasticsearch's up to 6; the same for all")
-	file := flags.String("state", "", "file of its own in which this peer keeps its round; without one it forgets it, as ZooKeeper does")
-	flags.BoolVar(&leash, "leash", false, "end when standard input does")
-	_ = flags.Parse(args) // exits where it fails
-	if flags.NArg() > 0 {
-		return nil, false, fmt.Errorf("unexpected argument %q: there are demo, search, and flags", flags.Arg(0))
-	}
-	addrs := make(map[int]string)
-	c := &config{id: *id, zxid: *zxid, timing: usual, rules: right}
-	if c.voters, err = addresses("-peers", *voters, addrs); err != nil {
-		return nil, false, err
-	}
-	if *observers != "" {
-		if c.observers, err = addresses("-observers", *observers, addrs); err != nil {
-			return nil, false, err
+// parse reads a list of peers into n.addrs, and their ids into ids.
+func (n *node) parse(list string, ids *[]int) error {
+	for part := range strings.SplitSeq(list, ",") {
+		number, addr, _ := strings.Cut(part, "=")
+		id, err := strconv.Atoi(number)
+		if err != nil || id < 1 || addr == "" || n.addrs[id] != "" {
+			return fmt.Errorf("%q is no peer, or the second with its id: give id=host:port, with ids from 1 and commas between", part)
 		}
+		n.addrs[id] = addr
+		*ids = append(*ids, id)
 	}
-	make, ok := machines[*rule]
-	switch {
-	case !ok:
-		return nil, false, fmt.Errorf("-rule %q is neither fle nor zen", *rule)
-	case addrs[*id] == "":
-		return nil, false, fmt.Errorf("-id %d is neither in -peers nor in -observers: give one of %v", *id, slices.Sorted(maps.Keys(addrs)))
-	case len(c.voters) > 64:
-		return nil, false, fmt.Errorf("-peers has %d that vote: 64 at most", len(c.voters))
-	case *file != "" && *rule == "zen":
-		return nil, false, errors.New("-state is for -rule fle: Zen has no rounds to keep")
-	}
-	if *file != "" {
-		if c.durable, err = load(*file); err != nil {
-			return nil, false, err
-		}
-	}
-	var mu sync.Mutex
-	c.say = func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Printf("%s  %d  %s\n", time.Now().Format("15:04:05.000"), c.id, fmt.Sprintf(format, args...))
-	}
-	return &node{config: c, machine: make(c), addrs: addrs, file: *file, saved: c.durable}, leash, nil
+	return nil
 }
 
-// addresses reads a list of peers into addrs, and returns their ids in order.
-func addresses(name, list string, addrs map[int]string) (ids []int, err error) {
-	const form = "give id=host:port, with commas between, such as 1=127.0.0.1:7001,2=127.0.0.1:7002"
-	if list == "" {
-		return nil, fmt.Errorf("%s is missing: %s; or see what there is with demo", name, form)
+// node runs a peer among others. A vote is a POST of one line of JSON. Anybody who reaches the
+// port can vote in any name. (ZooKeeper has SASL and TLS for that.)
+type node struct {
+	peer
+	addrs map[int]string // of all, by id
+	heard chan vote
+}
+
+// run is the peer's life, until ctx ends.
+func (n *node) run(ctx context.Context) error {
+	n.say = func(id int, line string) {
+		fmt.Printf("%s  %d  %s\n", time.Now().Format("15:04:05.000"), id, line)
 	}
-	for part := range strings.SplitSeq(list, ",") {
-		number, addr, ok := strings.Cut(part, "=")
-		id, err := strconv.Atoi(number)
-		switch _, _, hostErr := net.SplitHostPort(addr); {
-		case !ok || err != nil || hostErr != nil:
-			return nil, fmt.Errorf("%s: %q is no peer: %s", name, part, form)
-		case id < 1 || id > math.MaxInt32:
-			return nil, fmt.Errorf("%s: id %d: ids are from 1 to %d", name, id, math.MaxInt32)
-		case addrs[id] != "":
-			return nil, fmt.Errorf("%s: there are two peers with id %d: give each its own", name, id)
+	var group sync.WaitGroup
+	defer group.Wait()
+	server := &http.Server{Addr: n.addrs[n.self.ID], Handler: n, ReadTimeout: time.Minute}
+	defer server.Close()
+	failed := make(chan error, 1)
+	group.Go(func() { failed <- server.ListenAndServe() })
+	timer := time.NewTimer(beat)
+	for e := n.start(); ; {
+		for _, id := range e.to {
+			word := n.word()
+			group.Go(func() { send(n.addrs[id], word) })
 		}
-		addrs[id] = addr
-		ids = append(ids, id)
+		if e.timer {
+			timer.Reset(beat)
+		}
+		select {
+		case v := <-n.heard:
+			e = n.receive(v)
+		case <-timer.C:
+			e = n.timeout()
+		case err := <-failed:
+			return fmt.Errorf("peer %d cannot serve at its own address of -peers: %w", n.self.ID, err)
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	slices.Sort(ids)
-	return ids, nil
+}
+
+// ServeHTTP takes a vote.
+func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var v vote
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 512)).Decode(&v); err != nil {
+		http.Error(w, "no vote: "+err.Error(), http.StatusBadRequest)
+		return
+	}
+	select {
+	case n.heard <- v:
+	case <-r.Context().Done():
+	}
+}
+
+var client = http.Client{Timeout: time.Second, Transport: new(http.Transport)} // with no proxy
+
+// send tries to deliver a vote. One may be lost, or overtake another: peers repeat their votes.
+func send(addr string, v vote) {
+	line, _ := json.Marshal(v) // numbers and a name
+	if reply, err := client.Post("http://"+addr, "application/json", bytes.NewReader(line)); err == nil {
+		reply.Body.Close()
+	}
+}
+
+const backed = "is followed by a majority"
+
+// scenes are what the demonstration does. Each ends when all of until has been said.
+var scenes = []struct {
+	title  string
+	kills  bool // the leader
+	starts []string
+	until  []string
+}{
+	{"1, 2 and the observer 6 start: two of five are no majority", false, []string{"-id 1 -zxid 5", "-id 2 -zxid 6", "-id 6"}, []string{"1  round 1: votes for 2"}},
+	{"3 starts: with it there is a majority, and it has the highest zxid", false, []string{"-id 3 -zxid 7"}, []string{"3  " + backed, "6  is OBSERVING"}},
+	{"4 and 5 start: they are told that there is a leader, and unseat nobody", false, []string{"-id 4 -zxid 5", "-id 5 -zxid 5"}, []string{"4  is ", "5  is "}},
+	// On a busy machine 2 may be heard too late, and another one leads.
+	{"KILL -9 of 3: now 2 has the highest zxid, though not the highest id", true, nil, []string{backed, "6  is OBSERVING"}},
+	{"3 starts again: it has the highest zxid, and is late", false, []string{"-id 3 -zxid 7"}, []string{"3  is "}},
+	{"KILL -9 of the leader: this time 3 is there", true, nil, []string{backed}},
+}
+
+// demo runs five voters and an observer, each in a process of its own, and prints what they say.
+func demo(ctx context.Context) error {
+	// The ports are below those that systems give to connections. Else a peer that connects to one
+	// whose peer is dead could be given that same port, and keep it.
+	var addrs []string
+	for port := 20000 + rand.IntN(10000); len(addrs) < 6 && port < 32000; port++ {
+		if listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			listener.Close()
+			addrs = append(addrs, fmt.Sprintf("%d=%v", len(addrs)+1, listener.Addr()))
+		}
+	}
+
+	said, says := io.Pipe()
+	var group sync.WaitGroup
+	defer group.Wait()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel() // kills those that run
+	context.AfterFunc(ctx, func() { says.CloseWithError(ctx.Err()) })
+
+	lines, running, leader := bufio.NewScanner(said), make(map[string]*exec.Cmd), ""
+	for _, scene := range scenes {
+		fmt.Println("===", scene.title)
+		if scene.kills {
+			_ = running[leader].Process.Kill() // if it has ended by itself, it is dead, too
+		}
+		for _, start := range scene.starts {
+			args := strings.Fields(start + " -for 1m -peers " + strings.Join(addrs[:5], ",") + " -observers " + addrs[5])
+			cmd := exec.CommandContext(ctx, os.Args[0], args...)
+			cmd.Stdout, cmd.Stderr = says, os.Stderr
+			if err := cmd.Start(); err != nil {
+				return err
+			}
+			running[args[1]] = cmd
+			group.Go(func() { _ = cmd.Wait() }) // says that it was killed
+		}
+		for until := scene.until; len(until) > 0; {
+			if !lines.Scan() {
+				return fmt.Errorf("%w before anybody has said %q", lines.Err(), until)
+			}
+			line := lines.Text()
+			fmt.Println(line)
+			if strings.Contains(line, backed) {
+				leader = strings.Fields(line)[1]
+			}
+			until = slices.DeleteFunc(until, func(text string) bool { return strings.Contains(line, text) })
+		}
+	}
+	return nil
 }

@@ -1,223 +1,257 @@
 package main
 
 import (
-	"hash/maphash"
+	"fmt"
+	"math"
 	"slices"
 	"time"
 )
 
-// peer elects as ZooKeeper's servers do.
+// state is what a peer is doing, in ZooKeeper's words.
+type state string
+
+const (
+	looking   state = "LOOKING"
+	following state = "FOLLOWING"
+	leading   state = "LEADING"
+	observing state = "OBSERVING" // follows, and never votes
+)
+
+// ballot names the peer that a vote is for.
+type ballot struct {
+	ID   int    `json:"id"`
+	Zxid uint64 `json:"zxid"` // how far its log goes; the upper 32 bits are the epoch
+}
+
+func (b ballot) String() string { return fmt.Sprintf("%d (zxid %d)", b.ID, b.Zxid) }
+
+// vote is all that peers say to each other.
+type vote struct {
+	Round uint64 `json:"logic_clock"` // of a settled peer: the round in which it has settled
+	State state  `json:"state"`
+	Self  ballot `json:"self"` // who says it
+	For   ballot `json:"vote"` // its choice; ID 0 from an observer, which has none
+}
+
+func (v vote) settled() bool { return v.State == following || v.State == leading }
+
+// effects are what a peer wants done after a step.
+type effects struct {
+	to    []int // send its word to these
+	timer bool  // call timeout after a beat, and forget the timer that was running
+}
+
+// beat is the only interval. Looking or settled, a peer repeats its vote so often. A majority
+// must stand for so long before it counts [finalizeWait].
+const beat = 200 * time.Millisecond
+
+// config is what all peers are told.
+type config struct {
+	voters, observers []int
+	patience          int // after so many beats of silence a peer looks for a leader
+	// The rules are fields because the tests break them, to see that this is found.
+	better func(a, b ballot) bool
+	quorum func(votes, voters int) bool
+	say    func(id int, line string)
+}
+
+var usual = config{
+	patience: 4,
+	better:   func(a, b ballot) bool { return a.Zxid > b.Zxid || a.Zxid == b.Zxid && a.ID > b.ID }, // [totalOrderPredicate]
+	quorum:   func(votes, voters int) bool { return votes > voters/2 },                             // [QuorumMaj]
+}
+
+// place returns where a voter stands, and -1 for others.
+func (c *config) place(id int) int { return slices.Index(c.voters, id) }
+
+func (c *config) enough(ids []int) bool { return c.quorum(len(ids), len(c.voters)) }
+
+// peer elects as ZooKeeper's servers do. It has no goroutine, clock or socket: it takes votes
+// and timeouts, and returns what to send.
 //
 //  1. Begin a round, one after the last. Vote for yourself, and tell all.
 //  2. A vote of a later round: take that round over, and begin it with the better of your
 //     own ballot and this one. Of an earlier round: send yours back, and forget it.
 //  3. Of this round: a ballot with the higher zxid, then with the higher id, becomes yours.
-//  4. Whenever your vote has changed, tell all. One box per voter; the last vote counts.
-//  5. A majority votes as you do, for 200 ms without a better one: lead, or follow.
-//  6. One who comes late hears from those who have settled. If a majority has settled on
-//     one leader, and that one says so too, follow it.
+//  4. Whenever your vote has changed, tell all. The last vote of each voter counts.
+//  5. A majority votes as you do, for 200 ms without a better vote: lead, or follow.
+//  6. If you come late, those who have settled tell you. If a majority is for one leader, and
+//     that leader says so too, follow it.
 //
-// Source: lookForLeader in FastLeaderElection.java of Apache ZooKeeper. The names in
-// brackets below are its own. Three things differ. The zxid carries the epoch, where the
-// original compares a field peerEpoch first. A vote for a peer that is no better is counted
-// during the 200 ms, and not dropped. And the round never falls: see settle.
+// Source: lookForLeader in FastLeaderElection.java of Apache ZooKeeper; the names in brackets are
+// its own. It differs: there the epoch is a field of its own, compared first. A vote that is no
+// better is dropped during the 200 ms. A peer that looks repeats its vote ever more seldom. And
+// the round can fall: see settle.
 //
-// What comes then, in ZooKeeper, is Zab: the leader gathers a majority of followers,
-// and has them agree on an epoch, before it does anything. Member has the first half of
-// that, which shows in status.Backed.
+// In ZooKeeper an elected leader does nothing before a majority has agreed on its epoch
+// (Zab). Here a leader only counts how many follow it. A peer is a plain value, so that the
+// tests can copy and compare it.
 type peer struct {
-	member
+	*config
+	self     ballot
 	round    uint64 // [logicalclock]
-	saved    uint64
-	ballot   ballot // [proposedLeader, proposedZxid]
-	box      []vote // by voter: the last vote of this round [recvset]
-	outside  []vote // by voter: the last word of those who have settled, of any round [outofelection]
-	standing bool   // a majority stands for my ballot, and the 200 ms run
-	interval time.Duration
+	state    state
+	choice   ballot  // my vote [proposedLeader, proposedZxid], and later my leader
+	term     uint64  // the round in which I have settled on it; while I look, this round
+	received [7]vote // [recvset, outofelection] by voter; of a settled peer: who has agreed since the last beat
+	standing bool    // a majority stands for my choice, and the 200 ms run
+	backed   bool    // I lead, and a majority has said that it follows
+	quiet    int     // beats in a row without the leader, or without a majority
 }
 
-func newPeer(c *config) machine {
-	return &peer{
-		member: member{config: c, state: looking},
-		round:  c.durable, saved: c.durable,
-		box: make([]vote, len(c.voters)), outside: make([]vote, len(c.voters)),
-	}
-}
+func (p *peer) voter() bool { return p.place(p.self.ID) >= 0 }
+
+func (p *peer) tell(format string, args ...any) { p.say(p.self.ID, fmt.Sprintf(format, args...)) }
 
 func (p *peer) start() effects { return p.look("it has started") }
 
 // look begins a round.
 func (p *peer) look(why string) effects {
-	p.state, p.leader = looking, ballot{}
-	p.round++
-	clear(p.box)
-	clear(p.outside)
-	return p.propose(p.first(), why)
-}
-
-// first is the ballot with which a round begins.
-func (p *peer) first() ballot {
+	*p = peer{config: p.config, self: p.self, round: p.round + 1, term: p.round + 1, state: looking}
 	if !p.voter() {
-		return ballot{} // an observer asks, by a vote for nobody
+		return p.propose(ballot{}, why) // an observer asks
 	}
-	return p.self()
+	return p.propose(p.self, why)
 }
 
 // propose votes, and tells all.
-func (p *peer) propose(b ballot, why string, args ...any) effects {
-	p.ballot, p.standing, p.interval = b, false, p.notify
+func (p *peer) propose(b ballot, why string) effects {
+	p.choice, p.standing = b, false
 	if p.voter() {
-		p.box[p.place(p.id)] = p.greeting()
-		p.tell("round %d: votes for %d (zxid %d): "+why, append([]any{p.round, b.ID, b.Zxid}, args...)...)
+		p.received[p.place(p.self.ID)] = p.word()
+		p.tell("round %d: votes for %v: %s", p.round, b, why)
 	}
-	return effects{p.toAll(p.greeting()), p.interval}
+	return effects{p.others(), true}
 }
 
-func (p *peer) greeting() vote {
-	if p.state != looking {
-		return p.word()
-	}
-	return vote{Round: p.round, State: looking, Self: p.self(), For: p.ballot}
+// word is all that a peer says.
+func (p *peer) word() vote { return vote{p.term, p.state, p.self, p.choice} }
+
+func (p *peer) others() []int {
+	return slices.DeleteFunc(slices.Clone(p.voters), func(id int) bool { return id == p.self.ID })
 }
 
 func (p *peer) receive(v vote) effects {
-	if p.place(v.Self.ID) < 0 { // an observer: its vote is none, and it is told at once
-		if !p.voter() {
-			return effects{}
-		}
-		return effects{send: []message{{v.Self.ID, p.greeting()}}}
-	}
 	switch {
-	case !p.sane(v):
-		return effects{}
-	case p.state != looking:
-		e, ok := p.hear(v)
-		if !ok {
-			return p.look("the leader is in a later round, and leads no more")
-		}
-		return e
-	case v.settled():
-		return p.join(v)
-	case v.State == looking && p.voter():
+	case p.voter() && slices.Contains(p.observers, v.Self.ID):
+		return effects{to: []int{v.Self.ID}} // an observer asks, and does not count
+	case !p.valid(v):
+	case p.state == looking && (p.voter() || v.settled()):
 		return p.count(v)
+	case v.Self.ID == p.choice.ID && v.Round > p.term:
+		return p.look("the leader is in a later round, and leads no more")
+	case v.State == looking && p.voter():
+		return effects{to: []int{v.Self.ID}} // it learns that there is a leader
+	case v.settled() && v.For == p.choice && v.Round == p.term:
+		p.received[p.place(v.Self.ID)] = v
+		if by := p.supporters(p.choice, p.term); p.state == leading && !p.backed && p.enough(by) {
+			p.backed = true
+			p.tell("is followed by a majority: %v of %d", by, len(p.voters))
+		}
 	}
 	return effects{}
 }
 
-// count takes the vote of one who is looking, too.
+// valid reports whether v is the vote of another voter for a voter. Anybody can send anything.
+func (p *peer) valid(v vote) bool {
+	return (v.State == looking || v.settled()) && v.Self.ID != p.self.ID &&
+		p.place(v.Self.ID) >= 0 && p.place(v.For.ID) >= 0 &&
+		v.Round < math.MaxInt64 // the round after it must not be 0
+}
+
+// count takes the vote of a peer that is looking too, and the word of one that has settled.
 func (p *peer) count(v vote) (e effects) {
-	switch mine := p.ballot; {
-	case v.Round < p.round:
-		return effects{send: []message{{v.Self.ID, p.greeting()}}}
-	case v.Round > p.round:
-		p.round = v.Round
-		clear(p.box)
-		if p.better(v.For, p.first()) {
-			e = p.propose(v.For, "%d is in this later round, with a better ballot", v.Self.ID)
-		} else {
-			e = p.propose(p.first(), "%d is in this later round, with no better ballot", v.Self.ID)
+	switch {
+	case v.settled():
+	case v.Round < p.term:
+		return effects{to: []int{v.Self.ID}}
+	case v.Round > p.term:
+		best := p.self
+		if p.better(v.For, best) {
+			best = v.For
 		}
-	case p.better(v.For, mine) && v.For.Zxid != mine.Zxid:
-		e = p.propose(v.For, "%d votes so, and zxid %d is better than %d", v.Self.ID, v.For.Zxid, mine.Zxid)
-	case p.better(v.For, mine):
-		e = p.propose(v.For, "%d votes so, and id %d is better than %d", v.Self.ID, v.For.ID, mine.ID)
+		p.round, p.term = v.Round, v.Round
+		e = p.propose(best, fmt.Sprintf("%d is in this later round", v.Self.ID))
+	case p.better(v.For, p.choice):
+		e = p.propose(v.For, fmt.Sprintf("%d votes so, and it is better than %v", v.Self.ID, p.choice))
 	}
-	p.box[p.place(v.Self.ID)] = v
-	// That a majority stands is looked at again with each vote: the last one may have taken it away.
+	p.received[p.place(v.Self.ID)] = v
+	if by := p.supporters(v.For, v.Round); v.settled() && p.enough(by) && p.claims(v) {
+		return p.settle(v.For, v.Round, by)
+	}
+	// Each vote is a reason to count again: it may have taken the majority away.
 	stood := p.standing
-	p.standing = p.enough(p.support(p.box, p.ballot, p.round))
-	if p.standing && !stood {
-		e.wait = p.finalize
-	} else if stood && !p.standing {
-		e.wait = p.interval
-	}
+	p.standing = p.enough(p.supporters(p.choice, p.term))
+	e.timer = e.timer || p.standing && !stood
 	return e
 }
 
-// join takes the word of one who has settled.
-func (p *peer) join(v vote) effects {
-	at := p.place(v.Self.ID)
-	p.outside[at] = v
-	if v.Round == p.round {
-		p.box[at] = v
-		if for_ := p.support(p.box, v.For, v.Round); p.enough(for_) && p.claims(p.box, v) {
-			return p.settle(v.For, v.Round, "%v are for it in round %d, and some have settled", p.ids(for_), v.Round)
-		}
+// claims reports whether the leader of whom v speaks says itself that it leads. Without this
+// peers would go on electing a dead one, on the word of each other [checkLeader].
+func (p *peer) claims(v vote) bool {
+	if v.For.ID == p.self.ID {
+		return v.Round == p.term // a vote of an earlier round is not for me as I am now
 	}
-	if for_ := p.support(p.outside, v.For, v.Round); p.enough(for_) && p.claims(p.outside, v) {
-		return p.settle(v.For, v.Round, "%v have settled on it in round %d", p.ids(for_), v.Round)
-	}
-	return effects{}
-}
-
-// support is who votes for b in a round [getVoteTracker].
-func (p *peer) support(votes []vote, b ballot, round uint64) (s set) {
-	for at, v := range votes {
-		if v.State != 0 && v.For == b && v.Round == round {
-			s |= 1 << at
-		}
-	}
-	return s
-}
-
-// claims tells whether the one of whom v speaks says itself that it leads. Else peers would
-// go on electing one that is dead, on the word of each other [checkLeader].
-func (p *peer) claims(votes []vote, v vote) bool {
-	if v.For.ID == p.id {
-		return v.Round == p.round // those of an earlier round are not for me as I am now
-	}
-	leader := votes[p.place(v.For.ID)]
+	leader := p.received[p.place(v.For.ID)]
 	return leader.State == leading && leader.Round == v.Round
 }
 
-// settle ends the election. A peer settles by votes at most once in each round: so two
-// majorities of one round have nobody in common who could make two leaders. For this the
-// round never falls, and the next life starts above it. In ZooKeeper it is not stored, and
-// falls to that of the leader whom a late server joins. There Zab's epoch, which is
-// stored, keeps two leaders from acting.
-func (p *peer) settle(on ballot, term uint64, why string, args ...any) effects {
-	if p.round = max(p.round, term); p.clockBack {
-		p.round = term
-	}
-	if p.voter() {
-		p.saved = p.round
-	}
-	return p.member.settle(on, term, why, args...)
-}
-
-func (p *peer) timeout() effects {
-	switch {
-	case p.state != looking:
-		e, ok := p.pulse()
-		if !ok {
-			return p.look("a new election")
+// supporters returns who votes for b in a round, as far as p knows [getVoteTracker].
+func (p *peer) supporters(b ballot, round uint64) (ids []int) {
+	for _, v := range p.received {
+		if v.For == b && v.Round == round {
+			ids = append(ids, v.Self.ID)
 		}
-		return e
+	}
+	return ids
+}
+
+// settle ends the election. A peer settles by votes at most once in each round. So two majorities
+// of one round have a peer in common, and cannot follow two leaders. For this the round must never
+// fall. In ZooKeeper it does, to that of a leader whom a late server joins; and there, as here, it
+// is lost when the process dies. Zab's epoch, on disk, keeps a second leader there from acting.
+func (p *peer) settle(on ballot, term uint64, by []int) effects {
+	*p = peer{config: p.config, self: p.self, round: max(p.round, term), state: following, choice: on, term: term}
+	if on.ID == p.self.ID {
+		p.state = leading
+	} else if !p.voter() {
+		p.state = observing
+	}
+	p.tell("is %s: %v has the votes of %v in round %d", p.state, on, by, term)
+	return p.remind()
+}
+
+// remind says that the peer has settled, and begins to listen whether others still agree.
+func (p *peer) remind() effects {
+	clear(p.received[:])
+	if p.voter() {
+		p.received[p.place(p.self.ID)] = p.word()
+	}
+	if p.state == leading {
+		return effects{p.others(), true}
+	}
+	return effects{[]int{p.choice.ID}, true} // an observer's is a question
+}
+
+// timeout is called after a beat.
+func (p *peer) timeout() effects {
+	by := p.supporters(p.choice, p.term)
+	switch {
 	case p.standing:
-		return p.settle(p.ballot, p.round, "votes of %v in round %d", p.ids(p.support(p.box, p.ballot, p.round)), p.round)
+		return p.settle(p.choice, p.term, by)
+	case p.state == looking:
+		return effects{p.others(), true}
+	case p.state == leading && p.enough(by), p.state != leading && slices.Contains(by, p.choice.ID):
+		p.quiet = 0
+	default:
+		p.quiet++
 	}
-	p.interval = min(2*p.interval, p.notifyMost)
-	return effects{p.toAll(p.greeting()), p.interval}
-}
-
-func (p *peer) durable() uint64 { return p.saved }
-
-func (p *peer) clone() machine {
-	c := *p
-	c.box, c.outside = slices.Clone(p.box), slices.Clone(p.outside)
-	return &c
-}
-
-func (p *peer) hash(h *maphash.Hash) {
-	p.member.hash(h)
-	maphash.WriteComparable(h, [2]uint64{p.round, p.saved})
-	if p.state != looking {
-		return // the tables are cleared before they are used again
+	if p.quiet < p.patience {
+		return p.remind()
 	}
-	maphash.WriteComparable(h, p.standing)
-	maphash.WriteComparable(h, p.ballot)
-	for at := range p.box {
-		maphash.WriteComparable(h, p.box[at])
-		maphash.WriteComparable(h, p.outside[at])
+	silence := time.Duration(p.quiet) * beat
+	if p.state == leading {
+		return p.look(fmt.Sprintf("no majority has followed it for %v", silence))
 	}
+	return p.look(fmt.Sprintf("it has heard nothing of %d for %v", p.choice.ID, silence))
 }
