@@ -2,8 +2,10 @@ package elector
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -110,45 +112,85 @@ type Status struct {
 // IsLeader tells whether the elector leads.
 func (s Status) IsLeader() bool { return s.Role == RoleLeading }
 
-// MarshalJSON writes the status for people and their tools. What is zero is left out.
+// statusJSON is the JSON of a Status. What is zero is left out.
+type statusJSON struct {
+	Role       Role         `json:"role"`
+	Since      time.Time    `json:"since,omitzero"`
+	Token      uint64       `json:"token,omitzero"`
+	Place      int          `json:"place,omitzero"`
+	PlaceAsOf  time.Time    `json:"placeAsOf,omitzero"`
+	Leader     *leaderJSON  `json:"leader,omitempty"`
+	LeaderAsOf time.Time    `json:"leaderAsOf,omitzero"`
+	Session    *sessionJSON `json:"session,omitempty"`
+	Err        string       `json:"err,omitempty"`
+	ErrAt      time.Time    `json:"errAt,omitzero"`
+	NextTry    time.Time    `json:"nextTry,omitzero"`
+}
+
+type leaderJSON struct {
+	ID    string    `json:"id"`
+	Value []byte    `json:"value,omitempty"`
+	Text  string    `json:"text,omitempty"` // Value, where it is text: for people
+	Token uint64    `json:"token"`
+	Since time.Time `json:"since,omitzero"`
+}
+
+type sessionJSON struct {
+	ID       string    `json:"id"`
+	State    string    `json:"state"`
+	Deadline time.Time `json:"deadline"`
+}
+
+// MarshalJSON writes the status for people and their tools. What is zero is left out. The leader's value is
+// there in base64, and beside it as text if it is UTF-8.
 func (s Status) MarshalJSON() ([]byte, error) {
-	type leader struct {
-		ID    string    `json:"id"`
-		Value []byte    `json:"value,omitempty"`
-		Token uint64    `json:"token"`
-		Since time.Time `json:"since,omitzero"`
-	}
-	type session struct {
-		ID       string    `json:"id"`
-		State    string    `json:"state"`
-		Deadline time.Time `json:"deadline"`
-	}
-	out := struct {
-		Role       Role      `json:"role"`
-		Since      time.Time `json:"since,omitzero"`
-		Token      uint64    `json:"token,omitzero"`
-		Place      int       `json:"place,omitzero"`
-		PlaceAsOf  time.Time `json:"placeAsOf,omitzero"`
-		Leader     *leader   `json:"leader,omitempty"`
-		LeaderAsOf time.Time `json:"leaderAsOf,omitzero"`
-		Session    *session  `json:"session,omitempty"`
-		Err        string    `json:"err,omitempty"`
-		ErrAt      time.Time `json:"errAt,omitzero"`
-		NextTry    time.Time `json:"nextTry,omitzero"`
-	}{
+	out := statusJSON{
 		Role: s.Role, Since: s.Since, Token: s.Token, Place: s.Place, PlaceAsOf: s.PlaceAsOf,
 		LeaderAsOf: s.LeaderAsOf, ErrAt: s.ErrAt, NextTry: s.NextTry,
 	}
 	if l := s.Leader; !l.Vacant() {
-		out.Leader = &leader{l.ID, l.Value, l.Token, l.Since}
+		out.Leader = &leaderJSON{ID: l.ID, Value: l.Value, Token: l.Token, Since: l.Since}
+		if utf8.Valid(l.Value) {
+			out.Leader.Text = string(l.Value)
+		}
 	}
 	if s.State != 0 {
-		out.Session = &session{s.Session, s.State.String(), s.Deadline}
+		out.Session = &sessionJSON{s.Session, s.State.String(), s.Deadline}
 	}
 	if s.Err != nil {
 		out.Err = s.Err.Error()
 	}
 	return json.Marshal(out)
+}
+
+// UnmarshalJSON reads what MarshalJSON has written: of the leader without its Seat, and of Err the text.
+func (s *Status) UnmarshalJSON(data []byte) error {
+	var in statusJSON
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	*s = Status{
+		Role: in.Role, Since: in.Since, Token: in.Token, Place: in.Place, PlaceAsOf: in.PlaceAsOf,
+		LeaderAsOf: in.LeaderAsOf, ErrAt: in.ErrAt, NextTry: in.NextTry,
+	}
+	if l := in.Leader; l != nil {
+		s.Leader = Leader{ID: l.ID, Value: l.Value, Token: l.Token, Since: l.Since}
+	}
+	if session := in.Session; session != nil {
+		s.Session, s.Deadline = session.ID, session.Deadline
+		for _, state := range []backend.State{backend.Live, backend.Suspended, backend.Lost} {
+			if state.String() == session.State {
+				s.State = state
+			}
+		}
+		if s.State == 0 {
+			return fmt.Errorf("elector: there is no session state %.100q", session.State)
+		}
+	}
+	if in.Err != "" {
+		s.Err = errors.New(in.Err)
+	}
+	return nil
 }
 
 func (e *elector) Status() Status {

@@ -459,14 +459,23 @@ func TestStatusWhileCloseRuns(t *testing.T) {
 
 // A status in JSON tells its error, and leaves out what is not known.
 func TestStatusInJSON(t *testing.T) {
-	text, err := json.Marshal(elector.Status{
+	status := elector.Status{
 		Role: elector.RoleStanding, Place: 2, Err: errors.New("disk full"), State: backend.Suspended, Session: "7",
-		Leader: elector.Leader{ID: "a", Token: 5},
-	})
-	const want = `{"role":"standing","place":2,"leader":{"id":"a","token":5},"session":{"id":"7","state":"suspended","deadline":"0001-01-01T00:00:00Z"},"err":"disk full"}`
-	if err != nil || string(text) != want {
-		t.Errorf("%s, %v, want %s", text, err, want)
+		Leader: elector.Leader{ID: "a", Token: 5, Value: []byte("http://a")},
 	}
+	text, err := json.Marshal(status)
+	require.NoError(t, err)
+	require.Equal(t, `{"role":"standing","place":2,"leader":{"id":"a","value":"aHR0cDovL2E=","text":"http://a","token":5},`+
+		`"session":{"id":"7","state":"suspended","deadline":"0001-01-01T00:00:00Z"},"err":"disk full"}`, string(text))
+	var again elector.Status
+	require.NoError(t, json.Unmarshal(text, &again))
+	require.Equal(t, status, again)
+	require.ErrorContains(t, json.Unmarshal([]byte(`{"session":{"state":"asleep"}}`), &again), "asleep")
+
+	status = elector.Status{Leader: elector.Leader{ID: "a", Value: []byte{0xff}}}
+	text, err = json.Marshal(status)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), `"text"`)
 	for role := elector.Role(0); role <= elector.RoleClosed; role++ {
 		var again elector.Role
 		text, _ := role.MarshalText()

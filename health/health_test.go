@@ -59,11 +59,7 @@ func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 	t.Helper()
 	for path, want := range map[string]bool{"/leader": leader, "/replica": replica, "/healthz": well, "/status": true} {
 		w := ask(h, "GET", path)
-		var said struct {
-			OK     bool
-			Why    string
-			Status struct{ Role string }
-		}
+		var said health.Answer
 		if err := json.Unmarshal(w.Body.Bytes(), &said); err != nil {
 			t.Fatalf("%s: %v in %s", path, err, w.Body)
 		}
@@ -71,7 +67,7 @@ func answers(t *testing.T, h http.Handler, leader, replica, well bool) {
 		if want {
 			code = http.StatusOK
 		}
-		if w.Code != code || said.OK != want || (said.Why == "") != want || said.Status.Role == "" {
+		if w.Code != code || said.OK != want || (said.Why == "") != want || said.Status.Role == 0 {
 			t.Errorf("%s: %d, want %d: %s", path, w.Code, code, w.Body)
 		}
 		if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Content-Type") != "application/json" {
