@@ -44,6 +44,10 @@ func consulClient(t *target, o options) (client *api.Client, closeIdle func(), e
 		return nil, nil, err
 	}
 	config := api.DefaultConfig() // with what the environment says
+	config.Token = trimNewline(config.Token)
+	if config.HttpAuth != nil {
+		config.HttpAuth.Password = trimNewline(config.HttpAuth.Password)
+	}
 	config.Address, config.Scheme = t.servers[0], "http"
 	if secured != nil {
 		config.Scheme = "https"

@@ -23,7 +23,7 @@ func (e *environment) err() error { return errors.Join(e.errs...) }
 
 // secret is the value of a variable, or what the file has that the variable NAME_FILE names.
 func (e *environment) secret(name string) string {
-	value, fromFile := os.Getenv(name), name+"_FILE"
+	value, fromFile := trimNewline(os.Getenv(name)), name+"_FILE"
 	switch {
 	case os.Getenv(fromFile) == "":
 		return value
@@ -35,20 +35,21 @@ func (e *environment) secret(name string) string {
 }
 
 // secretFile is what the file has that a variable names, without the newline at its end: editors put
-// one there, and so does Kubernetes' kubectl from a file. It is "" where the variable is not set.
+// one there. (So it comes into a variable, too, from a Secret that kubectl has made of a file.) It is ""
+// where the variable is not set.
 func (e *environment) secretFile(name string) string {
 	if os.Getenv(name) == "" {
 		return ""
 	}
 	text, ok := e.read(name)
-	secret := trimNewline(text)
+	secret := trimNewline(string(text))
 	if ok && secret == "" {
 		e.fault("%s: the file %s is empty: write the secret into it, or unset %s", name, os.Getenv(name), name)
 	}
 	return secret
 }
 
-func trimNewline(text []byte) string { return strings.TrimRight(string(text), "\r\n") }
+func trimNewline(text string) string { return strings.TrimRight(text, "\r\n") }
 
 // read reads the file that a variable names.
 func (e *environment) read(name string) (text []byte, ok bool) {

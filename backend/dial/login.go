@@ -43,7 +43,7 @@ func (e *environment) login() *login {
 		variable     = "ETCDCTL_PASSWORD"
 		fromFile     = variable + "_FILE"
 	)
-	user, password := os.Getenv(userVariable), e.secret(variable)
+	user, password := trimNewline(os.Getenv(userVariable)), e.secret(variable)
 	given := os.Getenv(variable) != "" || os.Getenv(fromFile) != ""
 	switch {
 	case user == "" && given:
@@ -60,8 +60,8 @@ func (e *environment) login() *login {
 	l := &login{user: user, turn: make(chan struct{}, 1), password: func() string { return password }}
 	if path := os.Getenv(fromFile); path != "" {
 		l.password = func() string { // it may have been changed
-			if text, err := os.ReadFile(path); err == nil && trimNewline(text) != "" {
-				return trimNewline(text)
+			if text, err := os.ReadFile(path); err == nil && trimNewline(string(text)) != "" {
+				return trimNewline(string(text))
 			}
 			return password
 		}

@@ -124,7 +124,7 @@ func etcdTokensRunOut(t *testing.T, server *servertest.Etcd, url string) {
 	passwords := file(t, secret+"\n")
 	setenv(t, "ETCDCTL_USER", "ann", "ETCDCTL_PASSWORD_FILE", passwords)
 	changed, _ := lead(t, url, "/jobs/two")
-	setenv(t, "ETCDCTL_PASSWORD_FILE", "", "ETCDCTL_PASSWORD", secret)
+	setenv(t, "ETCDCTL_PASSWORD_FILE", "", "ETCDCTL_PASSWORD", secret+"\n")
 	stays, said := lead(t, url, "/jobs/three")
 	heir := stand(t, open(t, url), "/jobs/two", elector.Hooks{})
 	next := make(chan error, 1)

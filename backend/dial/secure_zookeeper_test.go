@@ -74,7 +74,7 @@ func TestZooKeeperCertificates(t *testing.T) {
 		return "zk://" + address + "/secure?timeout=30s"
 	}
 	url := start(own)
-	setenv(t, "ZOOKEEPER_CACERT", ann.CA, "ZOOKEEPER_CERT", ann.Cert, "ZOOKEEPER_KEY", ann.Key, "ZOOKEEPER_AUTH", "digest:ann:"+secret)
+	setenv(t, "ZOOKEEPER_CACERT", ann.CA, "ZOOKEEPER_CERT", ann.Cert, "ZOOKEEPER_KEY", ann.Key, "ZOOKEEPER_AUTH", "digest:ann:"+secret+"\n")
 	term, _ := lead(t, url, "/jobs/one")
 	_, err := term.Commit(t.Context(), elector.Put("/jobs/state", nil))
 	assert.NoError(t, err)

@@ -88,7 +88,7 @@ func TestConsul(t *testing.T) {
 	server := guarded.ForTest(t)
 	t.Setenv("CONSUL_HTTP_ADDR", "127.0.0.1:1") // the URL wins
 	t.Setenv("CONSUL_HTTP_SSL", "true")         // tls=false wins
-	t.Setenv("CONSUL_HTTP_TOKEN", server.Token())
+	t.Setenv("CONSUL_HTTP_TOKEN", server.Token()+"\n")
 	url := "consul://" + server.Addr() + "?tls=false"
 	win(t, url, url+"&timeout=30s", url+"&check=30s")
 	assert.Equal(t, "30s", granted(t, url+"&timeout=30s"))
