@@ -7,7 +7,7 @@
 # make setup    installs and builds what make test needs beyond Go: a ZooKeeper server,
 #               an etcd server, a Consul server
 # make setup-all does that for make test-all: PostgreSQL, MariaDB, Prometheus, kazoo,
-#               etcdctl, dig and the browser Chromium, too
+#               etcdctl and the browser Chromium, too
 # make doctor   shows which of that is there, in which version, and how to get what is missing
 # make release VERSION=v0.1.0 tries a release out, and says how to publish it. TAG=1 makes
 #               the tags; nothing is ever pushed. CONTRIBUTING.md has the steps

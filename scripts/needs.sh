@@ -18,7 +18,6 @@ needs_all() {
 	"$1" "Prometheus" prometheus prometheus "the metrics' alerts and dashboard"
 	"$1" "kazoo" kazoo python3-kazoo "others' candidates on ZooKeeper"
 	"$1" "etcdctl" etcdctl etcd-client "others' candidates on etcd"
-	"$1" "dig" dig bind9-dnsutils "the DNS of examples/recipes"
 	if own_networks; then
 		"$1" "ip, tc, ss" network_tools iproute2 "cutting servers off from each other"
 	fi
@@ -87,9 +86,6 @@ find_kazoo() {
 	return 1
 }
 version_kazoo() { "$(find_kazoo)" -c 'import kazoo.version; print(kazoo.version.__version__)'; }
-
-find_dig() { command -v dig; }
-version_dig() { dig -v 2>&1 | sed -n 's/^DiG //p'; }
 
 find_etcdctl() { command -v etcdctl; }
 version_etcdctl() { ETCDCTL_API=3 etcdctl version | sed -n 's/^etcdctl version: //p'; }

@@ -59,7 +59,7 @@ install() {
 		Elsewhere: install a Java runtime (11 or later), put ZooKeeper's jars and their
 		dependencies into one folder, and set ELECTOR_ZK_JARS to it. make test-all wants
 		Chromium or Chrome in PATH as chromium, chromium-browser or google-chrome, in PATH also
-		etcdctl, dig, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
+		etcdctl, PostgreSQL's postgres and initdb, mariadbd, prometheus and promtool, and a
 		python3 with kazoo (pip install kazoo).
 		EOT
 		exit 1

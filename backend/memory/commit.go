@@ -159,13 +159,14 @@ func (n *session) overtake(ops []backend.Op) {
 }
 
 // resolve takes back a reply that has come too late: what was made is gone already,
-// and must not be taken for standing.
+// and must not be taken for standing. What else was made goes, too: rule 6.
 func (n *session) resolve(req *request, ops []backend.Op) {
 	if req.err != nil {
 		return
 	}
 	for i, op := range ops {
 		if op.Ephemeral() && n.svc.lookup(req.out[i].Key).Rev != req.out[i].Rev {
+			n.tidy(req, ops)
 			req.key = req.out[i].Key
 			req.err = fmt.Errorf("%w: it was done, and somebody has removed it since", backend.ErrIndeterminate)
 			return

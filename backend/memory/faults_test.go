@@ -351,3 +351,22 @@ func TestRefusals(t *testing.T) {
 	_, err = s.Commit(t.Context(), nil)
 	require.NoError(t, err, "nothing to do")
 }
+
+// TestHalfOfALostReply: an operator removes one of two entries before it is known that they were made. The commit does not
+// report the other one, so that one goes, too.
+func TestHalfOfALostReply(t *testing.T) {
+	var svc *Service
+	svc = New(Options{Intercept: func(step Step) {
+		if step.Kind == StepResolve {
+			svc.Delete("/b")
+		}
+	}})
+	client := svc.Client("a")
+	s, err := client.Open(t.Context(), backend.OpenOptions{})
+	require.NoError(t, err)
+	defer s.Close(context.Background())
+	client.LoseReply(nil)
+	_, err = s.Commit(t.Context(), nil, backend.CreateEphemeral("/a", nil), backend.CreateEphemeral("/b", nil))
+	require.ErrorIs(t, err, backend.ErrIndeterminate)
+	require.Empty(t, svc.Dump())
+}

@@ -13,53 +13,76 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
+// commit is Session.Commit for ops that may be done twice: it tries again while the outcome is unknown.
+func commit(ctx context.Context, s *backend.Session, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+	for {
+		made, err := s.Commit(ctx, conditions, ops...)
+		if !again(ctx, err) {
+			return made, err
+		}
+	}
+}
+
+// again tells whether a commit may be tried again that ended with err, if it may be done twice.
+// The session is live and ctx has not ended: somebody has removed what could tell the outcome.
+func again(ctx context.Context, err error) bool {
+	return errors.Is(err, backend.ErrIndeterminate) && !errors.Is(err, backend.ErrSessionLost) && ctx.Err() == nil
+}
+
+// refused tells whether a commit has not been done because something is not as it was read: read again.
+func refused(err error) bool {
+	return errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry)
+}
+
 // makeDir makes a persistent entry to have others in, unless there is one. Nobody removes it: that
 // would take knowing that nobody is about to use it.
 func makeDir(ctx context.Context, s *backend.Session, dir string) error {
-	for {
-		_, err := s.Commit(ctx, nil, backend.CompareAndSet(dir, nil, 0))
-		switch {
-		case errors.Is(err, backend.ErrConflict): // it is there
-			e, err := read(ctx, s, dir)
-			if e.Session != "" { // nothing can stand in it, and to try again would be of no use
-				err = fmt.Errorf("%s is an entry of a session: %w", dir, backend.ErrNoParent)
-			}
-			return err
-		case again(ctx, err): // the same once more does no harm
-			continue
-		}
+	_, err := commit(ctx, s, nil, backend.CompareAndSet(dir, nil, 0))
+	if !errors.Is(err, backend.ErrConflict) {
 		return err
 	}
+	e, err := read(ctx, s, dir)
+	if e.Session != "" { // nothing can stand in it, and to try again would be of no use
+		err = fmt.Errorf("%s is an entry of a session: %w", dir, backend.ErrNoParent)
+	}
+	return err
 }
 
-// enqueue makes an ephemeral entry at the end of a line, and the line's directory where it is
-// missing. A lost reply leaves no second entry: the session removes what it has not reported.
-func enqueue(ctx context.Context, s *backend.Session, dir string, value []byte) (backend.Entry, error) {
-	return makeIn(ctx, s, dir, nil, backend.Enqueue(dir, value))
-}
-
-// create makes an ephemeral entry under key, if all conditions hold, and the directory where it is
-// missing. ErrExists says that there is one. It may be ours, made by a commit whose reply was lost: then
-// the session removes it.
-func create(ctx context.Context, s *backend.Session, key string, value []byte, conditions ...backend.Condition) (backend.Entry, error) {
-	return makeIn(ctx, s, backend.Parent(key), conditions, backend.CreateEphemeral(key, value))
-}
-
-// makeIn makes an ephemeral entry in a directory, and that where it is missing.
-func makeIn(ctx context.Context, s *backend.Session, dir string, conditions []backend.Condition, op backend.Op) (backend.Entry, error) {
+// add makes ephemeral entries, if all conditions hold, and the directories that are missing. A lost reply leaves no
+// second entry: the session removes what it has not reported. ErrExists may be due to such an entry.
+func add(ctx context.Context, s *backend.Session, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 	for {
-		made, err := s.Commit(ctx, conditions, op)
-		switch {
-		case err == nil:
-			return made[0], nil
-		case errors.Is(err, backend.ErrNoParent):
-			if err := makeDir(ctx, s, dir); err != nil {
-				return backend.Entry{}, err
+		made, err := commit(ctx, s, conditions, ops...)
+		if !errors.Is(err, backend.ErrNoParent) {
+			return made, err
+		}
+		for _, op := range ops {
+			dir := op.Key // of Enqueue
+			if op.Kind == backend.OpCreateEphemeral {
+				dir = backend.Parent(op.Key)
 			}
-		case !again(ctx, err):
-			return backend.Entry{}, err
+			if err := makeDir(ctx, s, dir); err != nil {
+				return nil, err
+			}
 		}
 	}
+}
+
+// one is the entry of a commit that makes one.
+func one(made []backend.Entry, err error) (backend.Entry, error) {
+	if err != nil {
+		return backend.Entry{}, err
+	}
+	return made[0], nil
+}
+
+// remove removes this incarnation of a persistent entry. It is no error if another has removed it.
+func remove(ctx context.Context, s *backend.Session, e backend.Entry) error {
+	_, err := commit(ctx, s, nil, backend.Delete(e))
+	if errors.Is(err, backend.ErrNoEntry) {
+		return nil
+	}
+	return err
 }
 
 // read is Get, and the entry has a zero Rev where there is none.
@@ -78,11 +101,7 @@ func write(ctx context.Context, s *backend.Session, was backend.Entry, value []b
 	if was.Exists() {
 		conditions, op = []backend.Condition{backend.IfUnchanged(was)}, backend.Update(was, value)
 	}
-	made, err := s.Commit(ctx, conditions, op)
-	if err != nil {
-		return backend.Entry{}, err
-	}
-	return made[0], nil
+	return one(s.Commit(ctx, conditions, op))
 }
 
 // encode is the value of an entry.
@@ -100,25 +119,6 @@ func decode[T any](e backend.Entry) (v T, ok bool) {
 		return *new(T), false
 	}
 	return v, true
-}
-
-// refused tells whether a commit has not been done because something is not as it was read: read again.
-func refused(err error) bool {
-	return errors.Is(err, backend.ErrCondition) || errors.Is(err, backend.ErrConflict) || errors.Is(err, backend.ErrNoEntry)
-}
-
-// remove removes this incarnation of a persistent entry. It is no error if another has removed it.
-func remove(ctx context.Context, s *backend.Session, e backend.Entry) error {
-	for {
-		_, err := s.Commit(ctx, nil, backend.Delete(e))
-		switch {
-		case errors.Is(err, backend.ErrNoEntry):
-			return nil
-		case again(ctx, err):
-			continue
-		}
-		return err
-	}
 }
 
 // oldest reads the n oldest entries of a line, or all if there are fewer. A persistent one is a stranger's,
@@ -140,7 +140,7 @@ func oldest(ctx context.Context, s *backend.Session, dir string, n int) ([]backe
 }
 
 // passOver looks for the next number above n that is the name of an entry directly under dir, or for end, and returns the
-// one before it. Where more than a thousand stand there, it returns n: see backend.Session.Children.
+// one before it. Where more than a thousand stand, it returns n: see backend.Session.Children.
 func passOver(ctx context.Context, s *backend.Session, dir string, n, end uint64) (uint64, error) {
 	keys, more, err := s.Children(ctx, dir, 1000)
 	if err != nil || more {
@@ -160,12 +160,6 @@ func allExist(entries []backend.Entry) (all []backend.Condition) {
 		all = append(all, backend.IfExists(e))
 	}
 	return all
-}
-
-// again tells whether a commit may be tried again that ended with err, if it may be done twice.
-// The session is live and ctx has not ended: somebody has removed what could tell the outcome.
-func again(ctx context.Context, err error) bool {
-	return errors.Is(err, backend.ErrIndeterminate) && !errors.Is(err, backend.ErrSessionLost) && ctx.Err() == nil
 }
 
 // withdraw removes ephemeral entries of the session, the last first, though ctx may have ended: a
@@ -248,6 +242,25 @@ func (h *Hold) Conditions() []backend.Condition { return allExist(h.entries) }
 func (h *Hold) Release(ctx context.Context) error {
 	h.end(context.Canceled)
 	return withdraw(ctx, h.session, h.entries...)
+}
+
+// inLine stands in a line until its turn comes, and holds its place from then on. stand makes the entries. turn blocks, and
+// returns ErrNoEntry if somebody has removed one of them: then it stands again, at the end.
+func inLine(ctx context.Context, s *backend.Session, stand func() ([]backend.Entry, error), turn func(me []backend.Entry) error) (*Hold, error) {
+	for {
+		me, err := stand()
+		if err != nil {
+			return nil, err
+		}
+		err = turn(me)
+		if err == nil {
+			return hold(ctx, s, me...), nil
+		}
+		left := withdraw(ctx, s, me...)
+		if !errors.Is(err, backend.ErrNoEntry) {
+			return nil, errors.Join(err, left)
+		}
+	}
 }
 
 // sleep blocks for d, or until ctx ends.

@@ -24,8 +24,9 @@ import (
 // does not get one: the commit demands its offer. A task that a stranger has put an entry below may not be taken
 // back, as an entry with others below it cannot be deleted: that is tried again and again, and the others go on.
 func Control(ctx context.Context, s *backend.Session, guard []backend.Condition, dir string, tasks []string, say func(string, ...any)) error {
-	if i := slices.IndexFunc(tasks, func(task string) bool { return strings.Contains(task, "/") }); i >= 0 {
-		return fmt.Errorf("task %q: one name may not be below another: leave out the /", tasks[i])
+	bad := func(task string) bool { return backend.CheckKey("/"+task) != nil || strings.Contains(task, "/") }
+	if i := slices.IndexFunc(tasks, bad); i >= 0 { // one name may not be below another
+		return fmt.Errorf("task %q: give a name without a /: %w", tasks[i], backend.ErrBadKey)
 	}
 	for {
 		left, line, err := settle(ctx, s, guard, dir, tasks, say)
@@ -55,7 +56,7 @@ func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, 
 	if err != nil {
 		return 0, line, err
 	}
-	commit := func(unchanged backend.Entry, ops ...backend.Op) []backend.Entry { // nil if it fails: then the other tasks go on
+	attempt := func(unchanged backend.Entry, ops ...backend.Op) []backend.Entry { // nil if it fails: then the other tasks go on
 		made, failed := s.Commit(ctx, append(slices.Clone(guard), backend.IfUnchanged(unchanged)), ops...)
 		if failed != nil && (err == nil || refused(err)) {
 			err = failed
@@ -72,7 +73,7 @@ func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, 
 			continue
 		}
 		if task.Exists() {
-			if commit(task, backend.Delete(task)) == nil {
+			if attempt(task, backend.Delete(task)) == nil {
 				continue
 			}
 			say("takes %s back: its worker is gone", tasks[i])
@@ -84,7 +85,7 @@ func settle(ctx context.Context, s *backend.Session, guard []backend.Condition, 
 		w := &workers[free]
 		w.free, w.Task = false, tasks[i]
 		a = assignment{Worker: w.Key, Rev: w.Rev}
-		if made := commit(w.Entry, backend.CompareAndSet(task.Key, encode(a), 0), backend.Update(w.Entry, encode(w.offer))); made != nil {
+		if made := attempt(w.Entry, backend.CompareAndSet(task.Key, encode(a), 0), backend.Update(w.Entry, encode(w.offer))); made != nil {
 			say("gives %s to %s, token %d", tasks[i], w.Name, made[0].Rev)
 		}
 	}
@@ -97,13 +98,12 @@ func Members(ctx context.Context, s *backend.Session, dir string) (line backend.
 		return line, nil, err
 	}
 	for _, key := range line.Keys {
-		w := Member{}
-		if w.Entry, err = read(ctx, s, key); err != nil {
+		e, err := read(ctx, s, key)
+		if err != nil {
 			return line, nil, err
 		}
-		o, readable := decode[offer](w.Entry)
-		if w.offer, w.free = o, readable && o.Task == ""; w.Session != "" { // else gone since, or a stranger's
-			all = append(all, w)
+		if o, readable := decode[offer](e); e.Session != "" { // otherwise it has gone since, or is a stranger's
+			all = append(all, Member{e, o, readable && o.Task == ""})
 		}
 	}
 	return line, all, nil

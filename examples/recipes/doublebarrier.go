@@ -36,19 +36,16 @@ type Inside struct {
 // end. Where that is in the instant before the barrier opens to the entry, Enter returns an Inside whose context ends at
 // once, as it does when the entry is removed later: look at the context before the work, and Leave.
 func (d DoubleBarrier) Enter(ctx context.Context, s *backend.Session, name string) (*Inside, error) {
-	for {
-		me, err := enqueue(ctx, s, d.Dir+"/line", []byte(name))
-		if err != nil {
-			return nil, err
-		}
-		ready, err := d.awaitReady(ctx, s, me)
-		if err == nil {
-			return &Inside{hold(ctx, s, me), d, ready}, nil
-		}
-		if !errors.Is(err, backend.ErrNoEntry) { // otherwise somebody has removed me: once more
-			return nil, errors.Join(err, withdraw(ctx, s, me))
-		}
+	var ready backend.Entry
+	stand := func() ([]backend.Entry, error) { return add(ctx, s, nil, backend.Enqueue(d.Dir+"/line", []byte(name))) }
+	h, err := inLine(ctx, s, stand, func(me []backend.Entry) (err error) {
+		ready, err = d.awaitReady(ctx, s, me[0])
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	return &Inside{h, d, ready}, nil
 }
 
 // Leave blocks until all have left that have begun together, or have crashed.

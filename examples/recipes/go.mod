@@ -4,7 +4,6 @@ go 1.26.7
 
 require (
 	github.com/elector-go/elector v0.0.0
-	github.com/miekg/dns v1.1.73
 	github.com/stretchr/testify v1.12.1
 )
 

@@ -18,7 +18,7 @@ import (
 // restart, and goes when that session times out. You hold the lock if your commit made the entry.
 func SimpleLock(ctx context.Context, s *backend.Session, key, name string) (*Hold, error) {
 	for {
-		me, err := create(ctx, s, key, []byte(name))
+		me, err := one(add(ctx, s, nil, backend.CreateEphemeral(key, []byte(name))))
 		if err == nil {
 			return hold(ctx, s, me), nil
 		}
@@ -40,42 +40,26 @@ func SimpleLock(ctx context.Context, s *backend.Session, key, name string) (*Hol
 // still stand: look again. And if somebody has removed your own entry, nothing will ever wake you,
 // unless you watch it, too.
 func FairLock(ctx context.Context, s *backend.Session, dir, name string) (*Hold, error) {
-	for {
-		me, err := enqueue(ctx, s, dir, []byte(name))
-		if err != nil {
-			return nil, err
-		}
-		err = awaitTurn(ctx, s, predecessor, me)
-		if err == nil {
-			return hold(ctx, s, me), nil
-		}
-		if !errors.Is(err, backend.ErrNoEntry) {
-			return nil, errors.Join(err, withdraw(ctx, s, me))
-		}
-		// somebody has removed me: to the end of the line
-	}
+	return lineUp(ctx, s, s.Predecessor, backend.Enqueue(dir, []byte(name)))
 }
 
-// A findBefore finds the youngest one before an entry of the line that it has to wait for.
-type findBefore func(ctx context.Context, s *backend.Session, me backend.Entry) (backend.Entry, error)
-
-func predecessor(ctx context.Context, s *backend.Session, me backend.Entry) (backend.Entry, error) {
-	return s.Predecessor(ctx, me)
-}
-
-// awaitTurn blocks until there is none before the first entry of me; ErrNoEntry if one of me is gone.
-func awaitTurn(ctx context.Context, s *backend.Session, before findBefore, me ...backend.Entry) error {
-	for {
-		b, err := before(ctx, s, me[0])
-		if err != nil || !b.Exists() {
-			return err
+// lineUp stands in a line with the entries that ops make, and holds them when before finds nobody before the first of
+// them whom it has to wait for. before returns the youngest, if there are several.
+func lineUp(ctx context.Context, s *backend.Session, before func(ctx context.Context, me backend.Entry) (backend.Entry, error), ops ...backend.Op) (*Hold, error) {
+	stand := func() ([]backend.Entry, error) { return add(ctx, s, nil, ops...) }
+	return inLine(ctx, s, stand, func(me []backend.Entry) error {
+		for {
+			b, err := before(ctx, me[0])
+			if err != nil || !b.Exists() {
+				return err
+			}
+			gone, err := awaitGone(ctx, s, append(slices.Clone(me), b)...)
+			switch {
+			case err != nil:
+				return err
+			case gone < len(me):
+				return backend.ErrNoEntry
+			}
 		}
-		gone, err := awaitGone(ctx, s, append(slices.Clone(me), b)...)
-		switch {
-		case err != nil:
-			return err
-		case gone < len(me):
-			return backend.ErrNoEntry
-		}
-	}
+	})
 }

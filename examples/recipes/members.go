@@ -65,16 +65,18 @@ func (f failure) Unwrap() error { return f.error }
 // own. do's ctx ends when the worker's offer is gone: then the task goes to another.
 func Work(ctx context.Context, s *backend.Session, dir, name string, do func(context.Context, Job) error) error {
 	for {
-		me, err := enqueue(ctx, s, dir+"/workers", encode(offer{Name: name}))
+		me, err := one(add(ctx, s, nil, backend.Enqueue(dir+"/workers", encode(offer{Name: name}))))
 		for err == nil {
 			me, err = workOnce(ctx, s, dir, me, do)
 		}
 		if me.Exists() {
 			err = errors.Join(err, withdraw(ctx, s, me))
 		}
-		if errors.As(err, new(failure)) || ctx.Err() != nil || errors.Is(err, backend.ErrSessionLost) || !refused(err) && !errors.Is(err, errTaken) && !again(ctx, err) {
+		// Somebody has deleted the offer or the task, or whether it is marked is not known: then go on.
+		goesOn := refused(err) || errors.Is(err, errTaken) || again(ctx, err)
+		if errors.As(err, new(failure)) || ctx.Err() != nil || errors.Is(err, backend.ErrSessionLost) || !goesOn {
 			return err
-		} // else somebody has deleted the offer or the task, or whether it is marked is not known
+		}
 	}
 }
 
@@ -101,15 +103,11 @@ func workOnce(ctx context.Context, s *backend.Session, dir string, me backend.En
 	held := hold(ctx, s, me)
 	defer held.end(nil)
 	report := func(ctx context.Context, done int) error {
-		for {
-			_, err := s.Commit(ctx, []backend.Condition{backend.IfExists(task)}, backend.Update(me, encode(offer{o.Name, o.Task, done})))
-			if refused(err) {
-				held.end(err)
-			}
-			if !again(ctx, err) { // the same once more does no harm
-				return err
-			}
+		_, err := commit(ctx, s, []backend.Condition{backend.IfExists(task)}, backend.Update(me, encode(offer{o.Name, o.Task, done})))
+		if refused(err) {
+			held.end(err)
 		}
+		return err
 	}
 	if err := do(held, Job{Task: o.Task, Token: task.Rev, Report: report}); err != nil {
 		if held.Err() != nil {

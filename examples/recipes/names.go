@@ -11,7 +11,7 @@ import (
 	"github.com/elector-go/elector/backend"
 )
 
-// A dynamic directory of names, in three roles; dns.go serves it as DNS.
+// A dynamic directory of names, in three roles. A resolver is what a DNS server would ask.
 //
 //	registrar  keeps an address of a name as an ephemeral entry in DIR, which goes with its session
 //	resolver   has all of DIR in a cache, which a watch of the listing keeps up to date. A
@@ -37,7 +37,7 @@ type Address struct {
 func Register(ctx context.Context, s *backend.Session, dir string, a Address, alive func(context.Context, netip.AddrPort) bool) error {
 	for {
 		if alive(ctx, a.Addr) {
-			me, err := enqueue(ctx, s, dir, encode(a))
+			me, err := one(add(ctx, s, nil, backend.Enqueue(dir, encode(a))))
 			if err != nil {
 				return err
 			}
@@ -96,7 +96,7 @@ func (r *Resolver) Watch(ctx context.Context, s *backend.Session, dir string) er
 				}
 			}
 			if now[key] = a; a.Name != "" {
-				name := strings.ToLower(a.Name) // DNS knows no case
+				name := strings.ToLower(a.Name) // names have no case, as in DNS
 				names[name] = append(names[name], a.Addr)
 			}
 		}

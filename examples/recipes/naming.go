@@ -32,7 +32,7 @@ import (
 func Number(ctx context.Context, s *backend.Session, dir string) (uint64, error) {
 	e, err := backend.Entry{}, backend.ErrExists
 	for errors.Is(err, backend.ErrExists) { // one of ours whose reply was lost: nobody knows its number
-		e, err = create(ctx, s, dir+"/"+rand.Text(), nil)
+		e, err = one(add(ctx, s, nil, backend.CreateEphemeral(dir+"/"+rand.Text(), nil)))
 	}
 	if err != nil {
 		return 0, err
@@ -85,7 +85,7 @@ func Count(ctx context.Context, s *backend.Session, key string, n uint64) (Seria
 // called so yesterday. The token tells them apart.
 func Ordinal(ctx context.Context, s *backend.Session, dir, name string) (int, *Hold, error) {
 	for i := 0; ; i++ {
-		e, err := create(ctx, s, fmt.Sprintf("%s/%d", dir, i), []byte(name))
+		e, err := one(add(ctx, s, nil, backend.CreateEphemeral(fmt.Sprintf("%s/%d", dir, i), []byte(name))))
 		switch {
 		case err == nil:
 			return i, hold(ctx, s, e), nil

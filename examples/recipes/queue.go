@@ -68,9 +68,8 @@ type Claim struct {
 }
 
 // Take blocks until there is an item that nobody works on, and claims the oldest. It looks at the numbers from head
-// on: an item that is done costs a round trip, and one in work two. So that one which takes long does not slow down all
-// after it, 16 that are done are looked at, and the others passed over by a listing, unless more than a thousand items
-// stand.
+// on. An item in work costs two round trips. One that is done costs a listing, which tells the next one that stands, so
+// that an item which takes long does not slow down all after it.
 func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error) {
 	for c == nil {
 		at, head, end, err := q.bounds(ctx, s)
@@ -78,7 +77,7 @@ func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error)
 			return nil, err
 		}
 		done, changes := end, at[1:] // one more item, or a claim that goes
-		for n, passed := head, 0; n < end && c == nil; n++ {
+		for n := head; n < end && c == nil; n++ {
 			switch c, err = q.try(ctx, s, n); {
 			case err == nil:
 				done = min(done, n)
@@ -87,10 +86,8 @@ func (q Queue) Take(ctx context.Context, s *backend.Session) (c *Claim, _ error)
 			case !refused(err):
 				return nil, err
 			default:
-				if passed++; passed%16 == 0 {
-					if n, err = passOver(ctx, s, q.Dir+"/items", n, end); err != nil {
-						return nil, err
-					}
+				if n, err = passOver(ctx, s, q.Dir+"/items", n, end); err != nil {
+					return nil, err
 				}
 			}
 		}
@@ -115,7 +112,7 @@ func (q Queue) try(ctx context.Context, s *backend.Session, n uint64) (*Claim, e
 	if err != nil {
 		return nil, err
 	}
-	me, err := create(ctx, s, q.claim(n), nil, backend.IfExists(item))
+	me, err := one(add(ctx, s, []backend.Condition{backend.IfExists(item)}, backend.CreateEphemeral(q.claim(n), nil)))
 	if err != nil {
 		return nil, err
 	}

@@ -43,26 +43,14 @@ type Semaphore struct {
 // Acquire blocks until the session holds a permit. What is held ends, beside the session, when somebody
 // deletes the entry.
 func (m Semaphore) Acquire(ctx context.Context, s *backend.Session, name string) (*Hold, error) {
-	for {
-		me, err := m.stand(ctx, s, name)
-		if err != nil {
-			return nil, err
-		}
-		err = m.wait(ctx, s, me)
-		if err == nil {
-			return hold(ctx, s, me), nil
-		}
-		if !errors.Is(err, backend.ErrNoEntry) {
-			return nil, errors.Join(err, withdraw(ctx, s, me))
-		}
-		// somebody has deleted me: to the end of the line
-	}
+	stand := func() ([]backend.Entry, error) { return m.stand(ctx, s, name) }
+	return inLine(ctx, s, stand, func(me []backend.Entry) error { return m.wait(ctx, s, me[0]) })
 }
 
 // stand enqueues an entry where all agree on K.
-func (m Semaphore) stand(ctx context.Context, s *backend.Session, name string) (backend.Entry, error) {
+func (m Semaphore) stand(ctx context.Context, s *backend.Session, name string) ([]backend.Entry, error) {
 	if m.K < 1 {
-		return backend.Entry{}, fmt.Errorf("%s: K is %d: there has to be one permit at least", m.Dir, m.K)
+		return nil, fmt.Errorf("%s: K is %d: there has to be one permit at least", m.Dir, m.K)
 	}
 	for {
 		limit, err := read(ctx, s, m.Dir)
@@ -71,16 +59,16 @@ func (m Semaphore) stand(ctx context.Context, s *backend.Session, name string) (
 		}
 		if err == nil {
 			if string(limit.Value) != strconv.Itoa(m.K) {
-				return backend.Entry{}, fmt.Errorf("%s: K is %d here, and others have agreed on %.40q", m.Dir, m.K, limit.Value)
+				return nil, fmt.Errorf("%s: K is %d here, and others have agreed on %.40q", m.Dir, m.K, limit.Value)
 			}
 			var made []backend.Entry
 			made, err = s.Commit(ctx, []backend.Condition{backend.IfUnchanged(limit)}, backend.Enqueue(m.Dir, []byte(name)))
 			if err == nil {
-				return made[0], nil
+				return made, nil
 			}
 		}
 		if !refused(err) && !errors.Is(err, backend.ErrNoParent) && !again(ctx, err) {
-			return backend.Entry{}, err
+			return nil, err
 		}
 	}
 }

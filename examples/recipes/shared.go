@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"math"
-	"slices"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -16,21 +14,18 @@ import (
 //
 // Trap: a reader waits for the last writer before it. When that has gone, an older writer may
 // still stand: the last one may have given up while it waited. Look again.
-type SharedLock struct {
-	Dir string
-	// Herd is how not to do it, for comparison: all watch the line, and look at each change of it.
-	Herd bool
-}
+type SharedLock struct{ Dir string }
 
 // Read blocks until no writer stands before the session.
 func (l SharedLock) Read(ctx context.Context, s *backend.Session, name string) (*Hold, error) {
-	return l.lock(ctx, s, l.lastWriter, backend.Enqueue(l.all(), []byte(name)))
+	lastWriter := func(ctx context.Context, me backend.Entry) (backend.Entry, error) { return l.lastWriter(ctx, s, me) }
+	return lineUp(ctx, s, lastWriter, backend.Enqueue(l.all(), []byte(name)))
 }
 
-// Write blocks until nobody stands before the session.
+// Write blocks until nobody stands before the session. Its entries are of one commit, and are taken back together if
+// somebody removes one of them: else the writer would wait for itself, or write beside a reader that has passed it.
 func (l SharedLock) Write(ctx context.Context, s *backend.Session, name string) (*Hold, error) {
-	return l.lock(ctx, s, predecessor,
-		backend.Enqueue(l.all(), []byte(name)), backend.Enqueue(l.writers(), []byte(name)))
+	return lineUp(ctx, s, s.Predecessor, backend.Enqueue(l.all(), []byte(name)), backend.Enqueue(l.writers(), []byte(name)))
 }
 
 func (l SharedLock) all() string     { return l.Dir + "/all" }
@@ -50,61 +45,4 @@ func (l SharedLock) lastWriter(ctx context.Context, s *backend.Session, me backe
 		}
 	}
 	return backend.Entry{}, err
-}
-
-func (l SharedLock) lock(ctx context.Context, s *backend.Session, before findBefore, line ...backend.Op) (*Hold, error) {
-	for {
-		me, err := s.Commit(ctx, nil, line...)
-		switch {
-		case errors.Is(err, backend.ErrNoParent):
-			if err = errors.Join(makeDir(ctx, s, l.all()), makeDir(ctx, s, l.writers())); err == nil {
-				continue
-			}
-			return nil, err
-		case again(ctx, err): // the session removes what that commit may have made
-			continue
-		case err != nil:
-			return nil, err
-		}
-		if l.Herd {
-			err = l.awaitInHerd(ctx, s, me)
-		} else {
-			err = awaitTurn(ctx, s, before, me...)
-		}
-		if err == nil {
-			return hold(ctx, s, me...), nil
-		}
-		err = errors.Join(err, withdraw(ctx, s, me...))
-		if !errors.Is(err, backend.ErrNoEntry) { // otherwise somebody has removed one of me: once more
-			return nil, err
-		}
-	}
-}
-
-// awaitInHerd is awaitTurn for all that stand in the line, at each change of it. Those that me waits for are read
-// once, as none comes in before it. A writer counts while it stands in both lines: one of its entries may go long
-// after the other, and only a change of Dir/all wakes.
-func (l SharedLock) awaitInHerd(ctx context.Context, s *backend.Session, me []backend.Entry) error {
-	before, err := oldest(ctx, s, l.all(), math.MaxInt)
-	writers, err2 := oldest(ctx, s, l.writers(), math.MaxInt)
-	before = slices.DeleteFunc(before, func(e backend.Entry) bool {
-		writes := func(w backend.Entry) bool { return w.Rev == e.Rev }
-		return e.Rev >= me[0].Rev || len(me) == 1 && !slices.ContainsFunc(writers, writes)
-	})
-	line, err3 := s.List(ctx, l.all())
-	for err = errors.Join(err, err2, err3); err == nil; line, err = s.AwaitList(ctx, line) {
-		for len(before) > 0 && !slices.Contains(line.Keys, before[0].Key) {
-			before = before[1:]
-		}
-		if !slices.Contains(line.Keys, me[0].Key) {
-			return backend.ErrNoEntry
-		}
-		if len(before) == 0 { // and somebody may have removed the other entry of a writer
-			if _, err = s.Commit(ctx, allExist(me)); errors.Is(err, backend.ErrCondition) {
-				err = backend.ErrNoEntry
-			}
-			return err
-		}
-	}
-	return err
 }
