@@ -21,6 +21,11 @@ func valid() elector.Config {
 	}
 }
 
+// nameless is a strategy without a name.
+type nameless struct{ elector.Strategy }
+
+func (nameless) Name() string { return "" }
+
 func TestNewReportsEachViolation(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*elector.Config)
@@ -29,9 +34,14 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"nil backend":         {func(c *elector.Config) { c.Backend = nil }, []string{"Config.Backend", "nil"}},
 		"typed nil backend":   {func(c *elector.Config) { c.Backend = (*memory.Service)(nil) }, []string{"Config.Backend", "nil"}},
 		"nil strategy":        {func(c *elector.Config) { c.Strategy = nil }, []string{"Config.Strategy", "nil"}},
+		"nameless strategy":   {func(c *elector.Config) { c.Strategy = nameless{c.Strategy} }, []string{"Config.Strategy"}},
 		"empty election":      {func(c *elector.Config) { c.Election = "" }, []string{"Config.Election", "empty"}},
 		"relative election":   {func(c *elector.Config) { c.Election = "jobs/x" }, []string{"Config.Election", `"jobs/x"`, "relative"}},
 		"election with dots":  {func(c *elector.Config) { c.Election = "/a/../b" }, []string{"Config.Election", `".."`}},
+		"root":                {func(c *elector.Config) { c.Election = "/" }, []string{"Config.Election"}},
+		"empty segment":       {func(c *elector.Config) { c.Election = "/jobs//x" }, []string{"Config.Election"}},
+		"slash at the end":    {func(c *elector.Config) { c.Election = "/jobs/" }, []string{"Config.Election"}},
+		"control in election": {func(c *elector.Config) { c.Election = "/jobs/\x00" }, []string{"Config.Election"}},
 		"long election":       {func(c *elector.Config) { c.Election = "/" + strings.Repeat("x", 384) }, []string{"Config.Election", "385", "384"}},
 		"deep election":       {func(c *elector.Config) { c.Election = strings.Repeat("/x", 61) }, []string{"Config.Election", "61", "60"}},
 		"reserved election":   {func(c *elector.Config) { c.Election = "/zookeeper" }, []string{"Config.Election", "/zookeeper"}},
@@ -42,6 +52,7 @@ func TestNewReportsEachViolation(t *testing.T) {
 		"ID not UTF-8":        {func(c *elector.Config) { c.ID = "a\xff" }, []string{"Config.ID", "UTF-8"}},
 		"large value":         {func(c *elector.Config) { c.Value = make([]byte, elector.MaxValue+1) }, []string{"Config.Value", "262145", "262144"}},
 		"TTL too short":       {func(c *elector.Config) { c.TTL = time.Nanosecond }, []string{"Config.TTL", "1ns", "memory", "10ms"}},
+		"TTL too long":        {func(c *elector.Config) { c.TTL = c.Backend.Limits().MaxTTL + 1 }, []string{"Config.TTL", "memory"}},
 		"TTL negative":        {func(c *elector.Config) { c.TTL = -time.Second }, []string{"Config.TTL", "-1s"}},
 		"TTL not the shared":  {func(c *elector.Config) { c.Backend, c.TTL = backend.Share(c.Backend, 9*time.Second), 4*time.Second }, []string{"Config.TTL", "4s", "9s", "backend.Share", "zero"}},
 		"policy":              {func(c *elector.Config) { c.OnSuspend = 7 }, []string{"Config.OnSuspend", "7"}},

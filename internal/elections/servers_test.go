@@ -54,7 +54,7 @@ var noRecord = []string{
 var noEpoch = []string{"epoch/dense", "epoch/raised", "epoch/restart", "epoch/stalled-claim"}
 
 // noOrder are the rules about an order of succession.
-var noOrder = []string{"data/used-up", "data/deleted-after-handover", "data/deleted-at-handover", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
+var noOrder = []string{"data/used-up", "data/waiting-deleted", "recipe/observing", "term/order", "view/no-vacancy"}
 
 // ofRanks are the rules about candidates with ranks.
 var ofRanks = []string{
@@ -109,19 +109,15 @@ const ttl = 10 * time.Second
 // none, and on ZooKeeper they are tried on one server.
 var noEnd = []string{"data/used-up", "transfer/used-up"}
 
-// notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes
-// on, and the one about a limit that it does not have.
-var notOnZooKeeper = []string{
-	"cancel/handover", "data/deleted-after-handover", "data/deleted-at-handover",
-	"loss/expires-after-handover", "loss/expires-at-handover", "fence/too-many", "fence/late",
-}
+// notOnZooKeeper are the rules that need notices, or requests, to be held while all else goes on.
+var notOnZooKeeper = []string{"cancel/handover", "loss/after-handover", "loss/at-handover", "fence/late"}
 
 // late are the rules that take a read after the notice of a change: without one a
 // candidate knows what stood when its predecessor went, and not what stands now. On
 // ZooKeeper it is the same, but a notice cannot be held back there. What etcd tells of an
 // entry is such a notice, and what Consul tells of a directory.
 var (
-	late         = []string{"data/deleted-after-handover", "loss/expires-after-handover"}
+	late         = []string{"loss/after-handover"}
 	lateOnEtcd   = map[string][]string{"fair": late}
 	lateOnConsul = map[string][]string{"parentwatch": late}
 )

@@ -2,10 +2,8 @@ package mutants
 
 import (
 	"context"
-	"slices"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 )
 
 // askMutants break rules about leaders that are asked to go.
@@ -38,42 +36,15 @@ func askMutants() []Mutant {
 			Breaks: "A candidate that was asked to go takes its next term for asked, too.",
 			Rules:  map[string][]string{"fair": {"ask/run", "ask/lost"}},
 			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
-				var before elector.Request
-				asked := make(chan struct{})
+				var last *elector.Term
 				return onTerm(func(t *elector.Term, c *elector.TermConfig) {
-					c.Asked = asked
-					c.Request = func() (elector.Request, bool) {
-						if r, asked := t.Request(); asked {
-							return r, true
-						}
-						return before, before != elector.Request{}
+					if last == nil {
+						last = t
+					} else if _, was := last.Request(); was {
+						c.Asked, c.Request = last.Asked(), last.Request
 					}
-					go func() {
-						select {
-						case <-t.Asked():
-							if before == (elector.Request{}) {
-								before, _ = t.Request()
-								close(asked)
-							}
-						case <-t.Context().Done():
-						}
-					}()
 				})(cfg, e)
 			},
-		},
-		{
-			Name:   "request is written over",
-			Breaks: "A leader publishes a value without a look at what stands in its entry.",
-			Rules:  map[string][]string{"fair": {"ask/proclaim"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if len(ops) == 1 && ops[0].Kind == backend.OpUpdate {
-						gap()
-						conditions = slices.DeleteFunc(slices.Clone(conditions), func(c backend.Condition) bool { return c.Exact && c.Entry.Key == ops[0].Key })
-					}
-					return s.Commit(ctx, conditions, ops...)
-				}
-			}),
 		},
 	}
 }

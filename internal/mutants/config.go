@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -47,19 +46,12 @@ func configMutants() []Mutant {
 			Breaks: "A path that holds something that is no election's record is taken for an empty one.",
 			Rules:  map[string][]string{"fair": {"data/foreign-path"}},
 			trusted: calls(func(s *backend.Session, o *over) {
-				empty := func(e backend.Entry) backend.Entry {
-					if _, bad := layout.DecodeRecord(e.Value); e.Session == "" && bad != nil {
-						e.Value = nil
-					}
-					return e
-				}
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					e, err := s.Get(ctx, key)
-					return empty(e), err
-				}
 				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
 					e, strangers, err := s.Survey(ctx, key, known)
-					return empty(e), strangers, err
+					if _, bad := layout.DecodeRecord(e.Value); bad != nil {
+						e.Value = nil
+					}
+					return e, strangers, err
 				}
 			}),
 		},
@@ -75,20 +67,6 @@ func configMutants() []Mutant {
 			}),
 		},
 		{
-			Name:   "neighbours taken for strangers",
-			Breaks: "An election whose path has persistent keys of somebody beside its directory is refused.",
-			Rules:  map[string][]string{Backend: {"read/survey"}, "fair": {"data/occupied"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-					e, strangers, err := s.Survey(ctx, key, known)
-					if _, none := s.Get(ctx, key+"/notes"); none == nil {
-						strangers = append(strangers, key+"/notes")
-					}
-					return e, strangers, err
-				}
-			}),
-		},
-		{
 			Name:   "only the queue has children",
 			Breaks: "Children tells of enqueued entries alone.",
 			Rules:  map[string][]string{Backend: {"read/children"}},
@@ -99,21 +77,6 @@ func configMutants() []Mutant {
 					}
 					l, err := s.List(ctx, key)
 					return l.Keys[:min(most, len(l.Keys))], len(l.Keys) > most, err
-				}
-			}),
-		},
-		{
-			Name:   "strangers looked for once",
-			Breaks: "A candidate looks for strangers when it enters, and never again.",
-			Rules:  map[string][]string{"fair": {"data/occupied-late"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				var entered atomic.Bool
-				o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-					e, strangers, err := s.Survey(ctx, key, known)
-					if entered.Swap(err == nil && len(e.Value) > 0) {
-						strangers = nil
-					}
-					return e, strangers, err
 				}
 			}),
 		},

@@ -3,7 +3,6 @@ package mutants
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -48,32 +47,13 @@ func directoryMutants() []Mutant {
 		{
 			Name:   "win without being listed",
 			Breaks: "A candidate that does not find its own entry in the listing takes it for the oldest.",
-			Rules:  map[string][]string{suite: {"data/waiting-deleted", "data/deleted-at-handover", "data/deleted-after-handover"}},
+			Rules:  map[string][]string{suite: {"data/waiting-deleted", "loss/at-handover", "loss/after-handover"}},
 			campaign: listed(func(me func() string) func(backend.Listing) backend.Listing {
 				return func(l backend.Listing) backend.Listing {
 					if !slices.Contains(l.Keys, me()) {
 						l.Keys = append([]string{me()}, l.Keys...)
 					}
 					return l
-				}
-			}),
-		},
-		{
-			Name:   "own entry watched beside the directory",
-			Breaks: "A candidate that watches the directory has a watch on its own entry, too.",
-			Rules:  map[string][]string{suite: {"recipe/two-watches"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.awaitList = func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-					ctx, cancel := context.WithCancel(ctx)
-					var watch sync.WaitGroup
-					defer watch.Wait()
-					defer cancel()
-					for _, key := range known.Keys {
-						if e, err := s.Get(ctx, key); err == nil && e.Session == s.ID() {
-							watch.Go(func() { _, _ = s.Await(ctx, e) }) // what it tells is of no interest
-						}
-					}
-					return s.AwaitList(ctx, known)
 				}
 			}),
 		},
@@ -86,8 +66,8 @@ func listed(worsen func(me func() string) func(backend.Listing) backend.Listing)
 	return inSession(func(s *backend.Session, o *over) {
 		me := ""
 		change := worsen(func() string { return me })
-		o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			made, err := s.Commit(ctx, guards, ops...)
+		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+			made, err := s.Commit(ctx, conditions, ops...)
 			if err == nil && ops[0].Kind == backend.OpEnqueue {
 				me = made[0].Key
 			}

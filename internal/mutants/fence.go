@@ -3,8 +3,6 @@ package mutants
 import (
 	"context"
 	"errors"
-	"slices"
-	"sync"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -12,11 +10,6 @@ import (
 
 // fenceMutants break rules about what a term may write.
 func fenceMutants() []Mutant {
-	committing := func(commit func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error)) electorOf {
-		return onTerm(func(t *elector.Term, c *elector.TermConfig) {
-			c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) { return commit(ctx, t, ops) }
-		})
-	}
 	return []Mutant{
 		{
 			Name:   "guard without conditions",
@@ -24,27 +17,6 @@ func fenceMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"fence/guard"}},
 			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
 				c.Guard = func() elector.Guard { return elector.Guard{Session: t.Guard().Session} }
-			}),
-		},
-		{
-			Name:   "get remembers",
-			Breaks: "Get returns what it has read before.",
-			Rules:  map[string][]string{"fair": {"fence/get"}},
-			elector: onTerm(func(t *elector.Term, c *elector.TermConfig) {
-				var mu sync.Mutex
-				read := make(map[string]backend.Entry)
-				c.Get = func(ctx context.Context, key string) (backend.Entry, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if e, is := read[key]; is && t.Valid() {
-						return e, nil
-					}
-					e, err := t.Get(ctx, key)
-					if err == nil {
-						read[key] = e
-					}
-					return e, err
-				}
 			}),
 		},
 		{
@@ -56,120 +28,44 @@ func fenceMutants() []Mutant {
 			}),
 		},
 		{
-			Name:   "commit in parts",
-			Breaks: "The ops of a term's commit are done one after the other.",
-			Rules:  map[string][]string{"fair": {"fence/commit", "fence/conflict"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				if len(ops) < 2 {
-					return t.Commit(ctx, ops...)
-				}
-				var made []backend.Entry
-				for _, op := range ops {
-					one, err := t.Commit(ctx, op)
-					if err != nil {
-						return nil, err
-					}
-					made = append(made, one...)
-				}
-				return made, nil
-			}),
+			Name:    "conflict ends the term",
+			Breaks:  "A commit that finds an entry other than it expects is refused as if the term were over.",
+			Rules:   map[string][]string{"fair": {"fence/conflict"}},
+			elector: commitTells(elector.ErrConflict, elector.ErrDeposed),
 		},
 		{
-			Name:   "commit answers in another order",
-			Breaks: "Commit returns what it made in the order in which it was done.",
-			Rules:  map[string][]string{"fair": {"fence/commit"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				slices.Reverse(made)
-				return made, err
-			}),
+			Name:    "bad input told without its key",
+			Breaks:  "The error of a commit that cannot be right does not say what is wrong with it.",
+			Rules:   map[string][]string{"fair": {"fence/bad-input"}},
+			elector: commitTells(backend.ErrBadKey, backend.ErrBadKey),
 		},
 		{
-			Name:   "conflict ends the term",
-			Breaks: "A commit that finds an entry other than it expects is refused as if the term were over.",
-			Rules:  map[string][]string{"fair": {"fence/conflict"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				if errors.Is(err, elector.ErrConflict) {
-					err = elector.ErrDeposed
-				}
-				return made, err
-			}),
+			Name:    "limit told as an unknown outcome",
+			Breaks:  "A commit over a limit of the service is said to have happened, perhaps.",
+			Rules:   map[string][]string{"fair": {"fence/too-large"}},
+			elector: commitTells(backend.ErrTooLarge, elector.ErrIndeterminate),
 		},
 		{
-			Name:   "bad input told without its key",
-			Breaks: "The error of a commit that cannot be right does not say what is wrong with it.",
-			Rules:  map[string][]string{"fair": {"fence/bad-input"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				if errors.Is(err, backend.ErrBadKey) {
-					err = backend.ErrBadKey
-				}
-				return made, err
-			}),
+			Name:    "end of the term kept from the writer",
+			Breaks:  "A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
+			Rules:   map[string][]string{"fair": {"fence/ended", "fence/frozen"}},
+			elector: commitTells(elector.ErrDeposed, context.Canceled),
 		},
 		{
-			Name:   "limit told as an unknown outcome",
-			Breaks: "A commit over a limit of the service is said to have happened, perhaps.",
-			Rules:  map[string][]string{"fair": {"fence/too-large", "fence/too-many"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				if errors.Is(err, backend.ErrTooLarge) {
-					err = elector.ErrIndeterminate
-				}
-				return made, err
-			}),
-		},
-		{
-			Name:   "end of the term kept from the writer",
-			Breaks: "A commit after the term has ended does not say that it was deposed, but only that a context has ended.",
-			Rules:  map[string][]string{"fair": {"fence/ended", "fence/frozen"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				if errors.Is(err, elector.ErrDeposed) {
-					err = context.Canceled
-				}
-				return made, err
-			}),
-		},
-		{
-			Name:   "refused write told to its caller only",
-			Breaks: "A term goes on after the service has refused its write for good.",
-			Rules:  map[string][]string{"fair": {"fence/frozen"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
-					if errors.Is(err, backend.ErrCondition) {
-						err = errors.New("refused")
-					}
-					return made, err
-				}
-			}),
+			Name:    "refused write told to its caller only",
+			Breaks:  "A term goes on after the service has refused its write for good.",
+			Rules:   map[string][]string{"fair": {"fence/frozen"}},
+			trusted: calls(told(backend.ErrCondition, errors.New("refused"))),
 		},
 		{
 			Name:   "queued write without its guards",
 			Breaks: "A commit that waits for the link loses its conditions meanwhile.",
 			Rules:  map[string][]string{"fair": {"fence/queued"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if s.State() == backend.Suspended && len(ops) > 0 {
-						guards = nil
-					}
-					return s.Commit(ctx, guards, ops...)
+			session: calls(asks(func(_ context.Context, s *backend.Session, c *commit) {
+				if s.State() == backend.Suspended && len(c.ops) > 0 {
+					c.conditions = nil
 				}
-			}),
-		},
-		{
-			Name:   "commit given up at once",
-			Breaks: "A commit that is cancelled says ErrIndeterminate as if its term were over.",
-			Rules:  map[string][]string{"fair": {"fence/cancel"}},
-			elector: committing(func(ctx context.Context, t *elector.Term, ops []elector.Op) ([]backend.Entry, error) {
-				made, err := t.Commit(ctx, ops...)
-				if err != nil && ctx.Err() != nil {
-					err = errors.Join(err, elector.ErrDeposed)
-				}
-				return made, err
-			}),
+			})),
 		},
 		{
 			Name:   "proclaimed value not published",
@@ -180,4 +76,14 @@ func fenceMutants() []Mutant {
 			}),
 		},
 	}
+}
+
+// commitTells is the elector of a mutant whose terms tell an error of Commit as another.
+func commitTells(err, as error) electorOf {
+	return onTerm(func(t *elector.Term, c *elector.TermConfig) {
+		c.Commit = func(ctx context.Context, ops ...elector.Op) ([]backend.Entry, error) {
+			made, failed := t.Commit(ctx, ops...)
+			return made, instead(err, as)(failed)
+		}
+	})
 }

@@ -97,39 +97,6 @@ func fitMutants() []Mutant {
 			}),
 		},
 		{
-			Name:   "hanging check is repeated",
-			Breaks: "A check is called although the one before has not returned.",
-			Rules:  map[string][]string{"fair": {"fit/hangs"}},
-			config: checks(func(c *elector.Config, check check) check {
-				return func(ctx context.Context) error {
-					said := make(chan error, 1)
-					go func() { said <- check(ctx) }()
-					select {
-					case err := <-said:
-						return err
-					case <-ctx.Done():
-						return ctx.Err()
-					}
-				}
-			}),
-		},
-		{
-			Name:   "standing aside again and again",
-			Breaks: "Hooks.Aside is called at each check that fails.",
-			Rules:  map[string][]string{"fair": {"fit/waits"}},
-			config: checks(func(c *elector.Config, check check) check {
-				var before atomic.Bool
-				tell := c.Hooks.Aside
-				return func(ctx context.Context) error {
-					err := check(ctx)
-					if before.Swap(err != nil) && err != nil {
-						tell(elector.ErrUnfit)
-					}
-					return err
-				}
-			}),
-		},
-		{
 			Name:   "checks go on",
 			Breaks: "The application is asked for a while after Close has returned.",
 			Rules:  map[string][]string{"fair": {"fit/close"}},

@@ -2,7 +2,6 @@ package mutants
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -14,27 +13,25 @@ func guardMutants() []Mutant {
 		{
 			Name:    "held asks for the version",
 			Breaks:  "The condition that an entry exists fails when it has a new value.",
-			Rules:   map[string][]string{Backend: {"condition/if-exists", "condition/alone"}, "fair": {"fence/guard"}},
+			Rules:   map[string][]string{Backend: {"condition/if-exists"}, "fair": {"fence/guard"}},
 			session: calls(exact(true)),
 		},
 		{
 			Name:    "unchanged asks for no version",
 			Breaks:  "The condition that an entry is unchanged holds as long as there is the entry.",
-			Rules:   map[string][]string{Backend: {"condition/if-unchanged", "condition/alone"}, "kafka": {"epoch/raised"}},
+			Rules:   map[string][]string{Backend: {"condition/if-unchanged"}, "kafka": {"epoch/raised"}},
 			session: calls(exact(false)),
 		},
 		{
 			Name:   "question not asked",
 			Breaks: "A commit of guards without ops always succeeds.",
 			Rules:  map[string][]string{Backend: {"condition/alone"}, "fair": {"fence/guard"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if len(ops) == 0 {
-						return nil, nil
-					}
-					return s.Commit(ctx, guards, ops...)
+			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				if len(c.ops) == 0 {
+					return nil, nil
 				}
-			}),
+				return c.by(ctx, s)
+			})),
 		},
 		{
 			Name:   "drop not confirmed",
@@ -44,19 +41,6 @@ func guardMutants() []Mutant {
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					time.AfterFunc(s.TTL()/20, func() { _ = s.Discard(context.WithoutCancel(ctx), e) })
 					return nil
-				}
-			}),
-		},
-		{
-			Name:   "drop of what is gone fails",
-			Breaks: "Drop of an entry that somebody has removed returns ErrNoEntry.",
-			Rules:  map[string][]string{Backend: {"discard/confirmed"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					if _, err := s.Get(ctx, e.Key); isNoEntry(err) {
-						return err
-					}
-					return s.Discard(ctx, e)
 				}
 			}),
 		},
@@ -105,14 +89,10 @@ func guardMutants() []Mutant {
 }
 
 // exact has all guards ask for the version, or none.
-func exact(all bool) func(s *backend.Session, o *over) {
-	return func(s *backend.Session, o *over) {
-		o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			guards = slices.Clone(guards)
-			for i := range guards {
-				guards[i].Exact = all
-			}
-			return s.Commit(ctx, guards, ops...)
+func exact(all bool) worsening {
+	return asks(func(_ context.Context, _ *backend.Session, c *commit) {
+		for i := range c.conditions {
+			c.conditions[i].Exact = all
 		}
-	}
+	})
 }

@@ -28,8 +28,7 @@ type link interface {
 
 // lost is a commit whose reply or request was lost.
 type lost struct {
-	guards  []backend.Condition
-	ops     []backend.Op
+	commit
 	reached bool // the service has it, and answered:
 	made    []backend.Entry
 	err     error
@@ -40,7 +39,7 @@ type lost struct {
 func (c *lost) answer(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
 	switch {
 	case !c.reached:
-		return s.Commit(ctx, c.guards, c.ops...)
+		return c.by(ctx, s)
 	case c.err != nil:
 		return nil, c.err
 	case c.cut != nil:
@@ -104,22 +103,22 @@ func (b *losing) Open(ctx context.Context, o backend.OpenOptions) (*backend.Sess
 	if err != nil {
 		return nil, err
 	}
-	with := over{Session: s, commit: func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-		l, ok := b.next(ops)
+	with := &over{Session: s}
+	commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		l, ok := b.next(c.ops)
 		if !ok {
-			return s.Commit(ctx, guards, ops...)
+			return c.by(ctx, s)
 		}
-		c := &lost{guards: guards, ops: ops}
-		if !l.request {
-			c.reached = true
-			c.made, c.err = s.Commit(ctx, guards, ops...)
+		lost := &lost{commit: c, reached: !l.request}
+		if lost.reached {
+			lost.made, lost.err = c.by(ctx, s)
 		}
 		if at, ok := b.Backend.(link); ok && l.cut {
 			at.Suspend()
-			_, c.cut = s.List(ctx, "/any") // blocks until the link is back
+			_, lost.cut = s.List(ctx, "/any") // blocks until the link is back
 		}
-		return b.resolve(ctx, s, c)
-	}}
+		return b.resolve(ctx, s, lost)
+	})(s, with)
 	return with.worse(), nil
 }
 

@@ -17,28 +17,25 @@ func lostMutants() []Mutant {
 			Name:   "lost reply retried as a second entry",
 			Breaks: "A commit whose reply was lost is sent again as if nothing had been done.",
 			Rules: map[string][]string{
-				Backend: {
-					"lost-reply/enqueue", "lost-reply/create-ephemeral", "lost-reply/compare-and-set", "lost-reply/delete", "lost-reply/atomic",
-					"lost-reply/put-create", "lost-reply/puts", "lost-reply/overwritten",
-				},
-				"fair": {"reply/lost", "fence/lost-reply"},
+				Backend: {"lost-reply/once", "lost-reply/overwritten"},
+				"fair":  {"reply/lost"},
 			},
 			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
-				return s.Commit(ctx, c.guards, c.ops...)
+				return c.by(ctx, s)
 			}),
 		},
 		{
 			Name:   "lost reply told as a failure",
 			Breaks: "A commit whose reply was lost returns an error that says that nothing was written.",
 			Rules: map[string][]string{
-				Backend: {"lost-reply/update", "lost-reply/race", "lost-reply/deleted"},
-				"fair":  {"reply/lost", "fence/lost-reply"},
+				Backend: {"lost-reply/once", "lost-reply/race", "lost-reply/deleted"},
+				"fair":  {"reply/lost"},
 			},
 			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				if c.reached {
 					return nil, fmt.Errorf("%v: connection lost: %w", "memory", backend.ErrConflict)
 				}
-				return s.Commit(ctx, c.guards, c.ops...)
+				return c.by(ctx, s)
 			}),
 		},
 		{
@@ -69,11 +66,8 @@ func lostMutants() []Mutant {
 			Name:   "lost request not sent again",
 			Breaks: "A commit whose request was lost returns an error, though it could be sent again.",
 			Rules: map[string][]string{
-				Backend: {
-					"lost-request/create-ephemeral", "lost-request/enqueue", "lost-request/compare-and-set", "lost-request/update", "lost-request/delete",
-					"lost-request/atomic", "lost-request/put-create", "lost-request/puts",
-				},
-				"fair": {"reply/lost-request", "fence/lost-reply"},
+				Backend: {"lost-request/once"},
+				"fair":  {"reply/lost-request"},
 			},
 			backend: lossy(func(ctx context.Context, s *backend.Session, c *lost) ([]backend.Entry, error) {
 				if !c.reached {
@@ -97,20 +91,18 @@ func lostMutants() []Mutant {
 			Name:   "commit given up done late",
 			Breaks: "A commit that is given up before it is answered is done a second later, whatever has been done since.",
 			Rules:  map[string][]string{Backend: {"late/overtaken", "late/given-up"}, "fair": {"fence/late"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) (made []backend.Entry, err error) {
-					select {
-					case <-time.After(time.Millisecond / 2): // of a fake clock
-						if made, err = s.Commit(ctx, guards, ops...); !errors.Is(err, backend.ErrIndeterminate) {
-							return made, err
-						}
-					case <-ctx.Done():
-						err = driver.Indeterminate(ctx.Err())
+			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) (made []backend.Entry, err error) {
+				select {
+				case <-time.After(time.Millisecond / 2): // of a fake clock
+					if made, err = c.by(ctx, s); !errors.Is(err, backend.ErrIndeterminate) {
+						return made, err
 					}
-					time.AfterFunc(time.Second, func() { _, _ = s.Commit(context.Background(), guards, ops...) })
-					return nil, err
+				case <-ctx.Done():
+					err = driver.Indeterminate(ctx.Err())
 				}
-			}),
+				time.AfterFunc(time.Second, func() { _, _ = c.by(context.Background(), s) })
+				return nil, err
+			})),
 		},
 		{
 			Name:   "unknown outcome told as a failure",
@@ -119,32 +111,23 @@ func lostMutants() []Mutant {
 				Backend: {"lost-reply/cancelled", "lost-reply/session-lost", "lost-reply/deleted"},
 				"fair":  {"fence/lost-and-cut", "fence/cancel"},
 			},
-			session: calls(func(s *backend.Session, o *over) {
-				o.mapErrors(func(err error) error {
-					if !errors.Is(err, backend.ErrIndeterminate) {
-						return err
+			session: calls(failing(func(err error) error {
+				if !errors.Is(err, backend.ErrIndeterminate) {
+					return err
+				}
+				for _, plain := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
+					if errors.Is(err, plain) {
+						return fmt.Errorf("memory: commit: %w", plain)
 					}
-					for _, plain := range []error{context.Canceled, context.DeadlineExceeded, backend.ErrSessionLost} {
-						if errors.Is(err, plain) {
-							return fmt.Errorf("memory: commit: %w", plain)
-						}
-					}
-					return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
-				})
-			}),
+				}
+				return fmt.Errorf("memory: commit: %w", backend.ErrNoEntry)
+			})),
 		},
 		{
-			Name:   "unknown outcome ends the campaign",
-			Breaks: "A commit whose outcome could not be learnt returns an error that nobody knows.",
-			Rules:  map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.mapErrors(func(err error) error {
-					if errors.Is(err, backend.ErrIndeterminate) {
-						return errors.New("connection lost")
-					}
-					return err
-				})
-			}),
+			Name:    "unknown outcome ends the campaign",
+			Breaks:  "A commit whose outcome could not be learnt returns an error that nobody knows.",
+			Rules:   map[string][]string{Backend: {"lost-reply/cancelled"}, "fair": {"reply/lost-and-cut"}},
+			session: calls(told(backend.ErrIndeterminate, errors.New("connection lost"))),
 		},
 	}
 }

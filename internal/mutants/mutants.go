@@ -59,7 +59,7 @@ func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
 		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(),
-		recipeMutants(), rankedMutants(), directoryMutants(), usedUpMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
+		recipeMutants(), rankedMutants(), directoryMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
 

@@ -18,53 +18,46 @@ func orderMutants() []Mutant {
 			Name:   "event lost between read and watch",
 			Breaks: "Await reads first and subscribes then: a change in between is missed.",
 			Rules:  map[string][]string{Backend: {"await/nothing-missed"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					read, err := now(ctx, s, known)
-					if err != nil || differ(read, known) {
-						return read, err
-					}
-					gap()
-					if read, err = now(ctx, s, known); err != nil {
-						return nil, err
-					}
-					return s.Await(ctx, read...)
+			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				read, err := now(ctx, s, known)
+				if err != nil || differ(read, known) {
+					return read, err
 				}
-			}),
+				gap()
+				if read, err = now(ctx, s, known); err != nil {
+					return nil, err
+				}
+				return s.Await(ctx, read...)
+			})),
 		},
 		{
 			Name:   "guard ignored",
 			Breaks: "Commit writes whether or not the guards hold.",
 			Rules: map[string][]string{
 				Backend: {"condition/if-exists", "condition/if-unchanged", "condition/race", "condition/incarnations"},
-				"fair":  {"fence/guard", "fence/frozen", "fence/stalled"},
+				"fair":  {"fence/guard", "fence/frozen", "fence/stalled", "ask/proclaim"},
 			},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if len(ops) > 0 {
-						guards = nil
-					}
-					return s.Commit(ctx, guards, ops...)
+			session: calls(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+				if len(c.ops) > 0 {
+					c.conditions = nil
 				}
-			}),
+			})),
 		},
 		{
 			Name:   "delete hits another incarnation",
 			Breaks: "Delete and Drop remove whatever stands under the key, so that the resignation of a zombie deletes its successor's entry.",
 			Rules: map[string][]string{
 				Backend:  {"condition/incarnations"},
-				"unfair": {"fence/zombie-resign"},
+				"unfair": {"leave/zombie"},
 			},
 			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					ops = slices.Clone(ops)
-					for i, op := range ops {
+				asks(func(ctx context.Context, s *backend.Session, c *commit) {
+					for i, op := range c.ops {
 						if e, err := s.Get(ctx, op.Key); err == nil && op.Kind == backend.OpDelete {
-							ops[i] = backend.Delete(e)
+							c.ops[i] = backend.Delete(e)
 						}
 					}
-					return s.Commit(ctx, guards, ops...)
-				}
+				})(s, o)
 				o.drop = func(ctx context.Context, e backend.Entry) error {
 					if now, err := s.Get(ctx, e.Key); err == nil && now.Rev != e.Rev {
 						_, err = s.Commit(ctx, nil, backend.Delete(now))
@@ -80,46 +73,40 @@ func orderMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"read/predecessor", "many/sessions"}, "fair": {"term/order"}},
 			// Those who lead at once take turns without end, at one instant.
 			Endless: []string{"run/failing-candidates"},
-			session: calls(func(s *backend.Session, o *over) {
-				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-					before, err := s.Predecessor(ctx, e)
-					if err != nil || !before.Exists() {
-						return before, err
-					}
-					before, err = s.Predecessor(ctx, before)
-					if isNoEntry(err) {
-						return backend.Entry{}, nil
-					}
+			session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+				before, err := s.Predecessor(ctx, e)
+				if err != nil || !before.Exists() {
 					return before, err
 				}
-			}),
+				before, err = s.Predecessor(ctx, before)
+				if isNoEntry(err) {
+					return backend.Entry{}, nil
+				}
+				return before, err
+			})),
 		},
 		{
 			Name:   "predecessor's going taken for the win",
 			Breaks: "A candidate leads when its predecessor goes, whether or not that one led.",
 			Rules:  map[string][]string{"fair": {"term/exclusion", "term/order", "leave/withdraw", "data/predecessor-gone"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-					before, err := s.Predecessor(ctx, e)
-					if err == nil && before.Exists() {
-						c := layout.DecodeCandidate(before.Value)
-						c.Leads = true
-						before.Value = c.Encode()
-					}
-					return before, err
+			campaign: inSession(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+				before, err := s.Predecessor(ctx, e)
+				if err == nil && before.Exists() {
+					c := layout.DecodeCandidate(before.Value)
+					c.Leads = true
+					before.Value = c.Encode()
 				}
-			}),
+				return before, err
+			})),
 		},
 		{
 			Name:   "win without own entry",
 			Breaks: "A candidate that waits looks at its predecessor only, and leads with an entry that is gone.",
-			Rules:  map[string][]string{"fair": {"data/deleted-at-handover", "data/deleted-after-handover", "data/waiting-deleted"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					now, err := s.Await(ctx, known[1:]...)
-					return append([]backend.Entry{known[0]}, now...), err
-				}
-			}),
+			Rules:  map[string][]string{"fair": {"loss/at-handover", "loss/after-handover", "data/waiting-deleted"}},
+			campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				now, err := s.Await(ctx, known[1:]...)
+				return append([]backend.Entry{known[0]}, now...), err
+			})),
 		},
 		{
 			Name:   "taken seat is taken for the own",
@@ -127,16 +114,10 @@ func orderMutants() []Mutant {
 			Rules:  map[string][]string{"unfair": {"term/busy", "leave/resign", "recipe/herd"}},
 			// Those who lead at once take turns without end, at one instant.
 			Endless: []string{"run/failing-candidates"},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
-					if isExists(err) {
-						e, err := s.Get(ctx, ops[0].Key)
-						return []backend.Entry{e}, err
-					}
-					return made, err
-				}
-			}),
+			campaign: inSession(refused(backend.ErrExists, func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				e, err := s.Get(ctx, c.ops[0].Key)
+				return []backend.Entry{e}, err
+			})),
 		},
 	}
 }
@@ -156,18 +137,16 @@ func checkThenWrite() []Mutant {
 			Name:   fmt.Sprintf("guard checked before %v", kind),
 			Breaks: fmt.Sprintf("A commit that has a %v among its ops asks whether the guards hold, and writes then, in two steps.", kind),
 			Rules:  rules,
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if !slices.ContainsFunc(ops, func(op backend.Op) bool { return op.Kind == kind }) {
-						return s.Commit(ctx, guards, ops...)
-					}
-					if _, err := s.Commit(ctx, guards); err != nil {
-						return nil, err
-					}
-					gap()
-					return s.Commit(ctx, nil, ops...)
+			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				if !slices.ContainsFunc(c.ops, func(op backend.Op) bool { return op.Kind == kind }) {
+					return c.by(ctx, s)
 				}
-			}),
+				if _, err := s.Commit(ctx, c.conditions); err != nil {
+					return nil, err
+				}
+				gap()
+				return s.Commit(ctx, nil, c.ops...)
+			})),
 		})
 	}
 	return all

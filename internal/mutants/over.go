@@ -2,6 +2,8 @@ package mutants
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -26,6 +28,10 @@ type over struct {
 	commit      func(context.Context, []backend.Condition, ...backend.Op) ([]backend.Entry, error)
 	drop        func(context.Context, backend.Entry) error
 	close       func(context.Context) error
+	// all does every call.
+	all func(context.Context, *backend.Call) error
+	// failed turns the error of any call but Close into another.
+	failed func(error) error
 }
 
 // worse returns the session with these calls.
@@ -70,6 +76,8 @@ func (o *over) AwaitState(ctx context.Context, prev backend.State) (backend.Stat
 
 func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Context) error) (err error) {
 	switch {
+	case o.all != nil:
+		err = o.all(ctx, c)
 	case c.Kind == backend.CallGet && o.get != nil:
 		c.Found, err = o.get(ctx, c.Key)
 	case c.Kind == backend.CallSurvey && o.survey != nil:
@@ -93,11 +101,102 @@ func (o *over) call(ctx context.Context, c *backend.Call, next func(context.Cont
 	default:
 		err = next(ctx)
 	}
+	if err != nil && c.Kind != backend.CallClose && o.failed != nil {
+		err = o.failed(err)
+	}
 	return err
 }
 
+// A worsening replaces some calls of a session.
+type worsening = func(s *backend.Session, o *over)
+
+// A commit is what a Commit is asked to do.
+type commit struct {
+	conditions []backend.Condition
+	ops        []backend.Op
+}
+
+// by has the session do it.
+func (c commit) by(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
+	return s.Commit(ctx, c.conditions, c.ops...)
+}
+
+// is tells whether its only op is of this kind.
+func (c commit) is(kind backend.OpKind) bool { return len(c.ops) == 1 && c.ops[0].Kind == kind }
+
+func commits(do func(context.Context, *backend.Session, commit) ([]backend.Entry, error)) worsening {
+	return func(s *backend.Session, o *over) {
+		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+			return do(ctx, s, commit{conditions, ops})
+		}
+	}
+}
+
+// asks changes what each commit asks for. change gets a copy.
+func asks(change func(context.Context, *backend.Session, *commit)) worsening {
+	return commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		c = commit{slices.Clone(c.conditions), slices.Clone(c.ops)}
+		change(ctx, s, &c)
+		return c.by(ctx, s)
+	})
+}
+
+// refused calls instead where a commit is refused with this error.
+func refused(with error, instead func(context.Context, *backend.Session, commit) ([]backend.Entry, error)) worsening {
+	return commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+		made, err := c.by(ctx, s)
+		if !errors.Is(err, with) {
+			return made, err
+		}
+		return instead(ctx, s, c)
+	})
+}
+
+func gets(get func(context.Context, *backend.Session, string) (backend.Entry, error)) worsening {
+	return func(s *backend.Session, o *over) {
+		o.get = func(ctx context.Context, key string) (backend.Entry, error) { return get(ctx, s, key) }
+	}
+}
+
+func drops(drop func(context.Context, *backend.Session, backend.Entry) error) worsening {
+	return func(s *backend.Session, o *over) {
+		o.drop = func(ctx context.Context, e backend.Entry) error { return drop(ctx, s, e) }
+	}
+}
+
+func precedes(predecessor func(context.Context, *backend.Session, backend.Entry) (backend.Entry, error)) worsening {
+	return func(s *backend.Session, o *over) {
+		o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) { return predecessor(ctx, s, e) }
+	}
+}
+
+func awaits(await func(context.Context, *backend.Session, []backend.Entry) ([]backend.Entry, error)) worsening {
+	return func(s *backend.Session, o *over) {
+		o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
+			return await(ctx, s, known)
+		}
+	}
+}
+
+func failing(other func(error) error) worsening {
+	return func(_ *backend.Session, o *over) { o.failed = other }
+}
+
+// told replaces an error by another.
+func told(err, as error) worsening { return failing(instead(err, as)) }
+
+// instead replaces one error by another, and leaves all others as they are.
+func instead(of, other error) func(error) error {
+	return func(err error) error {
+		if errors.Is(err, of) {
+			return other
+		}
+		return err
+	}
+}
+
 // calls is the opener of a mutant that does some calls of a session otherwise.
-func calls(worsen func(s *backend.Session, o *over)) *opener {
+func calls(worsen worsening) *opener {
 	var open opener = func(_ backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
 		o := &over{Session: s}
 		worsen(s, o)
@@ -108,7 +207,7 @@ func calls(worsen func(s *backend.Session, o *over)) *opener {
 
 // inSession is the campaign of a mutant whose recipe is right but for what it makes of
 // its session.
-func inSession(worsen func(s *backend.Session, o *over)) campaigner {
+func inSession(worsen worsening) campaigner {
 	return func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 		with, o := *c, &over{Session: c.Session}
 		worsen(c.Session, o)
@@ -137,3 +236,6 @@ func now(ctx context.Context, s *backend.Session, known []backend.Entry) ([]back
 	}
 	return s.Await(ctx, unknown...)
 }
+
+func isNoEntry(err error) bool { return errors.Is(err, backend.ErrNoEntry) }
+func isExists(err error) bool  { return errors.Is(err, backend.ErrExists) }

@@ -3,7 +3,6 @@ package mutants
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/elector-go/elector"
@@ -28,12 +27,6 @@ func rankedMutants() []Mutant {
 			Breaks:   "A candidate does not notice that its rank has changed.",
 			Rules:    map[string][]string{suite: {"ranked/changes", "ranked/negative", "ranked/quorum"}},
 			strategy: settings(func(s *ranked.Strategy) { s.Rank = ranked.NewRank(s.Rank.Numbers()...) }),
-		},
-		{
-			Name:     "arrival with each rank",
-			Breaks:   "A candidate whose rank changes goes to the end of those of its new rank.",
-			Rules:    map[string][]string{suite: {"ranked/changes"}},
-			campaign: written(func(c *layout.Candidate) { c.Since = 0 }),
 		},
 		{
 			Name:     "rank below zero read as zero",
@@ -74,44 +67,26 @@ func rankedMutants() []Mutant {
 			}),
 		},
 		{
-			Name:   "designated one not told",
-			Breaks: "The best waits for the one that is designated, who never hears of it.",
-			Rules:  map[string][]string{suite: {"ranked/designated"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if len(ops) == 1 && ops[0].Kind == backend.OpUpdate && layout.DecodeCandidate(ops[0].Value).Told > 0 {
-						return []backend.Entry{{Key: ops[0].Key, Rev: ops[0].Rev}}, nil
-					}
-					return s.Commit(ctx, conditions, ops...)
-				}
-			}),
-		},
-		{
 			Name:   "seat taken by an old record",
 			Breaks: "A candidate takes the seat by the record that it has read, whatever that has become.",
 			Rules:  map[string][]string{suite: {"ranked/designated"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if ops[0].Kind == backend.OpCreateEphemeral {
-						conditions = nil
-					}
-					return s.Commit(ctx, conditions, ops...)
+			campaign: inSession(asks(func(_ context.Context, _ *backend.Session, c *commit) {
+				if c.ops[0].Kind == backend.OpCreateEphemeral {
+					c.conditions = nil
 				}
-			}),
+			})),
 		},
 		{
 			Name:   "candidate that moves is not looked for",
 			Breaks: "Candidates leaves out whoever has another entry by the time at which it is read.",
 			Rules:  map[string][]string{suite: {"ranked/listed"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					e, err := s.Get(ctx, key)
-					if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record
-						return backend.Entry{Key: key, Rev: 1, Version: 1}, nil // a foreign one
-					}
-					return e, err
+			trusted: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+				e, err := s.Get(ctx, key)
+				if errors.Is(err, backend.ErrNoEntry) && strings.Contains(key, "-") { // no seat, nor record
+					return backend.Entry{Key: key, Rev: 1, Version: 1}, nil // a foreign one
 				}
-			}),
+				return e, err
+			})),
 		},
 	}
 }
@@ -123,22 +98,6 @@ func settings(set func(s *ranked.Strategy)) func(elector.Strategy) elector.Strat
 		set(&is)
 		return is
 	}
-}
-
-// written is the campaign of a mutant that enqueues another entry than it should.
-func written(worsen func(c *layout.Candidate)) campaigner {
-	return inSession(func(s *backend.Session, o *over) {
-		o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			ops = slices.Clone(ops)
-			for i := range ops {
-				if c := layout.DecodeCandidate(ops[i].Value); ops[i].Kind == backend.OpEnqueue && c.V > 0 {
-					worsen(&c)
-					ops[i].Value = c.Encode()
-				}
-			}
-			return s.Commit(ctx, conditions, ops...)
-		}
-	})
 }
 
 // readAs is the campaign of a mutant that takes the entry of another candidate with a rank for something

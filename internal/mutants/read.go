@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -16,20 +17,13 @@ func readMutants() []Mutant {
 			Breaks: "Get returns what it read under the key the last time.",
 			Rules:  map[string][]string{Backend: {"read/get", "write/update"}},
 			session: calls(func(s *backend.Session, o *over) {
-				var mu sync.Mutex
-				cache := make(map[string]backend.Entry)
+				var cache sync.Map
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
 					e, err := s.Get(ctx, key)
-					mu.Lock()
-					defer mu.Unlock()
-					old, had := cache[key]
-					if err == nil {
-						cache[key] = e
-					} else {
-						delete(cache, key)
-					}
-					if had {
-						return old, nil
+					if isNoEntry(err) {
+						cache.Delete(key)
+					} else if old, had := cache.Swap(key, e); had {
+						return old.(backend.Entry), nil
 					}
 					return e, err
 				}
@@ -40,20 +34,18 @@ func readMutants() []Mutant {
 			Breaks: "A session whose commit was refused goes on to read what there was when it was opened.",
 			Rules:  map[string][]string{Backend: {"read/decided"}},
 			session: calls(func(s *backend.Session, o *over) {
-				var refused, done bool
-				var mu sync.Mutex
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
-					mu.Lock()
-					defer mu.Unlock()
-					refused, done = refused || err != nil, done || err == nil
+				var refused, done atomic.Bool
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, conditions, ops...)
+					if err != nil {
+						refused.Store(true)
+					} else {
+						done.Store(true)
+					}
 					return made, err
 				}
 				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					mu.Lock()
-					behind := refused && !done
-					mu.Unlock()
-					if behind {
+					if refused.Load() && !done.Load() {
 						return backend.Entry{}, backend.ErrNoEntry
 					}
 					return s.Get(ctx, key)
@@ -63,7 +55,7 @@ func readMutants() []Mutant {
 		{
 			Name:   "listing upside down",
 			Breaks: "List has the youngest entry first.",
-			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/late-joiner", "view/candidates"}},
+			Rules:  map[string][]string{Backend: {"read/list", "list/await"}, "fair": {"view/candidates"}},
 			session: calls(func(s *backend.Session, o *over) {
 				turn := func(l backend.Listing, err error) (backend.Listing, error) {
 					l.Keys = slices.Clone(l.Keys) // it may be shared
@@ -80,19 +72,17 @@ func readMutants() []Mutant {
 			Name:   "foreign child taken for an entry",
 			Breaks: "A child whose name ends in ten digits is taken for an enqueued entry, whoever made it.",
 			Rules:  map[string][]string{Backend: {"read/foreign"}, "fair": {"data/foreign-children"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-					before, err := s.Predecessor(ctx, e)
-					if err != nil || before.Exists() {
-						return before, err
-					}
-					alien, err := s.Get(ctx, backend.Parent(e.Key)+"/n_0000000001")
-					if isNoEntry(err) {
-						return backend.Entry{}, nil
-					}
-					return alien, err
+			session: calls(precedes(func(ctx context.Context, s *backend.Session, e backend.Entry) (backend.Entry, error) {
+				before, err := s.Predecessor(ctx, e)
+				if err != nil || before.Exists() {
+					return before, err
 				}
-			}),
+				alien, err := s.Get(ctx, backend.Parent(e.Key)+"/n_0000000001")
+				if isNoEntry(err) {
+					return backend.Entry{}, nil
+				}
+				return alien, err
+			})),
 		},
 		{
 			Name:   "list read before it is watched",
@@ -126,20 +116,18 @@ func readMutants() []Mutant {
 			Name:   "entry enqueued under another key first",
 			Breaks: "Enqueue makes an entry under a key that it gives up for another, in two steps.",
 			Rules:  map[string][]string{Backend: {"list/while-enqueued"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
-					if err != nil || len(ops) != 1 || ops[0].Kind != backend.OpEnqueue {
-						return made, err
-					}
-					gap()
-					made, err = s.Commit(ctx, nil, backend.Delete(made[0]), ops[0])
-					if err != nil {
-						return nil, err
-					}
-					return made[1:], nil
+			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				made, err := c.by(ctx, s)
+				if err != nil || !c.is(backend.OpEnqueue) {
+					return made, err
 				}
-			}),
+				gap()
+				made, err = s.Commit(ctx, nil, backend.Delete(made[0]), c.ops[0])
+				if err != nil {
+					return nil, err
+				}
+				return made[1:], nil
+			})),
 		},
 	}
 }

@@ -35,30 +35,16 @@ func recipeMutants() []Mutant {
 			}),
 		},
 		{
-			Name:   "list read at each handover",
-			Breaks: "A candidate that is told that its turn has come lists the directory before it leads.",
-			Rules:  map[string][]string{"fair": {"recipe/one-wake-up"}},
-			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
-				claim, err := inner(ctx, c)
-				if err == nil {
-					_, err = c.Session.List(ctx, c.Dir)
-				}
-				return claim, err
-			},
-		},
-		{
 			Name:   "list read at each news",
 			Breaks: "Who observes lists the directory whenever the leader's entry has changed.",
 			Rules:  map[string][]string{"fair": {"recipe/observing"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					now, err := s.Await(ctx, known...)
-					if err == nil {
-						_, err = s.List(ctx, backend.Parent(known[0].Key))
-					}
-					return now, err
+			trusted: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				now, err := s.Await(ctx, known...)
+				if err == nil {
+					_, err = s.List(ctx, backend.Parent(known[0].Key))
 				}
-			}),
+				return now, err
+			})),
 		},
 		{
 			Name:   "one step back at each wake-up",
@@ -66,47 +52,36 @@ func recipeMutants() []Mutant {
 			Rules:  map[string][]string{"fair": {"term/order", "run/failing-candidates"}},
 			campaign: func(ctx context.Context, c *elector.Candidacy, inner campaign) (elector.Claim, error) {
 				steps := c.ID[len(c.ID)-1]%2 == 0
-				return inSession(func(s *backend.Session, o *over) {
-					o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-						now, err := s.Await(ctx, known...)
-						if err == nil && steps && len(now) == 2 && now[0].Exists() && !now[1].Exists() {
-							steps = false
-							_, err = s.Commit(ctx, nil, backend.Delete(now[0]))
-							now[0] = backend.Entry{Key: now[0].Key}
-						}
-						return now, err
+				return inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+					now, err := s.Await(ctx, known...)
+					if err == nil && steps && len(now) == 2 && now[0].Exists() && !now[1].Exists() {
+						steps = false
+						_, err = s.Commit(ctx, nil, backend.Delete(now[0]))
+						now[0] = backend.Entry{Key: now[0].Key}
 					}
-				})(ctx, c, inner)
+					return now, err
+				}))(ctx, c, inner)
 			},
 		},
 		{
 			Name:   "waits for foreign seats",
 			Breaks: "A candidate waits for an entry on the seat that nobody's session will ever take away.",
 			Rules:  map[string][]string{"unfair": {"data/foreign-seat"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					now, err := s.Await(ctx, known...)
-					for i := range now {
-						if now[i].Exists() && now[i].Session == "" {
-							now[i].Session = "somebody"
-						}
+			campaign: inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				now, err := s.Await(ctx, known...)
+				for i := range now {
+					if now[i].Exists() && now[i].Session == "" {
+						now[i].Session = "somebody"
 					}
-					return now, err
 				}
-			}),
+				return now, err
+			})),
 		},
 		{
-			Name:   "missing directory is final",
-			Breaks: "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
-			Rules:  map[string][]string{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
-			campaign: inSession(func(s *backend.Session, o *over) {
-				o.mapErrors(func(err error) error {
-					if errors.Is(err, backend.ErrNoParent) {
-						return errors.New("no such directory")
-					}
-					return err
-				})
-			}),
+			Name:     "missing directory is final",
+			Breaks:   "A candidate that finds the election's directory gone gives up with an error that nobody knows.",
+			Rules:    map[string][]string{"fair": {"data/election-deleted", "data/deleted-at-enrolment"}},
+			campaign: inSession(told(backend.ErrNoParent, errors.New("no such directory"))),
 		},
 		{
 			Name:   "equal ID taken for the own earlier self",
@@ -128,32 +103,27 @@ func recipeMutants() []Mutant {
 			},
 		},
 		{
-			Name:   "cancelled campaign keeps its entry",
-			Breaks: "A candidate that is cancelled while it waits leaves its entry in the line.",
-			Rules:  map[string][]string{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
-			trusted: calls(func(s *backend.Session, o *over) {
-				o.drop = func(context.Context, backend.Entry) error { return nil }
-			}),
+			Name:    "cancelled campaign keeps its entry",
+			Breaks:  "A candidate that is cancelled while it waits leaves its entry in the line.",
+			Rules:   map[string][]string{"fair": {"leave/withdraw", "cancel/deadline", "cancel/handover"}},
+			trusted: calls(drops(func(context.Context, *backend.Session, backend.Entry) error { return nil })),
 		},
 	}
 }
 
 // anyChange has whoever waits be woken by each change of the directory.
-var anyChange = inSession(func(s *backend.Session, o *over) {
-	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-		dir := backend.Parent(known[0].Key)
-		for {
-			l, err := s.List(ctx, dir)
-			if err != nil {
-				return nil, err
-			}
-			read, err := now(ctx, s, known)
-			if err != nil || differ(read, known) {
-				return read, err
-			}
-			if _, err := s.AwaitList(ctx, l); err != nil {
-				return nil, err
-			}
+var anyChange = inSession(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+	for {
+		l, err := s.List(ctx, backend.Parent(known[0].Key))
+		if err != nil {
+			return nil, err
+		}
+		read, err := now(ctx, s, known)
+		if err != nil || differ(read, known) {
+			return read, err
+		}
+		if _, err := s.AwaitList(ctx, l); err != nil {
+			return nil, err
 		}
 	}
-})
+}))

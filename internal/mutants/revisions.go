@@ -26,39 +26,21 @@ func swapEntries(entries []backend.Entry) []backend.Entry {
 
 // swapRevisions has all revisions swapped, on the way in and out.
 func swapRevisions(s *backend.Session, o *over) {
-	o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-		e, err := s.Get(ctx, key)
-		e.Rev = swapped(e.Rev)
-		return e, err
-	}
-	o.survey = func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-		e, strangers, err := s.Survey(ctx, key, known)
-		e.Rev = swapped(e.Rev)
-		return e, strangers, err
-	}
-	o.predecessor = func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-		e.Rev = swapped(e.Rev)
-		p, err := s.Predecessor(ctx, e)
-		p.Rev = swapped(p.Rev)
-		return p, err
-	}
-	o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-		now, err := s.Await(ctx, swapEntries(known)...)
-		return swapEntries(now), err
-	}
-	o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-		guards, ops = slices.Clone(guards), slices.Clone(ops)
-		for i := range guards {
-			guards[i].Entry.Rev = swapped(guards[i].Entry.Rev)
+	o.all = func(ctx context.Context, c *backend.Call) error {
+		below := *c
+		below.Entry.Rev = swapped(c.Entry.Rev)
+		below.KnownEntries = swapEntries(c.KnownEntries)
+		below.Conditions, below.Ops = slices.Clone(c.Conditions), slices.Clone(c.Ops)
+		for i := range below.Conditions {
+			below.Conditions[i].Entry.Rev = swapped(below.Conditions[i].Entry.Rev)
 		}
-		for i := range ops {
-			ops[i].Rev = swapped(ops[i].Rev)
+		for i := range below.Ops {
+			below.Ops[i].Rev = swapped(below.Ops[i].Rev)
 		}
-		made, err := s.Commit(ctx, guards, ops...)
-		return swapEntries(made), err
-	}
-	o.drop = func(ctx context.Context, e backend.Entry) error {
-		e.Rev = swapped(e.Rev)
-		return s.Discard(ctx, e)
+		err := below.By(ctx, s)
+		c.Found, c.Strangers, c.Children, c.More = below.Found, below.Strangers, below.Children, below.More
+		c.Listing, c.Entries = below.Listing, swapEntries(below.Entries)
+		c.Found.Rev = swapped(c.Found.Rev)
+		return err
 	}
 }

@@ -15,15 +15,6 @@ import (
 func sessionMutants() []Mutant {
 	return []Mutant{
 		{
-			Name:   "session carries on in a new one",
-			Breaks: "When the service has ended the session, the next call silently opens another in its place, and goes on with that.",
-			Rules: map[string][]string{
-				Backend: {"session/expired", "session/lost-for-good"},
-				"fair":  {"loss/leader-expires"},
-			},
-			session: pointer(carryOn),
-		},
-		{
 			Name:   "lost session opened again",
 			Breaks: "A process that has lost its session is given the same one when it opens another.",
 			Rules:  map[string][]string{Backend: {"session/lost-for-good"}, "fair": {"sharing/many-elections", "loss/leader-expires"}},
@@ -45,32 +36,23 @@ func sessionMutants() []Mutant {
 			},
 		},
 		{
-			Name:   "loss told as some other error",
-			Breaks: "The calls of a lost session return an error that is not ErrSessionLost.",
-			Rules:  map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/expires-at-handover", "loss/expires-after-handover"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.mapErrors(func(err error) error {
-					if errors.Is(err, backend.ErrSessionLost) {
-						return errors.New("connection closed")
-					}
-					return err
-				})
-			}),
+			Name:    "loss told as some other error",
+			Breaks:  "The calls of a lost session return an error that is not ErrSessionLost.",
+			Rules:   map[string][]string{Backend: {"session/expired", "session/close", "many/close"}, "fair": {"loss/waiting-expires", "loss/at-handover", "loss/after-handover"}},
+			session: calls(told(backend.ErrSessionLost, errors.New("connection closed"))),
 		},
 		{
 			Name:   "wait not released at the loss",
 			Breaks: "An Await that blocks when the session is lost goes on blocking.",
 			Rules:  map[string][]string{Backend: {"session/expired", "session/close"}, "fair": {"loss/waiting-expires"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.await = func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-					now, err := s.Await(ctx, known...)
-					if errors.Is(err, backend.ErrSessionLost) {
-						<-ctx.Done()
-						return nil, ctx.Err()
-					}
-					return now, err
+			session: calls(awaits(func(ctx context.Context, s *backend.Session, known []backend.Entry) ([]backend.Entry, error) {
+				now, err := s.Await(ctx, known...)
+				if errors.Is(err, backend.ErrSessionLost) {
+					<-ctx.Done()
+					return nil, ctx.Err()
 				}
-			}),
+				return now, err
+			})),
 		},
 		{
 			Name:   "commit beside Close told as not done",
@@ -82,8 +64,8 @@ func sessionMutants() []Mutant {
 					closed.Store(true)
 					return s.Close(ctx)
 				}
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+					made, err := s.Commit(ctx, conditions, ops...)
 					if len(ops) != 1 || ops[0].Kind != backend.OpCompareAndSet {
 						return made, err
 					}
@@ -114,22 +96,11 @@ func sessionMutants() []Mutant {
 			Breaks: "A session that is out of touch says that it is live until it is lost.",
 			Rules:  map[string][]string{Backend: {"session/states"}, "fair": {"loss/short-cut-steps-down"}},
 			session: calls(func(s *backend.Session, o *over) {
-				o.state = func() backend.State {
-					if s.State() == backend.Lost {
-						return backend.Lost
+				o.awaitState = func(ctx context.Context, prev backend.State) (state backend.State, err error) {
+					for state, err = s.AwaitState(ctx, prev); err == nil && state == backend.Suspended; {
+						state, err = s.AwaitState(ctx, state)
 					}
-					return backend.Live
-				}
-				o.awaitState = func(ctx context.Context, prev backend.State) (backend.State, error) {
-					if prev != backend.Live {
-						return o.state(), nil
-					}
-					for state := prev; ; {
-						var err error
-						if state, err = s.AwaitState(ctx, state); err != nil || state == backend.Lost {
-							return state, err
-						}
-					}
+					return state, err
 				}
 			}),
 		},
@@ -150,14 +121,12 @@ func sessionMutants() []Mutant {
 			Name:   "call fails while suspended",
 			Breaks: "A read that cannot be sent because the session is suspended fails at once instead of waiting for the link.",
 			Rules:  map[string][]string{Backend: {"session/suspended-briefly", "session/suspended-calls", "service/restart"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					if s.State() == backend.Suspended {
-						return backend.Entry{}, backend.ErrUnavailable
-					}
-					return s.Get(ctx, key)
+			session: calls(gets(func(ctx context.Context, s *backend.Session, key string) (backend.Entry, error) {
+				if s.State() == backend.Suspended {
+					return backend.Entry{}, backend.ErrUnavailable
 				}
-			}),
+				return s.Get(ctx, key)
+			})),
 		},
 		{
 			Name:    "watches forgotten at a reconnection",
@@ -166,106 +135,31 @@ func sessionMutants() []Mutant {
 			session: calls(forgetWatches),
 		},
 		{
-			Name:   "cancelled write sent later",
-			Breaks: "A commit that is cancelled while the session is suspended is done all the same when the link is back.",
-			Rules:  map[string][]string{Backend: {"session/suspended-calls"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					if s.State() != backend.Suspended {
-						return s.Commit(ctx, guards, ops...)
-					}
-					var made []backend.Entry
-					err := error(nil)
-					done := make(chan struct{})
-					go func() {
-						defer close(done)
-						made, err = s.Commit(context.WithoutCancel(ctx), guards, ops...)
-					}()
-					select {
-					case <-done:
-						return made, err
-					case <-ctx.Done():
-						return nil, ctx.Err()
-					}
-				}
-			}),
-		},
-		{
 			Name:   "session given up where it is turned away",
 			Breaks: "A session ends when the service turns a commit away for now.",
 			Rules:  map[string][]string{Backend: {"session/throttled"}, "fair": {"loss/throttled"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, turnedAway, err := promptly(ctx, s, func(ctx context.Context) ([]backend.Entry, error) {
-						return s.Commit(ctx, guards, ops...)
-					})
-					if turnedAway {
-						_ = s.Close(ctx)
-						return nil, backend.ErrSessionLost
-					}
+			session: calls(commits(func(ctx context.Context, s *backend.Session, c commit) ([]backend.Entry, error) {
+				soon, cancel := context.WithTimeout(ctx, time.Millisecond)
+				defer cancel()
+				made, err := c.by(soon, s)
+				switch {
+				case soon.Err() == nil || ctx.Err() != nil:
 					return made, err
+				case s.State() == backend.Live:
+					_ = s.Close(ctx)
+					return nil, backend.ErrSessionLost
 				}
-			}),
-		},
-		{
-			Name:   "no pause where all is turned away",
-			Breaks: "A read that the service turns away for now is asked again at once.",
-			Rules:  map[string][]string{Backend: {"session/throttled"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					for {
-						e, turnedAway, err := promptly(ctx, s, func(ctx context.Context) (backend.Entry, error) { return s.Get(ctx, key) })
-						if !turnedAway {
-							return e, err
-						}
-					}
-				}
-			}),
+				return c.by(ctx, s)
+			})),
 		},
 		{
 			Name:   "session given up where it is denied",
 			Breaks: "A session ends when its credentials do not allow a commit.",
 			Rules:  map[string][]string{Backend: {"session/denied"}, "fair": {"loss/denied"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-					made, err := s.Commit(ctx, guards, ops...)
-					if errors.Is(err, backend.ErrDenied) {
-						_ = s.Close(ctx)
-						return nil, backend.ErrSessionLost
-					}
-					return made, err
-				}
-			}),
-		},
-		{
-			Name:   "what is denied is asked for ever",
-			Breaks: "A read that the credentials do not allow is tried again until its context ends.",
-			Rules:  map[string][]string{Backend: {"session/denied"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.get = func(ctx context.Context, key string) (backend.Entry, error) {
-					for {
-						e, err := s.Get(ctx, key)
-						if !errors.Is(err, backend.ErrDenied) {
-							return e, err
-						}
-						time.Sleep(time.Millisecond)
-					}
-				}
-			}),
-		},
-		{
-			Name:   "denied drop forgotten",
-			Breaks: "A Drop that the credentials do not allow does not go on when they do.",
-			Rules:  map[string][]string{Backend: {"session/denied"}},
-			session: calls(func(s *backend.Session, o *over) {
-				o.drop = func(ctx context.Context, e backend.Entry) error {
-					_, err := s.Commit(ctx, nil, backend.Delete(e))
-					if errors.Is(err, backend.ErrDenied) {
-						return err
-					}
-					return s.Discard(ctx, e)
-				}
-			}),
+			session: calls(refused(backend.ErrDenied, func(ctx context.Context, s *backend.Session, _ commit) ([]backend.Entry, error) {
+				_ = s.Close(ctx)
+				return nil, backend.ErrSessionLost
+			})),
 		},
 		{
 			Name:   "close tells the service nothing",
@@ -273,12 +167,9 @@ func sessionMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"session/close"}},
 			session: pointer(func(b backend.Backend, _ backend.OpenOptions, s *backend.Session) *backend.Session {
 				o := over{Session: s, close: func(ctx context.Context) error {
-					if link, ok := b.(interface {
-						Suspend()
-						Resume()
-					}); ok && s.State() == backend.Live {
-						link.Suspend()
-						defer link.Resume()
+					if at, ok := b.(link); ok && s.State() == backend.Live {
+						at.Suspend()
+						defer at.Resume()
 						_ = s.Close(ctx) // which is not confirmed
 						return nil
 					}
@@ -308,62 +199,6 @@ func sessionMutants() []Mutant {
 }
 
 func pointer(o opener) *opener { return &o }
-
-// carryOn replaces the session when it is lost, as long as nobody has closed it.
-func carryOn(b backend.Backend, o backend.OpenOptions, first *backend.Session) *backend.Session {
-	var mu sync.Mutex
-	closed, at := false, first
-	current := func(ctx context.Context) *backend.Session {
-		mu.Lock()
-		defer mu.Unlock()
-		if at.State() == backend.Lost && !closed {
-			if next, err := b.Open(ctx, o); err == nil {
-				at = next
-			}
-		}
-		return at
-	}
-	id := first.ID()
-	with := over{
-		Session:  first,
-		id:       func() string { return id },
-		deadline: func() time.Time { return current(context.Background()).Deadline() },
-		state:    func() backend.State { return current(context.Background()).State() },
-		awaitState: func(ctx context.Context, prev backend.State) (backend.State, error) {
-			return current(ctx).AwaitState(ctx, prev)
-		},
-		get: func(ctx context.Context, key string) (backend.Entry, error) { return current(ctx).Get(ctx, key) },
-		survey: func(ctx context.Context, key string, known func(backend.Entry) string) (backend.Entry, []string, error) {
-			return current(ctx).Survey(ctx, key, known)
-		},
-		children: func(ctx context.Context, key string, most int) ([]string, bool, error) {
-			return current(ctx).Children(ctx, key, most)
-		},
-		list: func(ctx context.Context, dir string) (backend.Listing, error) {
-			return current(ctx).List(ctx, dir)
-		},
-		awaitList: func(ctx context.Context, known backend.Listing) (backend.Listing, error) {
-			return current(ctx).AwaitList(ctx, known)
-		},
-		predecessor: func(ctx context.Context, e backend.Entry) (backend.Entry, error) {
-			return current(ctx).Predecessor(ctx, e)
-		},
-		await: func(ctx context.Context, known ...backend.Entry) ([]backend.Entry, error) {
-			return current(ctx).Await(ctx, known...)
-		},
-		commit: func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
-			return current(ctx).Commit(ctx, guards, ops...)
-		},
-		drop: func(ctx context.Context, e backend.Entry) error { return current(ctx).Discard(ctx, e) },
-		close: func(ctx context.Context) error {
-			mu.Lock()
-			defer mu.Unlock()
-			closed = true
-			return errors.Join(first.Close(ctx), at.Close(ctx))
-		},
-	}
-	return with.worse()
-}
 
 // forgetWatches makes an Await begin anew after each cut.
 func forgetWatches(s *backend.Session, o *over) {
@@ -416,19 +251,4 @@ func (b *together) Open(ctx context.Context, o backend.OpenOptions) (*backend.Se
 		return err
 	}}
 	return with.worse(), nil
-}
-
-// promptly calls, and does not wait for long where the service has turned the call away.
-func promptly[T any](ctx context.Context, s *backend.Session, call func(context.Context) (T, error)) (v T, turnedAway bool, err error) {
-	soon, cancel := context.WithTimeout(ctx, time.Millisecond)
-	defer cancel()
-	v, err = call(soon)
-	switch {
-	case soon.Err() == nil || ctx.Err() != nil:
-		return v, false, err
-	case s.State() == backend.Live:
-		return v, true, err
-	}
-	v, err = call(ctx)
-	return v, false, err
 }

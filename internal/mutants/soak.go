@@ -20,18 +20,6 @@ func (h *hoard[T]) keep(some ...T) {
 	h.all = append(h.all, some...)
 }
 
-// A hoarder is an elector that keeps its terms.
-type hoarder struct {
-	elector.Elector
-	terms hoard[*elector.Term]
-}
-
-func (h *hoarder) Campaign(ctx context.Context) (*elector.Term, error) {
-	t, err := h.Elector.Campaign(ctx)
-	h.terms.keep(t)
-	return t, err
-}
-
 // soakMutants break rules about what is kept of what is over.
 func soakMutants() []Mutant {
 	var sessions hoard[*over]
@@ -48,9 +36,9 @@ func soakMutants() []Mutant {
 			Rules:  map[string][]string{Backend: {"soak/entries"}},
 			session: calls(func(s *backend.Session, o *over) {
 				var made hoard[backend.Op]
-				o.commit = func(ctx context.Context, guards []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
+				o.commit = func(ctx context.Context, conditions []backend.Condition, ops ...backend.Op) ([]backend.Entry, error) {
 					made.keep(ops...)
-					return s.Commit(ctx, guards, ops...)
+					return s.Commit(ctx, conditions, ops...)
 				}
 			}),
 		},
@@ -69,10 +57,17 @@ func soakMutants() []Mutant {
 			}),
 		},
 		{
-			Name:    "terms kept that are over",
-			Breaks:  "An elector keeps all its terms.",
-			Rules:   map[string][]string{"fair": {"soak/terms"}},
-			elector: func(_ elector.Config, e elector.Elector) elector.Elector { return &hoarder{Elector: e} },
+			Name:   "terms kept that are over",
+			Breaks: "An elector keeps all its terms.",
+			Rules:  map[string][]string{"fair": {"soak/terms"}},
+			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+				var terms hoard[*elector.Term]
+				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+					t, err := e.Campaign(ctx)
+					terms.keep(t)
+					return t, err
+				})(cfg, e)
+			},
 		},
 	}
 }

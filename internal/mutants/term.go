@@ -2,7 +2,6 @@ package mutants
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -19,22 +18,6 @@ func termMutants() []Mutant {
 				tell := c.Hooks.Elected
 				c.Hooks.Elected = func(t *elector.Term) { tell(t); tell(t) }
 			},
-		},
-		{
-			Name:   "ended before elected",
-			Breaks: "Elected is told when Ended has been.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) {
-				elected, ended := c.Hooks.Elected, c.Hooks.Ended
-				c.Hooks.Elected = func(*elector.Term) {}
-				c.Hooks.Ended = func(t *elector.Term, cause error) { ended(t, cause); elected(t) }
-			},
-		},
-		{
-			Name:   "ended without elected",
-			Breaks: "A term is not reported when it begins.",
-			Rules:  map[string][]string{"fair": {"term/once"}},
-			config: func(c *elector.Config) { c.Hooks.Elected = nil },
 		},
 		{
 			Name:   "end not reported",
@@ -61,29 +44,15 @@ func termMutants() []Mutant {
 			},
 		},
 		{
-			Name:    "no goodbye once ctx has ended",
-			Breaks:  "Close returns at once when its ctx has ended, and leaves the session to time out.",
-			Rules:   map[string][]string{"fair": {"close/ended-ctx"}},
-			elector: func(_ elector.Config, e elector.Elector) elector.Elector { return silent{e} },
-		},
-		{
-			Name:   "term begins before the last has ended",
-			Breaks: "Campaign returns the same win again while its term holds: two terms for one seat.",
-			Rules:  map[string][]string{"fair": {"term/busy"}},
-			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
-				var mu sync.Mutex
-				var last *elector.Term
-				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if last != nil && last.Valid() {
-						return last, nil
-					}
-					t, err := e.Campaign(ctx)
-					last = t
-					return t, err
-				})(cfg, e)
-			},
+			Name:   "no goodbye once ctx has ended",
+			Breaks: "Close returns at once when its ctx has ended, and leaves the session to time out.",
+			Rules:  map[string][]string{"fair": {"close/ended-ctx"}},
+			elector: closing(func(ctx context.Context, e elector.Elector) error {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				return e.Close(ctx)
+			}),
 		},
 		{
 			Name:   "stage not completed",
@@ -101,7 +70,7 @@ func termMutants() []Mutant {
 		{
 			Name:   "retries not reported",
 			Breaks: "Nobody hears that a campaign reaches no server.",
-			Rules:  map[string][]string{"fair": {"server/unreachable-at-start", "server/none-at-start"}},
+			Rules:  map[string][]string{"fair": {"server/unreachable-at-start", "server/outage"}},
 			config: func(c *elector.Config) { c.Hooks.Retry = nil },
 		},
 		{
@@ -145,14 +114,4 @@ func termMutants() []Mutant {
 			}),
 		},
 	}
-}
-
-// silent does not close when it is late.
-type silent struct{ elector.Elector }
-
-func (e silent) Close(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return e.Elector.Close(ctx)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector/backend"
@@ -53,26 +52,6 @@ func willMutants() []Mutant {
 			}),
 		},
 		{
-			Name:    "will ends a later session of its process",
-			Breaks:  "Execute in the session's own process ends the session that it has opened since.",
-			Rules:   map[string][]string{Backend: {"will/one"}},
-			backend: func(b backend.Backend) backend.Backend { return &latest{below: below{b}} },
-		},
-		{
-			Name:   "will executed twice is an error",
-			Breaks: "Execute of a will that the process has executed before is an error.",
-			Rules:  map[string][]string{Backend: {"will/one"}},
-			backend: func(b backend.Backend) backend.Backend {
-				var executed sync.Map // by session
-				return executing(func(ctx context.Context, b below, w backend.Will) error {
-					if _, again := executed.LoadOrStore(w.Session, true); again {
-						return errors.New("no such session")
-					}
-					return b.Execute(ctx, w)
-				})(b)
-			},
-		},
-		{
 			Name:   "will executed without its secret",
 			Breaks: "Execute does not look at the secret.",
 			Rules:  map[string][]string{Backend: {"will/wrong"}},
@@ -110,31 +89,4 @@ type executes struct {
 
 func (b *executes) Execute(ctx context.Context, w backend.Will) error {
 	return b.execute(ctx, b.below, w)
-}
-
-// latest is a process that takes every will for that of its latest session.
-type latest struct {
-	below
-	mu   sync.Mutex
-	last *backend.Session
-}
-
-func (b *latest) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	s, err := b.Backend.Open(ctx, o)
-	if err == nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.last = s
-	}
-	return s, err
-}
-
-func (b *latest) Execute(ctx context.Context, w backend.Will) error {
-	b.mu.Lock()
-	last := b.last
-	b.mu.Unlock()
-	if last != nil {
-		w.Session = last.ID()
-	}
-	return b.below.Execute(ctx, w)
 }

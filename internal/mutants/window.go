@@ -21,12 +21,6 @@ func windowMutants() []Mutant {
 			}),
 		},
 		{
-			Name:    "window from the asked timeout",
-			Breaks:  "The service grants half of the timeout that was asked for, and the window is made of what was asked.",
-			Rules:   map[string][]string{Backend: {"session/suspended-too-long"}, "fair": {"loss/long-cut"}},
-			backend: func(b backend.Backend) backend.Backend { return halving{below{b}} },
-		},
-		{
 			Name:    "window that never ends",
 			Breaks:  "The deadline is ahead of the clock whenever somebody looks, whatever was heard of the session.",
 			Rules:   map[string][]string{Backend: {"session/suspended-too-long", "session/lost-for-good"}, "fair": {"loss/deadline", "fence/overdue"}},
@@ -69,12 +63,12 @@ func (s *over) trustLonger(extra time.Duration) {
 			return ctx.Err()
 		}
 	}
-	s.mapErrors(func(err error) error {
+	s.failed = func(err error) error {
 		if errors.Is(err, backend.ErrSessionLost) {
 			_ = wait(context.Background()) // the error is the context's only
 		}
 		return err
-	})
+	}
 	s.state = func() backend.State {
 		state := at.State()
 		now, end := time.Now(), at.Deadline()
@@ -97,23 +91,4 @@ func (s *over) trustLonger(extra time.Duration) {
 		closed.Store(true)
 		return at.Close(ctx)
 	}
-}
-
-// halving is a service that grants half of the timeout that is asked for, under a
-// client that does not look.
-type halving struct{ below }
-
-func (h halving) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
-	if o.TTL == 0 {
-		o.TTL = h.Limits().DefaultTTL
-	}
-	asked := o.TTL
-	o.TTL /= 2
-	s, err := h.Backend.Open(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	longer := &over{Session: s, ttl: func() time.Duration { return asked }}
-	longer.trustLonger(asked - s.TTL())
-	return longer.worse(), nil
 }

@@ -316,7 +316,6 @@ func (s sess) follow(ctx context.Context, known []backend.Entry, order []int) (s
 
 // stood checks that there was a moment at which these entries were all that they are here.
 func (r *run) stood(seen []backend.Entry, lives []life) {
-	r.T.Helper()
 	from, until := uint64(0), uint64(math.MaxUint64)
 	for k, e := range seen {
 		at := slices.IndexFunc(lives[k], func(was stage) bool { return was.entry.Same(e) })

@@ -18,7 +18,6 @@ type sess struct {
 }
 
 func (s sess) commit(ops ...backend.Op) []backend.Entry {
-	s.r.T.Helper()
 	out, err := s.Commit(s.r.ctx, nil, ops...)
 	s.r.Must(fmt.Sprintf("commit %v %s", ops[0].Kind, ops[0].Key), err)
 	if len(out) != len(ops) {
@@ -28,52 +27,43 @@ func (s sess) commit(ops ...backend.Op) []backend.Entry {
 }
 
 func (s sess) create(key, value string) backend.Entry {
-	s.r.T.Helper()
 	return s.commit(backend.CreateEphemeral(key, []byte(value)))[0]
 }
 
 func (s sess) enqueue(dir, value string) backend.Entry {
-	s.r.T.Helper()
 	return s.commit(backend.Enqueue(dir, []byte(value)))[0]
 }
 
 func (s sess) put(key, value string, version uint64) backend.Entry {
-	s.r.T.Helper()
 	return s.commit(backend.CompareAndSet(key, []byte(value), version))[0]
 }
 
 func (s sess) set(e backend.Entry, value string) backend.Entry {
-	s.r.T.Helper()
 	return s.commit(backend.Update(e, []byte(value)))[0]
 }
 
 func (s sess) delete(e backend.Entry) {
-	s.r.T.Helper()
 	s.commit(backend.Delete(e))
 }
 
 // dir makes a directory.
 func (s sess) dir(name string) string {
-	s.r.T.Helper()
 	return s.put(s.r.key(name), "", 0).Key
 }
 
 func (s sess) get(key string) backend.Entry {
-	s.r.T.Helper()
 	e, err := s.Get(s.r.ctx, key)
 	s.r.Must("get "+key, err)
 	return e
 }
 
 func (s sess) list(dir string) backend.Listing {
-	s.r.T.Helper()
 	l, err := s.List(s.r.ctx, dir)
 	s.r.Must("list "+dir, err)
 	return l
 }
 
 func (s sess) predecessor(e backend.Entry) backend.Entry {
-	s.r.T.Helper()
 	p, err := s.Predecessor(s.r.ctx, e)
 	s.r.Must("predecessor of "+e.Key, err)
 	return p
@@ -81,7 +71,6 @@ func (s sess) predecessor(e backend.Entry) backend.Entry {
 
 // sees waits until this session sees e, which another has written.
 func (s sess) sees(e backend.Entry) {
-	s.r.T.Helper()
 	s.r.Until(fmt.Sprintf("%+v is seen by another session", e), func() bool {
 		have := s.peek(e.Key)
 		return have.Same(e) && string(have.Value) == string(e.Value) && have.Session == e.Session
@@ -90,13 +79,11 @@ func (s sess) sees(e backend.Entry) {
 
 // misses waits until this session sees nothing under key.
 func (s sess) misses(key string) {
-	s.r.T.Helper()
 	s.r.Until(key+" is gone for another session", func() bool { return !s.peek(key).Exists() })
 }
 
 // peek returns what is under key, if anything is.
 func (s sess) peek(key string) backend.Entry {
-	s.r.T.Helper()
 	e, err := s.Get(s.r.ctx, key)
 	if errors.Is(err, backend.ErrNoEntry) {
 		return backend.Entry{}
@@ -107,7 +94,6 @@ func (s sess) peek(key string) backend.Entry {
 
 // lists waits until this session lists exactly these entries in dir, in this order.
 func (s sess) lists(dir string, want ...backend.Entry) {
-	s.r.T.Helper()
 	var have []string
 	for {
 		l, err := s.List(s.r.ctx, dir)
@@ -138,7 +124,6 @@ func (s sess) awaitList(known backend.Listing) *task[backend.Listing] {
 
 // one returns the result of an Await of one entry.
 func one(t *task[[]backend.Entry]) backend.Entry {
-	t.r.T.Helper()
 	out := t.value()
 	if len(out) != 1 {
 		t.r.Failf("%s returned %d entries, want 1", t.what, len(out))

@@ -19,14 +19,8 @@ var commitRules = []rule{
 		Run:  writeConflict,
 	}, {
 		Name: "write/too-large",
-		Text: "A commit within the limit of bytes is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-		Need: []string{"MaxBytes"},
+		Text: "A commit within the limits of bytes and ops is done; one that is over one is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
 		Run:  writeTooLarge,
-	}, {
-		Name: "write/too-many",
-		Text: "A commit within the limit of ops is done; one that is over it is ErrTooLarge, which names the limit, nothing is written, and the session lives on.",
-		Need: []string{"MaxOps"},
-		Run:  writeTooMany,
 	}, {
 		Name: "write/used-up",
 		Text: "Where a directory has no number left Enqueue is ErrUsedUp, whoever asks and however often, and leaves nothing; the entries there keep their order.",
@@ -124,27 +118,33 @@ func writeConflict(r *run) {
 }
 
 func writeTooLarge(r *run) {
-	limit := r.Service.MaxBytes
-	value := func(size int) []byte { return make([]byte, size) }
-	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
-		var parts, more []backend.Op
-		for i := range 10 {
-			parts = append(parts, put(i, value(limit*9/100)))
-			more = append(more, put(i, value(limit/10+1)))
-		}
-		return [][]backend.Op{{put(0, value(limit*9/10))}, parts}, [][]backend.Op{{put(0, value(limit))}, more}
-	})
-}
-
-func writeTooMany(r *run) {
-	limit := r.Service.MaxOps
-	writeLimit(r, limit, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
-		var many []backend.Op
-		for i := range 2 * limit {
-			many = append(many, put(i, nil))
-		}
-		return [][]backend.Op{many[:max(1, limit*9/10)]}, [][]backend.Op{many[:limit+1], many}
-	})
+	if bytes := r.Service.MaxBytes; bytes > 0 {
+		r.in("bytes", func() {
+			value := func(size int) []byte { return make([]byte, size) }
+			writeLimit(r, bytes, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+				var parts, more []backend.Op
+				for i := range 10 {
+					parts = append(parts, put(i, value(bytes*9/100)))
+					more = append(more, put(i, value(bytes/10+1)))
+				}
+				return [][]backend.Op{{put(0, value(bytes*9/10))}, parts}, [][]backend.Op{{put(0, value(bytes))}, more}
+			})
+		})
+	}
+	if ops := r.Service.MaxOps; ops > 0 {
+		r.in("ops", func() {
+			writeLimit(r, ops, func(put func(int, []byte) backend.Op) (within, over [][]backend.Op) {
+				var many []backend.Op
+				for i := range 2 * ops {
+					many = append(many, put(i, nil))
+				}
+				return [][]backend.Op{many[:max(1, ops*9/10)]}, [][]backend.Op{many[:ops+1], many}
+			})
+		})
+	}
+	if r.cases == 0 {
+		r.NotApplicable = fmt.Sprintf("no MaxBytes: %s; no MaxOps: %s", r.Service.Why["MaxBytes"], r.Service.Why["MaxOps"])
+	}
 }
 
 // writeLimit tries commits within a limit and over it.
@@ -199,7 +199,6 @@ func writeUsedUp(r *run) {
 		stand = append(stand, sessions[2-i].enqueue(dir, "x"))
 	}
 	refused := func(when string) {
-		r.T.Helper()
 		for _, s := range sessions {
 			_, err := s.Commit(r.ctx, nil, backend.Enqueue(dir, []byte("late")))
 			r.Refused("enqueue "+when, err, backend.ErrUsedUp)

@@ -11,100 +11,32 @@ import (
 
 // doubtRules are about commits whose reply was lost and that are hard to tell from
 // what others have written.
-func doubtRules() []rule {
-	rules := []rule{
-		{
-			Name: "lost-reply/deleted",
-			Text: "A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
-			Need: []string{"Delete", "CutReply"},
-			Run:  doubtDeleted,
-		}, {
-			Name: "lost-reply/overwritten",
-			Text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
-			Need: []string{"CutReply"},
-			Run:  doubtOverwritten,
-		}, {
-			Name: "lost-reply/not-mine",
-			Text: "A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
-			Need: []string{"LoseReply"},
-			Run:  doubtNotMine,
-		}, {
-			Name: "lost-reply/race",
-			Text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
-			Need: []string{"LoseRequest", "LoseReply"},
-			Run:  doubtRace,
-		},
-	}
-	for _, lost := range losses {
-		rules = append(rules, rule{
-			Name: "lost-" + lost.what + "/put-create",
-			Text: fmt.Sprintf("A commit of a CompareAndSet and a CreateEphemeral whose %s was lost is done once, and returns what it made.", lost.what),
-			Need: []string{lost.need},
-			Run:  func(r *run) { c := r.client(); doubtPutCreate(r, c, lost.fault(c)) },
-		}, rule{
-			Name: "lost-" + lost.what + "/puts",
-			Text: fmt.Sprintf("A commit of several CompareAndSets whose %s was lost is done once, and returns what it made.", lost.what),
-			Need: []string{lost.need},
-			Run:  func(r *run) { c := r.client(); doubtPuts(r, c, lost.fault(c)) },
-		})
-	}
-	return rules
-}
-
-func doubtPutCreate(r *run, c *kit.Client, fault func(backend.OpKind)) {
-	s, other := r.open(c), r.session()
-	seat := s.dir("d") + "/seat"
-	epoch := backend.Entry{Key: r.key("d/epoch")}
-	// The first of them makes the epoch, too.
-	for i, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpCreateEphemeral} {
-		value := fmt.Sprint(i)
-		fault(kind)
-		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
-		put, made := out[0], out[1]
-		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
-			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
-			r.Failf("put over %+v and create returned %+v", epoch, out)
-		}
-		if epoch.Exists() && put.Rev != epoch.Rev || !epoch.Exists() && put.Rev != made.Rev {
-			r.Failf("put over %+v and create returned the revisions of %+v", epoch, out)
-		}
-		for range 2 {
-			other.sees(put)
-			other.sees(made)
-			r.Settle() // nothing comes late
-		}
-		r.Must("drop", s.Discard(r.ctx, made))
-		other.misses(seat)
-		epoch = put
-	}
-}
-
-func doubtPuts(r *run, c *kit.Client, fault func(backend.OpKind)) {
-	s, other := r.open(c), r.session()
-	known := []backend.Entry{s.put(r.key("a"), "0", 0), s.put(r.key("b/c"), "0", 0), {Key: r.key("b/d")}}
-	for i := range 3 {
-		var ops []backend.Op
-		for _, e := range known {
-			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d of %s", i+1, e.Key), e.Version))
-		}
-		fault(backend.OpCompareAndSet)
-		out := s.commit(ops...)
-		for j, e := range out {
-			was := known[j]
-			if e.Key != was.Key || !follows(e.Version, was.Version) || string(e.Value) != string(ops[j].Value) || was.Exists() && e.Rev != was.Rev {
-				r.Failf("put over %+v returned %+v", was, e)
-			}
-			other.sees(e)
-			r.Settle()
-			other.sees(e)
-		}
-		known = out
-	}
+var doubtRules = []rule{
+	{
+		Name: "lost-reply/deleted",
+		Text: "A commit that was done, whose reply was lost, and whose entry somebody has deleted since, is ErrIndeterminate or done once more; it never fails plainly.",
+		Need: []string{"Delete", "CutReply"},
+		Run:  doubtDeleted,
+	}, {
+		Name: "lost-reply/overwritten",
+		Text: "A commit of several CompareAndSets that was done, whose reply was lost, and of which others have overwritten one since, never fails plainly, and is not done again.",
+		Need: []string{"CutReply"},
+		Run:  doubtOverwritten,
+	}, {
+		Name: "lost-reply/not-mine",
+		Text: "A commit that was refused and whose reply was lost never succeeds because another session has committed the same.",
+		Need: []string{"LoseReply"},
+		Run:  doubtNotMine,
+	}, {
+		Name: "lost-reply/race",
+		Text: "Of sessions that commit the same CompareAndSet and CreateEphemeral at once, with lost replies and requests, the one whose commit was done succeeds or cannot know, and no other succeeds.",
+		Need: []string{"LoseRequest", "LoseReply"},
+		Run:  doubtRace,
+	},
 }
 
 // cutOff starts a commit whose reply is lost, and waits until it is done.
 func (s sess) cutOff(c *kit.Client, by sess, ops ...backend.Op) *task[[]backend.Entry] {
-	s.r.T.Helper()
 	was := s.at(ops[0].Key)
 	s.r.Until("both see the same", func() bool { return by.at(ops[0].Key) == was })
 	c.CutReply(ops[0].Kind)
@@ -125,7 +57,6 @@ func (s sess) at(key string) string {
 // truth checks what a commit says that was done and whose reply was lost: either that
 // it cannot know, or what it made and, if that is ephemeral, stands.
 func (s sess) truth(what string, commit *task[[]backend.Entry]) {
-	s.r.T.Helper()
 	made, err := commit.result()
 	if err != nil {
 		s.r.Refused(what, err, backend.ErrIndeterminate)
@@ -152,7 +83,7 @@ func doubtDeleted(r *run) {
 		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
 	}
 	one := func(op backend.Op) func() []backend.Op { return func() []backend.Op { return []backend.Op{op} } }
-	remove := func(key string) { r.T.Helper(); r.Must("delete", r.Service.Delete(key)) }
+	remove := func(key string) { r.Must("delete", r.Service.Delete(key)) }
 	for what, try := range map[string]struct {
 		ops       func() []backend.Op
 		meanwhile func()
@@ -263,7 +194,6 @@ func doubtNotMine(r *run) {
 
 // notAllMine has a half of a commit be there already, as another session wrote it.
 func notAllMine(r *run, c *kit.Client, s, other sess) {
-	r.T.Helper()
 	both := s.commit(backend.CompareAndSet(r.key("shared"), []byte("0"), 0), backend.CompareAndSet(r.key("mine"), []byte("0"), 0))
 	value := []byte("1")
 	other.sees(both[0])

@@ -25,42 +25,43 @@ func lostRules() []rule {
 		Text: "A commit that was refused and whose reply was lost returns the refusal: another's write, or an earlier one of its own, is not taken for its own.",
 		Need: []string{"LoseReply"},
 		Run:  lostRefused,
-	}}
-	for _, lost := range losses {
-		rules = append(rules, rule{
-			Name: "lost-" + lost.what + "/atomic",
-			Text: fmt.Sprintf("A commit of several ops whose %s was lost is done once, and returns what it made.", lost.what),
-			Need: []string{lost.need},
-			Run:  func(r *run) { c := r.client(); lostAtomic(r, c, lost.fault(c)) },
-		})
-	}
-	rules = append(rules, rule{
+	}, {
 		Name: "lost-reply/cancelled",
 		Text: "A commit whose outcome cannot be learnt before its context ends is ErrIndeterminate, and an ephemeral entry that it made is removed in the background.",
 		Need: []string{"CutReply"},
 		Run:  lostCancelled,
-	}, rule{
+	}, {
 		Name: "lost-reply/session-lost",
 		Text: "A commit whose outcome cannot be learnt before its session is lost is ErrIndeterminate and ErrSessionLost, and an ephemeral entry that it made dies with the session.",
 		Need: []string{"CutReply"},
 		Run:  lostSession,
-	})
-	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
-		for _, lost := range losses {
-			rules = append(rules, rule{
-				Name: fmt.Sprintf("lost-%s/%v", lost.what, kind),
-				Text: fmt.Sprintf("A commit with a %v whose %s was lost is done once, and returns what it made.", kind, lost.what),
-				Need: []string{lost.need},
-				Run:  func(r *run) { c := r.client(); lostOne(r, c, kind, lost.fault(c)) },
-			})
-		}
+	}}
+	for _, lost := range losses {
+		rules = append(rules, rule{
+			Name: "lost-" + lost.what + "/once",
+			Text: fmt.Sprintf("A commit whose %s was lost is done once, and returns what it made, whichever ops it has.", lost.what),
+			Need: []string{lost.need},
+			Run: func(r *run) {
+				c := r.client()
+				lostOnce(r, r.open(c), r.session(), lost.fault(c))
+			},
+		})
 	}
 	return rules
 }
 
-// lostOne tries an op of the kind under a fault, several times in one session.
-func lostOne(r *run, c *kit.Client, kind backend.OpKind, fault func(backend.OpKind)) {
-	s, other := r.open(c), r.session()
+// lostOnce tries each op, and commits of several, under a fault.
+func lostOnce(r *run, s, other sess, fault func(backend.OpKind)) {
+	for kind := backend.OpCreateEphemeral; kind <= backend.OpDelete; kind++ {
+		r.in(kind.String(), func() { lostOne(r, s, other, kind, fault) })
+	}
+	r.in("a CompareAndSet, an Enqueue and a Delete, with conditions", func() { lostAtomic(r, s, other, fault) })
+	r.in("a CompareAndSet and a CreateEphemeral", func() { lostPutCreate(r, s, other, fault) })
+	r.in("several CompareAndSets", func() { lostPuts(r, s, other, fault) })
+}
+
+// lostOne tries an op of the kind, several times in one session.
+func lostOne(r *run, s, other sess, kind backend.OpKind, fault func(backend.OpKind)) {
 	dir, id := s.dir("d"), s.ID()
 	for i := range 3 {
 		old := s.enqueue(dir, "old")
@@ -114,8 +115,7 @@ func lostOne(r *run, c *kit.Client, kind backend.OpKind, fault func(backend.OpKi
 	}
 }
 
-func lostAtomic(r *run, c *kit.Client, fault func(backend.OpKind)) {
-	s, other := r.open(c), r.session()
+func lostAtomic(r *run, s, other sess, fault func(backend.OpKind)) {
 	dir := s.dir("d")
 	record := s.put(r.key("record"), "0", 0)
 	for i := range 3 {
@@ -138,6 +138,55 @@ func lostAtomic(r *run, c *kit.Client, fault func(backend.OpKind)) {
 		other.lists(dir, held, out[1])
 		r.Must("drop", s.Discard(r.ctx, held))
 		r.Must("drop", s.Discard(r.ctx, out[1]))
+	}
+}
+
+func lostPutCreate(r *run, s, other sess, fault func(backend.OpKind)) {
+	seat := s.dir("d") + "/seat"
+	epoch := backend.Entry{Key: r.key("d/epoch")}
+	// The first of them makes the epoch, too.
+	for i, kind := range []backend.OpKind{backend.OpCompareAndSet, backend.OpCreateEphemeral, backend.OpCompareAndSet, backend.OpCreateEphemeral} {
+		value := fmt.Sprint(i)
+		fault(kind)
+		out := s.commit(backend.CompareAndSet(epoch.Key, []byte(value), epoch.Version), backend.CreateEphemeral(seat, []byte(value)))
+		put, made := out[0], out[1]
+		if put.Key != epoch.Key || !follows(put.Version, epoch.Version) || string(put.Value) != value ||
+			made.Key != seat || made.Version != 1 || made.Session != s.ID() || string(made.Value) != value {
+			r.Failf("put over %+v and create returned %+v", epoch, out)
+		}
+		if epoch.Exists() && put.Rev != epoch.Rev || !epoch.Exists() && put.Rev != made.Rev {
+			r.Failf("put over %+v and create returned the revisions of %+v", epoch, out)
+		}
+		for range 2 {
+			other.sees(put)
+			other.sees(made)
+			r.Settle() // nothing comes late
+		}
+		r.Must("drop", s.Discard(r.ctx, made))
+		other.misses(seat)
+		epoch = put
+	}
+}
+
+func lostPuts(r *run, s, other sess, fault func(backend.OpKind)) {
+	known := []backend.Entry{s.put(r.key("a"), "0", 0), s.put(r.key("b/c"), "0", 0), {Key: r.key("b/d")}}
+	for i := range 3 {
+		var ops []backend.Op
+		for _, e := range known {
+			ops = append(ops, backend.CompareAndSet(e.Key, fmt.Appendf(nil, "%d of %s", i+1, e.Key), e.Version))
+		}
+		fault(backend.OpCompareAndSet)
+		out := s.commit(ops...)
+		for j, e := range out {
+			was := known[j]
+			if e.Key != was.Key || !follows(e.Version, was.Version) || string(e.Value) != string(ops[j].Value) || was.Exists() && e.Rev != was.Rev {
+				r.Failf("put over %+v returned %+v", was, e)
+			}
+			other.sees(e)
+			r.Settle()
+			other.sees(e)
+		}
+		known = out
 	}
 }
 

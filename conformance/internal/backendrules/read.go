@@ -114,7 +114,6 @@ func readDecided(r *run) {
 func readSurvey(r *run) {
 	s, other := r.session(), r.session()
 	shows := func(key, known string, want ...backend.Entry) {
-		r.T.Helper()
 		have, err := s.Get(r.ctx, key)
 		if !errors.Is(err, backend.ErrNoEntry) {
 			r.Must("get "+key, err)
@@ -163,7 +162,6 @@ func readSurvey(r *run) {
 func readChildren(r *run) {
 	s := r.session()
 	shows := func(key string, want ...backend.Entry) {
-		r.T.Helper()
 		all := slices.Sorted(slices.Values(harness.Keys(want)))
 		for most := len(want) + 1; most > 0; most-- {
 			keys, more, err := s.Children(r.ctx, key, most)
@@ -221,7 +219,6 @@ func readList(r *run) {
 		r.Failf("list of an empty directory is %+v", last)
 	}
 	change := func(what string) {
-		r.T.Helper()
 		now := s.list(dir)
 		if now.Rev <= last.Rev {
 			r.Failf("%s: the listing's revision was %d and is %d", what, last.Rev, now.Rev)
@@ -259,7 +256,6 @@ func readForeign(r *run) {
 	s := r.session()
 	dir := s.dir("d")
 	put := func(key string) {
-		r.T.Helper()
 		r.Must(fmt.Sprintf("foreign put of %q", key), r.Service.Put(key, []byte("\xfffo\x00reign")))
 	}
 	names := []string{"x", "-", "_", "_c_", "_c_short-lock-", "n_0000000001", "lock-0000000000", "0000000000", "-0000000001",
@@ -309,7 +305,6 @@ func readPredecessor(r *run) {
 	dir := s.dir("d")
 	other.sees(s.get(dir))
 	is := func(of, want backend.Entry) {
-		r.T.Helper()
 		got := s.predecessor(of)
 		if !got.Same(want) || string(got.Value) != string(want.Value) || got.Session != want.Session {
 			r.Failf("predecessor of %s is %+v, want %+v", of.Key, got, want)

@@ -143,7 +143,6 @@ func ask(r *run, c *kit.Client) *questions {
 
 // done checks that each call was done once.
 func (q *questions) done() {
-	q.r.T.Helper()
 	q.r.Until("each was done once, and there is what they made", func() bool {
 		var values []string
 		for _, key := range q.other.list(q.dir).Keys {
@@ -155,7 +154,6 @@ func (q *questions) done() {
 
 // goesOn checks that the session is not over, and can do what it could.
 func (q *questions) goesOn() {
-	q.r.T.Helper()
 	q.other.sees(q.s.get(q.r.key("new")))
 	if state := q.s.State(); state == backend.Lost {
 		q.r.Failf("the session is %v", state)

@@ -20,6 +20,8 @@ type run struct {
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	sessions []sess
+	place    string // of the case, below the rule's own
+	cases    int
 }
 
 func newRun(t *harness.Try) *run {
@@ -71,7 +73,6 @@ func (r *run) open(c *kit.Client) sess { return r.openFor(c, r.Lasting()) }
 func (r *run) brief(c *kit.Client) sess { return r.openFor(c, r.Service.TTL) }
 
 func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
-	r.T.Helper()
 	s, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: ttl})
 	if err != nil {
 		r.Failf("open: %v", err)
@@ -84,7 +85,6 @@ func (r *run) openFor(c *kit.Client, ttl time.Duration) sess {
 // soon fails the rule if what ended the session took so long that it may have timed out by itself:
 // its TTL, less the third or so since the last heartbeat.
 func (s sess) soon(what string, began time.Time) {
-	s.r.T.Helper()
 	if took := time.Since(began); took > s.TTL()/2 {
 		s.r.Failf("the entries went %v after %s, and the session's timeout is %v", took, what, s.TTL())
 	}
@@ -92,9 +92,16 @@ func (s sess) soon(what string, began time.Time) {
 
 // session opens a session in a new process.
 func (r *run) session() sess {
-	r.T.Helper()
 	return r.open(r.client())
 }
 
+// in tries one case of the rule, with keys of its own.
+func (r *run) in(what string, try func()) {
+	r.cases++
+	r.State, r.place = what, fmt.Sprintf("/case%d", r.cases)
+	try()
+	r.State, r.place = "", ""
+}
+
 // key returns the key of this name in the rule's own place.
-func (r *run) key(name string) string { return r.Service.Root + "/" + name }
+func (r *run) key(name string) string { return r.Service.Root + r.place + "/" + name }

@@ -126,7 +126,6 @@ func serviceNothingLeft(r *run) {
 
 // comeAndGo makes entries of all kinds, by commits of all kinds, and removes them.
 func (s sess) comeAndGo(dir string) {
-	s.r.T.Helper()
 	entry, seat, record := s.enqueue(dir, "x"), s.create(dir+"/seat", "x"), s.put(dir+"/record", "x", 0)
 	guards := []backend.Condition{backend.IfExists(entry), backend.IfUnchanged(seat)}
 	made, err := s.Commit(s.r.ctx, guards, backend.Update(seat, []byte("y")), backend.CompareAndSet(record.Key, []byte("y"), record.Version))

@@ -94,7 +94,6 @@ func (x *trio) writes(ctx context.Context) (all []told, err error) {
 
 // gone returns when the writer has seen that an entry is gone.
 func (x *trio) gone(e backend.Entry) (at time.Time) {
-	x.T.Helper()
 	x.Until(e.Key+" is gone, as its session is cut off", func() bool {
 		err := x.others(func(s sess) error {
 			_, err := s.Get(x.ctx, e.Key)
@@ -113,7 +112,6 @@ func (x *trio) gone(e backend.Entry) (at time.Time) {
 // may say what a cut is not. The writer has seen a later change: that the first one's entry is
 // gone.
 func (x *trio) areDone(all []told) (done int) {
-	x.T.Helper()
 	for _, w := range all {
 		switch {
 		case w.err == nil:

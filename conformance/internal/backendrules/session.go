@@ -84,7 +84,6 @@ func sessionOpen(r *run) {
 // lives fails the rule unless the session is live. On a real service it may be suspended
 // for a moment, as a heartbeat is late.
 func (s sess) lives() {
-	s.r.T.Helper()
 	state := s.State()
 	for ; state == backend.Suspended && !s.r.Service.Virtual; state = s.awaitState(state).value() {
 	}
@@ -192,7 +191,6 @@ func sessionExpired(r *run) {
 
 // over checks that every call says that the session is lost. e is an entry it had.
 func (s sess) over(e backend.Entry) {
-	s.r.T.Helper()
 	ctx, dir := s.r.ctx, backend.Parent(e.Key)
 	if got := s.State(); got != backend.Lost {
 		s.r.Failf("state is %v", got)

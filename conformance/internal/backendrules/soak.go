@@ -52,7 +52,6 @@ func soakSessions(r *run) {
 //
 //go:noinline
 func (r *run) visit(c *kit.Client, dir string) harness.Keepsake {
-	r.T.Helper()
 	opened, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Lasting()})
 	r.Must("open", err)
 	s := sess{opened, r}
@@ -115,7 +114,6 @@ func soakEntries(r *run) {
 //
 //go:noinline
 func (s sess) briefly(dir string, remove func(backend.Entry)) (written, read harness.Keepsake) {
-	s.r.T.Helper()
 	value := make([]byte, 4<<10)
 	e := s.get(s.commit(backend.Enqueue(dir, value))[0].Key)
 	waiting := s.await(e)
@@ -194,7 +192,6 @@ func slope(y []int64) int64 {
 
 // linkAgain breaks the session's link and waits until it has another.
 func (r *run) linkAgain(c *kit.Client, s sess) {
-	r.T.Helper()
 	c.Suspend()
 	// A request in vain makes some sessions check at once whether they are in touch.
 	asking := start(r, "get while out of touch", func(ctx context.Context) (struct{}, error) {

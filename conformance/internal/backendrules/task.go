@@ -32,7 +32,6 @@ func (t *task[T]) stop() { t.end(nil) }
 
 // result waits for the call to return.
 func (t *task[T]) result() (T, error) {
-	t.r.T.Helper()
 	select {
 	case <-t.done:
 	case <-t.r.ctx.Done():
@@ -43,7 +42,6 @@ func (t *task[T]) result() (T, error) {
 
 // value waits for the call to return without an error.
 func (t *task[T]) value() T {
-	t.r.T.Helper()
 	v, err := t.result()
 	t.r.Must(t.what, err)
 	return v
@@ -51,7 +49,6 @@ func (t *task[T]) value() T {
 
 // blocked checks that the call has not returned.
 func (t *task[T]) blocked(why string) {
-	t.r.T.Helper()
 	t.r.Settle()
 	if harness.IsClosed(t.done) {
 		t.r.Failf("%s returned (%v, %v), but %s", t.what, t.v, t.err, why)

@@ -39,7 +39,6 @@ func (r *run) trio(member int) *trio {
 // opens opens a session at members that may still elect, since one of them was taken away. A
 // session that was granted so late that half of its window has passed is left for another.
 func (r *run) opens(c *kit.Client) (s sess) {
-	r.T.Helper()
 	r.Until("a session is opened", func() bool {
 		own, err := c.Backend.Open(r.ctx, backend.OpenOptions{TTL: r.Service.TTL})
 		if err != nil {
@@ -55,7 +54,6 @@ func (r *run) opens(c *kit.Client) (s sess) {
 
 // waitsOf has a session wait for a new entry of the writer's.
 func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry]) {
-	x.T.Helper()
 	e = x.writer.enqueue(x.dir, "x")
 	s.sees(e)
 	waiting = s.await(e)
@@ -66,14 +64,12 @@ func (x *trio) waitsOf(s sess) (e backend.Entry, waiting *task[[]backend.Entry])
 // beats waits for a heartbeat of the session. Right after it there is the longest time until
 // the next.
 func (s sess) beats() {
-	s.r.T.Helper()
 	before := s.Deadline()
 	s.r.Until("there is a heartbeat", func() bool { return s.Deadline().After(before) })
 }
 
 // without takes the first one's member away, and brings it back after meanwhile.
 func (x *trio) without(what string, away, back func(member int) error, meanwhile func()) {
-	x.T.Helper()
 	x.Must(what, away(x.member))
 	is := false
 	defer func() {
@@ -89,7 +85,6 @@ func (x *trio) without(what string, away, back func(member int) error, meanwhile
 // others has the writer do something, in another session if its own is lost: until another
 // member leads, its window may pass.
 func (x *trio) others(do func(s sess) error) error {
-	x.T.Helper()
 	for {
 		err := do(x.writer)
 		if !errors.Is(err, backend.ErrSessionLost) {
@@ -102,7 +97,6 @@ func (x *trio) others(do func(s sess) error) error {
 
 // delete has the writer delete one of its entries.
 func (x *trio) delete(e backend.Entry) {
-	x.T.Helper()
 	err := x.others(func(s sess) error {
 		_, err := s.Commit(x.ctx, nil, backend.Delete(e))
 		return err
@@ -114,7 +108,6 @@ func (x *trio) delete(e backend.Entry) {
 
 // ranOut checks that a session that is lost was so by its window, and not before.
 func (s sess) ranOut() {
-	s.r.T.Helper()
 	if left := time.Until(s.Deadline()); s.State() == backend.Lost && left > 0 {
 		s.r.Failf("session %s was lost with %v of its window left", s.ID(), left)
 	}
@@ -124,7 +117,6 @@ func (s sess) ranOut() {
 // was out of touch last. A session may be lost if its window has passed.
 func hears[T any](s sess, waiting *task[T]) {
 	r := s.r
-	r.T.Helper()
 	live := time.Now()
 	for {
 		select {

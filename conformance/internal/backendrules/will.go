@@ -43,7 +43,6 @@ var willRules = []rule{
 // will returns the session's will as it has come through its text. Where there is none the rule is not
 // applicable.
 func (s sess) will() (w backend.Will, ok bool) {
-	s.r.T.Helper()
 	w, err := s.Will()
 	if errors.Is(err, errors.ErrUnsupported) {
 		s.r.NotApplicable = "the backend does not say how its sessions are ended from outside"
@@ -69,7 +68,6 @@ func (r *run) execute(c *kit.Client, w backend.Will) *task[struct{}] {
 
 // gone checks that there is nothing under key now.
 func (s sess) gone(key string) {
-	s.r.T.Helper()
 	s.r.Must("catch up", s.CatchUp(s.r.ctx, key))
 	if e := s.peek(key); e.Exists() {
 		s.r.Failf("the will is executed, and there is %+v", e)

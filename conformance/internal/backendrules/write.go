@@ -161,7 +161,6 @@ func writeRevisions(r *run) {
 	other.sees(s.get(dir))
 	last := backend.Entry{}
 	rises := func(e backend.Entry) {
-		r.T.Helper()
 		if e.Rev <= last.Rev {
 			r.Failf("%s has revision %d, made after %s with revision %d", e.Key, e.Rev, last.Key, last.Rev)
 		}
@@ -202,7 +201,6 @@ func writePut(r *run) {
 	s.get(r.key("a/b"))
 	s.enqueue(r.key("a/b"), "the ancestors are directories like others")
 	refuse := func(what string, version uint64) {
-		r.T.Helper()
 		_, err := s.Commit(r.ctx, nil, backend.CompareAndSet(key, []byte("no"), version))
 		r.Refused(what, err, backend.ErrConflict)
 	}
@@ -291,7 +289,6 @@ func writeUpdateOfAnothers(r *run) {
 		writer.sees(e)
 		writer.sees(next)
 		check := func(what string, now backend.Entry, value string) {
-			r.T.Helper()
 			if now.Key != e.Key || now.Rev != e.Rev || now.Session != owner.ID() || now.Version == e.Version || string(now.Value) != value {
 				r.Failf("%s on %+v of session %s returned %+v", what, e, owner.ID(), now)
 			}

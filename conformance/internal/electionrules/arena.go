@@ -82,7 +82,6 @@ func (a *arena) another(path, state string) *arena {
 
 // in tries one state of the rule, in an election of its own.
 func (a *arena) in(state string, try func(a *arena)) {
-	a.T.Helper()
 	a.parts++
 	sub := a.another(fmt.Sprintf("%s/part%d", a.Service.Root, a.parts), state)
 	sub.operator = a.operator
@@ -120,7 +119,6 @@ func (a *arena) within() (context.Context, context.CancelFunc) {
 
 // arrives waits for a channel to be closed or to deliver.
 func arrives[T any](a *arena, what string, c <-chan T) T {
-	a.T.Helper()
 	patience := time.NewTimer(a.Patience())
 	defer patience.Stop()
 	select {
@@ -134,7 +132,6 @@ func arrives[T any](a *arena, what string, c <-chan T) T {
 
 // Finish does what finish does, and looks for what the implementation has left behind.
 func (a *arena) Finish() {
-	a.T.Helper()
 	a.finish()
 	a.leave()
 }
@@ -143,7 +140,6 @@ func (a *arena) Finish() {
 // the rule was about: Close works, nobody is left in the service, and the history
 // is sound.
 func (a *arena) finish() {
-	a.T.Helper()
 	if a.ended || a.T.Failed() {
 		return
 	}
@@ -238,14 +234,19 @@ func (a *arena) leave() {
 // visible returns what the candidates have in the service, the leader's first, as one who
 // waits for it sees it: a member of an ensemble may be a little behind.
 func (a *arena) visible() []backend.Entry {
-	a.T.Helper()
 	return read(a, "the candidates' entries", a.listed)
 }
 
 // entries returns what the candidates have in the service now, the leader's first.
 func (a *arena) entries() []backend.Entry {
-	a.T.Helper()
 	return readNow(a, "the candidates' entries", a.listed)
+}
+
+// left checks how many entries the candidates have.
+func (a *arena) left(n int, when string) {
+	if all := a.entries(); len(all) != n {
+		a.Failf("there are entries %v %s, want %d", harness.Keys(all), when, n)
+	}
 }
 
 func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry, error) {
@@ -254,7 +255,6 @@ func (a *arena) listed(ctx context.Context, s *backend.Session) ([]backend.Entry
 
 // seat returns the leader's entry, which has to be there.
 func (a *arena) seat() backend.Entry {
-	a.T.Helper()
 	all := a.entries()
 	if len(all) == 0 {
 		a.Failf("the leader has no entry")
@@ -264,7 +264,6 @@ func (a *arena) seat() backend.Entry {
 
 // get reads one entry as it is now; none has Rev 0.
 func (a *arena) get(key string) backend.Entry {
-	a.T.Helper()
 	return readNow(a, key, func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 		return find(ctx, s, key)
 	})
@@ -272,7 +271,6 @@ func (a *arena) get(key string) backend.Entry {
 
 // dir returns the election's directory, in this library's layout.
 func (a *arena) dir() string {
-	a.T.Helper()
 	return readNow(a, "the election's record", func(ctx context.Context, s *backend.Session) (string, error) {
 		return dirOf(ctx, s, a.path)
 	})
@@ -280,14 +278,12 @@ func (a *arena) dir() string {
 
 // seated tells whether the seat is the term's now.
 func (a *arena) seated(t *elector.Term) bool {
-	a.T.Helper()
 	all := a.entries()
 	return len(all) > 0 && all[0].Rev == seatOf(a, t).Rev
 }
 
 // incarnation tells one founding of the election from the next.
 func (a *arena) incarnation() string {
-	a.T.Helper()
 	if customLayout(a.cfg.Strategy) {
 		return fmt.Sprint(a.get(a.path).Rev)
 	}
@@ -296,7 +292,6 @@ func (a *arena) incarnation() string {
 
 // delete is an operator who removes key and all below it.
 func (a *arena) delete(key string) {
-	a.T.Helper()
 	a.hist.note("operator deletes %s", key)
 	defer a.hist.During(history.Force, "operator deletes "+key)()
 	if a.cfg.Dense && key == a.path {
@@ -307,19 +302,16 @@ func (a *arena) delete(key string) {
 
 // put is a foreign writer.
 func (a *arena) put(key, value string) {
-	a.T.Helper()
 	a.Must("put "+key, a.Service.Put(key, []byte(value)))
 }
 
 // view returns an elector that only looks on.
 func (a *arena) view() elector.Elector {
-	a.T.Helper()
 	return a.stand().e
 }
 
 // leads waits until the elector's Leader is the candidate, and returns it.
 func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
-	a.T.Helper()
 	var leader elector.Leader
 	a.Until("Leader says that "+c.id+" leads", func() bool {
 		l, err := a.leader(e)
@@ -331,7 +323,6 @@ func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
 
 // leader asks the elector for the leader. Only ErrNoLeader is no failure.
 func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	l, err := e.Leader(ctx)
@@ -343,13 +334,11 @@ func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
 
 // vacant waits until the elector's Leader says that nobody leads.
 func (a *arena) vacant(e elector.Elector) {
-	a.T.Helper()
 	a.Until("Leader says that nobody leads", func() bool { _, err := a.leader(e); return err != nil })
 }
 
 // list asks the elector for the candidates' IDs.
 func (a *arena) list(e elector.Elector) []string {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	all, err := e.Candidates(ctx)
@@ -363,7 +352,6 @@ func (a *arena) list(e elector.Elector) []string {
 
 // lists waits until the elector's Candidates are those, the leader first.
 func (a *arena) lists(e elector.Elector, want ...string) {
-	a.T.Helper()
 	a.Until(fmt.Sprintf("Candidates says %q", want), func() bool { return slices.Equal(a.list(e), want) })
 }
 

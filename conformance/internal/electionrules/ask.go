@@ -2,10 +2,7 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
@@ -49,7 +46,6 @@ var request = elector.Request{By: "operator", Why: "deploy"}
 
 // asking returns an Ask of the leader, in a process of its own.
 func (a *arena) asking() func(elector.Request) (elector.Leader, error) {
-	a.T.Helper()
 	b := a.Service.Client(a.T).Backend
 	return func(r elector.Request) (elector.Leader, error) {
 		ctx, cancel := a.within()
@@ -61,7 +57,6 @@ func (a *arena) asking() func(elector.Request) (elector.Leader, error) {
 
 // ask asks the leader, who has to be t's.
 func (a *arena) ask(asking func(elector.Request) (elector.Leader, error), t *elector.Term) {
-	a.T.Helper()
 	leader, err := asking(request)
 	a.Must("Ask", err)
 	if leader.Token != t.Token() {
@@ -71,7 +66,6 @@ func (a *arena) ask(asking func(elector.Request) (elector.Leader, error), t *ele
 
 // hears waits until the term tells that it is asked to go.
 func (a *arena) hears(t *elector.Term) {
-	a.T.Helper()
 	arrives(a, fmt.Sprintf("term %d is asked to go", t.Token()), t.Asked())
 	if r, asked := t.Request(); !asked || r != request {
 		a.Failf("the request to term %d is %+v, %v", t.Token(), r, asked)
@@ -80,7 +74,6 @@ func (a *arena) hears(t *elector.Term) {
 
 // unasked checks that nobody has asked the term to go.
 func (a *arena) unasked(t *elector.Term) {
-	a.T.Helper()
 	a.Settle()
 	select {
 	case <-t.Asked():
@@ -95,25 +88,12 @@ func (a *arena) unasked(t *elector.Term) {
 func askRun(a *arena) {
 	ask := a.asking()
 	c := a.stand()
-	finish := a.order()
-	causes := make(chan error, 1)
-	j := c.work(func(ctx context.Context, _ *elector.Term) error {
-		select {
-		case <-ctx.Done():
-		case <-a.gone:
-			return elector.ErrStop
-		}
-		causes <- context.Cause(ctx)
-		return finish.wait()
-	})
+	j, causes, finish := c.obeys()
 	t := j.term()
 	_, b := a.queue()
 	a.ask(ask, t)
-	if cause := arrives(a, "the ctx of the lead function ends", causes); !errors.Is(cause, elector.ErrAsked) {
-		a.Failf("the ctx of the lead function has ended with %v", cause)
-	}
-	a.Settle()
-	a.holds(t)
+	a.told(causes, elector.ErrAsked)
+	a.stays(t)
 	b.blocked()
 	finish.give(nil) // which is not "the work is done": it was told to stop
 	a.ends(t, elector.ErrResigned)
@@ -124,38 +104,25 @@ func askRun(a *arena) {
 	a.unasked(again)
 	a.holds(again)
 	j.cancel()
-	arrives(a, "the ctx of the lead function ends", causes)
+	a.told(causes, context.Canceled)
 	finish.give(nil)
 	a.Refused("Run", j.result(), context.Canceled)
 }
 
 func askByHand(a *arena) {
 	ask := a.asking()
-	var mu sync.Mutex
-	var heard []elector.Request // by the hook
-	_, t := a.lead(func(cfg *elector.Config) {
-		cfg.Hooks.Asked = func(_ *elector.Term, r elector.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard = append(heard, r)
-		}
-	})
+	c, t := a.lead()
 	a.unasked(t)
 	_, b := a.queue()
 	for range 2 {
 		a.ask(ask, t)
 	}
 	a.hears(t)
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	b.blocked()
 	a.speak(t)
 	a.resign(t)
-	mu.Lock()
-	if len(heard) != 1 || heard[0] != request {
-		a.Failf("the hook has heard %+v", heard)
-	}
-	mu.Unlock()
+	c.heard(request)
 	next := b.wins()
 	a.unasked(next)
 	a.ask(ask, next)
@@ -163,7 +130,6 @@ func askByHand(a *arena) {
 }
 
 func askProclaim(a *arena) {
-	ask := a.asking()
 	a.in("the leader has not heard of it when it publishes", func(a *arena) {
 		ask := a.asking()
 		c, t := a.lead()
@@ -177,7 +143,7 @@ func askProclaim(a *arena) {
 		if l := a.leads(c.e, c); string(l.Value) != string(newValue) {
 			a.Failf("the leader's value is %q, want %q", l.Value, newValue)
 		}
-		a.holds(t)
+		a.stays(t)
 	})
 	a.in("it is asked between what publishing reads and what it writes", func(a *arena) {
 		ask := a.asking()
@@ -198,46 +164,8 @@ func askProclaim(a *arena) {
 		a.Must("Proclaim", arrives(a, "Proclaim returns", proclaimed))
 		thaw()
 		a.hears(t)
-		a.holds(t)
+		a.stays(t)
 	})
-	for round := range 5 {
-		c, t := a.lead()
-		stop, said := make(chan struct{}), make(chan error, 1)
-		halt := sync.OnceFunc(func() { close(stop) })
-		c.atEnd(halt)
-		var last string
-		go func() {
-			for n := 0; ; n++ {
-				select {
-				case <-stop:
-					said <- nil
-					return
-				default:
-				}
-				ctx, cancel := a.within()
-				value := fmt.Sprintf("value %d of round %d", n, round)
-				err := t.Proclaim(ctx, []byte(value))
-				cancel()
-				if err != nil {
-					said <- err
-					return
-				}
-				last = value
-				time.Sleep(a.Pause) // a fake clock stands still otherwise, and with it whoever asks
-			}
-		}()
-		a.ask(ask, t)
-		a.hears(t)
-		halt()
-		a.Must("Proclaim", arrives(a, "Proclaim returns", said))
-		a.Until("the last value is published", func() bool {
-			l, err := a.leader(c.e)
-			return err == nil && (last == "" || string(l.Value) == last)
-		})
-		a.holds(t)
-		a.resign(t)
-		a.close(c)
-	}
 }
 
 func askLost(a *arena) {

@@ -50,7 +50,6 @@ func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *
 // wins waits until the candidate is elected.
 func (b *bid) wins() *elector.Term {
 	a := b.c.a
-	a.T.Helper()
 	arrives(a, b.c.id+" is elected", b.done)
 	a.Must("Campaign of "+b.c.id, b.err)
 	return b.term
@@ -59,7 +58,6 @@ func (b *bid) wins() *elector.Term {
 // fails waits until Campaign returns an error that is all of want.
 func (b *bid) fails(want ...error) {
 	a := b.c.a
-	a.T.Helper()
 	arrives(a, "Campaign of "+b.c.id+" returns", b.done)
 	if b.err == nil {
 		a.Failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
@@ -72,7 +70,6 @@ func (b *bid) returned() bool { return harness.IsClosed(b.done) }
 
 // waits waits until the candidate has enrolled and waits for its turn.
 func (b *bid) waits() {
-	b.c.a.T.Helper()
 	b.rests()
 	b.blocked()
 }
@@ -80,7 +77,6 @@ func (b *bid) waits() {
 // rests waits until the candidate waits for its turn, or Campaign has returned.
 func (b *bid) rests() {
 	a := b.c.a
-	a.T.Helper()
 	if a.Service.Virtual {
 		a.Settle()
 	}
@@ -108,7 +104,6 @@ func (b *bid) isReady() bool {
 
 // blocked checks that Campaign has not returned.
 func (b *bid) blocked() {
-	b.c.a.T.Helper()
 	if b.returned() {
 		b.c.a.Failf("Campaign of %s returned (term %v, error %s), but it was not its turn", b.c.id, b.term != nil, harness.Text(b.err))
 	}
@@ -116,14 +111,12 @@ func (b *bid) blocked() {
 
 // lead makes a candidate that leads.
 func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
-	a.T.Helper()
 	c := a.stand(set...)
 	return c, c.campaign().wins()
 }
 
 // queue makes a candidate that waits.
 func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
-	a.T.Helper()
 	c := a.stand(set...)
 	b := c.campaign()
 	b.waits()
@@ -132,7 +125,6 @@ func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
 
 // queues makes n candidates that wait.
 func (a *arena) queues(n int) (bids []*bid) {
-	a.T.Helper()
 	for range n {
 		_, b := a.queue()
 		bids = append(bids, b)
@@ -142,7 +134,6 @@ func (a *arena) queues(n int) (bids []*bid) {
 
 // ends waits until the term is over and checks why.
 func (a *arena) ends(t *elector.Term, cause error) {
-	a.T.Helper()
 	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
 	if got := context.Cause(t.Context()); !errors.Is(got, cause) {
 		a.Failf("term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
@@ -154,26 +145,28 @@ func (a *arena) ends(t *elector.Term, cause error) {
 
 // holds checks that the term has not ended.
 func (a *arena) holds(t *elector.Term) {
-	a.T.Helper()
 	if cause := context.Cause(t.Context()); cause != nil || !t.Valid() {
 		a.Failf("term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), t.Valid())
 	}
 }
 
+// stays lets what is on its way arrive, and checks that the term has not ended then.
+func (a *arena) stays(t *elector.Term) {
+	a.Settle()
+	a.holds(t)
+}
+
 // resign resigns and waits for the confirmation.
 func (a *arena) resign(t *elector.Term) {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(ctx))
 	a.ends(t, elector.ErrResigned)
 }
 
-// close closes the candidate and waits for the confirmation.
-// close closes a candidate. Backends give a server three seconds to confirm the end of a session. A
+// close closes a candidate, and waits for the confirmation. Backends give a server three seconds to confirm the end of a session. A
 // machine that stands still for as long leaves that to the session's timeout.
 func (a *arena) close(c *candidate) {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	began := time.Now()
@@ -213,7 +206,6 @@ func (a *arena) freeze(c *candidate) (thaw func()) {
 // works checks that the election goes on: a newcomer is elected at once where
 // nobody stands before it. It resigns again.
 func (a *arena) works() {
-	a.T.Helper()
 	c, t := a.lead()
 	a.resign(t)
 	a.close(c)

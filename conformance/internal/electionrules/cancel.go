@@ -82,16 +82,13 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	fired = ctx.Err() != nil
 	switch {
 	case b.err == nil:
-		a.Settle()
-		a.holds(b.term)
+		a.stays(b.term)
 		a.resign(b.term)
 	case !fired:
 		a.Failf("Campaign: %v", b.err)
 	default:
 		a.Refused("Campaign", b.err, context.Canceled)
-		if left := a.entries(); len(left) > 0 {
-			a.Failf("entries %v when the cancelled Campaign had returned", harness.Keys(left))
-		}
+		a.left(0, "when the cancelled Campaign has returned")
 	}
 	a.works()
 	cancel()
@@ -108,9 +105,7 @@ func cancelNoSession(a *arena) {
 	b.fails(context.Canceled)
 	a.resume(c)
 	a.Settle()
-	if left := a.entries(); len(left) > 0 {
-		a.Failf("entries %v of a campaign that was cancelled before it had a session", harness.Keys(left))
-	}
+	a.left(0, "of a campaign that was cancelled before it had a session")
 	a.works()
 	c.campaign().wins()
 }
@@ -206,9 +201,7 @@ func cancelHandover(a *arena) {
 				a.Refused("Campaign", b.err, context.Canceled)
 			}
 			third.wins()
-			if left := a.entries(); len(left) != 1 {
-				a.Failf("entries %v, want the leader's only", harness.Keys(left))
-			}
+			a.left(1, "where the leader's has to be the only one")
 		})
 	}
 }
@@ -254,9 +247,7 @@ func cancelDeadline(a *arena) {
 	if _, err := c.e.Campaign(short); !errors.Is(err, context.DeadlineExceeded) {
 		a.Failf("Campaign past its deadline: error is %s", harness.Text(err))
 	}
-	if left := a.entries(); len(left) != 1 {
-		a.Failf("entries %v, want the leader's only", harness.Keys(left))
-	}
+	a.left(1, "where the leader's has to be the only one")
 	a.holds(t)
 	a.resign(t)
 	c.campaign().wins()

@@ -28,6 +28,7 @@ type candidate struct {
 	log      []report
 	releases []func() // of holds, at the end
 	holds    stops[elector.StageEvent]
+	calls    stops[hookKind]
 	atWin    meter.Counts // when it took up its last term
 }
 
@@ -38,6 +39,7 @@ type report struct {
 	err   error
 	state backend.State
 	stage elector.StageEvent
+	asked elector.Request
 }
 
 type hookKind int
@@ -50,16 +52,19 @@ const (
 	isOccupied
 	isAside
 	isStage
+	isAsked
 )
 
 // stand makes a candidate in a process of its own.
 func (a *arena) stand(set ...func(*elector.Config)) *candidate {
-	a.T.Helper()
 	return a.standIn(a.Service.Client(a.T), set...)
 }
 
 // brief has the session end after TTL, for a rule that waits for that.
 func (a *arena) brief(cfg *elector.Config) { cfg.TTL = a.Service.TTL }
+
+// strict ends the term at the first disconnect.
+func strict(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 
 // id names the n-th candidate.
 func (a *arena) id(n int) string {
@@ -71,7 +76,6 @@ func (a *arena) id(n int) string {
 
 // standIn makes a candidate in process at.
 func (a *arena) standIn(at *kit.Client, set ...func(*elector.Config)) *candidate {
-	a.T.Helper()
 	c := &candidate{a: a, client: at, cut: a.outage, tap: &tap{Backend: meter.New(at.Backend, nil)}}
 	cfg := elector.Config{
 		Backend:  c.tap,
@@ -139,9 +143,11 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 		Elected: func(t *elector.Term) {
 			c.a.hist.Look()
 			c.record(report{what: isElected, token: t.Token()}, "elected, token %d", t.Token())
+			c.calls.pass(isElected)
 		},
 		Ended: func(t *elector.Term, cause error) {
 			c.record(report{what: isEnded, token: t.Token(), err: cause}, "ended, token %d: %v", t.Token(), cause)
+			c.calls.pass(isEnded)
 		},
 		Session: func(_ string, state backend.State) {
 			c.record(report{what: isSession, state: state}, "session is %v", state)
@@ -150,7 +156,7 @@ func (c *candidate) hooks(own elector.Hooks) elector.Hooks {
 			c.record(report{what: isRetry, err: r.Err}, "%v: attempt %d failed, next in %v: %v", r.What, r.Attempt, r.Wait, r.Err)
 		},
 		Asked: func(t *elector.Term, r elector.Request) {
-			c.a.hist.note("%s: token %d is asked to go %v", c.id, t.Token(), r)
+			c.record(report{what: isAsked, token: t.Token(), asked: r}, "token %d is asked to go %v", t.Token(), r)
 		},
 		Occupied: func(_ *elector.Term, err error) {
 			c.record(report{what: isOccupied, err: err}, "%v", err)
@@ -191,6 +197,14 @@ func (c *candidate) reports(pick func(report) bool) []report {
 	return out
 }
 
+// heard checks that the hook Asked was called once, with this request.
+func (c *candidate) heard(r elector.Request) {
+	all := c.reports(func(r report) bool { return r.what == isAsked })
+	if len(all) != 1 || all[0].asked != r {
+		c.a.Failf("Asked was called with %+v, want %+v once", all, r)
+	}
+}
+
 // transitions finds terms that were not reported once each, in order: elected,
 // ended, elected, ended …
 func (c *candidate) transitions() string {
@@ -217,7 +231,6 @@ func (c *candidate) transitions() string {
 
 // sawState waits for a report of the session's state.
 func (c *candidate) sawState(state backend.State) {
-	c.a.T.Helper()
 	c.a.Until(fmt.Sprintf("%s reports that its session is %v", c.id, state), func() bool {
 		return len(c.reports(func(r report) bool { return r.what == isSession && r.state == state })) > 0
 	})
@@ -225,7 +238,6 @@ func (c *candidate) sawState(state backend.State) {
 
 // isIn waits until this is the session's last state that was reported.
 func (c *candidate) isIn(state backend.State) {
-	c.a.T.Helper()
 	c.a.Until(fmt.Sprintf("the session of %s is %v", c.id, state), func() bool {
 		all := c.reports(func(r report) bool { return r.what == isSession })
 		return len(all) > 0 && all[len(all)-1].state == state
@@ -236,6 +248,13 @@ func (c *candidate) isIn(state backend.State) {
 // until release.
 func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop[elector.StageEvent] {
 	h := c.holds.add(at)
+	c.atEnd(h.release)
+	return h
+}
+
+// holdIn stops the candidate in its next call of Elected or Ended, once, until release.
+func (c *candidate) holdIn(hook hookKind) *stop[hookKind] {
+	h := c.calls.add(func(k hookKind) bool { return k == hook })
 	c.atEnd(h.release)
 	return h
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
@@ -53,7 +51,6 @@ var closeRules = []rule{
 
 // refusesAll checks that a closed elector refuses every call.
 func (a *arena) refusesAll(c *candidate) {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	_, err := c.real.Campaign(ctx)
@@ -90,16 +87,13 @@ func closeAnyTime(a *arena) {
 		next := b.wins()
 		a.close(c)
 		a.refusesAll(c)
-		a.Settle()
-		a.holds(next)
+		a.stays(next)
 	})
 	a.in("leading, and nobody waits", func(a *arena) {
 		c, t := a.lead()
 		a.close(c)
 		a.ends(t, elector.ErrClosed)
-		if left := a.entries(); len(left) > 0 {
-			a.Failf("entries %v after Close has returned", harness.Keys(left))
-		}
+		a.left(0, "after Close has returned")
 		a.works()
 	})
 	a.in("waiting", func(a *arena) {
@@ -108,9 +102,7 @@ func closeAnyTime(a *arena) {
 		a.close(c)
 		b.fails(elector.ErrClosed)
 		a.refusesAll(c)
-		if left := a.entries(); len(left) != 1 {
-			a.Failf("entries %v after Close has returned, want the leader's only", harness.Keys(left))
-		}
+		a.left(1, "after Close has returned")
 		a.holds(t)
 	})
 	a.in("several times at once", func(a *arena) {
@@ -157,9 +149,7 @@ func closeRace(a *arena) {
 				want = 1
 				a.holds(t)
 			}
-			if left := a.entries(); len(left) != want {
-				a.Failf("entries %v after Close has returned, want %d", harness.Keys(left), want)
-			}
+			a.left(want, "after Close has returned")
 			arrives(a, "Campaign returns", b.done)
 			if b.err != nil {
 				a.Refused("Campaign", b.err, elector.ErrClosed)
@@ -227,14 +217,8 @@ func closeOutOfTouch(a *arena) {
 }
 
 func closeStalledHook(a *arena) {
-	reached, release := make(chan struct{}), make(chan struct{})
-	free := sync.OnceFunc(func() { close(release) })
-	tell := sync.OnceFunc(func() { close(reached) })
-	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Ended = func(*elector.Term, error) { tell(); <-release }
-	})
-	c.atEnd(free)
-	t := c.campaign().wins()
+	c, t := a.lead()
+	hook := c.holdIn(isEnded)
 	_, b := a.queue()
 	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL)
 	defer cancel()
@@ -242,77 +226,41 @@ func closeStalledHook(a *arena) {
 		a.Failf("Close while a hook hangs: error is %s", harness.Text(err))
 	}
 	a.ends(t, elector.ErrClosed)
-	arrives(a, "Ended is called", reached)
+	arrives(a, "Ended is called", hook.reached)
 	b.wins()
-	free()
+	hook.release()
 	a.close(c)
 }
 
+// configAll tries two Configs. Package elector tries each violation by itself.
 func configAll(a *arena) {
 	var none *tap
 	client := a.Service.Client(a.T)
-	limits := client.Backend.Limits()
-	good := func() elector.Config {
-		return elector.Config{Backend: client.Backend, Strategy: a.cfg.Strategy, Election: a.path, ID: a.id(1), TTL: a.Service.TTL}
-	}
-	type misconfig struct {
-		name string
-		set  func(*elector.Config)
-		says string
-	}
-	cases := []misconfig{
-		{"no backend", func(c *elector.Config) { c.Backend = nil }, "Config.Backend"},
-		{"a nil pointer for a backend", func(c *elector.Config) { c.Backend = none }, "Config.Backend"},
-		{"no strategy", func(c *elector.Config) { c.Strategy = nil }, "Config.Strategy"},
-		{"a strategy without a name", func(c *elector.Config) { c.Strategy = renamed{a.cfg.Strategy, ""} }, "Config.Strategy"},
-		{"no election", func(c *elector.Config) { c.Election = "" }, "Config.Election"},
-		{"a relative election", func(c *elector.Config) { c.Election = "jobs/reindex" }, "Config.Election"},
-		{"the root", func(c *elector.Config) { c.Election = "/" }, "Config.Election"},
-		{"an empty segment", func(c *elector.Config) { c.Election = "/jobs//reindex" }, "Config.Election"},
-		{"a slash at the end", func(c *elector.Config) { c.Election = "/jobs/" }, "Config.Election"},
-		{"dots", func(c *elector.Config) { c.Election = "/jobs/../x" }, "Config.Election"},
-		{"a control character", func(c *elector.Config) { c.Election = "/jobs/\x00" }, "Config.Election"},
-		{"a long election", func(c *elector.Config) { c.Election = "/" + strings.Repeat("x", backend.MaxKey) }, "Config.Election"},
-		{"no ID", func(c *elector.Config) { c.ID = "" }, "Config.ID"},
-		{"a blank ID", func(c *elector.Config) { c.ID = "   " }, "Config.ID"},
-		{"an ID that is no UTF-8", func(c *elector.Config) { c.ID = "a\xff" }, "Config.ID"},
-		{"an ID with a control character", func(c *elector.Config) { c.ID = "a\x07" }, "Config.ID"},
-		{"a long ID", func(c *elector.Config) { c.ID = strings.Repeat("x", elector.MaxID+1) }, "Config.ID"},
-		{"a large value", func(c *elector.Config) { c.Value = make([]byte, elector.MaxValue+1) }, "Config.Value"},
-		{"a negative TTL", func(c *elector.Config) { c.TTL = -1 }, "Config.TTL"},
-		{"a short TTL", func(c *elector.Config) { c.TTL = limits.MinTTL - 1 }, "Config.TTL"},
-		{"a long TTL", func(c *elector.Config) { c.TTL = limits.MaxTTL + 1 }, "Config.TTL"},
-		{"an unknown policy", func(c *elector.Config) { c.OnSuspend = 99 }, "Config.OnSuspend"},
-		{"a negative pause", func(c *elector.Config) { c.RetryMin = -1 }, "Config.RetryMin"},
-		{"looks all the time", func(c *elector.Config) { c.SurveyEvery = 1 }, "Config.SurveyEvery"},
-		{"pauses upside down", func(c *elector.Config) { c.RetryMin, c.RetryMax = 2, 1 }, "Config.RetryMax"},
-	}
-	if customLayout(a.cfg.Strategy) { // which may use the server's topmost keys
-		cases = slices.DeleteFunc(cases, func(x misconfig) bool { return x.name == "the root" })
-	}
-	for _, x := range cases {
-		cfg := good()
-		x.set(&cfg)
-		e, err := a.cfg.New(client, cfg)
+	for name, x := range map[string]struct {
+		cfg  elector.Config
+		says []string
+	}{
+		"all is wrong": {
+			elector.Config{Backend: none, Election: "relative", ID: "a\x07", TTL: -1, OnSuspend: 99, RetryMin: -1},
+			[]string{"Backend", "Strategy", "Election", "ID", "OnSuspend", "RetryMin"},
+		},
+		"there is a backend": {
+			elector.Config{Backend: client.Backend, Strategy: renamed{a.cfg.Strategy, ""}, TTL: client.Backend.Limits().MaxTTL + 1, SurveyEvery: 1},
+			[]string{"Strategy", "Election", "ID", "TTL", "SurveyEvery"},
+		},
+	} {
+		e, err := a.cfg.New(client, x.cfg)
 		if err == nil {
 			_ = e.Close(context.Background()) // it should not be there, which is said below
-			a.Failf("New with %s: no error", x.name)
 		}
-		if !errors.Is(err, elector.ErrConfig) || !strings.Contains(err.Error(), x.says) {
-			a.Failf("New with %s: error %s does not name %s", x.name, harness.Text(err), x.says)
-		}
-	}
-	var cfg elector.Config
-	cfg.Election, cfg.TTL, cfg.OnSuspend, cfg.RetryMin = "relative", -1, 99, -1
-	_, err := a.cfg.New(client, cfg)
-	for _, field := range []string{"Backend", "Strategy", "Election", "ID", "OnSuspend", "RetryMin"} {
-		if err == nil || !strings.Contains(err.Error(), "Config."+field) {
-			a.Failf("the error of a Config that is all wrong does not name %s: %v", field, err)
+		a.Refused("New where "+name, err, elector.ErrConfig)
+		for _, field := range x.says {
+			if !strings.Contains(err.Error(), "Config."+field) {
+				a.Failf("the error of New where %s does not name Config.%s: %v", name, field, err)
+			}
 		}
 	}
-	if opened := a.entries(); len(opened) > 0 {
-		a.Failf("entries %v of electors that were refused", harness.Keys(opened))
-	}
+	a.left(0, "of electors that were refused")
 }
 
 func configDuplicate(a *arena) {

@@ -21,16 +21,6 @@ var dataRules = []rule{
 		Need: []string{"Delete", needOrdered},
 		Run:  dataWaitingDeleted,
 	}, {
-		Name: "data/deleted-at-handover",
-		Text: "A candidate whose entry is deleted right before its predecessor's is not elected with the entry it had.",
-		Need: []string{"Delete", "HoldWakeups", needOrdered},
-		Run:  func(a *arena) { dataDeletedAtHandover(a, true) },
-	}, {
-		Name: "data/deleted-after-handover",
-		Text: "A candidate whose entry is deleted right after its predecessor's, before it hears of either, is not elected with it.",
-		Need: []string{"Delete", "HoldWakeups", needOrdered},
-		Run:  func(a *arena) { dataDeletedAtHandover(a, false) },
-	}, {
 		Name: "data/foreign-seat",
 		Text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
 		Need: []string{"Put", "Delete", needKnown, needSeat},
@@ -85,11 +75,7 @@ var dataRules = []rule{
 
 func dataLeaderDeleted(a *arena) {
 	c, t := a.lead()
-	rest := []*bid{}
-	for range 3 {
-		_, b := a.queue()
-		rest = append(rest, b)
-	}
+	rest := a.queues(3)
 	for len(rest) > 0 {
 		a.delete(a.seat().Key)
 		a.ends(t, elector.ErrDeposed)
@@ -126,33 +112,6 @@ func dataWaitingDeleted(a *arena) {
 	a.holds(t)
 	a.resign(t)
 	a.ownEntry(first, b.wins())
-}
-
-func dataDeletedAtHandover(a *arena, ownFirst bool) {
-	_, t := a.lead()
-	a.Settle()
-	c, b := a.queue()
-	thaw := a.freeze(c)
-	all := a.entries()
-	if len(all) != 2 {
-		a.Failf("there are %d entries, want those of the leader and of who waits", len(all))
-	}
-	if ownFirst {
-		all[0], all[1] = all[1], all[0]
-	}
-	for _, e := range all {
-		a.delete(e.Key)
-	}
-	a.ends(t, elector.ErrDeposed)
-	a.Settle()
-	thaw()
-	t = b.wins()
-	if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
-		a.Failf("%s was elected with an entry that was deleted", c.id)
-	}
-	a.Settle()
-	a.holds(t)
-	a.only(c, t)
 }
 
 func dataPredecessorGone(a *arena) {
@@ -217,11 +176,7 @@ func dataElectionDeleted(a *arena) {
 		a.in(what, func(a *arena) {
 			viewer := a.view()
 			c, t := a.lead()
-			rest := []*bid{}
-			for range 3 {
-				_, b := a.queue()
-				rest = append(rest, b)
-			}
+			rest := a.queues(3)
 			// An operator's tool may delete one entry after the other. Who leads in between is
 			// deposed, as soon as it hears of it, and campaigns again.
 			again := func() {
@@ -254,8 +209,7 @@ func dataElectionDeleted(a *arena) {
 				if n := a.hist.count() - terms; a.Service.Virtual && n != 1 {
 					a.Failf("%d terms began, but all entries went at one instant", n)
 				}
-				a.Settle()
-				a.holds(t)
+				a.stays(t)
 				a.leads(viewer, winner.c)
 				if a.cfg.Ordered {
 					a.Until("all others have enrolled again", func() bool {

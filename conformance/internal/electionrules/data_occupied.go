@@ -13,7 +13,6 @@ import (
 // stranger has the operator make an ephemeral entry directly under the election's path,
 // where no candidate of this library's has one.
 func (a *arena) stranger() (e backend.Entry) {
-	a.T.Helper()
 	a.operate("make a stranger", func(ctx context.Context, s *backend.Session) error {
 		made, err := s.Commit(ctx, nil, backend.Enqueue(a.path, []byte("stranger")))
 		if err == nil {
@@ -25,13 +24,11 @@ func (a *arena) stranger() (e backend.Entry) {
 }
 
 func (a *arena) goes(stranger backend.Entry) {
-	a.T.Helper()
 	a.operate("drop a stranger", func(ctx context.Context, s *backend.Session) error { return s.Discard(ctx, stranger) })
 }
 
 // seesIt waits until the candidate, which may be a little behind, sees an entry.
 func (a *arena) seesIt(c *candidate, e backend.Entry) {
-	a.T.Helper()
 	a.Until(c.id+" sees "+e.Key, func() bool {
 		ctx, cancel := a.within()
 		defer cancel()
@@ -49,7 +46,6 @@ func (a *arena) seesIt(c *candidate, e backend.Entry) {
 
 // catchesUp has the candidate, which may be a little behind, see what there is now.
 func (a *arena) catchesUp(c *candidate) {
-	a.T.Helper()
 	a.Until(c.id+" has caught up", func() bool {
 		ctx, cancel := a.within()
 		defer cancel()
@@ -65,7 +61,6 @@ func (a *arena) catchesUp(c *candidate) {
 
 // occupied checks that the candidate is refused, and leaves nothing behind.
 func (a *arena) occupied(c *candidate, by backend.Entry) {
-	a.T.Helper()
 	a.seesIt(c, by)
 	before := len(a.entries())
 	b := c.campaign()

@@ -2,7 +2,6 @@ package electionrules
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/elector-go/elector/backend"
 )
@@ -16,11 +15,7 @@ func dataUsedUp(a *arena) {
 	a.Must("use up "+old, a.Service.UseUp(old, 3))
 
 	_, t = a.lead()
-	var inside, outside []*bid
-	for range 2 {
-		_, b := a.queue()
-		inside = append(inside, b)
-	}
+	inside, outside := a.queues(2), []*bid{}
 	for range 3 {
 		b := a.stand().campaign()
 		outside = append(outside, b)
@@ -29,9 +24,7 @@ func dataUsedUp(a *arena) {
 		}
 	}
 	stay := func() {
-		a.T.Helper()
-		a.Settle()
-		a.holds(t)
+		a.stays(t)
 		if now := a.dir(); now != old {
 			a.Failf("the election has a new directory, %s, while a candidate leads in %s", now, old)
 		}
@@ -52,13 +45,7 @@ func dataUsedUp(a *arena) {
 		inside = inside[1:]
 	}
 	for len(outside) > 0 {
-		i := -1 // they enrol as they come
-		a.Until("one of those who waited outside is elected", func() bool {
-			i = slices.IndexFunc(outside, (*bid).returned)
-			return i >= 0
-		})
-		t = outside[i].wins()
-		outside = slices.Delete(outside, i, i+1)
+		t = anyReturns(a, &outside) // they enrol as they come
 		a.holds(t)
 		if now := a.dir(); now == old {
 			a.Failf("%d leads in %s, which is used up", t.Token(), now)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
 var epochRules = []rule{
@@ -40,7 +39,6 @@ type epochs struct {
 
 // next checks that the term is the one after the last.
 func (e *epochs) next(after string, t *elector.Term) *elector.Term {
-	e.a.T.Helper()
 	if t.Token() != e.last+1 {
 		e.a.Failf("token %d after %s, want %d", t.Token(), after, e.last+1)
 	}
@@ -74,21 +72,16 @@ func epochDense(a *arena) {
 	t = e.next("the absence of all candidates", c.campaign().wins())
 	for _, fault := range []struct {
 		name string
-		arm  func(*kit.Client) func(backend.OpKind)
-	}{
-		{"a claim whose reply was lost", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
-		{"a claim whose request was lost", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
-	} {
-		for range 3 {
-			_, b := a.queue()
-			rest = append(rest, b)
+		arm  loss
+	}{{"a claim whose reply was lost", losesReply}, {"a claim whose request was lost", losesRequest}} {
+		rest = a.queues(3)
+		for _, b := range rest {
 			fault.arm(b.c.client)(backend.OpCreateEphemeral)
 		}
 		for len(rest) > 0 {
 			a.resign(t)
 			t = e.next(fault.name, anyWins(a, &rest))
-			a.Settle()
-			a.holds(t)
+			a.stays(t)
 		}
 	}
 }
@@ -153,26 +146,13 @@ func epochRaised(a *arena) {
 
 func epochRestart(a *arena) {
 	e := &epochs{a: a}
-	restart := func(while func()) {
-		a.T.Helper()
-		a.stopService()
-		started := false
-		defer func() {
-			if !started {
-				_ = a.Service.Start()
-			}
-		}()
-		while()
-		a.Must("Start", a.Service.Start())
-		started = true
-	}
 	c := a.stand(a.brief)
 	a.resign(e.next("the founding", c.campaign().wins()))
-	restart(func() {})
+	a.without(func() {})
 	t := e.next("a restart", c.campaign().wins())
-	restart(func() { a.ends(t, elector.ErrSessionLost) })
+	a.without(func() { a.ends(t, elector.ErrSessionLost) })
 	a.resign(e.next("a restart that ended a term", c.campaign().wins()))
 	a.close(c)
-	restart(func() {})
+	a.without(func() {})
 	e.next("a restart while nobody was there", a.stand().campaign().wins())
 }

@@ -20,12 +20,11 @@ var (
 	resigned  = ending{"resigned", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }}
 	closed    = ending{"was closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }}
 	expired   = ending{"lost its session", elector.ErrSessionLost, func(a *arena, c *candidate, _ *elector.Term) { a.expire(c) }}
-	overthrow = ending{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, t *elector.Term) { a.delete(seatOf(a, t).Key) }}
+	overthrow = ending{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, _ *elector.Term) { a.delete(a.seat().Key) }}
 )
 
 // seatOf returns the entry that the term's claim is about.
 func seatOf(a *arena, t *elector.Term) backend.Entry {
-	a.T.Helper()
 	for _, g := range t.Guard().Conditions {
 		if g.Entry.Session != "" {
 			return g.Entry
@@ -42,7 +41,6 @@ func fenceGuard(a *arena) {
 			conditions := t.Guard().Conditions
 			at := backend.Entry{Key: a.own("entry")}
 			write := func(when string, want error) {
-				a.T.Helper()
 				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
 					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
 					if want != nil {
@@ -58,9 +56,7 @@ func fenceGuard(a *arena) {
 				})
 			}
 			write("that goes on", nil)
-			ctx, cancel := a.within()
-			defer cancel()
-			a.Must("Proclaim", t.Proclaim(ctx, newValue))
+			a.speak(t)
 			write("that has published a value", nil)
 			a.holds(t)
 			way.end(a, c, t)
@@ -110,7 +106,6 @@ type zombie struct {
 }
 
 func (a *arena) zombie(way ending) *zombie {
-	a.T.Helper()
 	z := &zombie{}
 	var b *bid
 	z.c, z.term = a.lead()
@@ -126,9 +121,7 @@ func (a *arena) zombie(way ending) *zombie {
 
 // harmless checks that the zombie has done nothing to its successor.
 func (z *zombie) harmless(a *arena) {
-	a.T.Helper()
-	a.Settle()
-	a.holds(z.led)
+	a.stays(z.led)
 	a.untouched(z.shelf...)
 	if have := a.get(z.seat.Key); have.Rev != z.seat.Rev {
 		a.Failf("the successor's entry was %+v and is %+v", z.seat, have)
@@ -183,7 +176,6 @@ func fenceFrozen(a *arena) {
 
 // refused checks that a zombie's write is, twice, and ends its term.
 func (z *zombie) refused(a *arena, way ending, try func() error) {
-	a.T.Helper()
 	for range 2 {
 		err := try()
 		a.Refused("the zombie's write", err, elector.ErrDeposed, way.cause)
@@ -201,26 +193,6 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 	a.holds(again.wins())
 }
 
-func fenceZombieResign(a *arena) {
-	for _, way := range []ending{overthrow, expired} {
-		for _, by := range []string{"resigns", "closes"} {
-			a.beside(fmt.Sprintf("it %s, and %s", way.name, by), func(a *arena) {
-				z := a.zombie(way)
-				ctx, cancel := a.within()
-				defer cancel()
-				if by == "resigns" {
-					a.Must("Resign of the zombie", z.term.Resign(ctx))
-					a.ends(z.term, elector.ErrResigned)
-				} else {
-					_ = z.c.real.Close(ctx) // the end of a lost session may be beyond confirmation
-					z.c.cut = true
-				}
-				z.harmless(a)
-			})
-		}
-	}
-}
-
 func fenceQueued(a *arena) {
 	for _, inTime := range []bool{true, false} {
 		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
@@ -232,11 +204,7 @@ func fenceQueued(a *arena) {
 			}
 			seat := seatOf(a, t)
 			a.suspend(c)
-			var queue []*committing
-			for _, w := range writes {
-				queue = append(queue, a.startCommit(t, w.ops(s)...))
-			}
-			a.Settle()
+			queue := a.startAll(t, s)
 			for _, p := range queue {
 				p.blocked("there is no link")
 			}
@@ -288,12 +256,10 @@ func fenceQueued(a *arena) {
 
 // stall has a commit stop on its way to the service.
 func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop[passing]) {
-	a.T.Helper()
 	return a.startStalled(c, t, c.tap.stall(kind), ops...)
 }
 
 func (a *arena) startStalled(c *candidate, t *elector.Term, g *stop[passing], ops ...elector.Op) (*committing, *stop[passing]) {
-	a.T.Helper()
 	c.atEnd(g.release)
 	p := a.startCommit(t, ops...)
 	arrives(a, "the commit is on its way", g.reached)

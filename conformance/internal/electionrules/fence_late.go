@@ -14,7 +14,6 @@ func fenceLate(a *arena) {
 	s := a.stock(t, "shelf")
 	delay := a.Service.TTL / 2
 	giveUp := func(what string, kind backend.OpKind, write func(ctx context.Context) error) {
-		a.T.Helper()
 		sent := c.client.DelayRequest(kind, delay)
 		ctx, cancel := a.within()
 		defer cancel()

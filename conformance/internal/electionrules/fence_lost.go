@@ -8,45 +8,9 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
-	"github.com/elector-go/elector/conformance/kit"
 )
 
-// speak has the leader publish a value, so that no write of the elector's own is to
-// come.
-func (a *arena) speak(t *elector.Term) {
-	a.T.Helper()
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must("Proclaim", t.Proclaim(ctx, newValue))
-}
-
-func fenceLostReply(a *arena) {
-	faults := []struct {
-		name string
-		arm  func(*kit.Client) func(backend.OpKind)
-	}{
-		{"the reply", func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }},
-		{"the request", func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }},
-	}
-	for _, fault := range faults {
-		a.in(fault.name+" is lost", func(a *arena) {
-			c, t := a.lead()
-			a.speak(t)
-			for i, w := range writes {
-				s := a.stock(t, fmt.Sprint(i))
-				a.hist.note("%s of %s is to be lost", fault.name, w.name)
-				fault.arm(c.client)(w.kind)
-				made := a.commit(t, w.ops(s)...)
-				a.effect(w, s, made)
-				a.untouched(w.after(s, made)...)
-			}
-			a.only(c, t)
-		})
-	}
-}
-
 func fenceLostAndCut(a *arena) {
-	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 	for _, w := range writes {
 		a.beside(w.name+", and the link comes back in time", func(a *arena) {
 			c, t, s := a.cutOff(w)
@@ -82,7 +46,6 @@ func fenceLostAndCut(a *arena) {
 
 // cutOff makes a leader whose link will be cut by the reply to its next commit.
 func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf) {
-	a.T.Helper()
 	c, t := a.lead(set...)
 	a.speak(t)
 	s := a.stock(t, "shelf")
@@ -94,7 +57,6 @@ func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elec
 
 // cutBy waits until the commit has been done and has cut the link.
 func (a *arena) cutBy(p *committing, w write, s shelf) {
-	a.T.Helper()
 	was := s[w.changes[0].at]
 	a.Until("the commit is done", func() bool { return !a.get(was.Key).Same(was) })
 	a.Settle()
@@ -104,7 +66,6 @@ func (a *arena) cutBy(p *committing, w write, s shelf) {
 // unknown checks that a commit does not say what it cannot know, and gives up when
 // its term has ended, not sooner.
 func (a *arena) unknown(p *committing, w write, ends func()) {
-	a.T.Helper()
 	ends()
 	if a.Service.Virtual {
 		a.Settle()
@@ -122,7 +83,6 @@ func (a *arena) unknown(p *committing, w write, ends func()) {
 
 // onceOrNever checks that the write has had its one effect or none.
 func (a *arena) onceOrNever(w write, s shelf) {
-	a.T.Helper()
 	now := a.present(s...)
 	if now[w.changes[0].at].Same(s[w.changes[0].at]) {
 		a.untouched(s...) // else it was done in part, or is to come
@@ -153,11 +113,7 @@ func fenceCancel(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
 		a.suspend(c)
-		var queue []*committing
-		for _, w := range writes {
-			queue = append(queue, a.startCommit(t, w.ops(s)...))
-		}
-		a.Settle()
+		queue := a.startAll(t, s)
 		queue[0].blocked("there is no link")
 		for _, p := range queue {
 			p.cancel()
@@ -196,7 +152,6 @@ func fenceCancel(a *arena) {
 
 // cancelled checks the error of a commit whose ctx has ended, and what it has done.
 func (a *arena) cancelled(t *elector.Term, w write, s shelf, err error) {
-	a.T.Helper()
 	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
 	a.Refused(w.name, err, context.Canceled)
 	// A commit that is answered comes after all that were sent before it.

@@ -56,7 +56,6 @@ func fenceRace(a *arena) {
 
 // depose is an operator who removes the leader's entry, and makes a mark in the same step.
 func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
-	a.T.Helper()
 	// A member that is behind the others does not know it.
 	seat := readNow(a, "the leader's entry", func(ctx context.Context, s *backend.Session) (backend.Entry, error) {
 		return s.Get(ctx, seatOf(a, t).Key)
@@ -76,7 +75,6 @@ func (a *arena) depose(t *elector.Term) (mark backend.Entry) {
 // endedBefore checks that nothing of the term was done at the mark or after it, and nothing
 // at all that was refused.
 func (r *race) endedBefore(mark backend.Entry) {
-	r.a.T.Helper()
 	if r.wrong != nil {
 		r.a.Failf("a commit beside the end of its term: %v", r.wrong)
 	}

@@ -20,7 +20,6 @@ type shelf []backend.Entry
 
 // stock makes a shelf.
 func (a *arena) stock(t *elector.Term, name string) shelf {
-	a.T.Helper()
 	at := func(i int) string { return fmt.Sprintf("%s/%d", a.own(name), i) }
 	a.commit(t, elector.Create(at(0), []byte("old")))
 	other := a.commit(t, elector.Create(at(1), []byte("old"))) // in between: see effect
@@ -94,7 +93,6 @@ func (w write) after(s shelf, made []backend.Entry) shelf {
 // effect checks that the write has had its one effect on the shelf, and that what it
 // returned is what others see.
 func (a *arena) effect(w write, s shelf, made []backend.Entry) {
-	a.T.Helper()
 	if len(made) != len(w.changes) {
 		a.Failf("%s of %d ops returned %d entries", w.name, len(w.changes), len(made))
 	}
@@ -123,7 +121,6 @@ func (a *arena) effect(w write, s shelf, made []backend.Entry) {
 
 // seen checks that others see the entries.
 func (a *arena) seen(want ...backend.Entry) {
-	a.T.Helper()
 	a.agree("another", want, a.present(want...))
 }
 
@@ -138,7 +135,6 @@ func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, 
 
 // commit is a Commit that has to succeed.
 func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
-	a.T.Helper()
 	made, err := a.tryCommit(t, ops...)
 	a.Must(fmt.Sprintf("Commit in term %d", t.Token()), err)
 	if len(made) != len(ops) {
@@ -147,9 +143,20 @@ func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
 	return made
 }
 
+// proclaim has the leader publish a value.
+func (a *arena) proclaim(t *elector.Term, value string) {
+	ctx, cancel := a.within()
+	defer cancel()
+	a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+}
+
+// speak has the leader publish a value, so that no write of the elector's own is to come.
+func (a *arena) speak(t *elector.Term) {
+	a.proclaim(t, string(newValue))
+}
+
 // isNot fails the rule if err is one of these.
 func (a *arena) isNot(what string, err error, none ...error) {
-	a.T.Helper()
 	for _, n := range none {
 		if errors.Is(err, n) {
 			a.Failf("%s: error %s is %q, which it must not be", what, harness.Text(err), n)
@@ -160,7 +167,6 @@ func (a *arena) isNot(what string, err error, none ...error) {
 // untouched proves that the entries are as given, and returns them as they are then:
 // the service itself compares them, as what is read may be outdated.
 func (a *arena) untouched(want ...backend.Entry) shelf {
-	a.T.Helper()
 	now := slices.Clone(want)
 	a.operate("write over what has to be as it was", func(ctx context.Context, s *backend.Session) error {
 		ops := make([]backend.Op, len(want))
@@ -189,7 +195,6 @@ func (a *arena) untouched(want ...backend.Entry) shelf {
 
 // present reads what stands under the keys after all that has been written before.
 func (a *arena) present(s ...backend.Entry) shelf {
-	a.T.Helper()
 	return readNow(a, "what stands there", func(ctx context.Context, o *backend.Session) (shelf, error) {
 		return a.getAll(o, s)
 	})
@@ -197,7 +202,6 @@ func (a *arena) present(s ...backend.Entry) shelf {
 
 // operate has the operator do something in its session.
 func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
-	a.T.Helper()
 	ctx, cancel := a.within()
 	defer cancel()
 	a.Must(what, do(ctx, a.operator.look()))
@@ -226,16 +230,23 @@ func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {
 	return p
 }
 
+// startAll starts all the writes on a shelf.
+func (a *arena) startAll(t *elector.Term, s shelf) (queue []*committing) {
+	for _, w := range writes {
+		queue = append(queue, a.startCommit(t, w.ops(s)...))
+	}
+	a.Settle()
+	return queue
+}
+
 // result waits for Commit to return.
 func (p *committing) result() ([]backend.Entry, error) {
-	p.a.T.Helper()
 	arrives(p.a, "Commit returns", p.done)
 	return p.made, p.err
 }
 
 // blocked checks that Commit has not returned.
 func (p *committing) blocked(why string) {
-	p.a.T.Helper()
 	if p.returned() {
 		p.a.Failf("Commit returned (%v, %s), but %s", p.made, harness.Text(p.err), why)
 	}

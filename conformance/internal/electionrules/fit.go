@@ -91,7 +91,6 @@ func (h *health) check(context.Context) error {
 // becomes changes what the application says, nil for fit. While a check runs from time to time it waits
 // until one has said so, which may not have been heard yet.
 func (h *health) becomes(why error) {
-	h.a.T.Helper()
 	h.a.hist.note("the application becomes fit: %v", why == nil)
 	h.mu.Lock()
 	h.why = why
@@ -129,7 +128,6 @@ func (h *health) count() int {
 
 // rests checks that nobody asks it any more.
 func (h *health) rests(after string) {
-	h.a.T.Helper()
 	before := h.count()
 	time.Sleep(10 * h.every)
 	h.a.Settle()
@@ -140,7 +138,6 @@ func (h *health) rests(after string) {
 
 // aside waits until the candidate has reported n times that it stands aside because it is not fit.
 func (c *candidate) aside(n int) {
-	c.a.T.Helper()
 	var all []report
 	c.a.Until(fmt.Sprintf("%s has reported %d times that it stands aside", c.id, n), func() bool {
 		all = c.reports(func(r report) bool { return r.what == isAside })
@@ -257,38 +254,17 @@ func fitWin(a *arena) {
 
 func fitLeading(a *arena) {
 	h := a.health(nil)
-	var mu sync.Mutex
-	var heard []elector.Request // by the hook
-	c := a.stand(h.is, func(cfg *elector.Config) {
-		cfg.Hooks.Asked = func(_ *elector.Term, r elector.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			heard = append(heard, r)
-		}
-	})
-	finish := a.order()
-	causes := make(chan error, 1)
-	j := c.work(func(ctx context.Context, _ *elector.Term) error {
-		select {
-		case <-ctx.Done():
-		case <-a.gone:
-			return elector.ErrStop
-		}
-		causes <- context.Cause(ctx)
-		return finish.wait()
-	})
+	c := a.stand(h.is)
+	j, causes, finish := c.obeys()
 	t := j.term()
 	_, b := a.queue()
 	h.becomes(errIll)
-	if cause := arrives(a, "the ctx of the lead function ends", causes); !errors.Is(cause, elector.ErrAsked) {
-		a.Failf("the ctx of the lead function has ended with %v", cause)
-	}
+	a.told(causes, elector.ErrAsked)
 	r, _ := t.Request()
 	if r.By != c.id || !strings.Contains(r.Why, errIll.Error()) {
 		a.Failf("the leader asks itself to go %v", r)
 	}
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	b.blocked()
 	h.becomes(nil) // which takes no request back
 	h.becomes(errIll)
@@ -299,11 +275,7 @@ func fitLeading(a *arena) {
 	b.blocked()
 	finish.give(nil)
 	a.ends(t, elector.ErrResigned)
-	mu.Lock()
-	if len(heard) != 1 || heard[0] != r {
-		a.Failf("the hook has heard %+v", heard)
-	}
-	mu.Unlock()
+	c.heard(r)
 	next := b.wins()
 	c.aside(1)
 	a.unasked(next)
@@ -314,7 +286,7 @@ func fitLeading(a *arena) {
 	a.unasked(again)
 	a.holds(again)
 	j.cancel()
-	arrives(a, "the ctx of the lead function ends", causes)
+	a.told(causes, context.Canceled)
 	finish.give(nil)
 	a.Refused("Run", j.result(), context.Canceled)
 }

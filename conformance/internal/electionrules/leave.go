@@ -28,8 +28,8 @@ var leaveRules = []rule{
 		Run:  leaveWithdraw,
 	}, {
 		Name: "leave/zombie",
-		Text: "A leader that wakes up after its successor took over, and then resigns, proclaims or closes, does not touch the successor's entry.",
-		Need: []string{"Suspend"},
+		Text: "A leader that resigns, proclaims or closes when its successor has taken over, whether or not it has heard of that, does not touch the successor's entry.",
+		Need: []string{"Suspend", "Delete", "Expire"},
 		Run:  leaveZombie,
 	}, {
 		Name: "leave/nothing",
@@ -45,9 +45,7 @@ func leaveResign(a *arena) {
 	a.in("nobody waits", func(a *arena) {
 		_, t := a.lead()
 		a.resign(t)
-		if left := a.entries(); len(left) > 0 {
-			a.Failf("entries %v after Resign has returned", harness.Keys(left))
-		}
+		a.left(0, "after Resign has returned")
 		a.works()
 	})
 	a.in("others wait", func(a *arena) {
@@ -82,8 +80,7 @@ func leaveResign(a *arena) {
 		}
 		next := b.wins()
 		a.Must("Resign again", t.Resign(ctx))
-		a.Settle()
-		a.holds(next)
+		a.stays(next)
 		again := c.campaign()
 		again.waits()
 		a.Must("Resign of the old term", t.Resign(ctx))
@@ -99,8 +96,7 @@ func leaveResign(a *arena) {
 		next := b.wins()
 		a.Must("Resign", t.Resign(ctx))
 		a.ends(t, elector.ErrSessionLost)
-		a.Settle()
-		a.holds(next)
+		a.stays(next)
 	})
 	a.in("after it was deposed", func(a *arena) {
 		_, t := a.lead()
@@ -110,8 +106,7 @@ func leaveResign(a *arena) {
 		next := b.wins()
 		a.Must("Resign", t.Resign(ctx))
 		a.ends(t, elector.ErrDeposed)
-		a.Settle()
-		a.holds(next)
+		a.stays(next)
 	})
 }
 
@@ -163,8 +158,7 @@ func leaveWithdraw(a *arena) {
 				if len(left) != want {
 					a.Failf("%d entries after it left, want %d: %v", len(left), want, harness.Keys(left))
 				}
-				a.Settle()
-				a.holds(t)
+				a.stays(t)
 				rest := slices.Delete(slices.Clone(bids), place, place+1)
 				for len(rest) > 0 {
 					a.resign(t)
@@ -179,24 +173,26 @@ func leaveWithdraw(a *arena) {
 	}
 }
 
-// anyWins waits until one of the bids has won and removes it from the list.
-func anyWins(a *arena, bids *[]*bid) *elector.Term {
-	a.T.Helper()
-	var winner *bid
+// anyReturns waits until one of the bids has won, in whatever order, and removes it from the list.
+func anyReturns(a *arena, bids *[]*bid) *elector.Term {
+	at := -1
 	a.Until("one of those who wait is elected", func() bool {
-		for _, b := range *bids {
-			if b.returned() {
-				winner = b
-				return true
-			}
-		}
-		return false
+		at = slices.IndexFunc(*bids, (*bid).returned)
+		return at >= 0
 	})
-	if a.cfg.Ordered && winner != (*bids)[0] {
-		a.Failf("%s was elected before %s", winner.c.id, (*bids)[0].c.id)
-	}
-	*bids = slices.DeleteFunc(*bids, func(b *bid) bool { return b == winner })
+	winner := (*bids)[at]
+	*bids = slices.Delete(*bids, at, at+1)
 	return winner.wins()
+}
+
+// anyWins is anyReturns where the first in line has to win.
+func anyWins(a *arena, bids *[]*bid) *elector.Term {
+	first := (*bids)[0]
+	t := anyReturns(a, bids)
+	if a.cfg.Ordered && first.term != t {
+		a.Failf("%s was elected before %s", winnerOf(a, t).id, first.c.id)
+	}
+	return t
 }
 
 func leaveNothing(a *arena) {
@@ -227,59 +223,78 @@ func leaveNothing(a *arena) {
 }
 
 func leaveZombie(a *arena) {
-	acts := []struct {
-		name string
-		do   func(ctx context.Context, c *candidate, t *elector.Term) error
-	}{
-		{"resigns", func(ctx context.Context, _ *candidate, t *elector.Term) error { return t.Resign(ctx) }},
-		{"closes", func(ctx context.Context, c *candidate, _ *elector.Term) error {
-			_ = c.real.Close(ctx) // the end of a lost session may be beyond confirmation
-			return nil
-		}},
-		{"proclaims", func(ctx context.Context, _ *candidate, t *elector.Term) error {
-			if err := t.Proclaim(ctx, []byte("undead")); err == nil {
-				return errors.New("it was not refused")
-			}
-			return nil
-		}},
+	resigns := deed{"resigns", func(ctx context.Context, _ *candidate, t *elector.Term) error { return t.Resign(ctx) }}
+	closes := deed{"closes", func(ctx context.Context, c *candidate, _ *elector.Term) error {
+		_ = c.real.Close(ctx) // the end of a lost session may be beyond confirmation
+		c.cut = true
+		return nil
+	}}
+	proclaims := deed{"proclaims", func(ctx context.Context, _ *candidate, t *elector.Term) error {
+		if err := t.Proclaim(ctx, []byte("undead")); err == nil {
+			return errors.New("it was not refused")
+		}
+		return nil
+	}}
+	for _, d := range []deed{resigns, proclaims} {
+		a.beside("it "+d.name+" while the link is cut", func(a *arena) { zombieCutOff(a, d, true) })
 	}
-	for _, act := range acts {
-		for _, late := range []bool{false, true} {
-			when := "begun after the link was back"
-			if late {
-				when = "begun while the link was cut"
-			}
-			a.beside(fmt.Sprintf("it %s, %s", act.name, when), func(a *arena) {
-				c, t := a.lead(a.brief)
-				next, b := a.queue()
-				if c.client.HoldWakeups != nil {
-					a.freeze(c)
-				}
-				a.suspend(c)
-				var wg sync.WaitGroup
-				defer wg.Wait()
+	for _, d := range []deed{resigns, proclaims, closes} {
+		a.beside("it "+d.name+" when the link is back", func(a *arena) { zombieCutOff(a, d, false) })
+	}
+	if lacks(*a.cfg, rule{Need: []string{needCommit, needBackend}}) != "" {
+		return
+	}
+	for _, way := range []ending{overthrow, expired} {
+		for _, d := range []deed{resigns, closes} {
+			a.in(fmt.Sprintf("it %s, hears nothing of it, and %s", way.name, d.name), func(a *arena) {
+				z := a.zombie(way)
 				ctx, cancel := a.within()
 				defer cancel()
-				done := make(chan error, 1)
-				if late && act.name != "closes" {
-					wg.Go(func() { done <- act.do(ctx, c, t) })
+				a.Must("the zombie "+d.name, d.do(ctx, z.c, z.term))
+				if d.name == resigns.name {
+					a.ends(z.term, elector.ErrResigned)
 				}
-				successor := b.wins()
-				a.Until("the zombie's term is over", func() bool { return t.Context().Err() != nil && !t.Valid() })
-				before := a.entries()
-				a.resume(c)
-				if !late || act.name == "closes" {
-					wg.Go(func() { done <- act.do(ctx, c, t) })
-				}
-				a.Must(act.name, arrives(a, act.name+" returns", done))
-				a.Settle()
-				a.holds(successor)
-				after := a.entries()
-				if len(after) == 0 || after[0].Key != before[0].Key || after[0].Rev != before[0].Rev {
-					a.Failf("the successor's entry was %+v and is %+v", before, after)
-				}
-				a.leads(next.e, next)
+				z.harmless(a)
 			})
 		}
 	}
+}
+
+// A deed is what a zombie does.
+type deed struct {
+	name string
+	do   func(ctx context.Context, c *candidate, t *elector.Term) error
+}
+
+// zombieCutOff cuts a leader's link until another leads. The old one does d during the cut, or after
+// it.
+func zombieCutOff(a *arena, d deed, during bool) {
+	c, t := a.lead(a.brief)
+	next, b := a.queue()
+	if c.client.HoldWakeups != nil {
+		a.freeze(c)
+	}
+	a.suspend(c)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	ctx, cancel := a.within()
+	defer cancel()
+	done := make(chan error, 1)
+	if during {
+		wg.Go(func() { done <- d.do(ctx, c, t) })
+	}
+	successor := b.wins()
+	a.Until("the zombie's term is over", func() bool { return t.Context().Err() != nil && !t.Valid() })
+	before := a.entries()
+	a.resume(c)
+	if !during {
+		wg.Go(func() { done <- d.do(ctx, c, t) })
+	}
+	a.Must("the zombie "+d.name, arrives(a, "the zombie "+d.name, done))
+	a.stays(successor)
+	after := a.entries()
+	if len(after) == 0 || after[0].Key != before[0].Key || after[0].Rev != before[0].Rev {
+		a.Failf("the successor's entry was %+v and is %+v", before, after)
+	}
+	a.leads(next.e, next)
 }

@@ -23,14 +23,14 @@ var lossRules = []rule{
 		Need: []string{"Expire", needBackend},
 		Run:  lossWaitingExpires,
 	}, {
-		Name: "loss/expires-at-handover",
-		Text: "A candidate whose session ends right before its predecessor's entry goes is not elected with the entry it had.",
-		Need: []string{"Expire", "HoldWakeups"},
+		Name: "loss/at-handover",
+		Text: "A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had.",
+		Need: []string{"Delete", "Expire", "HoldWakeups"},
 		Run:  func(a *arena) { lossAtHandover(a, true) },
 	}, {
-		Name: "loss/expires-after-handover",
-		Text: "A candidate whose session ends right after its predecessor's entry, before it hears of either, is not elected with the entry it had.",
-		Need: []string{"Expire", "HoldWakeups"},
+		Name: "loss/after-handover",
+		Text: "The same right after its predecessor's entry has gone, before the candidate hears of either.",
+		Need: []string{"Delete", "Expire", "HoldWakeups"},
 		Run:  func(a *arena) { lossAtHandover(a, false) },
 	}, {
 		Name: "loss/short-cut-held",
@@ -167,7 +167,6 @@ func lossWaitingExpires(a *arena) {
 
 // ownEntry checks that the leader's entry belongs to its present session.
 func (a *arena) ownEntry(c *candidate, t *elector.Term) {
-	a.T.Helper()
 	seat := a.seat()
 	if s := c.tap.session(); s != nil && seat.Session != s.ID() {
 		a.Failf("term %d has an entry of session %s, and the candidate's is %s", t.Token(), seat.Session, s.ID())
@@ -177,13 +176,46 @@ func (a *arena) ownEntry(c *candidate, t *elector.Term) {
 	}
 }
 
-func lossAtHandover(a *arena, sessionFirst bool) {
+func lossAtHandover(a *arena, itFirst bool) {
+	a.in("its session ends", func(a *arena) { expiresAtHandover(a, itFirst) })
+	if a.cfg.Ordered {
+		a.in("its entry is deleted", func(a *arena) { deletedAtHandover(a, itFirst) })
+	}
+}
+
+func deletedAtHandover(a *arena, itFirst bool) {
+	_, t := a.lead()
+	a.Settle()
+	c, b := a.queue()
+	thaw := a.freeze(c)
+	all := a.entries()
+	if len(all) != 2 {
+		a.Failf("there are %d entries, want those of the leader and of who waits", len(all))
+	}
+	if itFirst {
+		all[0], all[1] = all[1], all[0]
+	}
+	for _, e := range all {
+		a.delete(e.Key)
+	}
+	a.ends(t, elector.ErrDeposed)
+	a.Settle()
+	thaw()
+	t = b.wins()
+	if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
+		a.Failf("%s was elected with an entry that was deleted", c.id)
+	}
+	a.stays(t)
+	a.only(c, t)
+}
+
+func expiresAtHandover(a *arena, itFirst bool) {
 	_, t := a.lead()
 	c, b := a.queue()
 	// Not after the third has come: who is woken by that may be reading, between the two.
 	thaw := a.freeze(c)
 	_, third := a.queue()
-	if sessionFirst {
+	if itFirst {
 		a.expire(c)
 		a.resign(t)
 	} else {
@@ -197,8 +229,7 @@ func lossAtHandover(a *arena, sessionFirst bool) {
 	thaw()
 	if next != nil {
 		t = next.wins()
-		a.Settle()
-		a.holds(t)
+		a.stays(t)
 		b.waits()
 		a.resign(t)
 	}
@@ -227,9 +258,7 @@ func lossShortCutHeld(a *arena) {
 	time.Sleep(a.Service.TTL)
 	a.holds(t)
 	b.blocked()
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must("Proclaim", t.Proclaim(ctx, []byte("still here")))
+	a.proclaim(t, "still here")
 	a.resign(t)
 	b.wins()
 }
@@ -271,7 +300,7 @@ func lossDenied(a *arena) {
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	release()
-	a.Must("Proclaim", t.Proclaim(ctx, []byte("allowed")))
+	a.proclaim(t, "allowed")
 	a.resign(t)
 	next := b.wins()
 	joins := a.stand(a.brief) // Campaign gives up after a third of that
@@ -291,7 +320,6 @@ func (a *arena) throttle(c *candidate) (release func()) {
 }
 
 func lossStepsDown(a *arena) {
-	strict := func(cfg *elector.Config) { cfg.OnSuspend = elector.StepDownOnSuspend }
 	a.in("the link comes back", func(a *arena) {
 		c, t := a.lead(a.brief, strict) // whose heartbeat finds soon that the link is back
 		_, b := a.queue()
@@ -343,8 +371,7 @@ func lossLongCut(a *arena) {
 			}
 			a.ends(t, cause)
 			a.resume(c)
-			a.Settle()
-			a.holds(next)
+			a.stays(next)
 			again := c.campaign()
 			again.waits()
 			a.resign(next)
@@ -416,8 +443,7 @@ func lossAtWin(a *arena) {
 		a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
 		h.release()
 		t := b.wins()
-		a.Settle()
-		a.holds(t)
+		a.stays(t)
 		a.ownEntry(c, t)
 		a.close(c)
 	}

@@ -64,7 +64,6 @@ func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, e
 
 // read retries a read of the operator's whose session was lost meanwhile.
 func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
-	a.T.Helper()
 	var out T
 	a.Until(what+" can be read", func() bool {
 		ctx, cancel := a.within()
@@ -82,7 +81,6 @@ func read[T any](a *arena, what string, get func(ctx context.Context, s *backend
 // readNow reads what there is now: no member is behind for a session that has just
 // written.
 func readNow[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
-	a.T.Helper()
 	return read(a, what, func(ctx context.Context, s *backend.Session) (out T, err error) {
 		// No other session writes there, not even one before that was lost.
 		here, err := find(ctx, s, a.own(fmt.Sprintf("here-%d", a.operator.sessions)))

@@ -77,7 +77,6 @@ type contender struct {
 
 // contend makes one that stands.
 func (a *arena) contend(r kit.Ranking, set ...func(*elector.Config)) *contender {
-	a.T.Helper()
 	a.hist.promised.Ordered = false // the rank decides
 	s, change := a.cfg.Rank(r)
 	c := a.stand(append(set, func(cfg *elector.Config) { cfg.Strategy = s })...)
@@ -89,13 +88,11 @@ func (c *contender) again() { c.bid = c.c.campaign() }
 
 // ranks is contend, by the rank alone.
 func (a *arena) ranks(rank ...int64) *contender {
-	a.T.Helper()
 	return a.contend(kit.Ranking{Rank: rank})
 }
 
 // line makes contenders that wait, one after the other, and returns them.
 func (a *arena) line(ranks ...int64) (all []*contender) {
-	a.T.Helper()
 	for _, rank := range ranks {
 		c := a.ranks(rank)
 		c.waits()
@@ -106,7 +103,6 @@ func (a *arena) line(ranks ...int64) (all []*contender) {
 
 // succeed has each lead in this order, from t on, and nobody else, and returns the last term.
 func (a *arena) succeed(t *elector.Term, order ...*contender) *elector.Term {
-	a.T.Helper()
 	for i, c := range order {
 		a.resign(t)
 		t = c.wins()
@@ -120,7 +116,6 @@ func (a *arena) succeed(t *elector.Term, order ...*contender) *elector.Term {
 
 // inLine waits until Candidates lists these, the leader first.
 func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
-	a.T.Helper()
 	var ids []string
 	for _, c := range all {
 		ids = append(ids, c.c.id)
@@ -130,10 +125,8 @@ func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
 
 // designating returns an operator who designates, in a process of its own.
 func (a *arena) designating() func(id string) {
-	a.T.Helper()
 	b := a.Service.Client(a.T).Backend
 	return func(id string) {
-		a.T.Helper()
 		ctx, cancel := a.within()
 		defer cancel()
 		a.hist.note("%q is designated", id)
@@ -143,7 +136,6 @@ func (a *arena) designating() func(id string) {
 
 // askedBy waits until the term is asked to go, by this one.
 func (a *arena) askedBy(t *elector.Term, c *contender) {
-	a.T.Helper()
 	arrives(a, "the leader is asked to go", t.Asked())
 	if r, _ := t.Request(); r.By != c.c.id {
 		a.Failf("the leader is asked to go by %q, want %s: %+v", r.By, c.c.id, r)
@@ -182,7 +174,6 @@ func rankedChanges(a *arena) {
 	c.change(0) // it has a new entry, and it came before the other
 	b.change(8)
 	leads := func(rank ...int64) {
-		a.T.Helper()
 		a.Until("the leader is listed with its rank", func() bool {
 			ctx, cancel := a.within()
 			defer cancel()
@@ -240,7 +231,6 @@ func rankedNegative(a *arena) {
 func rankedQuorum(a *arena) {
 	viewer := a.view()
 	with := func(rank int64) *contender {
-		a.T.Helper()
 		return a.contend(kit.Ranking{Rank: []int64{rank}, Quorum: 2})
 	}
 	first := with(1)
@@ -266,8 +256,7 @@ func rankedQuorum(a *arena) {
 	third.cancel()
 	arrives(a, "Campaign returns", third.done)
 	a.inLine(viewer, first, never)
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	a.resign(t)
 	first.again()
 	first.waits()
@@ -293,7 +282,6 @@ func rankedSticky(a *arena) {
 
 func rankedPreempts(a *arena) {
 	with := func(a *arena, holdOff time.Duration, rank int64) *contender {
-		a.T.Helper()
 		return a.contend(kit.Ranking{Rank: []int64{rank}, Preempt: true, HoldOff: holdOff})
 	}
 	a.in("at once", func(a *arena) {
@@ -424,7 +412,6 @@ func rankedDesignated(a *arena) {
 func rankedUnseated(a *arena) {
 	designate := a.designating()
 	with := func(rank int64) *contender {
-		a.T.Helper()
 		return a.contend(kit.Ranking{Rank: []int64{rank}, Preempt: true})
 	}
 	leader := with(5)
@@ -511,13 +498,9 @@ func rankedWakesFew(a *arena) {
 	const waiting = 6
 	_, t := a.lead()
 	bids := a.queues(waiting)
-	before := map[*bid]meter.Counts{}
 	for i, winner := range bids {
 		a.Settle()
-		for _, b := range bids {
-			before[b] = b.c.tap.Counts()
-		}
-		since := func(b *bid) meter.Counts { return b.c.tap.Counts().Sub(before[b]) }
+		before, since := counts(bids)
 		a.resign(t)
 		t = winner.wins()
 		behind := bids[i+1:]

@@ -52,13 +52,9 @@ func recipeOneWakeUp(a *arena) {
 	first, t := a.lead()
 	a.announced()
 	bids := a.queues(waiting)
-	before := map[*bid]meter.Counts{}
 	for i := range bids {
 		a.Settle()
-		for _, b := range bids {
-			before[b] = b.c.tap.Counts()
-		}
-		since := func(b *bid) meter.Counts { return b.c.tap.Counts().Sub(before[b]) }
+		before, since := counts(bids)
 		a.resign(t)
 		winner := bids[i]
 		t = winner.wins()
@@ -97,18 +93,31 @@ func recipeOneWakeUp(a *arena) {
 // announced waits until the leader has marked its entry. Those who enrol behind one that
 // is marked already need no telling.
 func (a *arena) announced() {
-	a.T.Helper()
 	a.Until("the leader has announced itself", func() bool { return a.seat().Version > 1 })
+}
+
+// counts are what each has done until now, and since then.
+func counts(bids []*bid) (before map[*bid]meter.Counts, since func(*bid) meter.Counts) {
+	before = make(map[*bid]meter.Counts)
+	for _, b := range bids {
+		before[b] = b.c.tap.Counts()
+	}
+	return before, func(b *bid) meter.Counts { return b.c.tap.Counts().Sub(before[b]) }
+}
+
+// wakeUps are how often each has been woken.
+func wakeUps(bids []*bid) (counts []int) {
+	for _, b := range bids {
+		counts = append(counts, b.c.tap.Counts().WakeUps)
+	}
+	return counts
 }
 
 func recipeWithdrawal(a *arena) {
 	_, t := a.lead()
 	bids := a.queues(6)
 	a.Settle()
-	before := make([]int, len(bids))
-	for i, b := range bids {
-		before[i] = b.c.tap.Counts().WakeUps
-	}
+	before := wakeUps(bids)
 	const gone = 2
 	bids[gone].cancel()
 	arrives(a, "Campaign returns", bids[gone].done)
@@ -116,13 +125,10 @@ func recipeWithdrawal(a *arena) {
 	a.Until(next.c.id+" sees that its predecessor is gone", func() bool { return next.c.tap.Counts().WakeUps == before[gone+1]+1 })
 	next.waits()
 	a.Settle()
-	for i, b := range bids {
-		want := before[i]
-		if i == gone+1 {
-			want++
-		}
-		if got := b.c.tap.Counts().WakeUps; i != gone && got != want {
-			a.Failf("number %d of those who wait was woken %d times by the withdrawal of number %d", i+1, got-before[i], gone+1)
+	before[gone+1]++
+	for i, n := range wakeUps(bids) {
+		if i != gone && n != before[i] {
+			a.Failf("number %d of those who wait was woken %d times too often by the withdrawal of number %d", i+1, n-before[i], gone+1)
 		}
 	}
 	a.holds(t)
@@ -140,16 +146,15 @@ func recipeHerd(a *arena) {
 	}
 	for len(bids) > 1 {
 		a.Settle()
-		before := map[*bid]meter.Counts{}
+		_, since := counts(bids)
 		for _, b := range bids {
-			before[b] = b.c.tap.Counts()
 			most[b]++
 		}
 		a.resign(t)
 		t = anyWins(a, &bids)
 		for _, b := range bids {
 			a.Until(b.c.id+" is woken, and waits again", func() bool {
-				now := b.c.tap.Counts().Sub(before[b])
+				now := since(b)
 				return now.WakeUps > 0 && now.Waits > 0 && b.c.tap.waiting()
 			})
 		}
@@ -172,8 +177,8 @@ func recipeJoining(a *arena) {
 	}
 	bids := a.queues(6)
 	a.Settle()
-	for i, b := range bids {
-		if n := b.c.tap.Counts().WakeUps; n > 0 {
+	for i, n := range wakeUps(bids) {
+		if n > 0 {
 			a.Failf("number %d of those who wait was woken %d times while %d came after it", i+1, n, len(bids)-1-i)
 		}
 	}
@@ -181,23 +186,16 @@ func recipeJoining(a *arena) {
 }
 
 func recipeObserving(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
 	c, t := a.lead()
-	var waiting []*candidate
-	var bids []*bid
-	for range 6 {
-		d, b := a.queue()
-		waiting, bids = append(waiting, d), append(bids, b)
-	}
+	bids := a.queues(6)
 	viewer := a.stand()
 	o := a.observe(viewer)
-	for i, b := range bids {
+	for _, b := range bids {
 		o.leads(c, t, "value of "+c.id, true)
-		a.Must("Proclaim", t.Proclaim(ctx, []byte("new")))
+		a.proclaim(t, "new")
 		o.leads(c, t, "new", true)
 		a.resign(t)
-		c, t = waiting[i], b.wins()
+		c, t = b.c, b.wins()
 	}
 	o.leads(c, t, "value of "+c.id, true)
 	if n := viewer.tap.Counts().Lists; n > 1 {
@@ -215,7 +213,6 @@ func recipeTwoWatches(a *arena) {
 	was := 0 // how many have been the best of those who wait, and are it no more
 	// Those who are woken take one watch away and set another.
 	few := func(waiting int) {
-		a.T.Helper()
 		a.Settle()
 		now := 0
 		limit := most*waiting + led
@@ -252,7 +249,6 @@ func recipeTwoWatches(a *arena) {
 }
 
 func (a *arena) watches() int {
-	a.T.Helper()
 	n, err := a.Service.Watches()
 	a.Must("the number of watches", err)
 	return n
@@ -271,7 +267,6 @@ func recipeStages(a *arena) {
 		return out
 	}
 	expect := func(b *bid, want ...elector.Stage) {
-		a.T.Helper()
 		var words []string
 		for _, s := range want {
 			words = append(words, fmt.Sprintf("%v false", s), fmt.Sprintf("%v true", s))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -33,7 +32,6 @@ var removeRules = []rule{
 
 // removing returns a Remove of the election, in a process of its own.
 func (a *arena) removing() func() error {
-	a.T.Helper()
 	b := a.Service.Client(a.T).Backend
 	return func() error {
 		ctx, cancel := a.within()
@@ -44,7 +42,6 @@ func (a *arena) removing() func() error {
 
 // leaves lets a leader go, and waits until nothing of it stands.
 func (a *arena) leaves(c *candidate, t *elector.Term) {
-	a.T.Helper()
 	a.resign(t)
 	a.close(c)
 	a.Until("nobody stands", func() bool { return len(a.entries()) == 0 })
@@ -83,7 +80,6 @@ func removeLeavesNothing(a *arena) {
 func removeInUse(a *arena) {
 	remove := a.removing()
 	refused := func(when string) {
-		a.T.Helper()
 		before := a.dir()
 		a.Refused("Remove while "+when, remove(), elector.ErrInUse)
 		if now := a.dir(); now != before || !a.get(now).Exists() {
@@ -156,13 +152,7 @@ func removeAnyTime(a *arena) {
 			bids = append(bids, c.campaign())
 		}
 		for len(bids) > 0 {
-			var i int // in whatever order: a new directory begins a new one
-			a.Until("one of the candidates leads", func() bool {
-				i = slices.IndexFunc(bids, (*bid).returned)
-				return i >= 0
-			})
-			t := bids[i].wins()
-			bids = slices.Delete(bids, i, i+1)
+			t := anyReturns(a, &bids) // a new directory begins a new order
 			if err := proclaim(t); err != nil {
 				a.Failf("Proclaim of a leader whose election is being removed: %v (cause: %v)", err, context.Cause(t.Context()))
 			}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 	"github.com/elector-go/elector/conformance/kit"
 )
 
@@ -15,12 +14,12 @@ var replyRules = []rule{
 		Name: "reply/lost",
 		Text: "Whichever write's reply is lost, it has its one effect and the caller gets the right answer.",
 		Need: []string{"LoseReply"},
-		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseReply }) },
+		Run:  func(a *arena) { replyOrRequest(a, losesReply) },
 	}, {
 		Name: "reply/lost-request",
 		Text: "Whichever write does not get through, it has its one effect in the end and the caller gets the right answer.",
 		Need: []string{"LoseRequest"},
-		Run:  func(a *arena) { replyOrRequest(a, func(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }) },
+		Run:  func(a *arena) { replyOrRequest(a, losesRequest) },
 	}, {
 		Name: "reply/lost-and-cut",
 		Text: "If the session is lost before the fate of an enrolment is known, the campaign goes on in a new one, with one entry.",
@@ -34,7 +33,13 @@ var replyRules = []rule{
 	},
 }
 
-func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
+// A loss is what arms a process to lose something of its next write of a kind.
+type loss func(*kit.Client) func(backend.OpKind)
+
+func losesReply(c *kit.Client) func(backend.OpKind)   { return c.LoseReply }
+func losesRequest(c *kit.Client) func(backend.OpKind) { return c.LoseRequest }
+
+func replyOrRequest(a *arena, fault loss) {
 	a.in("of the founding", func(a *arena) {
 		c := a.stand()
 		fault(c.client)(backend.OpCompareAndSet)
@@ -49,25 +54,11 @@ func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
 		fault(c.client)(backend.OpCompareAndSet)
 		fault(d.client)(backend.OpCompareAndSet)
 		bids := []*bid{c.campaign(), d.campaign()}
-		var first *bid
-		a.Until("one is elected", func() bool {
-			for _, b := range bids {
-				if b.returned() {
-					first = b
-				}
-			}
-			return first != nil
-		})
-		t := first.wins()
-		a.Settle()
-		a.holds(t)
-		if bids[0].returned() && bids[1].returned() {
-			a.Failf("both campaigns returned")
-		}
+		t := anyReturns(a, &bids)
+		a.stays(t)
+		bids[0].blocked()
 		a.resign(t)
-		for _, b := range bids {
-			b.wins()
-		}
+		bids[0].wins()
 	})
 	a.in("of the enrolment for a vacant seat", func(a *arena) {
 		c := a.stand()
@@ -98,8 +89,7 @@ func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
 		fault(c.client)(backend.OpUpdate)
 		t := c.campaign().wins()
 		d, b := a.queue()
-		a.Settle()
-		a.holds(t)
+		a.stays(t)
 		a.leads(d.e, c)
 		a.resign(t)
 		b.wins()
@@ -108,11 +98,9 @@ func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
 		c, t := a.lead()
 		viewer := a.view()
 		for i := range 3 {
-			ctx, cancel := a.within()
 			fault(c.client)(backend.OpUpdate)
 			value := fmt.Sprintf("value %d", i)
-			a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
-			cancel()
+			a.proclaim(t, value)
 			a.Until("others see the value", func() bool {
 				l, err := a.leader(viewer)
 				return err == nil && string(l.Value) == value && l.Token == t.Token()
@@ -120,13 +108,26 @@ func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
 		}
 		a.only(c, t)
 	})
+	if _, lacks := a.cfg.Why[needCommit]; !lacks {
+		a.in("of Commit", func(a *arena) {
+			c, t := a.lead()
+			a.speak(t)
+			for i, w := range writes {
+				s := a.stock(t, fmt.Sprint(i))
+				a.hist.note("%s is to be lost", w.name)
+				fault(c.client)(w.kind)
+				made := a.commit(t, w.ops(s)...)
+				a.effect(w, s, made)
+				a.untouched(w.after(s, made)...)
+			}
+			a.only(c, t)
+		})
+	}
 	a.in("of Resign", func(a *arena) {
 		c, t := a.lead()
 		fault(c.client)(backend.OpDelete)
 		a.resign(t)
-		if left := a.entries(); len(left) > 0 {
-			a.Failf("entries %v after Resign had returned", harness.Keys(left))
-		}
+		a.left(0, "after Resign has returned")
 		a.works()
 		c.campaign().wins()
 	})
@@ -136,20 +137,15 @@ func replyOrRequest(a *arena, fault func(*kit.Client) func(backend.OpKind)) {
 		fault(c.client)(backend.OpDelete)
 		a.resign(t)
 		next := b.wins()
-		a.Settle()
-		a.holds(next)
+		a.stays(next)
 	})
 }
 
 // only checks that the candidate leads, with the one entry that there is.
 func (a *arena) only(c *candidate, t *elector.Term) {
-	a.T.Helper()
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	a.leads(c.e, c)
-	if all := a.entries(); len(all) != 1 {
-		a.Failf("entries %v of one candidate", harness.Keys(all))
-	}
+	a.left(1, "of one candidate")
 }
 
 func replyLostAndCut(a *arena) {

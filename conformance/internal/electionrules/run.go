@@ -9,26 +9,13 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var jobRules = []rule{
 	{
-		Name: "run/done",
-		Text: "Run resigns and returns nil when the lead function returns nil, and its error if that is ErrStop.",
-		Run:  runDone,
-	}, {
-		Name: "run/error",
-		Text: "A lead function that fails makes Run resign, let others lead, and campaign again after a pause.",
-		Run:  runError,
-	}, {
-		Name: "run/panic",
-		Text: "A panic in the lead function releases the seat and goes on to the caller of Run.",
-		Run:  runPanic,
-	}, {
-		Name: "run/cancel",
-		Text: "When the ctx of Run ends, the seat is released only after the lead function has returned.",
-		Run:  runCancel,
+		Name: "run/ends",
+		Text: "However the lead function ends, and only then, Run releases the seat. It returns nil, ErrStop or ctx's error, passes a panic on, and campaigns again after another error and a pause.",
+		Run:  runEnds,
 	}, {
 		Name: "run/lost",
 		Text: "While the lead function of a term that was lost still runs, its candidate does not campaign; afterwards it does.",
@@ -78,12 +65,10 @@ func (c *candidate) work(lead func(ctx context.Context, t *elector.Term) error) 
 }
 
 func (j *job) term() *elector.Term {
-	j.a.T.Helper()
 	return arrives(j.a, "the lead function is called", j.terms)
 }
 
 func (j *job) result() error {
-	j.a.T.Helper()
 	return arrives(j.a, "Run returns", j.err)
 }
 
@@ -106,7 +91,6 @@ func (o orders) wait() error {
 }
 
 func (o orders) give(err error) {
-	o.a.T.Helper()
 	patience := time.NewTimer(o.a.Patience())
 	defer patience.Stop()
 	select {
@@ -122,10 +106,46 @@ func untilOver(ctx context.Context, _ *elector.Term) error {
 	return context.Cause(ctx)
 }
 
+// obeys starts a Run whose lead function works until its ctx has ended, and then until it is told
+// what to return.
+func (c *candidate) obeys() (j *job, causes chan error, finish orders) {
+	finish = c.a.order()
+	causes = make(chan error, 1)
+	j = c.work(func(ctx context.Context, _ *elector.Term) error {
+		select {
+		case <-ctx.Done():
+		case <-c.a.gone:
+			return elector.ErrStop
+		}
+		causes <- context.Cause(ctx)
+		return finish.wait()
+	})
+	return j, causes, finish
+}
+
+// told waits until the ctx of a lead function ends, and checks why.
+func (a *arena) told(causes chan error, why error) {
+	a.Refused("the cause of the lead function's ctx", arrives(a, "the ctx of the lead function ends", causes), why)
+}
+
+// ordered starts a Run whose lead function does nothing until it is told what to return.
+func (c *candidate) ordered() (j *job, finish orders) {
+	finish = c.a.order()
+	return c.work(func(context.Context, *elector.Term) error { return finish.wait() }), finish
+}
+
+func runEnds(a *arena) {
+	a.in("it returns nil, or ErrStop", runDone)
+	a.in("it fails", runError)
+	a.in("it panics", runPanic)
+	a.in("ctx ends, which it heeds", runCancel)
+	a.in("ctx ends, which it does not heed", runLate)
+	a.in("ctx ends while its turn is to come", runWaiting)
+}
+
 func runDone(a *arena) {
 	c := a.stand()
-	finish := a.order()
-	j := c.work(func(context.Context, *elector.Term) error { return finish.wait() })
+	j, finish := c.ordered()
 	t := j.term()
 	_, b := a.queue()
 	finish.give(nil)
@@ -133,7 +153,7 @@ func runDone(a *arena) {
 	a.ends(t, elector.ErrResigned)
 	t = b.wins()
 
-	j = c.work(func(context.Context, *elector.Term) error { return finish.wait() })
+	j, finish = c.ordered()
 	a.resign(t)
 	t = j.term()
 	why := errors.New("no more")
@@ -144,15 +164,12 @@ func runDone(a *arena) {
 
 func runError(a *arena) {
 	c := a.stand()
-	finish := a.order()
-	j := c.work(func(context.Context, *elector.Term) error { return finish.wait() })
+	j, finish := c.ordered()
 	t := j.term()
-	_, b := a.queue()
-	_, third := a.queue()
+	rest := a.queues(2)
 	failure := errors.New("cannot work")
 	finish.give(failure)
 	a.ends(t, elector.ErrResigned)
-	rest := []*bid{b, third}
 	for len(rest) > 0 {
 		a.Until("one of those who wait is elected", func() bool {
 			select {
@@ -201,57 +218,54 @@ func runPanic(a *arena) {
 }
 
 func runCancel(a *arena) {
-	a.in("the lead function heeds its ctx", func(a *arena) {
-		c := a.stand()
-		j := c.work(untilOver)
-		t := j.term()
-		_, b := a.queue()
-		j.cancel()
-		a.Refused("Run", j.result(), context.Canceled)
-		a.ends(t, elector.ErrResigned)
-		b.wins()
+	c := a.stand()
+	j := c.work(untilOver)
+	t := j.term()
+	_, b := a.queue()
+	j.cancel()
+	a.Refused("Run", j.result(), context.Canceled)
+	a.ends(t, elector.ErrResigned)
+	b.wins()
+}
+
+func runLate(a *arena) {
+	c := a.stand()
+	finish := a.order()
+	var told atomic.Bool
+	j := c.work(func(ctx context.Context, _ *elector.Term) error {
+		err := finish.wait()
+		told.Store(ctx.Err() != nil)
+		return err
 	})
-	a.in("it does not", func(a *arena) {
-		c := a.stand()
-		finish := a.order()
-		var told atomic.Bool
-		j := c.work(func(ctx context.Context, _ *elector.Term) error {
-			err := finish.wait()
-			told.Store(ctx.Err() != nil)
-			return err
-		})
-		t := j.term()
-		_, b := a.queue()
-		j.cancel()
-		a.Settle()
-		a.holds(t)
-		b.blocked()
-		select {
-		case err := <-j.err:
-			a.Failf("Run returned %v while the lead function runs", err)
-		default:
-		}
-		why := errors.New("left work undone")
-		finish.give(why)
-		a.Refused("Run", j.result(), context.Canceled, why)
-		if !told.Load() {
-			a.Failf("the lead function's ctx did not end with that of Run")
-		}
-		a.ends(t, elector.ErrResigned)
-		b.wins()
-	})
-	a.in("it waits for its turn", func(a *arena) {
-		_, t := a.lead()
-		c := a.stand()
-		j := c.work(untilOver)
-		c.waits()
-		j.cancel()
-		a.Refused("Run", j.result(), context.Canceled)
-		a.holds(t)
-		if all := a.entries(); len(all) != 1 {
-			a.Failf("entries are %v, want the leader's only", harness.Keys(all))
-		}
-	})
+	t := j.term()
+	_, b := a.queue()
+	j.cancel()
+	a.stays(t)
+	b.blocked()
+	select {
+	case err := <-j.err:
+		a.Failf("Run returned %v while the lead function runs", err)
+	default:
+	}
+	why := errors.New("left work undone")
+	finish.give(why)
+	a.Refused("Run", j.result(), context.Canceled, why)
+	if !told.Load() {
+		a.Failf("the lead function's ctx did not end with that of Run")
+	}
+	a.ends(t, elector.ErrResigned)
+	b.wins()
+}
+
+func runWaiting(a *arena) {
+	_, t := a.lead()
+	c := a.stand()
+	j := c.work(untilOver)
+	c.waits()
+	j.cancel()
+	a.Refused("Run", j.result(), context.Canceled)
+	a.holds(t)
+	a.left(1, "where the leader's has to be the only one")
 }
 
 func runLost(a *arena) {
@@ -270,15 +284,12 @@ func runLost(a *arena) {
 	a.ends(t, elector.ErrSessionLost)
 	rest := []*bid{b, third}
 	next := anyWins(a, &rest)
-	a.Settle()
-	a.holds(next)
+	a.stays(next)
 	want := 1
 	if a.cfg.Ordered {
 		want = 2
 	}
-	if all := a.entries(); len(all) != want {
-		a.Failf("%d entries while the lead function of the lost term runs, want %d", len(all), want)
-	}
+	a.left(want, "while the lead function of the lost term runs")
 	a.Until(c.id+" is no candidate while its lead function runs", func() bool { return !slices.Contains(a.list(d.e), c.id) })
 	finish.give(errors.New("lost it")) // no reason for a pause: others lead
 	if a.cfg.Ordered {
@@ -352,7 +363,6 @@ func runAmongFailing(a *arena) {
 
 // waits waits until the candidate of a job waits for its turn.
 func (c *candidate) waits() {
-	c.a.T.Helper()
 	(&bid{c: c, done: make(chan struct{})}).waits()
 }
 

@@ -15,20 +15,15 @@ var serverRules = []rule{
 		Need: []string{"Suspend", needHooks},
 		Run:  serverUnreachable,
 	}, {
-		Name: "server/none-at-start",
-		Text: "A campaign that begins while there is no server at all is elected when one comes, or ends with its ctx.",
-		Need: []string{"Stop", needHooks},
-		Run:  serverNone,
-	}, {
 		Name: "server/restart",
 		Text: "A server that is restarted under its candidates: a leader whose window has not passed keeps its term, and one leads in the end.",
 		Need: []string{"Stop"},
 		Run:  serverRestart,
 	}, {
-		Name: "server/long-outage",
-		Text: "A service that is away for longer than the sessions' time ends the term, and one candidate leads when it is back.",
+		Name: "server/outage",
+		Text: "A service that is away for longer than the sessions' time ends the term. A campaign that begins meanwhile is elected when it is back, or ends with its ctx.",
 		Need: []string{"Stop"},
-		Run:  serverLongOutage,
+		Run:  serverOutage,
 	}, {
 		Name: "server/member-killed",
 		Text: "Candidates on different members of an ensemble, of which one is killed, go on with the others; one leads at any time.",
@@ -85,15 +80,23 @@ func serverMemberKilled(a *arena) {
 	}
 }
 
-// stopService takes the whole service away.
-func (a *arena) stopService() {
-	a.T.Helper()
+// without takes the whole service away meanwhile.
+func (a *arena) without(meanwhile func()) {
 	a.hist.note("the service is stopped")
 	a.outage = true
 	for _, c := range a.candidates {
 		c.cut = true
 	}
 	a.Must("Stop", a.Service.Stop())
+	started := false
+	defer func() {
+		if !started {
+			_ = a.Service.Start() // the rule is broken already
+		}
+	}()
+	meanwhile()
+	a.Must("Start", a.Service.Start())
+	started = true
 }
 
 func (c *candidate) retries() int {
@@ -115,38 +118,16 @@ func serverUnreachable(a *arena) {
 	a.holds(b.wins())
 }
 
-func serverNone(a *arena) {
-	c, d := a.stand(), a.stand()
-	a.stopService()
-	started := false
-	defer func() {
-		if !started {
-			_ = a.Service.Start()
-		}
-	}()
-	b := c.campaign()
-	a.Until("Hooks.Retry is called", func() bool { return c.retries() >= 2 })
-	ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/4)
-	hopeless := d.campaignIn(ctx, cancel)
-	hopeless.fails(context.DeadlineExceeded)
-	b.blocked()
-	a.Must("Start", a.Service.Start())
-	started = true
-	t := b.wins()
-	d.campaign().waits()
-	a.holds(t)
-}
-
 func serverRestart(a *arena) {
 	c, t := a.lead()
 	_, b := a.queue()
 	_, third := a.queue()
-	a.stopService()
-	if a.Service.Virtual { // else it takes its time anyway
-		a.Settle()
-		time.Sleep(a.Service.TTL / 4)
-	}
-	a.Must("Start", a.Service.Start())
+	a.without(func() {
+		if a.Service.Virtual { // else it takes its time anyway
+			a.Settle()
+			time.Sleep(a.Service.TTL / 4)
+		}
+	})
 	a.Settle()
 	// A session outlives a restart if it gets in touch in time.
 	if s := c.tap.session(); s != nil && t.Context().Err() != nil && time.Now().Before(s.Deadline()) {
@@ -158,7 +139,6 @@ func serverRestart(a *arena) {
 // oneLeads waits until one leads after an outage, be it the old leader or another,
 // and sees all those who wait elected after it.
 func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
-	a.T.Helper()
 	viewer := a.view()
 	var l elector.Leader
 	a.Until("one leads", func() bool {
@@ -188,44 +168,28 @@ func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
 	a.holds(t)
 }
 
-// anyReturns is anyWins where the order may have been lost.
-func anyReturns(a *arena, bids *[]*bid) *elector.Term {
-	a.T.Helper()
-	at := -1
-	a.Until("one of those who wait is elected", func() bool {
-		for i, b := range *bids {
-			if b.returned() {
-				at = i
-				return true
-			}
-		}
-		return false
-	})
-	b := (*bids)[at]
-	*bids = append((*bids)[:at:at], (*bids)[at+1:]...)
-	return b.wins()
-}
-
-func serverLongOutage(a *arena) {
+func serverOutage(a *arena) {
 	c, t := a.lead(a.brief)
 	_, b := a.queue(a.brief)
 	_, third := a.queue(a.brief)
-	a.stopService()
-	started := false
-	defer func() {
-		if !started {
-			_ = a.Service.Start()
+	newcomer, hopeless := a.stand(), a.stand()
+	rest := []*bid{b, third}
+	a.without(func() {
+		begins := newcomer.campaign()
+		if _, lacks := a.cfg.Why[needHooks]; !lacks {
+			a.Until("Hooks.Retry is called", func() bool { return newcomer.retries() >= 2 })
 		}
-	}()
-	a.ends(t, elector.ErrSessionLost)
-	again := c.campaign()
-	a.Settle()
-	a.Must("Start", a.Service.Start())
-	started = true
-	rest := []*bid{b, third, again}
+		ctx, cancel := context.WithTimeout(context.Background(), a.Service.TTL/4)
+		hopeless.campaignIn(ctx, cancel).fails(context.DeadlineExceeded)
+		a.ends(t, elector.ErrSessionLost)
+		rest = append(rest, begins, c.campaign())
+		a.Settle()
+		begins.blocked()
+	})
 	for len(rest) > 0 {
 		t = anyReturns(a, &rest)
 		a.holds(t)
 		a.resign(t)
 	}
+	a.holds(hopeless.campaign().wins())
 }

@@ -37,7 +37,6 @@ var sharingRules = []rule{
 
 // shared returns a process whose electors share a session.
 func (a *arena) shared() *kit.Client {
-	a.T.Helper()
 	client := *a.Service.Client(a.T)
 	if _, ok := client.Backend.(*backend.Shared); !ok {
 		client.Backend = backend.Share(client.Backend, a.Lasting())
@@ -127,8 +126,7 @@ func sharingCloseOne(a *arena) {
 	session := a.seat().Session
 	a.close(d)
 	b.fails(elector.ErrClosed)
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	third.blocked()
 	a.close(c)
 	a.ends(t, elector.ErrClosed)
@@ -140,9 +138,7 @@ func sharingCloseOne(a *arena) {
 	time.Sleep(a.Service.TTL / 2)
 	a.holds(t)
 	a.close(e)
-	if left := a.entries(); len(left) > 0 {
-		a.Failf("entries %v after all electors were closed", harness.Keys(left))
-	}
+	a.left(0, "after all electors were closed")
 	a.holds(a.standIn(client).campaign().wins())
 }
 

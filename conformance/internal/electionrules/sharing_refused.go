@@ -44,7 +44,6 @@ func sharingRefused(a *arena) {
 		refuses.Store(true)
 	}
 	stands := func(what string, do func(context.Context) error) {
-		a.T.Helper()
 		for range 2 { // to ask again does not make it true
 			ctx, cancel := a.within()
 			a.Refused(what+" while the seat cannot be released", do(ctx), backend.ErrDenied)

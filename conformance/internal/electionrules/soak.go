@@ -47,12 +47,11 @@ func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake)
 //
 //go:noinline
 func (a *arena) termOf(c *candidate) (term, campaign harness.Keepsake) {
-	a.T.Helper()
 	ctx, cancel, campaign := a.marked()
 	defer cancel()
 	t, err := c.e.Campaign(ctx)
 	a.Must("Campaign", err)
-	a.Must("Proclaim", t.Proclaim(ctx, []byte("soaked")))
+	a.proclaim(t, "soaked")
 	a.resign(t)
 	a.ends(t, elector.ErrResigned)
 	return harness.Keep(t), campaign
@@ -62,7 +61,6 @@ func (a *arena) termOf(c *candidate) (term, campaign harness.Keepsake) {
 //
 //go:noinline
 func (a *arena) glance(c *candidate) harness.Keepsake {
-	a.T.Helper()
 	ctx, cancel, observation := a.marked()
 	defer cancel()
 	for _, err := range c.e.Observe(ctx) {
@@ -76,7 +74,6 @@ func (a *arena) glance(c *candidate) harness.Keepsake {
 //
 //go:noinline
 func (a *arena) inVain(c *candidate) harness.Keepsake {
-	a.T.Helper()
 	ctx, cancel, campaign := a.marked()
 	ended := make(chan error, 1)
 	go func() { _, err := c.e.Campaign(ctx); ended <- err }()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/elector-go/elector"
 )
@@ -107,7 +106,6 @@ func termOrder(a *arena) {
 func termToken(a *arena) {
 	var last uint64
 	rises := func(after string, t *elector.Term) *elector.Term {
-		a.T.Helper()
 		if t.Token() <= last {
 			a.Failf("token %d after %s, and %d before", t.Token(), after, last)
 		}
@@ -141,17 +139,7 @@ func termToken(a *arena) {
 }
 
 func termOnce(a *arena) {
-	ways := []struct {
-		name  string
-		cause error
-		end   func(a *arena, c *candidate, t *elector.Term)
-	}{
-		{"resigns", elector.ErrResigned, func(a *arena, _ *candidate, t *elector.Term) { a.resign(t) }},
-		{"is deposed", elector.ErrDeposed, func(a *arena, _ *candidate, _ *elector.Term) { a.delete(a.seat().Key) }},
-		{"loses its session", elector.ErrSessionLost, func(a *arena, c *candidate, _ *elector.Term) { a.expire(c) }},
-		{"is closed", elector.ErrClosed, func(a *arena, c *candidate, _ *elector.Term) { a.close(c) }},
-	}
-	for _, way := range ways {
+	for _, way := range []ending{resigned, overthrow, expired, closed} {
 		a.in("the leader "+way.name, func(a *arena) {
 			c, t := a.lead()
 			way.end(a, c, t)
@@ -182,45 +170,33 @@ func termOnce(a *arena) {
 }
 
 func termElectedFirst(a *arena) {
-	reached, release := make(chan struct{}), make(chan struct{})
-	free := sync.OnceFunc(func() { close(release) })
-	tell := sync.OnceFunc(func() { close(reached) })
-	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Elected = func(*elector.Term) { tell(); <-release }
-	})
-	c.atEnd(free)
+	c := a.stand()
+	hook := c.holdIn(isElected)
 	b := c.campaign()
-	arrives(a, "Elected is called", reached)
+	arrives(a, "Elected is called", hook.reached)
 	a.delete(a.seat().Key)
 	_, next := a.lead()
 	a.Settle()
 	if n := len(c.reports(func(r report) bool { return r.what == isEnded })); n > 0 {
 		a.Failf("Ended was called before Elected had returned")
 	}
-	free()
+	hook.release()
 	a.ends(b.wins(), elector.ErrDeposed)
 	a.holds(next)
 }
 
 func termEndedFirst(a *arena) {
-	reached, release := make(chan struct{}), make(chan struct{})
-	var first sync.Once
-	free := sync.OnceFunc(func() { close(release) })
-	c := a.stand(func(cfg *elector.Config) {
-		cfg.Hooks.Ended = func(*elector.Term, error) {
-			first.Do(func() { close(reached); <-release })
-		}
-	})
-	c.atEnd(free)
+	c := a.stand()
+	hook := c.holdIn(isEnded)
 	a.resign(c.campaign().wins())
-	arrives(a, "Ended is called", reached)
+	arrives(a, "Ended is called", hook.reached)
 	b := c.campaign()
 	a.Settle()
 	if n := len(c.reports(func(r report) bool { return r.what == isElected })); n != 1 {
 		a.Failf("Elected was called %d times while the first Ended had not returned", n)
 	}
 	b.blocked()
-	free()
+	hook.release()
 	b.wins()
 }
 
@@ -244,8 +220,7 @@ func termOutlivesCampaign(a *arena) {
 	b := c.campaignIn(ctx, cancel)
 	t := b.wins()
 	cancel()
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	if t.Context().Value(key{}) != "kept" {
 		a.Failf("the term's Context has lost the values of Campaign's ctx")
 	}
@@ -259,7 +234,7 @@ func termProclaim(a *arena) {
 	_, b := a.queue()
 	viewer := a.view()
 	for _, value := range []string{"one", "", "two"} {
-		a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+		a.proclaim(t, value)
 		a.Until(fmt.Sprintf("the leader's value is %q", value), func() bool {
 			l, err := a.leader(viewer)
 			return err == nil && l.ID == c.id && l.Token == t.Token() && string(l.Value) == value

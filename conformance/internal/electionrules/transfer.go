@@ -2,7 +2,6 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -110,7 +109,6 @@ func (a *arena) transfer(to func(context.Context, string) error, id string) (ret
 
 // transfers transfers leadership, and waits until the heir leads.
 func (a *arena) transfers(t *elector.Term, heir *bid) *elector.Term {
-	a.T.Helper()
 	done, _ := a.transfer(t.Transfer, heir.c.id)
 	a.Must("Transfer", arrives(a, "Transfer returns", done))
 	a.ends(t, elector.ErrResigned)
@@ -119,7 +117,6 @@ func (a *arena) transfers(t *elector.Term, heir *bid) *elector.Term {
 
 // stoodAside checks how often the candidate has stood aside, if its hooks are there.
 func (a *arena) stoodAside(b *bid, times int) {
-	a.T.Helper()
 	if _, lacks := a.cfg.Why[needHooks]; lacks {
 		return
 	}
@@ -137,7 +134,6 @@ func (a *arena) stoodAside(b *bid, times int) {
 
 // inOrder waits until they lead one after the other, t being the leader's term.
 func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
-	a.T.Helper()
 	for i, b := range bids {
 		a.Settle()
 		for _, waiting := range bids[i:] {
@@ -150,15 +146,8 @@ func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
 
 // allLead waits until each has led, in any order.
 func (a *arena) allLead(bids []*bid) {
-	a.T.Helper()
 	for len(bids) > 0 {
-		i := -1
-		a.Until("one of those who wait is elected", func() bool {
-			i = slices.IndexFunc(bids, (*bid).returned)
-			return i >= 0
-		})
-		a.resign(bids[i].wins())
-		bids = slices.Delete(bids, i, i+1)
+		a.resign(anyReturns(a, &bids))
 	}
 }
 
@@ -236,8 +225,7 @@ func transferPrepare(a *arena) {
 	a.speak(t)
 	slow.release()
 	a.Must("Prepare", arrives(a, "Prepare returns", done))
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	heir.blocked()
 	a.speak(t)
 	a.inOrder(t, append([]*bid{heir}, before...)...)
@@ -277,8 +265,7 @@ func transferGone(a *arena) {
 	heir.fails(context.Canceled)
 	a.Refused("Transfer to one that has gone", arrives(a, "Transfer returns", done), elector.ErrNoCandidate)
 	first.release()
-	a.Settle()
-	a.holds(t)
+	a.stays(t)
 	for _, b := range append(before, behind...) {
 		a.stoodAside(b, 0)
 	}
@@ -375,17 +362,7 @@ func transferRequest(a *arena) {
 		a.in(state, func(a *arena) {
 			ask := a.asking()
 			c := a.stand()
-			finish := a.order()
-			causes := make(chan error, 1)
-			j := c.work(func(ctx context.Context, _ *elector.Term) error {
-				select {
-				case <-ctx.Done():
-				case <-a.gone:
-					return elector.ErrStop
-				}
-				causes <- context.Cause(ctx)
-				return finish.wait()
-			})
+			j, causes, finish := c.obeys()
 			t := j.term()
 			before := a.queues(2)
 			_, heir := a.queue()
@@ -407,11 +384,8 @@ func transferRequest(a *arena) {
 				next = before[0]
 			}
 			slow.release()
-			if cause := arrives(a, "the ctx of the lead function ends", causes); !errors.Is(cause, elector.ErrAsked) {
-				a.Failf("the ctx of the lead function has ended with %v", cause)
-			}
-			a.Settle()
-			a.holds(t)
+			a.told(causes, elector.ErrAsked)
+			a.stays(t)
 			next.blocked()
 			finish.give(nil)
 			a.ends(t, elector.ErrResigned)

@@ -14,16 +14,12 @@ import (
 var viewRules = []rule{
 	{
 		Name: "view/leader",
-		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does.",
+		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same.",
 		Run:  viewLeader,
 	}, {
 		Name: "view/candidates",
 		Text: "Candidates lists who stands, with ID and value, in order of succession, and says who leads.",
 		Run:  viewCandidates,
-	}, {
-		Name: "view/late-joiner",
-		Text: "Who comes late sees the leader, waits for its turn and leads then.",
-		Run:  viewLateJoiner,
 	}, {
 		Name: "view/observe",
 		Text: "Observe yields the leader now and each change: vacancies, new leaders, new values.",
@@ -53,7 +49,6 @@ var viewRules = []rule{
 func viewLeader(a *arena) {
 	viewer := a.view()
 	none := func(when string) {
-		a.T.Helper()
 		if l, err := a.leader(viewer); err == nil || !l.Vacant() {
 			a.Failf("Leader %s is %+v, error %v; want ErrNoLeader", when, l, err)
 		}
@@ -75,11 +70,15 @@ func viewLeader(a *arena) {
 	a.close(c)
 	a.vacant(viewer)
 	none("after the leader was closed")
+	c, t = a.lead()
+	a.queue()
+	if l := a.leads(a.view(), c); l.Token != t.Token() {
+		a.Failf("a candidate that comes late sees token %d, want %d", l.Token, t.Token())
+	}
 }
 
 // listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
 func (a *arena) listsItself(c *candidate) {
-	a.T.Helper()
 	a.Until(c.id+" finds itself among the candidates", func() bool {
 		ctx, cancel := a.within()
 		defer cancel()
@@ -117,7 +116,6 @@ func viewCandidates(a *arena) {
 		}
 	}
 	check := func(what string) {
-		a.T.Helper()
 		var got []elector.Candidate
 		a.Until(what, func() bool {
 			ctx, cancel := a.within()
@@ -136,9 +134,7 @@ func viewCandidates(a *arena) {
 	for _, b := range a.bids {
 		a.listsItself(b.c)
 	}
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must("Proclaim", t.Proclaim(ctx, []byte("new")))
+	a.proclaim(t, "new")
 	want[0].Value = []byte("new")
 	check("the leader is listed with its new value")
 	if a.cfg.Ordered {
@@ -150,27 +146,6 @@ func viewCandidates(a *arena) {
 		want = want[1:]
 		want[0].Leads = true
 		check("the successor is listed as the leader")
-	}
-}
-
-func viewLateJoiner(a *arena) {
-	for range 3 {
-		c, t := a.lead()
-		a.resign(t)
-		a.close(c)
-	}
-	c, t := a.lead()
-	_, first := a.queue()
-	late := a.stand()
-	if l := a.leads(late.e, c); l.Token != t.Token() {
-		a.Failf("a late joiner sees token %d, want %d", l.Token, t.Token())
-	}
-	b := late.campaign()
-	b.waits()
-	rest := []*bid{first, b}
-	for len(rest) > 0 {
-		a.resign(t)
-		t = anyWins(a, &rest)
 	}
 }
 
@@ -204,13 +179,11 @@ func (a *arena) observe(c *candidate) *observer {
 
 // next returns what is observed next.
 func (o *observer) next(what string) elector.Leader {
-	o.a.T.Helper()
 	return arrives(o.a, "Observe yields "+what, o.seen)
 }
 
 // vacant expects a vacancy next.
 func (o *observer) vacant() {
-	o.a.T.Helper()
 	if l := o.next("a vacancy"); !l.Vacant() || l.ID != "" || l.Value != nil {
 		o.a.Failf("Observe yielded %+v, want a vacancy", l)
 	}
@@ -218,7 +191,6 @@ func (o *observer) vacant() {
 
 // leads expects this leader next; with skip, also after other news.
 func (o *observer) leads(c *candidate, t *elector.Term, value string, skip bool) {
-	o.a.T.Helper()
 	for {
 		l := o.next(c.id + " with value " + value)
 		if l.ID == c.id && l.Token == t.Token() && string(l.Value) == value {
@@ -231,7 +203,6 @@ func (o *observer) leads(c *candidate, t *elector.Term, value string, skip bool)
 }
 
 func (o *observer) quiet() {
-	o.a.T.Helper()
 	o.a.Settle()
 	select {
 	case l := <-o.seen:
@@ -241,8 +212,6 @@ func (o *observer) quiet() {
 }
 
 func viewObserve(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
 	o := a.observe(a.stand())
 	o.vacant()
 	c := a.stand()
@@ -251,9 +220,9 @@ func viewObserve(a *arena) {
 		t = c.campaign().wins()
 		o.leads(c, t, "value of "+c.id, false)
 		o.quiet()
-		a.Must("Proclaim", t.Proclaim(ctx, []byte("one")))
+		a.proclaim(t, "one")
 		o.leads(c, t, "one", false)
-		a.Must("Proclaim", t.Proclaim(ctx, []byte("two")))
+		a.proclaim(t, "two")
 		o.leads(c, t, "two", false)
 		o.quiet()
 		a.resign(t)
@@ -308,7 +277,6 @@ func viewObserveLost(a *arena) {
 	o.leads(c, t, "value of "+c.id, true)
 	for i := range 3 {
 		value := fmt.Sprintf("value %d", i)
-		ctx, cancel := a.within()
 		switch i {
 		case 0:
 			viewer.client.Expire()
@@ -321,8 +289,7 @@ func viewObserveLost(a *arena) {
 				return s == nil || s.State() == backend.Lost
 			})
 		}
-		a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
-		cancel()
+		a.proclaim(t, value)
 		a.resume(viewer)
 		o.leads(c, t, value, false)
 	}
@@ -370,7 +337,6 @@ func viewObserveEnds(a *arena) {
 func viewNoVacancy(a *arena) {
 	c, t := a.lead()
 	handOver := func() {
-		a.T.Helper()
 		d, b := a.queue()
 		a.resign(t)
 		c, t = d, b.wins()

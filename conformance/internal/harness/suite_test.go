@@ -2,8 +2,10 @@ package harness
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -51,6 +53,34 @@ func TestMistypedRule(t *testing.T) {
 		if failed := err != nil; failed != fails || failed != strings.Contains(string(out), "no rule was tried") {
 			t.Errorf("rule %s: %v\n%s", rule, err, out)
 		}
+	}
+}
+
+// heard records the failure of a test.
+type heard struct {
+	testing.TB
+	said string
+}
+
+func (h *heard) Fatalf(format string, args ...any) {
+	h.said = fmt.Sprintf(format, args...)
+	h.FailNow()
+}
+
+// A broken rule tells the lines that led there, through all functions.
+func TestLines(t *testing.T) {
+	newService := func(testing.TB) *kit.Service { return &kit.Service{Name: "x", TTL: time.Second} }
+	var said string
+	judge.Fails(t, func(t testing.TB) {
+		h := &heard{TB: t}
+		defer func() { said = h.said }()
+		suite(newService).Attempt(h, Rule[place]{Name: "x", Run: func(p place) {
+			check := func() { p.Must("to wait", errors.New("too late")) }
+			check()
+		}})
+	})
+	if ok, _ := regexp.MatchString(`\tat:   suite_test\.go:\d+, suite_test\.go:\d+\n\tsaw:  to wait: too late`, said); !ok {
+		t.Error(said)
 	}
 }
 

@@ -3,7 +3,10 @@ package harness
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,7 +59,24 @@ func (t *Try) Failf(format string, args ...any) {
 	if t.State != "" {
 		when = "\n\twhen: " + t.State
 	}
-	t.T.Fatalf("rule %s is broken on %s\n\trule: %s%s\n\tsaw:  %s%s", t.rule, t.on, t.text, when, fmt.Sprintf(format, args...), t.More())
+	t.T.Fatalf("rule %s is broken on %s\n\trule: %s%s\n\tat:   %s\n\tsaw:  %s%s",
+		t.rule, t.on, t.text, when, lines(), fmt.Sprintf(format, args...), t.More())
+}
+
+// lines returns the lines of the rule that led to Failf, the innermost first.
+func lines() string {
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers)])
+	var all []string
+	for {
+		frame, more := frames.Next()
+		switch {
+		case !more, strings.HasSuffix(frame.Function, ".Attempt.func1"): // what is below tries the rule
+			return strings.Join(all, ", ")
+		case filepath.Base(frame.File) != "try.go":
+			all = append(all, fmt.Sprintf("%s:%d", filepath.Base(frame.File), frame.Line))
+		}
+	}
 }
 
 // Must fails the rule on an error.
