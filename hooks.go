@@ -2,6 +2,7 @@ package elector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"runtime"
@@ -333,6 +334,9 @@ func (h *hooks) run(hook func()) {
 	}
 	returned(func() { runHook(h, hook) })
 }
+
+// errEnded is the outcome of a call that has not returned.
+var errEnded = errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit, or FailNow of a test)")
 
 // returned calls what may be the user's on a goroutine of its own, waits, and tells whether it has returned:
 // it may end its goroutine (runtime.Goexit, as by FailNow of a test).

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -110,4 +111,67 @@ func TestLeaderWhoseGoroutineIsEnded(t *testing.T) {
 		assert.Greater(t, wins(t, ctx, e).Token(), term.Token())
 		assert.NoError(t, e.Close(ctx))
 	})
+}
+
+// So may a layer of the session, at any call of it: nobody is kept from leading, and everything returns.
+func TestLayerThatEndsItsGoroutine(t *testing.T) {
+	for nth, more := int64(1), true; more; nth++ {
+		more = false
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Hour)
+			defer cancel()
+			service := memory.New(memory.Options{})
+			var calls atomic.Int64
+			a := standing(t, backend.Intercept(service.Client("a"), func(ctx context.Context, _ *backend.Call, next func(context.Context) error) error {
+				if calls.Add(1) == nth {
+					more = true
+					runtime.Goexit()
+				}
+				return next(ctx)
+			}), "a")
+			b := standing(t, service.Client("b"), "b")
+			observing, stop := context.WithCancel(ctx)
+			observed := make(chan struct{})
+			go func() {
+				defer close(observed)
+				for range a.Observe(observing) {
+				}
+			}()
+
+			term := wins(t, ctx, a)
+			apart(func() { _, _ = term.Commit(ctx, elector.Put("/k", nil)) })
+			apart(func() { _ = term.Resign(ctx) })
+			running, end := context.WithCancel(ctx)
+			var runner sync.WaitGroup
+			runner.Go(func() {
+				for ; running.Err() == nil; time.Sleep(time.Second) { // a campaign's goroutine may be ended, too
+					apart(func() {
+						_ = elector.Run(running, a, func(leading context.Context, _ *elector.Term) error {
+							<-leading.Done()
+							return nil
+						})
+					})
+				}
+			})
+			next := make(chan *elector.Term, 1)
+			time.Sleep(time.Minute)
+			go func() { next <- wins(t, ctx, b) }()
+			time.Sleep(time.Minute)
+			_, err := elector.Ask(ctx, service, fair.New(), "/e", elector.Request{To: "b"})
+			if err != nil {
+				require.ErrorIs(t, err, elector.ErrNoCandidate, "call %d", nth) // b leads: a's session was lost
+			}
+			led := <-next
+			end()
+			runner.Wait()
+			require.NoError(t, led.Resign(ctx), "call %d", nth)
+			require.NotNil(t, wins(t, ctx, a))
+			stop()
+			<-observed
+			for closed := false; !closed; {
+				apart(func() { _, closed = a.Close(ctx), true })
+			}
+			require.Equal(t, 1, service.Stats().Sessions, "call %d: b's", nth)
+		})
+	}
 }

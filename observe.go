@@ -120,9 +120,9 @@ func (e *elector) observe(ctx context.Context, entered *time.Time, tell func(Lea
 	following, cancel := context.WithCancel(ctx)
 	changed := make(chan error, 1)
 	go func() {
-		_, err := s.Await(following, record)
-		cancel()
-		changed <- err
+		err := errEnded
+		defer func() { cancel(); changed <- err }()
+		_, err = s.Await(following, record)
 	}()
 	goOn, err := e.follow(following, s, dir, tell)
 	stopped := following.Err() != nil

@@ -82,10 +82,10 @@ func leadOnce(ctx context.Context, t *Term, lead func(context.Context, *Term) er
 		select {
 		case <-t.Asked():
 			r, _ := t.Request()
+			defer cancel(fmt.Errorf("%w %v", ErrAsked, r)) // even if a layer of the session ends this goroutine
 			if r.To != "" {
 				t.makeWay(leading, r.To)
 			}
-			cancel(fmt.Errorf("%w %v", ErrAsked, r))
 		case <-leading.Done():
 		}
 	})

@@ -157,7 +157,7 @@ func (t *seat) hold() {
 func (t *seat) untilReturned(do func()) {
 	if !returned(do) {
 		returned(func() {
-			t.lost(errors.New("a layer of the backend, or the strategy, has ended its goroutine (runtime.Goexit)"))
+			t.lost(errEnded)
 		})
 	}
 }
@@ -318,7 +318,14 @@ func (t *seat) resign(ctx context.Context, cause error) error {
 // release deletes the seat's entry, under the claim's guards. Where that is not
 // confirmed, the session goes on with it in the background.
 func (t *seat) release(ctx context.Context) error {
+	returned := false
+	defer func() {
+		if !returned { // a layer of the session has panicked, or ended the goroutine: the entry goes with the session
+			t.e.giveUp(t.session)
+		}
+	}()
 	_, err := t.session.Commit(ctx, t.claim.Conditions, backend.Delete(t.claim.Entry))
+	returned = true
 	if err != nil && !errors.Is(err, backend.ErrNoEntry) {
 		// Not even that a guard did not hold says that the entry is gone, nor that the
 		// session is lost: one that others share may live on.

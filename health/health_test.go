@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -298,6 +299,44 @@ func TestRedirectFollowsTheLeader(t *testing.T) {
 				}
 			}
 			assert.NoError(t, all[leads].Close(t.Context()))
+		}
+	})
+}
+
+// Follow goes on though a hook of the elector ends the goroutine that observes, and ends when the elector is closed,
+// also while it waits for its next try.
+func TestFollowUntilClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := memory.New(memory.Options{})
+		client := service.Client("a")
+		tries := 0
+		e, err := elector.New(elector.Config{
+			Backend: client, Strategy: fair.New(), Election: "/e", ID: "a",
+			Hooks: elector.Hooks{Retry: func(elector.RetryEvent) {
+				if tries++; tries == 1 {
+					runtime.Goexit()
+				}
+			}},
+		})
+		require.NoError(t, err)
+		service.Stop()
+		time.AfterFunc(time.Minute, service.Start)
+		ended := make(chan struct{})
+		go func() { defer close(ended); health.Follow(t.Context(), e) }()
+		time.Sleep(time.Hour)
+		runs(t, candidate(t, service.Client("b"), "b", ""), untilTold)
+		require.Equal(t, "b", e.Status().Leader.ID)
+
+		client.Deny()
+		client.Expire()
+		time.Sleep(time.Hour)
+		require.NoError(t, e.Close(t.Context()))
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		select {
+		case <-ended:
+		default:
+			t.Error("Follow goes on")
 		}
 	})
 }

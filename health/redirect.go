@@ -14,24 +14,40 @@ import (
 
 // Follow observes the election until e is closed or ctx ends, so that what e.Status, and each answer here,
 // tells of the leader is current: a candidate by itself knows the one before it, and not who has led since.
-// It blocks, and needs no rights that Elector.Observe does not need. Where it is refused, it tries again
-// after a second, and after a minute at most; Status has the error.
+// It blocks, for two seconds at most after e is closed, and needs no rights that Elector.Observe does not need. Where
+// it is refused, it tries again after a second, and after a minute at most; Status has the error.
 func Follow(ctx context.Context, e elector.Elector) {
-	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		for _, err := range e.Observe(ctx) {
-			switch {
-			case err == nil:
-				pause = time.Second
-			case errors.Is(err, elector.ErrClosed):
+	const first, longest = time.Second, time.Minute
+	for pause := first; ; pause = min(2*pause, longest) {
+		told, closed := observe(ctx, e)
+		if told {
+			pause = first
+		}
+		for end := time.Now().Add(pause); time.Now().Before(end); {
+			if closed || e.Status().Role == elector.RoleClosed {
+				return
+			}
+			select {
+			case <-time.After(first):
+			case <-ctx.Done():
 				return
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return
-		}
 	}
+}
+
+// observe tells whether the leader was told, and whether e is closed. It has a goroutine of its own, which a hook
+// of e may end.
+func observe(ctx context.Context, e elector.Elector) (told, closed bool) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for _, err := range e.Observe(ctx) {
+			told, closed = told || err == nil, errors.Is(err, elector.ErrClosed)
+		}
+	}()
+	<-ended
+	return told, closed
 }
 
 // Redirect has next answer while this process leads. Otherwise it sends the client to the leader, with

@@ -74,7 +74,7 @@ func (n *session) fault(ops []backend.Op) (f fault, still bool) {
 	n.svc.mu.Unlock()
 	at := slices.IndexFunc(armed, func(f *fault) bool { return f.match(ops) })
 	n.svc.mu.Lock()
-	if n.now() == backend.Lost || !n.inTouch() {
+	if n.now() == backend.Lost || !n.inTouch() || c.denied || c.throttled {
 		return fault{}, false
 	}
 	if at < 0 {
@@ -93,7 +93,8 @@ func (n *session) fault(ops []backend.Op) (f fault, still bool) {
 // once. Commit finds out what happened before it returns, as rule 5 demands. The
 // fault fires once; several that are armed fire in their order.
 //
-// match may call the service, and so break something at that instant.
+// match may call the service, and so break something at that instant: then it may be called again for the same
+// commit. Several goroutines may call it.
 func (c *Client) LoseReply(match Match) { c.arm(fault{kind: loseReply, match: match}) }
 
 // CutReply is LoseReply, but the process stays suspended until Resume. So long

@@ -20,6 +20,7 @@ const (
 	opGetData    = 4
 	opSetData    = 5
 	opSetACL     = 7
+	opSync       = 9
 	opChildren   = 12 // getChildren2
 	opPing       = 11
 	opCheck      = 13

@@ -134,7 +134,7 @@ func TestWireInPieces(t *testing.T) {
 		var e wireEvents
 		l, s := startLink(t, newPin(&e), fromServer, piece)
 		fromClient := join(connectRequest(0), frame(int32(-2), int32(11)), frame(int32(1), int32(4), make([]byte, 50)),
-			frame(int32(2), int32(9)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
+			frame(int32(2), int32(6)), frame(int32(3), int32(14)), frame(int32(-2), int32(11)))
 		for rest := fromClient; len(rest) > 0; {
 			n := min(piece(), len(rest))
 			got, err := l.Write(rest[:n])
@@ -227,7 +227,7 @@ func TestWireHostile(t *testing.T) {
 		"short frame":          {nil, join(connected, frame(int32(1), int64(1)))},
 		"empty frame":          {nil, join(connected, frame())},
 		"answer to nothing":    {nil, join(connected, answerTo(77, 0))},
-		"answer skipped":       {join(frame(int32(1), int32(9)), frame(int32(2), int32(9))), join(connected, answerTo(2, 0))},
+		"answer skipped":       {join(frame(int32(1), int32(6)), frame(int32(2), int32(6))), join(connected, answerTo(2, 0))},
 		"too many children":    {children, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
 		"negative children":    {children, join(connected, answerTo(1, 0, 0xff, 0xff, 0xff, 0xff))},
 		"list cut off":         {children, join(connected, answerTo(1, 0, 0, 0))},
@@ -259,7 +259,7 @@ func TestWireHostile(t *testing.T) {
 func TestWireAuthIsNoHeartbeat(t *testing.T) {
 	var e wireEvents
 	l, _ := startLink(t, newPin(&e), join(connectResponse(5, 4000), answerTo(2, 0), answerTo(1, 0)), whole)
-	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(9)), frame(int32(2), int32(opAuth))))
+	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opAuth))))
 	require.NoError(t, err)
 	var counts []int
 	for err == nil {
@@ -277,7 +277,7 @@ func TestWireVotes(t *testing.T) {
 	reads := join(connectResponse(5, 4000), answerTo(1, 0), answerTo(2, -127), answerTo(3, 0, 0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff), answerTo(4, 0))
 	l, _ := startLink(t, newPin(&e), reads, whole)
 	before := time.Now()
-	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(9)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(9))))
+	_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(opMulti)), frame(int32(3), int32(opMulti)), frame(int32(4), int32(6))))
 	require.NoError(t, err)
 	var votes []int
 	for err == nil {
@@ -298,7 +298,7 @@ func FuzzWire(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reads []byte, chunk uint8) {
 		var e wireEvents
 		l, _ := startLink(t, newPin(&e), reads, func() int { return int(chunk) })
-		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(9)), frame(int32(-2), int32(11)), frame(int32(3), int32(14))))
+		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(-2), int32(11)), frame(int32(3), int32(14))))
 		require.NoError(t, err)
 		for err == nil {
 			_, err = l.Read(make([]byte, 64))
@@ -318,7 +318,7 @@ func TestWireTooLong(t *testing.T) {
 		p.buffers.maxAnswer = 100
 		long, short := answerTo(1, 0, make([]byte, 1000)...), answerTo(2, 0, []byte("body")...)
 		l, _ := startLink(t, p, join(connectResponse(5, 4000), long, short), func() int { return chunk })
-		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(9)), frame(int32(2), int32(9))))
+		_, err := l.Write(join(connectRequest(0), frame(int32(1), int32(6)), frame(int32(2), int32(6))))
 		require.NoError(t, err)
 		var got []byte
 		for buf := make([]byte, 1+chunk%7); ; {
@@ -332,4 +332,28 @@ func TestWireTooLong(t *testing.T) {
 		assert.Equal(t, join(connectResponse(5, 4000), noZxid(answerTo(1, codeTooLong)), noZxid(short)), got)
 		assert.Equal(t, 2, e.answered)
 	}
+}
+
+// The window passes while the answer to a handshake comes in: nothing is written over that link.
+func TestWireWindowPassesInTheHandshake(t *testing.T) {
+	s := newSession(&Config{Servers: []string{"127.0.0.1:1"}, SessionTimeout: 4 * time.Second}, &ballot{}, 4*time.Second)
+	p := s.pin
+	l, _ := startLink(t, p, connectResponse(5, 4000), whole)
+	_, err := l.Write(connectRequest(0))
+	require.NoError(t, err)
+	_, err = l.Read(make([]byte, 100))
+	require.NoError(t, err)
+	granted := p.granted
+	p.granted = func(id int64, timeout time.Duration, sent time.Time) error {
+		s.Lose(driver.ErrWindow)
+		return granted(id, timeout, sent)
+	}
+	again, conn := startLink(t, p, connectResponse(5, 4000), whole)
+	_, err = again.Write(connectRequest(5))
+	require.NoError(t, err)
+	_, err = again.Read(make([]byte, 100))
+	require.NoError(t, err, "the link closes the session")
+	sent := len(conn.wrote)
+	_, _ = again.Write(frame(int32(1), int32(opCreate), make([]byte, 50)))
+	assert.Len(t, conn.wrote, sent)
 }

@@ -49,7 +49,7 @@ func askNearest(t *testing.T, own string, answer []byte, chunk func() int) (requ
 	require.NoError(t, err)
 	unmark()
 	request = slices.Clone(s.wrote)
-	_, err = l.Write(frame(int32(2), int32(9)))
+	_, err = l.Write(frame(int32(2), int32(6)))
 	require.NoError(t, err)
 	handed, err = io.ReadAll(l)
 	return request, handed, err

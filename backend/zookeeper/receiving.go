@@ -174,6 +174,9 @@ func (l *link) connected(frame []byte) error {
 	if err := p.granted(id, time.Duration(timeout)*time.Millisecond, at); err != nil {
 		return err
 	}
+	p.mu.Lock()
+	l.leaving = p.leaving // the window may have passed since: granted has let the link be, for closing the session only
+	p.mu.Unlock()
 	l.mu.Lock()
 	l.up = true
 	l.mu.Unlock()
@@ -250,7 +253,7 @@ func fits(op int32, beginning []byte, size int) bool {
 	switch op {
 	case opExists, opSetData:
 		return size >= statLength
-	case opCreate: // a path
+	case opCreate, opSync: // a path
 		return 0 <= number && number <= size-4
 	case opGetData: // a value, of which -1 is none
 		return -1 <= number && max(number, 0) <= size-4-statLength

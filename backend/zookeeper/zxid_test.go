@@ -15,7 +15,7 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
 	first, _ := startLink(t, p, join(connectResponse(5, 4000), answerTo(1, 0)), whole)
-	_, err := first.Write(join(connectRequest(0), frame(int32(1), int32(9))))
+	_, err := first.Write(join(connectRequest(0), frame(int32(1), int32(6))))
 	require.NoError(t, err)
 	read, err := io.ReadAll(first)
 	require.NoError(t, err)
@@ -25,7 +25,7 @@ func TestWireKeepsTheZxid(t *testing.T) {
 	second, s := startLink(t, p, join(connectResponse(5, 4000), frame(int32(2), int64(9), int32(0))), whole)
 	_, err = second.Write(connectRequest(5))
 	require.NoError(t, err)
-	_, err = second.Write(frame(int32(2), int32(9)))
+	_, err = second.Write(frame(int32(2), int32(6)))
 	require.NoError(t, err)
 	_, err = io.ReadAll(second) // an answer at zxid 9 overtakes the setting of watches
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestWireKeepsTheZxidOfEvents(t *testing.T) {
 	var e wireEvents
 	p := newPin(&e)
 	first, _ := startLink(t, p, join(connectResponse(5, 4000), answerTo(1, 0), frame(int32(xidEvent), int64(8), int32(0)), frame(int32(xidEvent), int64(-1), int32(0))), whole)
-	_, err := first.Write(join(connectRequest(0), frame(int32(1), int32(9))))
+	_, err := first.Write(join(connectRequest(0), frame(int32(1), int32(6))))
 	require.NoError(t, err)
 	_, err = io.ReadAll(first)
 	require.NoError(t, err)
