@@ -156,9 +156,7 @@ func (t *seat) hold() {
 // the session, or the strategy. If that ends its goroutine, the term ends.
 func (t *seat) untilReturned(do func()) {
 	if !returned(do) {
-		returned(func() {
-			t.lost(errEnded)
-		})
+		returned(func() { t.lost(errEnded) })
 	}
 }
 

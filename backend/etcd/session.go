@@ -67,8 +67,10 @@ func (b *Backend) start(lease *clientv3.LeaseGrantResponse, sent time.Time) *ses
 	s.keeper.begin()
 	ttl := time.Duration(lease.TTL) * time.Second
 	s.Grant(formatSession(lease.ID), sent, ttl, ttl/marginPart)
-	s.schedule(s.interval())                                                      // the grant was the first renewal
-	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) }) // nothing is answered any more
+	s.schedule(s.interval()) // the grant was the first renewal
+
+	// By a client that is closed nothing is answered any more.
+	stop := context.AfterFunc(b.client.Ctx(), func() { s.Lose(errClientClosed) })
 	context.AfterFunc(s.Ctx, func() { stop() })
 	return s
 }

@@ -165,7 +165,7 @@ func (l *link) connected(frame []byte) error {
 		p.expired()
 		return errUnpinned
 	}
-	l.opened, l.leaving = p.session == 0, p.leaving
+	l.opened = p.session == 0
 	p.session, p.link = id, l
 	if p.password == nil {
 		p.password = bytes.Clone(password)
@@ -175,7 +175,7 @@ func (l *link) connected(frame []byte) error {
 		return err
 	}
 	p.mu.Lock()
-	l.leaving = p.leaving // the window may have passed since: granted has let the link be, for closing the session only
+	l.leaving = p.leaving // after granted, which lets a link be that is for closing the session only
 	p.mu.Unlock()
 	l.mu.Lock()
 	l.up = true

@@ -104,7 +104,7 @@ func (s *session) granted(id int64, timeout time.Duration, sent time.Time) error
 		return nil
 	}
 	switch {
-	case s.Ctx.Err() != nil && s.leaves():
+	case s.livesOn():
 		return nil // as above
 	case s.Ctx.Err() != nil:
 		return driver.ErrClosed
@@ -204,9 +204,9 @@ func (s *session) leaving() {
 	}
 }
 
-// leaves tells whether a session that is over may live on at the server, which a link renews for a whole timeout:
-// the first link there is then closes it.
-func (s *session) leaves() bool {
+// livesOn tells whether the session is over here, and may live on at the server, which a link renews for a whole
+// timeout: the first link there is then closes it.
+func (s *session) livesOn() bool {
 	cause := s.LostError()
 	return errors.Is(cause, driver.ErrClosed) || errors.Is(cause, driver.ErrWindow)
 }
@@ -230,12 +230,12 @@ func (s *session) end(ctx context.Context, cause error) {
 		s.stopDialing(driver.ErrClosed)
 	}
 	patience := closeGrace
-	if !s.leaves() {
+	if !s.livesOn() {
 		patience = time.Second // it is only for the entries to go somewhat sooner
 	}
 	limit, cancel := context.WithTimeout(ctx, patience)
 	var presenting sync.WaitGroup
-	if s.leaves() && s.isOpen() {
+	if s.livesOn() && s.isOpen() {
 		if s.awaitLink(limit) {
 			cancel() // there is nothing to close any more
 		}
