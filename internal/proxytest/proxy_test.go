@@ -15,22 +15,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/loopback"
 	"github.com/elector-go/elector/internal/wait"
 )
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // server serves each of its connections so.
 func server(t *testing.T, serve func(net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	require.NoError(t, err)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -42,7 +37,7 @@ func server(t *testing.T, serve func(net.Conn)) (addr string) {
 		}
 	})
 	// Cleanups run last in, first out: the proxy's, made later, ends the links.
-	t.Cleanup(func() { must(t, l.Close()); wg.Wait() })
+	t.Cleanup(func() { require.NoError(t, l.Close()); wg.Wait() })
 	return l.Addr().String()
 }
 
@@ -59,23 +54,23 @@ func echoServer(t *testing.T, tag string) string {
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", p.Addr())
-	must(t, err)
+	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	return conn
 }
 
 func send(t *testing.T, conn net.Conn, text string) {
 	t.Helper()
 	_, err := io.WriteString(conn, text)
-	must(t, err)
+	require.NoError(t, err)
 }
 
 func receive(t *testing.T, conn net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))
 	_, err := io.ReadFull(conn, got)
-	must(t, err)
+	require.NoError(t, err)
 	if string(got) != want {
 		t.Fatalf("received %q, want %q", got, want)
 	}
@@ -84,12 +79,12 @@ func receive(t *testing.T, conn net.Conn, want string) {
 // silent checks that nothing arrives for a while.
 func silent(t *testing.T, conn net.Conn) {
 	t.Helper()
-	must(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	n, err := conn.Read(make([]byte, 1))
 	if n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("received %d bytes, %v", n, err)
 	}
-	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 }
 
 func isReset(t *testing.T, conn net.Conn) {
@@ -106,9 +101,9 @@ func refuses(t *testing.T, p *Proxy) {
 	if errors.Is(err, syscall.ECONNRESET) {
 		return
 	}
-	must(t, err)
+	require.NoError(t, err)
 	defer conn.Close()
-	must(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(wait.Patience)))
 	isReset(t, conn)
 }
 
@@ -124,7 +119,7 @@ func TestProxyPassesBytesAndHalfClose(t *testing.T) {
 		})
 		got, err := io.ReadAll(conn)
 		sending.Wait()
-		must(t, err)
+		require.NoError(t, err)
 		if string(got) != text+"tail" {
 			t.Errorf("received %d bytes for %d, or others", len(got), len(text))
 		}
@@ -221,7 +216,7 @@ func TestProxyDelayKeepsOrder(t *testing.T) {
 
 func TestProxyOfADeadTarget(t *testing.T) {
 	ports, err := loopback.Ports(1)
-	must(t, err)
+	require.NoError(t, err)
 	defer loopback.Release(ports...)
 	refuses(t, ForTest(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))))
 }
@@ -230,15 +225,15 @@ func TestProxyCloseLeavesNoGoroutines(t *testing.T) {
 	target := echoServer(t, "")
 	before := runtime.NumGoroutine()
 	p, err := New(target)
-	must(t, err)
+	require.NoError(t, err)
 	conn, stalled := dial(t, p), dial(t, p)
 	send(t, conn, "x")
 	receive(t, conn, "x")
 	p.Stall()
 	send(t, stalled, "y")
 	dial(t, p)
-	must(t, p.Close())
-	must(t, p.Close())
+	require.NoError(t, p.Close())
+	require.NoError(t, p.Close())
 	isReset(t, conn)
 	wait.For(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -81,9 +83,9 @@ type client struct {
 func connect(t *testing.T, p *Proxy) *client {
 	t.Helper()
 	c := &client{t: t, Conn: dial(t, p)}
-	must(t, writeFrame(c, make([]byte, 44)))
+	require.NoError(t, writeFrame(c, make([]byte, 44)))
 	_, err := readFrame(c)
-	must(t, err)
+	require.NoError(t, err)
 	return c
 }
 
@@ -94,9 +96,9 @@ func (c *client) send(opcode int32, payload string) {
 	frame := binary.BigEndian.AppendUint32(nil, uint32(8+len(payload)))
 	frame = binary.BigEndian.AppendUint32(frame, c.xid)
 	_, err := c.Write(frame)
-	must(c.t, err)
+	require.NoError(c.t, err)
 	_, err = c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(opcode)), payload...))
-	must(c.t, err)
+	require.NoError(c.t, err)
 }
 
 // reply reads the reply to the latest request.
@@ -172,7 +174,7 @@ func TestDropReplyLosesTheReplyOnly(t *testing.T) {
 func TestDropRequestLosesTheRequest(t *testing.T) {
 	p, f := through(t)
 	lost := p.DropRequest(MatchOp(OpConnect), 1)
-	must(t, writeFrame(dial(t, p), make([]byte, 44)))
+	require.NoError(t, writeFrame(dial(t, p), make([]byte, 44)))
 	within(t, lost)
 	lost = p.DropRequest(MatchOp(OpMulti), 2)
 	for range 2 {

@@ -77,17 +77,17 @@ func (b *bid) waits() {
 // rests waits until the candidate waits for its turn, or Campaign has returned.
 func (b *bid) rests() {
 	a := b.c.a
-	if a.Service.Virtual {
+	_, lacks := a.cfg.Why[needStages]
+	if lacks || a.Service.Virtual {
 		a.Settle()
 	}
-	if _, lacks := a.cfg.Why[needStages]; !lacks {
-		_, elsewhere := a.cfg.Why[needBackend]
-		a.Until(b.c.id+" waits for its turn", func() bool {
-			return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
-		})
-	} else if !a.Service.Virtual {
-		a.Settle()
+	if lacks {
+		return
 	}
+	_, elsewhere := a.cfg.Why[needBackend]
+	a.Until(b.c.id+" waits for its turn", func() bool {
+		return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
+	})
 }
 
 // isReady tells whether the last stage that the campaign reported is the wait.

@@ -28,7 +28,7 @@ func config() Config {
 }
 
 // TestExact holds what a leader change and a joining cost, to the call, at every number of
-// candidates: docs/fair-or-herd.md has it for more than can be measured. In simulated time
+// candidates: docs/fair-or-herd.md has it for more than can be measured. On fake time
 // no two candidates are in each other's way, so that the time without a leader is that of
 // the messages it takes.
 func TestExact(t *testing.T) {

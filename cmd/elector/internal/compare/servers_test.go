@@ -146,7 +146,7 @@ func TestTooMany(t *testing.T) {
 }
 
 // TestGoroutines holds that none is left behind on a real service, a crashed candidate's
-// included. (On the embedded one, simulated time holds it in each test.)
+// included. (On the embedded one, fake time holds it in each test.)
 func TestGoroutines(t *testing.T) {
 	servertest.Long(t, "a session that runs out")
 	url := "zk://" + servertest.SharedZooKeeper(t).Addr() + "?timeout=3s"
