@@ -51,7 +51,8 @@ func (r *registry) look(ctx context.Context) error {
 		watch *watch
 		since uint64
 		empty bool       // a listing of nothing
-		op    *api.TxnOp // that compares an entry
+		slot  slot       // instead of a watch
+		op    *api.TxnOp // that compares an entry, or a slot
 	}
 	var keys, lists, stale []query
 	r.mu.Lock()
@@ -70,6 +71,10 @@ func (r *registry) look(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
+	written := r.s.slots.written()
+	for _, t := range written {
+		keys = append(keys, query{slot: t, op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: t.key, Index: t.index}}})
+	}
 	if len(keys)+len(lists) == 0 {
 		keys = append(keys, query{op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: slotKey(r.s.ID(), 0)}}})
 	}
@@ -89,9 +94,14 @@ func (r *registry) look(ctx context.Context) error {
 		hidden := false
 		for _, e := range response.Errors {
 			switch at := e.OpIndex; {
-			case at < 0, at >= len(chunk), chunk[at].watch == nil:
+			case at < 0, at >= len(chunk):
 			case denied(e.What):
 				chunk[at].op, hidden = nil, true
+			case chunk[at].watch == nil:
+				if r.s.slots.stands(chunk[at].slot) {
+					r.s.Lose(r.s.whyGone(ctx))
+					return r.s.LostError()
+				}
 			default:
 				stale = append(stale, chunk[at])
 			}
@@ -101,6 +111,9 @@ func (r *registry) look(ctx context.Context) error {
 			continue
 		}
 		keys = keys[len(chunk):]
+	}
+	if len(keys) == 0 {
+		r.s.slots.find(written)
 	}
 	for _, q := range lists {
 		names, index, err := r.s.b.kvKeys(path(q.watch.key)+"/", "", consistent(ctx))

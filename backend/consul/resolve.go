@@ -82,7 +82,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 		case err != nil:
 			return 0, err
 		case p == nil && t.index == 0: // not made yet
-		case p == nil, p.Session != s.ID():
+		case p == nil, p.Session != s.ID(), p.ModifyIndex < t.index:
 			s.Lose(s.whyGone(ctx))
 			return 0, s.LostError()
 		case p.Flags == nonce:
@@ -92,8 +92,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 			t.index = p.ModifyIndex
 			return 0, nil
 		default:
-			// As it was; or as an earlier look at it, which was given up, has left it;
-			// or, after an operator has restored a snapshot, as it was long before.
+			// As it was; or as an earlier look at it, which was given up, has left it.
 			t.index = p.ModifyIndex
 		}
 		response, err := s.txnWrite(ctx, t.write(s.ID(), fence))
@@ -121,7 +120,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 	}
 }
 
-// whyGone tells a session that has ended from one whose slots were deleted.
+// whyGone tells a session that has ended from one whose slots were deleted, or are older than what it wrote.
 func (s *session) whyGone(ctx context.Context) error {
 	if entry, err := s.info(ctx); err == nil && entry != nil {
 		return errTampered

@@ -16,7 +16,7 @@ const closeGrace = 3 * time.Second
 var (
 	errExpired      = errors.New("the servers do not know it any more")
 	errUnread       = errors.New("the servers did not know it yet")
-	errTampered     = errors.New("somebody has deleted or changed the keys of the session below " + slotDir)
+	errTampered     = errors.New("somebody has deleted or changed the keys of the session below " + slotDir + ", or restored the service from a backup")
 	errNotConfirmed = errors.New("the servers did not confirm: entries stay until the session times out, which takes up to twice its TTL")
 )
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,10 @@ const slotDir = ".elector/"
 // Nobody else writes to it, so that it does not matter who has overwritten or deleted
 // since what the commit made. The slot also pins commits to the session: without it, one
 // that makes nothing ephemeral would be done after the session's end.
+//
+// An operator who restores the service from a backup takes back what the session has written since, the slots
+// among it: entries that it has made are gone, and others that it had deleted are there. So each look compares the
+// slots with what was last written there, and a session whose slots are older is lost.
 type slot struct {
 	key   string // Consul's
 	index uint64 // of its last write; 0: it was not made yet
@@ -34,9 +39,10 @@ type slot struct {
 
 // slots are those that no commit has. There are as many as there were commits at once.
 type slots struct {
-	mu   sync.Mutex
-	free []*slot
-	made int
+	mu    sync.Mutex
+	free  []*slot
+	made  int
+	found uint64 // the newest index that a look has found: where that is, so is all that was written before
 }
 
 func (s *session) takeSlot() *slot {
@@ -61,6 +67,35 @@ func (s *session) giveSlot(t *slot) {
 	s.slots.mu.Lock()
 	defer s.slots.mu.Unlock()
 	s.slots.free = append(s.slots.free, t)
+}
+
+// written are copies of those that tell whether the last writes of the session are there.
+func (p *slots) written() []slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []slot
+	for _, t := range p.free {
+		if t.index > 0 && t.index >= p.found {
+			all = append(all, *t)
+		}
+	}
+	return all
+}
+
+// stands tells whether no commit has a slot, nor has written to it since it was copied.
+func (p *slots) stands(was slot) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.free, func(t *slot) bool { return *t == was })
+}
+
+// find notes that a look has found these.
+func (p *slots) find(all []slot) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range all {
+		p.found = max(p.found, t.index)
+	}
 }
 
 // write are the operations that write the slot, which come first in a transaction.

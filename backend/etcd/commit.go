@@ -195,11 +195,11 @@ func (c *commit) wrote(out outcome) {
 		return
 	}
 	i := c.witness()
-	w := lastWrite{key: out.made[i].Key, rev: out.rev, deleted: c.ops[i].Kind == backend.OpDelete}
+	w := write{key: out.made[i].Key, rev: out.rev, deleted: c.ops[i].Kind == backend.OpDelete}
 	if c.ops[i].Ephemeral() {
 		w.lease = c.s.lease
 	}
-	c.s.wrote(w)
+	c.s.writes.add(w)
 }
 
 // finish brings the entries of a commit that was done into order.
@@ -240,7 +240,7 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	}
 	for i, r := range answer.Responses {
 		if r.GetResponseDeleteRange().GetDeleted() > 0 {
-			s.wrote(lastWrite{key: keys[i], rev: answer.Header.Revision, deleted: true})
+			s.writes.add(write{key: keys[i], rev: answer.Header.Revision, deleted: true})
 		}
 	}
 	s.saw(answer.Header.Revision)

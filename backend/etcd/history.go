@@ -2,6 +2,8 @@ package etcd
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,9 +17,9 @@ import (
 // session that lived on would trust an entry that is gone, wait for one that is gone, or hold one that
 // it had deleted. So it is lost when the history turns out not to be its own:
 //
-//   - The session's last write, or the last one with its lease, is not there. If the latter is, so are all
-//     before it; a deletion, or a key without a lease, may be in another history by chance. Of what was
-//     compacted the key tells less: it may have been deleted since.
+//   - A write of the session's is not there: one since the last heartbeat, the last one before that, or the last one
+//     with its lease. If the latter is, so are all before it; a deletion, or a key without a lease, may be in another
+//     history by chance. Of what was compacted the key tells less: it may have been deleted since.
 //   - The service has fewer revisions than the session had seen before it asked.
 //   - The ID of the cluster is another one: another service has taken over the address.
 //
@@ -30,31 +32,59 @@ import (
 // Before the first heartbeat after the restoration nothing of this is known: the window is open, while
 // another may lead. No client can rule that out, nor that tokens are given twice.
 
-// A lastWrite is what a session has written last.
-type lastWrite struct {
+// A write is what a commit or a removal of the session's has left.
+type write struct {
 	key     string
 	rev     int64
 	lease   clientv3.LeaseID // of what it left; 0 if that is not known
 	deleted bool
 }
 
-// wrote notes a write. What has the session's lease tells the most: another session may write the same key
-// at the same revision of another history.
-func (s *session) wrote(w lastWrite) {
-	keep(&s.written, w)
-	if w.lease == s.lease {
-		keep(&s.held, w)
-	}
+// writesMost is how many writes are held. Only those count that are done after a restoration and before the
+// first heartbeat, which is sent at once: more would hide the last one before it.
+const writesMost = 16
+
+// writes are a session's, oldest first: those since the history was last found to be its own, and before them the
+// last one, and the last one with the session's lease. What has the lease tells the most: another session may
+// write the same key at the same revision of another history.
+type writes struct {
+	mu   sync.Mutex
+	all  []write
+	made int // so far
 }
 
-// keep keeps the later of two writes.
-func keep(last *atomic.Pointer[lastWrite], w lastWrite) {
-	for {
-		have := last.Load()
-		if have != nil && have.rev >= w.rev || last.CompareAndSwap(have, &w) {
-			return
+// add notes a write.
+func (h *writes) add(w write) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.made++
+	h.all = append(h.all, w)
+	h.all = slices.Delete(h.all, 0, max(0, len(h.all)-writesMost))
+}
+
+// held returns all, and a mark for settle.
+func (h *writes) held() (all []write, mark int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.all), h.made
+}
+
+// settle is called when the writes before the mark are known to be in the history.
+func (h *writes) settle(mark int, lease clientv3.LeaseID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := max(0, len(h.all)-(h.made-mark))
+	last, leased := -1, -1
+	for i, w := range h.all[:known] { // answers come in any order
+		if last < 0 || w.rev >= h.all[last].rev {
+			last = i
+		}
+		if w.lease == lease && (leased < 0 || w.rev >= h.all[leased].rev) {
+			leased = i
 		}
 	}
+	i := -1
+	h.all = slices.DeleteFunc(h.all, func(write) bool { i++; return i < known && i != last && i != leased })
 }
 
 // checkHistory tells whether the history is the session's, which had seen the revision newest, and whether
@@ -62,21 +92,29 @@ func keep(last *atomic.Pointer[lastWrite], w lastWrite) {
 func (s *session) checkHistory(newest int64, patience time.Duration) (intact, known bool) {
 	ctx, cancel := context.WithTimeout(s.Ctx, patience)
 	defer cancel()
-	written, held := s.written.Load(), s.held.Load()
-	switch key := s.streams.key.Load(); {
-	case written != nil:
-		if intact, known = s.checkWrite(ctx, *written, newest); intact && known && held != nil && held != written {
-			intact, known = s.checkWrite(ctx, *held, newest)
-		}
-		return intact, known
-	case key != nil:
-		return s.checkWrite(ctx, lastWrite{key: *key}, newest)
+	all, _ := s.writes.held()
+	if key := s.streams.key.Load(); len(all) == 0 && key != nil {
+		all = []write{{key: *key}}
 	}
-	return true, true // it has nothing, and waits for nothing
+	var checks sync.WaitGroup
+	var gone, unknown atomic.Bool
+	for _, w := range all { // if there is none it waits for nothing, either
+		checks.Go(func() {
+			intact, known := s.checkWrite(ctx, w, newest)
+			if !intact {
+				gone.Store(true)
+			}
+			if !known {
+				unknown.Store(true)
+			}
+		})
+	}
+	checks.Wait()
+	return !gone.Load(), gone.Load() || !unknown.Load()
 }
 
 // checkWrite is checkHistory for one write, or for none whose revision is 0.
-func (s *session) checkWrite(ctx context.Context, w lastWrite, newest int64) (intact, known bool) {
+func (s *session) checkWrite(ctx context.Context, w write, newest int64) (intact, known bool) {
 	get := func(opts ...clientv3.OpOption) (*clientv3.GetResponse, error) {
 		return ask(ctx, 1, s.interval()/8, func(ctx context.Context) (*clientv3.GetResponse, error) {
 			return s.getOnce(ctx, w.key, append(withoutValue(), opts...)...)
@@ -99,7 +137,7 @@ func (s *session) checkWrite(ctx context.Context, w lastWrite, newest int64) (in
 }
 
 // left tells whether the write, or others after it where later is true, may have left this under its key.
-func (w lastWrite) left(kv *mvccpb.KeyValue, later bool) bool {
+func (w write) left(kv *mvccpb.KeyValue, later bool) bool {
 	switch {
 	case kv == nil:
 		return w.deleted || later

@@ -16,7 +16,11 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
+	"github.com/elector-go/elector/internal/restoretest"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A past is a session of a server of its own, of which there is a backup.
@@ -286,6 +290,26 @@ func TestTermAfterARestore(t *testing.T) {
 			assert.True(t, other.Valid())
 			_, err = term.Commit(p.ctx, elector.Put(newRoot(), nil))
 			assert.Error(t, err)
+		})
+	}
+}
+
+// TestRestoredBehindItself has entries back that their candidates have deleted.
+func TestRestoredBehindItself(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
+				servertest.Long(t, "a server for each strategy")
+			}
+			t.Parallel()
+			servers := etcdtest.Single(t)
+			p := &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
+			restoretest.BehindItself(t, restoretest.Service{
+				Client:  func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
+				BackUp:  func(*testing.T) { p.backUp() },
+				Restore: func(*testing.T) { p.restore(p.others) },
+			}, item.Strategy)
 		})
 	}
 }

@@ -361,7 +361,10 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}} // it needs no turn
 	_, err := c.run(ctx)
 	if errors.Is(err, backend.ErrNoEntry) {
-		return nil
+		err = nil
+	}
+	if err == nil { // no commit may have told of it
+		s.learned.past.add(e.Key, e.Rev)
 	}
 	return err
 }

@@ -40,6 +40,7 @@ const (
 type late struct {
 	mu      sync.Mutex
 	traces  []*trace
+	back    bool // lookBack is due
 	looking bool // somebody is
 	again   bool // when that is done
 }
@@ -76,12 +77,13 @@ func (l *late) keep(traces ...*trace) {
 	}
 }
 
-// next tells whether to look again. If not, who looks has ended.
-func (l *late) next() bool {
+// next tells whether to look again, and for what is back, too. If not, who looks has ended.
+func (l *late) next() (again, back bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.looking, l.again = l.again, false
-	return l.looking
+	again, back = l.again, l.back
+	l.looking, l.again, l.back = again, false, false
+	return again, back
 }
 
 // expectLate is called when a commit is over, and what it has left is known.
@@ -98,24 +100,35 @@ func (c *commit) expectLate() {
 	}
 	if len(traces) > 0 {
 		c.s.late.add(traces...)
-		c.s.lookLate()
+		c.s.lookAgain(false)
 	}
 }
 
-// lookLate has what was made late looked for and removed in the background, by one goroutine.
-// It is not the Reaper's: that may have to remove what this waits for. It does not block.
-func (s *session) lookLate() {
+// lookAgain has what was made late looked for and removed in the background, by one goroutine, and
+// on a new link what is back: see past. It is not the Reaper's: that may have to remove what this waits
+// for. It does not block.
+func (s *session) lookAgain(link bool) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
-	s.late.again = len(s.late.traces) > 0
+	s.late.back = s.late.back || link && s.learned.past.places.Len() > 0
+	s.late.again = len(s.late.traces) > 0 || s.late.back
 	if s.late.again && !s.late.looking {
-		s.late.looking = s.Run(s.removeLate)
+		s.late.looking = s.Run(s.look)
 	}
 }
 
-func (s *session) removeLate() {
-	for failed := 0; s.late.next(); {
-		err := s.removeTraces(s.Ctx)
+func (s *session) look() {
+	for failed := 0; ; {
+		again, back := s.late.next()
+		if !again {
+			return
+		}
+		var err error
+		if back {
+			err = s.lookBack(s.Ctx)
+		}
+		back = err != nil
+		err = errors.Join(err, s.removeTraces(s.Ctx))
 		switch {
 		case s.Ctx.Err() != nil:
 			return // they go with the session
@@ -124,9 +137,9 @@ func (s *session) removeLate() {
 			continue
 		}
 		if failed&(failed-1) == 0 { // the first time, and more rarely with time
-			s.cfg.Logger.Warn("zookeeper: what may have been made late cannot be looked for; trying again", "session", s.ID(), "error", err)
+			s.cfg.Logger.Warn("zookeeper: what may have been made late, or be back, cannot be looked for; trying again", "session", s.ID(), "error", err)
 		}
-		s.lookLate()
+		s.lookAgain(back)
 		select {
 		case <-time.After(pauseAfter(failed)):
 		case <-s.Ctx.Done():

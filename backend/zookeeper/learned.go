@@ -20,6 +20,7 @@ type learned struct {
 	dirs   driver.Cache[struct{}] // paths of directories without a value of their own
 	alike  driver.Cache[struct{}] // keys of lookalikes
 	gone   driver.Cache[uint64]   // by key, the newest incarnation known to be gone
+	past   past
 
 	// owns has no bound: without it a condition would ask for less. It is as large as there are
 	// entries of the session, until their end is seen. mu guards it, and gone together with it.
@@ -118,8 +119,9 @@ func (m *learned) bury(key string, rev uint64) {
 	defer m.mu.Unlock()
 	m.gone.Limit(goneLeast + remembered*m.before.Len())
 	m.gone.Change(key, func(newest uint64, _ bool) (uint64, bool) { return rev, rev > newest })
-	if m.owns[key].rev <= rev {
+	if o, own := m.owns[key]; own && o.rev <= rev {
 		delete(m.owns, key)
+		m.past.add(key, o.rev)
 	}
 }
 

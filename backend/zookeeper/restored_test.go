@@ -12,10 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/restoretest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -150,4 +153,23 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	require.NoError(t, err)
 	assert.True(t, got.Same(made[0]), "%q", got.Value)
 	return old.Token() == led.Token()
+}
+
+// TestRestoredBehindItself has entries back that their candidates have deleted.
+func TestRestoredBehindItself(t *testing.T) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
+				servertest.Long(t, "a server for each strategy")
+			}
+			t.Parallel()
+			p := startPast(t)
+			restoretest.BehindItself(t, restoretest.Service{
+				Client:  func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
+				BackUp:  func(*testing.T) { p.backUp() },
+				Restore: func(*testing.T) { p.restore(); p.others(200) },
+			}, item.Strategy)
+		})
+	}
 }

@@ -174,9 +174,10 @@ func (s *session) live() {
 	s.Broadcast()
 	s.Mu.Unlock()
 	s.watches.connected(gen)
-	s.lookLate()
 	if gen == 1 {
 		close(s.opened)
+	} else {
+		s.lookAgain(true)
 	}
 }
 
@@ -208,7 +209,7 @@ func (s *session) leaving() {
 // timeout: the first link there is then closes it.
 func (s *session) livesOn() bool {
 	cause := s.LostError()
-	return errors.Is(cause, driver.ErrClosed) || errors.Is(cause, driver.ErrWindow)
+	return errors.Is(cause, driver.ErrClosed) || errors.Is(cause, driver.ErrWindow) || errors.Is(cause, errRewound)
 }
 
 // end closes the session at the server where that is of use, and ends the client library's loop.
