@@ -69,7 +69,7 @@ type Backend interface {
 	// only, not the session's life.
 	Open(ctx context.Context, o OpenOptions) (*Session, error)
 
-	// Limits tells the session timeouts that Open accepts.
+	// Limits tells the session timeouts that Open accepts, and how much may be awaited.
 	Limits() Limits
 
 	// String names the backend in logs and errors, for example "zookeeper".
@@ -84,9 +84,13 @@ type OpenOptions struct {
 	TTL time.Duration
 }
 
-// Limits are the session timeouts a backend accepts.
+// Limits are the limits of a backend.
 type Limits struct {
+	// The session timeouts that Open accepts.
 	MinTTL, MaxTTL, DefaultTTL time.Duration
+	// Waits is how many entries and directories the service lets one host await at once, by default and
+	// for all its processes together. Zero means any number.
+	Waits int
 }
 
 // State is where a session stands.

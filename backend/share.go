@@ -47,7 +47,9 @@ type shared struct {
 func (b *Shared) String() string { return b.backend.String() }
 
 // Limits are those of the one TTL that the shared session has.
-func (b *Shared) Limits() Limits { return Limits{MinTTL: b.ttl, MaxTTL: b.ttl, DefaultTTL: b.ttl} }
+func (b *Shared) Limits() Limits {
+	return Limits{MinTTL: b.ttl, MaxTTL: b.ttl, DefaultTTL: b.ttl, Waits: b.backend.Limits().Waits}
+}
 
 // Open implements Backend.
 func (b *Shared) Open(ctx context.Context, o OpenOptions) (*Session, error) {

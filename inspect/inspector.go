@@ -35,6 +35,7 @@ type Inspector struct {
 	cancel     context.CancelCauseFunc
 	opening    chan struct{} // held while the session is looked up or opened, and by Close for good
 	watches    sync.WaitGroup
+	waiting    chan struct{} // has room for the watches that may wait, or is nil where all may
 
 	session *backend.Session // or nil; guarded by opening
 }
@@ -68,6 +69,9 @@ func New(b backend.Backend, o Options) (*Inspector, error) {
 		return nil, errors.Join(errs...)
 	}
 	i := &Inspector{backend: backend.Share(b, o.TTL), strategies: all(o.Strategies), opening: make(chan struct{}, 1)}
+	if most := b.Limits().Waits; most > 0 {
+		i.waiting = make(chan struct{}, max(1, most/3/waitsPerWatch))
+	}
 	i.ctx, i.cancel = context.WithCancelCause(context.Background())
 	return i, nil
 }

@@ -21,7 +21,7 @@ type WatchOptions struct {
 	// than a tenth of its time.
 	Candidates bool
 	// Every is the shortest time between two looks at the candidates, 100 ms at least. Zero means 2 s.
-	// Changes of the leader are not held back.
+	// Changes of the leader are not held back by it, as long as the watch waits for them: see Watch.
 	Every time.Duration
 
 	_ struct{}
@@ -34,6 +34,9 @@ const (
 	silence = 2 * time.Second
 	// share is the part of its time that a watch spends with reading candidates at most.
 	share = 10
+	// waitsPerWatch is how many waits a watch has: for the record, the leader's entry, what a strategy waits for beside it,
+	// and the directory.
+	waitsPerWatch = 4
 )
 
 // Watch yields what an election is now, and again after each change: of the leader, its value, a
@@ -51,6 +54,9 @@ const (
 //
 // To follow the leader it waits for one entry, and for the record. To follow candidates it waits for the
 // directory, which wakes this watch alone, and no candidate.
+//
+// Consul takes a limited number of waits from one host (backend.Limits.Waits), and candidates need them, too. So there an
+// Inspector waits for some 16 elections at once. Other watches look every WatchOptions.Every instead, until they have room.
 func (i *Inspector) Watch(ctx context.Context, election string, o WatchOptions) iter.Seq2[View, error] {
 	return func(yield func(View, error) bool) {
 		err := check(election)
@@ -202,9 +208,28 @@ func (w *watch) follow(ctx context.Context) error {
 	w.mu.Lock()
 	w.suspended = false
 	w.mu.Unlock()
-	return race(ctx,
-		func(ctx context.Context) error { return w.touch(ctx, s) },
-		func(ctx context.Context) error { return w.elections(ctx, s) })
+	touch := func(ctx context.Context) error { return w.touch(ctx, s) }
+	if !w.i.mayWait() {
+		return race(ctx, touch, w.polls)
+	}
+	defer w.i.leaveWaiting()
+	return race(ctx, touch, func(ctx context.Context) error { return w.elections(ctx, s) })
+}
+
+// mayWait reserves room for a watch that waits, if there is any.
+func (i *Inspector) mayWait() bool {
+	select {
+	case i.waiting <- struct{}{}:
+		return true
+	default:
+		return i.waiting == nil
+	}
+}
+
+func (i *Inspector) leaveWaiting() {
+	if i.waiting != nil {
+		<-i.waiting
+	}
 }
 
 // race runs all until one returns, and returns its error when all have.
@@ -309,6 +334,32 @@ func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at tim
 		signal(w.poke)
 	}
 	return fmt.Errorf("strategy %q has stopped observing without an error", e.strategy.use.Name())
+}
+
+// polls looks again and again, until there is room to wait.
+func (w *watch) polls(ctx context.Context) error {
+	for {
+		v, err := w.i.look(ctx, "watch", w.path, w.o.Candidates)
+		switch {
+		case errors.Is(err, elector.ErrNoElection):
+			v = View{Election: w.path, At: time.Now()}
+		case err != nil:
+			return err
+		}
+		w.update(func(view *View) {
+			if w.suspended {
+				v.Trouble = view.Trouble
+			}
+			*view, w.seen, w.counted = v, true, true
+		})
+		if pause(ctx, w.o.Every); ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if w.i.mayWait() {
+			w.i.leaveWaiting()
+			return nil
+		}
+	}
 }
 
 // candidates looks who stands when that has changed, but not too often.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -225,6 +226,59 @@ type counted struct {
 func (c *counted) Open(ctx context.Context, o backend.OpenOptions) (*backend.Session, error) {
 	c.open()
 	return c.Backend.Open(ctx, o)
+}
+
+// TestWatchesLeaveRoom holds that watches leave room for candidates where a service takes a limited number of waits.
+func TestWatchesLeaveRoom(t *testing.T) {
+	bubble(t, inspect.Options{}, func(s *stage) {
+		var waits, most atomic.Int64
+		b := backend.Intercept(s.service, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+			if c.Waits() {
+				most.Store(max(most.Load(), waits.Add(1)))
+				defer waits.Add(-1)
+			}
+			return next(ctx)
+		})
+		in := inspector(s.T, limited{b}, inspect.Options{})
+		end := s.stand(fair.New(), "7")
+		ctx, cancel := context.WithCancel(s.Context())
+		for n := range 2 {
+			go func() {
+				for range in.Watch(ctx, fmt.Sprint("/other/", n), inspect.WatchOptions{Candidates: true}) {
+				}
+			}()
+		}
+		synctest.Wait()
+		before := most.Load()
+		l := watch(s.T, in, path, inspect.WatchOptions{Candidates: true, Every: time.Second})
+		synctest.Wait()
+		assert.Equal(s, []string{"7"}, ids(l.last()))
+		end()
+		s.stand(fair.New(), "8")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.Equal(s, []string{"8"}, ids(l.last()))
+		assert.Equal(s, before, most.Load(), "it does not wait")
+		s.service.Stop()
+		time.Sleep(4 * time.Second)
+		assert.NotNil(s, l.last().Trouble)
+		s.service.Start()
+		time.Sleep(10 * time.Second)
+		assert.Nil(s, l.last().Trouble)
+		cancel()
+		time.Sleep(10 * time.Second)
+		assert.Positive(s, waits.Load(), "there is room now")
+		assert.Equal(s, []string{"8"}, ids(l.last()))
+	})
+}
+
+// limited is a service that lets two watches wait.
+type limited struct{ backend.Backend }
+
+func (b limited) Limits() backend.Limits {
+	l := b.Backend.Limits()
+	l.Waits = 24
+	return l
 }
 
 // TestWatchIsBounded holds how often candidates are read, whoever comes and goes.

@@ -45,12 +45,16 @@ func (b *Backend) Client() *api.Client { return b.client }
 // String returns "consul".
 func (b *Backend) String() string { return "consul" }
 
-// Limits tells which session timeouts may be asked for.
+// agentConnections is how many connections an agent takes from one address by default: its
+// limits.http_max_conns_per_client.
+const agentConnections = 200
+
+// Limits tells which session timeouts may be asked for, and that each wait has a connection.
 func (b *Backend) Limits() backend.Limits {
 	if b.cfg.Check != 0 {
-		return backend.Limits{MinTTL: MinCheck, MaxTTL: MaxSessionTimeout / 2, DefaultTTL: b.cfg.Check}
+		return backend.Limits{MinTTL: MinCheck, MaxTTL: MaxSessionTimeout / 2, DefaultTTL: b.cfg.Check, Waits: agentConnections}
 	}
-	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout}
+	return backend.Limits{MinTTL: MinSessionTimeout, MaxTTL: MaxSessionTimeout, DefaultTTL: b.cfg.SessionTimeout, Waits: agentConnections}
 }
 
 // Open implements backend.Backend.

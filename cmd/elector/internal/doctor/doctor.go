@@ -92,12 +92,17 @@ func Check(ctx context.Context, url, path string) (Report, error) {
 		return r, err
 	}
 	dead := make(map[string]error)
-	b, err := dial.Open(ctx, url, dial.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
+	pastDead := dial.WithDialContext(func(ctx context.Context, network, address string) (net.Conn, error) {
 		if err := dead[address]; err != nil {
 			return nil, err // a candidate would find out, too, and take longer
 		}
 		return new(net.Dialer).DialContext(ctx, network, address)
-	}))
+	})
+	options := []dial.Option{pastDead}
+	if strings.HasPrefix(url, "etcd") && slices.ContainsFunc(servers, func(s dial.Server) bool { _, ok := throughProxy(s.Address); return ok }) {
+		options = nil // as a dialer of one's own goes past the proxy
+	}
+	b, err := dial.Open(ctx, url, options...)
 	if err != nil {
 		return r, err
 	}

@@ -475,3 +475,16 @@ func TestCompare(t *testing.T) {
 		assert.Equal(t, level, old.Findings[0].Level, version)
 	}
 }
+
+// gRPC goes by a proxy of the environment, but to this machine.
+func TestProxyOfTheEnvironment(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://user:secret@proxy.example:3128")
+	t.Setenv("NO_PROXY", "etcd-2.example")
+	proxy, ok := throughProxy("etcd-1.example:2379")
+	assert.True(t, ok)
+	assert.Equal(t, "http://user:xxxxx@proxy.example:3128", proxy)
+	for _, direct := range []string{"etcd-2.example:2379", "127.0.0.1:2379", "localhost:2379"} {
+		_, ok := throughProxy(direct)
+		assert.False(t, ok, direct)
+	}
+}

@@ -4,12 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/net/http/httpproxy"
 )
+
+// throughProxy tells by which proxy of the environment gRPC connects to a server, if there is one. This command's own
+// connections to the server go past it.
+func throughProxy(address string) (proxy string, ok bool) {
+	u, err := httpproxy.FromEnvironment().ProxyFunc()(&url.URL{Scheme: "https", Host: address})
+	switch {
+	case err != nil:
+		return err.Error(), true
+	case u == nil:
+		return "", false
+	}
+	return u.Redacted(), true
+}
 
 // etcd asks a member for its status, by a request that is not tried again, so that gRPC tells why a connection failed.
 func (s *Server) etcd(ctx context.Context, client *clientv3.Client) {
@@ -24,6 +39,9 @@ func (s *Server) etcd(ctx context.Context, client *clientv3.Client) {
 	default:
 		s.failed(ctx, err)
 		return
+	}
+	if proxy, ok := throughProxy(s.Address); ok {
+		s.Findings.add("proxy", Warn, "name the server in NO_PROXY", "candidates with this environment connect to it by way of %s (HTTPS_PROXY)", proxy)
 	}
 	s.facts["cluster"] = fmt.Sprintf("%x", a.GetHeader().GetClusterId())
 	s.tellVersion(a.Version, 3, 5)
