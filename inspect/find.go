@@ -100,8 +100,7 @@ func (i *Inspector) findBy(ctx context.Context, s *backend.Session, path string,
 			return e, nil
 		}
 	}
-	return e, fmt.Errorf("%w: there is no record at %s: compare the service, the chroot or prefix, and the path; List shows the elections that there are",
-		elector.ErrNoElection, path)
+	return e, fmt.Errorf("%w: there is no record at %s: compare the service, the chroot or prefix, and the path", elector.ErrNoElection, path)
 }
 
 // recorded finds the election by its record.

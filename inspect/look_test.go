@@ -354,7 +354,7 @@ func TestWhatIsNoElection(t *testing.T) {
 			backend.CompareAndSet("/a/later", []byte(`{"v":9,"strategy":"fair","dir":"e1"}`), 0), backend.CreateEphemeral("/a/taken", nil))
 		require.NoError(s, err)
 		for key, says := range map[string]string{
-			"/a": "List shows", "/a/b": "not an election record", "/a/later": "version 9", "/a/taken": "ephemeral", "/no/where": "no record", "/": "no record",
+			"/a": "no record", "/a/b": "not an election record", "/a/later": "version 9", "/a/taken": "ephemeral", "/no/where": "no record", "/": "no record",
 		} {
 			_, err := s.in.Leader(s.Context(), key)
 			require.ErrorIs(s, err, elector.ErrNoElection, key)
