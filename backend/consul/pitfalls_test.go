@@ -124,11 +124,13 @@ func TestPitfall30Restore(t *testing.T) {
 	assert.False(t, gone[0].Exists())
 	// And what comes is seen. (The query for what was kept may be the old one yet.)
 	waiting = later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, now...) })
-	changed := f.commit(o.s, backend.Update(now[0], []byte("2")))[0]
+	changed := f.commit(f.another().s, backend.Update(now[0], []byte("2")))[0]
 	now, err = receive(f, waiting)
 	require.NoError(t, err)
 	assert.True(t, now[0].Same(changed))
 	f.renewed()
+	// What had written since, is lost.
+	wait.For(t, "a session whose writes are gone is lost", func() bool { return o.s.State() == backend.Lost })
 }
 
 // That a blocking query returns proves no change.

@@ -145,6 +145,7 @@ func TestAwaitOverARestore(t *testing.T) {
 	<-held
 	require.NoError(t, user.Snapshot().Restore(nil, bytes.NewReader(saved)))
 	close(release)
+	o = f.another() // the other one had written since
 	wait.For(t, "a wait for what was restored", func() bool {
 		_, err := o.s.Commit(f.ctx, nil, backend.Update(flag, []byte("2")))
 		require.NoError(t, err)
