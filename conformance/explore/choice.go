@@ -2,6 +2,7 @@ package explore
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (w *world) choices() []choice {
 		if w.mayRecover(c) {
 			ends = append(ends, choice{label: c.String() + string(rune(fitAgain)), by: i, some: true})
 		}
-		if w.faults < w.cfg.Faults {
+		if w.mayGoWrong() {
 			for _, kind := range w.cfg.Kinds {
 				if !w.mayFail(c, kind, entries) {
 					continue
@@ -125,7 +126,7 @@ func (w *world) choices() []choice {
 		}
 	}
 	for _, kind := range []Fault{LoseReply, Late} {
-		if w.faults == w.cfg.Faults || !slices.Contains(w.cfg.Kinds, kind) {
+		if !w.mayGoWrong() || !slices.Contains(w.cfg.Kinds, kind) {
 			continue
 		}
 		for _, ch := range calls {
@@ -144,16 +145,18 @@ func (w *world) choices() []choice {
 	if !w.next(entries).IsZero() {
 		ends = append(ends, choice{label: passing, by: -1, time: true})
 	}
-	all := append(append(calls, ends...), faults...)
-	if len(all) == 0 && w.mayWait() {
-		all = append(all, choice{label: passing, by: -1, time: true})
+	if len(calls)+len(ends) == 0 && w.mayWait() {
+		ends = append(ends, choice{label: passing, by: -1, time: true})
 	}
-	return all
+	return append(append(calls, ends...), faults...)
 }
+
+// mayGoWrong tells whether another fault may come.
+func (w *world) mayGoWrong() bool { return w.faults < w.cfg.Faults && !w.calm }
 
 // mayLag tells whether a server that is behind may make a difference.
 func (w *world) mayLag() bool {
-	return w.catchUp == nil && w.faults+1 < w.cfg.Faults && slices.Contains(w.cfg.Kinds, Lag) &&
+	return w.catchUp == nil && w.faults+1 < w.cfg.Faults && !w.calm && slices.Contains(w.cfg.Kinds, Lag) &&
 		slices.ContainsFunc(w.candidates, func(c *candidate) bool { return !c.crashed && c.phase != finished })
 }
 
@@ -528,7 +531,11 @@ func (w *world) ask(leader *candidate, kind Fault) {
 		}
 	})
 	b := w.svc.Client("operator")
-	if _, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r); err != nil {
+	_, err := elector.Ask(w.ctx, b, w.cfg.Strategy(), Election, r)
+	switch {
+	case errors.Is(err, elector.ErrAsked), errors.Is(err, elector.ErrNoCandidate): // a candidate was quicker, or has gone
+		w.set(func() { t.heir = nil })
+	case err != nil:
 		w.broken("campaign", "to ask %s to go failed: %v", leader, err)
 	}
 }

@@ -51,6 +51,10 @@ type Config struct {
 	// which candidates have changed places are the same.
 	Distinct bool
 
+	// Quorum is how many candidates the strategy wants to stand, so that one leads: fewer of them may wait
+	// for ever. Zero means one.
+	Quorum int
+
 	// Invariant, if set, is asked after every step about the service. Its error says
 	// what is broken. See Dense.
 	Invariant func(*memory.Service) error

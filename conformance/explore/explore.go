@@ -93,12 +93,9 @@ func replay(t *testing.T, cfg Config, schedule string) (*Failure, error) {
 	failure := run(t, cfg, true, func(w *world) (choice, bool) {
 		at := len(w.steps)
 		if at == len(steps) {
-			cfg := w.cfg
-			w.cfg.Faults = 0
-			if len(w.choices()) == 0 {
+			if w.calm = true; len(w.choices()) == 0 {
 				w.checkEnd()
 			}
-			w.cfg = cfg
 			return choice{}, false
 		}
 		ch, ok := w.find(steps[at])
@@ -139,7 +136,9 @@ func shorten(t *testing.T, cfg Config, f *Failure) *Failure {
 
 // attempt runs the steps that are possible, and then what is left without faults.
 func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
-	cfg.Faults = len(steps) // the steps say which
+	if cfg.Faults > 0 {
+		cfg.Faults = len(steps) // the steps say which
+	}
 	at := 0
 	return run(t, cfg, tell, func(w *world) (choice, bool) {
 		for at < len(steps) {
@@ -148,7 +147,7 @@ func attempt(t *testing.T, cfg Config, steps []string, tell bool) *Failure {
 				return ch, true
 			}
 		}
-		w.cfg.Faults = 0
+		w.calm = true
 		if all := w.choices(); len(all) > 0 {
 			return all[0], true
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/conformance/explore"
@@ -46,9 +47,18 @@ func TestRanks(t *testing.T) {
 			explore.Exhaustive(t, cfg)
 		})
 	}
-	t.Run("five", func(t *testing.T) {
-		cfg := ranks
-		cfg.Candidates, cfg.Faults, cfg.Terms = 5, 4, 2
-		explore.Random(t, cfg, 1, 60)
-	})
+	for name, s := range map[string]ranked.Strategy{
+		"five":                                {},
+		"five that preempt":                   {Preempt: true},
+		"five that preempt, after a while":    {Preempt: true, HoldOff: time.Second},
+		"five, of whom two have to stand":     {Quorum: 2},
+		"five that preempt, and a quorum too": {Preempt: true, Quorum: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := ranks
+			cfg.Strategy = func() elector.Strategy { return byNumber{s} }
+			cfg.Candidates, cfg.Faults, cfg.Terms, cfg.Quorum = 5, 4, 2, s.Quorum
+			explore.Random(t, cfg, 1, 60)
+		})
+	}
 }

@@ -156,12 +156,12 @@ func (w *world) checkEnd() {
 			waiting = append(waiting, fmt.Sprintf("%s is still %s", c, c.phase))
 		}
 	}
-	if len(waiting) > 0 {
+	if len(waiting) > 0 && len(waiting) >= w.cfg.Quorum {
 		w.brokenLocked("progress", "nothing is left to happen, and %s", strings.Join(waiting, ", "))
 		w.tracef("      there is:\n%s", w.svc.Dump())
 	}
 	for _, e := range w.entries() {
-		if e.Session != "" {
+		if by := w.owners[e.Session].by; e.Session != "" && (by == nil || by.crashed || by.phase == finished) {
 			w.brokenLocked("ghost", "%s is left", w.name(e))
 		}
 	}

@@ -94,7 +94,7 @@ func (w *world) describeCandidate(c *candidate, entries []backend.Entry, rank fu
 		if revoked {
 			b = append(b, "revoked "...)
 		}
-		if s.State() == backend.Live && !revoked && w.faults < w.cfg.Faults {
+		if s.State() == backend.Live && !revoked && w.mayGoWrong() {
 			at = s.Deadline() // its link may yet be cut
 		}
 		if !at.IsZero() {

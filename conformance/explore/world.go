@@ -45,6 +45,7 @@ type world struct {
 
 	steps  []string // what was chosen so far
 	faults int      // how many of them were faults
+	calm   bool     // no other will come
 	last   *candidate
 	idle   bool // time has passed in vain
 	moves  int  // of the clock
