@@ -76,4 +76,7 @@ const (
 	Failed        = kit.Failed
 	NotApplicable = kit.NotApplicable
 	LeftOut       = kit.LeftOut
+
+	// Rest is for Service.Why: [kit.Rest].
+	Rest = kit.Rest
 )

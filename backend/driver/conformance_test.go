@@ -14,7 +14,6 @@ import (
 func TestToy(t *testing.T) {
 	conformance.TestBackend(t, func(testing.TB) *conformance.Service {
 		service := newToy()
-		const none = "the toy has no such fault"
 		return &conformance.Service{
 			Name: "toy", Root: "/conformance", TTL: 9 * time.Second, Virtual: true,
 			Client: func(testing.TB) *conformance.Client {
@@ -36,10 +35,7 @@ func TestToy(t *testing.T) {
 				return nil
 			},
 			Why: map[string]string{
-				"Expire": none, "Kill": none, "UseUp": none, "Stop": none, "Start": none, "StopMember": none, "PauseMember": none, "CutOffMember": none,
-				"LoseReply": none, "CutReply": none, "LoseRequest": none, "DelayRequest": none, "SlowReplies": none, "HoldRequests": none,
-				"Throttle": none, "Deny": none, "HoldWakeups": none, "MaxOps": "it takes any number", "MaxBytes": "it takes any number",
-				"Watches": "it has none", "Stored": "it stores entries only",
+				conformance.Rest:    "the toy has none",
 				"session/close-cut": "Close does not wait for a link",
 			},
 		}

@@ -6,6 +6,7 @@
 package kit
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -90,10 +91,17 @@ type Service struct {
 	Stored func() (keys, bytes int, err error)
 
 	// Why maps the name of a rule, or of a field of Service or Client that is not set
-	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. The suite
-	// prints it.
+	// ("Stop", "LoseReply"), to the reason why it isn't applicable here. That of Rest is
+	// for all fields that are not named. The suite prints it.
 	Why map[string]string
 }
+
+// Rest stands in Service.Why for all that cannot be done to the service and is not named there, as while one writes a
+// backend: Why: {kit.Rest: "no faults yet"}.
+const Rest = "*"
+
+// Reason is the reason of Why for a field, "" if there is none.
+func (s *Service) Reason(field string) string { return cmp.Or(s.Why[field], s.Why[Rest]) }
 
 // A Client is one process, and what can happen to it. The functions take effect
 // before they return.

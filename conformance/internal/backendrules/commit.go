@@ -143,7 +143,7 @@ func writeTooLarge(r *run) {
 		})
 	}
 	if r.cases == 0 {
-		r.NotApplicable = fmt.Sprintf("no MaxBytes: %s; no MaxOps: %s", r.Service.Why["MaxBytes"], r.Service.Why["MaxOps"])
+		r.NotApplicable = fmt.Sprintf("no MaxBytes: %s; no MaxOps: %s", r.Service.Reason("MaxBytes"), r.Service.Reason("MaxOps"))
 	}
 }
 

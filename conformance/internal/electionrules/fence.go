@@ -356,7 +356,7 @@ func fenceTooLarge(a *arena) {
 		})
 	}
 	if a.parts == 0 {
-		a.NotApplicable = fmt.Sprintf("no MaxBytes: %s; no MaxOps: %s", a.Service.Why["MaxBytes"], a.Service.Why["MaxOps"])
+		a.NotApplicable = fmt.Sprintf("no MaxBytes: %s; no MaxOps: %s", a.Service.Reason("MaxBytes"), a.Service.Reason("MaxOps"))
 	}
 }
 

@@ -77,14 +77,21 @@ type Suite[P Place] struct {
 	States func(p P) []func(p P)
 	// Parallel is called once nothing measures the process any more. It may be nil.
 	Parallel func()
+
+	soFar func() kit.Report // of Run, for the last words where a rule hangs
 }
 
 // Run tries each rule, in a subtest of its own, and logs and returns the report.
 func (s Suite[P]) Run(t *testing.T) kit.Report {
 	svc := s.Service(t)
-	on := trying[P]{s, svc, can(svc, svc.Client(t))}
 	report := kit.Report{Strategy: s.Strategy, Service: svc.Name}
 	var mu sync.Mutex
+	s.soFar = func() kit.Report {
+		mu.Lock()
+		defer mu.Unlock()
+		return report
+	}
+	on := trying[P]{s, svc, can(svc, svc.Client(t))}
 	run := func(t *testing.T, name string, r Rule[P], join func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			result := kit.Result{Rule: r.Name, Text: r.Text, Outcome: kit.Failed}
@@ -152,7 +159,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	}
 	if y.probe.Virtual {
 		defer enter(r.Apart)()
-		defer watch(r.Name, r.Text, 10*time.Minute)()
+		defer y.watch(r, 10*time.Minute)()
 		// Subtests are forbidden in a bubble, so it goes inside of one.
 		synctest.Test(t, func(t *testing.T) { reason, _ = y.Attempt(t, r) })
 		return reason, ""
@@ -160,7 +167,7 @@ func (y trying[P]) try(t *testing.T, r Rule[P], join func(t *testing.T)) (reason
 	join(t)
 	once := func(t *testing.T, r Rule[P]) (reason string, states []func(p P)) {
 		defer enter(r.Apart)()
-		defer watch(r.Name, r.Text, 2*y.Limit(y.probe))() // the making of the service, too
+		defer y.watch(r, 2*y.Limit(y.probe))() // the making of the service, too
 		return y.Attempt(t, r)
 	}
 	reason, states := once(t, r)
@@ -216,8 +223,8 @@ func (y trying[P]) lacks(t *testing.T, r Rule[P]) (why string) {
 		if !known {
 			t.Fatalf("the suite asks for %s, which it does not know", need)
 		}
-		reason, ok := y.probe.Why[need]
-		if !ok {
+		reason := y.probe.Reason(need)
+		if reason == "" {
 			t.Fatalf("the service has no %s, and no reason for it in Why[%q]", need, need)
 		}
 		if why == "" {
@@ -236,7 +243,7 @@ func (s Suite[P]) Attempt(t testing.TB, r Rule[P]) (reason string, states []func
 		svc := s.Service(t)
 		// In a bubble time only gets there if all goroutines are blocked for good, and says whose
 		// fault it is before synctest gives up.
-		defer watch(r.Name, r.Text, 2*s.Limit(svc))()
+		defer s.watch(r, 2*s.Limit(svc))()
 		try := &Try{T: t, Service: svc, rule: r.Name, text: r.Text, on: svc.Name}
 		if s.Strategy != "" {
 			try.on += ", " + s.Strategy
@@ -318,12 +325,17 @@ func enter(apart bool) (leave func()) {
 	return beside.RUnlock
 }
 
-// watch ends the program after d, with the rule's name, unless stop is called.
-func watch(name, text string, d time.Duration) (stop func()) {
+// watch ends the program after d, with the rule's name and the report of the rules that were tried before, unless stop
+// is called.
+func (s Suite[P]) watch(r Rule[P], d time.Duration) (stop func()) {
 	timer := time.AfterFunc(d, func() {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s\n\n%s", name, text, stacks))
+		before := ""
+		if s.soFar != nil {
+			before = fmt.Sprintf("\n\nbefore that:\n%v", s.soFar())
+		}
+		panic(fmt.Sprintf("rule %s hangs and does not heed its context\nrule: %s%s\n\n%s", r.Name, r.Text, before, stacks))
 	})
 	return func() { timer.Stop() }
 }
