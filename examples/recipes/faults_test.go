@@ -299,6 +299,9 @@ type referee struct {
 func (r *referee) takes(p *turn, most int, token uint64) {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
+	if p.State() == backend.Lost { // on a server, between the call's end and here: the next one may have it already
+		return
+	}
 	if r.now == nil {
 		r.now = make(map[*backend.Session]bool)
 	}
