@@ -82,6 +82,7 @@ func (s *session) over(ctx context.Context) bool {
 	if err == nil && entry == nil {
 		s.Lose(errExpired)
 	}
+	s.mark()
 	return s.Ctx.Err() != nil
 }
 

@@ -252,6 +252,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 			switch {
 			case err == nil && len(response.Errors) == 0:
 				s.note(backend.Entry{Key: e.Key})
+				s.mark()
 				return nil
 			case err == nil:
 				err = c.rideOut(c.takeRefusal(p, response.Errors))
@@ -263,6 +264,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		}
 		switch {
 		case errors.Is(err, backend.ErrNoEntry):
+			s.mark()
 			return nil
 		case err != nil:
 			return err

@@ -63,8 +63,8 @@
 //     agent leaves in the middle of it. Have nothing there send a PUT again (in nginx
 //     proxy_next_upstream off).
 //   - Restoring a snapshot brings back sessions and entries that were gone, and takes back
-//     indexes: tokens may come twice. A session that has written since is lost with its next look,
-//     or its next commit. Until then it goes on with what was restored.
+//     indexes: tokens may come twice. A session that has written since is lost with its next look.
+//     Until then it goes on with what was restored.
 //   - Namespaces and partitions of Consul Enterprise have not been tried.
 //
 // # What it asks of Consul

@@ -71,7 +71,7 @@ func (r *registry) look(ctx context.Context) error {
 		}
 	}
 	r.mu.Unlock()
-	written := r.s.slots.written()
+	written, all := r.s.slots.written()
 	for _, t := range written {
 		keys = append(keys, query{slot: t, op: &api.TxnOp{KV: &api.KVTxnOp{Verb: api.KVCheckIndex, Key: t.key, Index: t.index}}})
 	}
@@ -96,7 +96,7 @@ func (r *registry) look(ctx context.Context) error {
 			switch at := e.OpIndex; {
 			case at < 0, at >= len(chunk):
 			case denied(e.What):
-				chunk[at].op, hidden = nil, true
+				chunk[at].op, hidden, all = nil, true, false
 			case chunk[at].watch == nil:
 				if r.s.slots.stands(chunk[at].slot) {
 					r.s.Lose(r.s.whyGone(ctx))
@@ -112,7 +112,7 @@ func (r *registry) look(ctx context.Context) error {
 		}
 		keys = keys[len(chunk):]
 	}
-	if len(keys) == 0 {
+	if all && len(keys) == 0 {
 		r.s.slots.find(written)
 	}
 	for _, q := range lists {

@@ -122,7 +122,7 @@ func (s *session) settle(ctx context.Context, t *slot, nonce uint64) (uint64, er
 
 // whyGone tells a session that has ended from one whose slots were deleted, or are older than what it wrote.
 func (s *session) whyGone(ctx context.Context) error {
-	if entry, err := s.info(ctx); err == nil && entry != nil {
+	if entry, err := s.read(ctx); err == nil && entry != nil { // a look, which may be what calls, has the session Live again
 		return errTampered
 	}
 	return errExpired

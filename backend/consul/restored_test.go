@@ -105,6 +105,10 @@ func TestRestoredBehindItself(t *testing.T) {
 				Client: func(t *testing.T) backend.Backend {
 					return processOn(t, consultest.Options{Config: consul.Config{SessionTimeout: 30 * time.Second}}, server).Backend
 				},
+				Delete: func(t *testing.T, e backend.Entry) {
+					_, err := user.KV().Delete(e.Key[1:], nil)
+					require.NoError(t, err)
+				},
 				BackUp: func(t *testing.T) {
 					backup, _, err := user.Snapshot().Save(nil)
 					require.NoError(t, err)

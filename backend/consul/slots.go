@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/consul/api"
+
+	"github.com/elector-go/elector/backend/driver"
 )
 
 // slotDir is where sessions keep the keys that tell which of their commits were done.
@@ -31,7 +33,8 @@ const slotDir = ".elector/"
 //
 // An operator who restores the service from a backup takes back what the session has written since, the slots
 // among it: entries that it has made are gone, and others that it had deleted are there. So each look compares the
-// slots with what was last written there, and a session whose slots are older is lost.
+// slots with what was last written there, and a session whose slots are older is lost. What changes without a slot, and
+// the session comes to know, is followed by a write to one: see mark.
 type slot struct {
 	key   string // Consul's
 	index uint64 // of its last write; 0: it was not made yet
@@ -69,17 +72,34 @@ func (s *session) giveSlot(t *slot) {
 	s.slots.free = append(s.slots.free, t)
 }
 
-// written are copies of those that tell whether the last writes of the session are there.
-func (p *slots) written() []slot {
+// written are copies of those that tell whether the last writes of the session are there, and whether these are
+// all: no commit has one.
+func (p *slots) written() (some []slot, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var all []slot
 	for _, t := range p.free {
 		if t.index > 0 && t.index >= p.found {
-			all = append(all, *t)
+			some = append(some, *t)
 		}
 	}
-	return all
+	return some, len(p.free) == p.made
+}
+
+// mark writes a slot in the background: where that is, so is all that the session knows by now.
+func (s *session) mark() {
+	s.Run(func() {
+		if s.AwaitLive(s.Ctx) != nil {
+			return
+		}
+		t, nonce := s.takeSlot(), driver.NewNonce()
+		response, err := s.txnWrite(s.Ctx, t.write(s.ID(), nonce))
+		if err == nil && len(response.Errors) == 0 && t.written(response) != 0 {
+			t.index = t.written(response)
+		} else if _, err = s.settle(s.Ctx, t, nonce); err != nil {
+			return // nobody gets this one any more
+		}
+		s.giveSlot(t)
+	})
 }
 
 // stands tells whether no commit has a slot, nor has written to it since it was copied.

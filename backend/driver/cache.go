@@ -1,9 +1,6 @@
 package driver
 
-import (
-	"maps"
-	"sync"
-)
+import "sync"
 
 // A Cache holds what a session has learned by key and can ask again: as it is bounded, so that a
 // session does not grow with its elections, all is forgotten where there is too much. None of it
@@ -78,13 +75,6 @@ func (c *Cache[V]) limit(most int) {
 	if len(c.held) >= most {
 		clear(c.held)
 	}
-}
-
-// All returns what is known, by key.
-func (c *Cache[V]) All() map[string]V {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.held)
 }
 
 // Len is how many keys there are.

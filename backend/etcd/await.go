@@ -38,7 +38,7 @@ func (s *session) Await(ctx context.Context, known ...backend.Entry) ([]backend.
 	case s.isReplaced(known, seen):
 		s.Lose(errRewound)
 		err = s.LostError()
-	case s.hasLost(known, seen):
+	case s.bury(known, seen):
 		err = s.checkLease(ctx)
 	}
 	return seen, err
@@ -54,14 +54,15 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 	return false
 }
 
-// hasLost tells whether entries of this session are gone: perhaps all are, with it.
-func (s *session) hasLost(known, seen []backend.Entry) bool {
+// bury remembers which entries of this session are gone, and tells whether any is: perhaps all are, with it.
+func (s *session) bury(known, seen []backend.Entry) (some bool) {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
-			return true
+			s.past.Add(e.Key, e.Rev, e.Key)
+			some = true
 		}
 	}
-	return false
+	return some
 }
 
 // byParent groups sorted keys by their parent.
@@ -282,7 +283,7 @@ func (s *session) AwaitList(ctx context.Context, known backend.Listing) (backend
 	return l, err
 }
 
-// hasLeft is hasLost for listings.
+// hasLeft tells the same of listings.
 func (s *session) hasLeft(known, now backend.Listing) bool {
 	return slices.ContainsFunc(known.Keys, func(key string) bool {
 		n, ok := parseName(key)

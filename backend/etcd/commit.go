@@ -195,11 +195,16 @@ func (c *commit) wrote(out outcome) {
 		return
 	}
 	i := c.witness()
-	w := write{key: out.made[i].Key, rev: out.rev, deleted: c.ops[i].Kind == backend.OpDelete}
+	w := lastWrite{key: out.made[i].Key, rev: out.rev, deleted: c.ops[i].Kind == backend.OpDelete}
 	if c.ops[i].Ephemeral() {
 		w.lease = c.s.lease
 	}
-	c.s.writes.add(w)
+	c.s.wrote(w)
+	for _, op := range c.ops {
+		if op.Kind == backend.OpDelete {
+			c.s.past.Add(op.Key, op.Rev, op.Key)
+		}
+	}
 }
 
 // finish brings the entries of a commit that was done into order.
@@ -221,7 +226,11 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 
 // drop deletes an incarnation and returns nil once it is known to be gone.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
-	return s.remove(ctx, incarnation(e), e.Key)
+	err := s.remove(ctx, incarnation(e), e.Key)
+	if err == nil {
+		s.past.Add(e.Key, e.Rev, e.Key)
+	}
+	return err
 }
 
 // remove deletes keys if the conditions hold. It may be done twice, and late.
@@ -240,7 +249,7 @@ func (s *session) remove(ctx context.Context, cmps []clientv3.Cmp, keys ...strin
 	}
 	for i, r := range answer.Responses {
 		if r.GetResponseDeleteRange().GetDeleted() > 0 {
-			s.writes.add(write{key: keys[i], rev: answer.Header.Revision, deleted: true})
+			s.wrote(lastWrite{key: keys[i], rev: answer.Header.Revision, deleted: true})
 		}
 	}
 	s.saw(answer.Header.Revision)

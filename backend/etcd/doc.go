@@ -54,7 +54,7 @@
 //     machine is suspended.
 //   - Where a backup is restored, two terms may be valid until the first heartbeat after it, which comes with
 //     the connection; and revisions are given a second time, unless etcdutl was told --bump-revision. A
-//     session one of whose last writes is gone, or that had seen a later revision, is lost then.
+//     session whose last write is gone, or that had seen a later revision, is lost then.
 //   - Where the history has been compacted before it could be read, a commit whose reply
 //     was lost is ErrIndeterminate.
 //   - A CompareAndSet or Update whose reply was lost is not told from another's of the same

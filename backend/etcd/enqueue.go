@@ -88,7 +88,7 @@ func (s *session) toOrder(ctx context.Context, e backend.Entry, also ...clientv3
 		return one(found[0]) != nil, answer.Header.Revision, nil, nil
 	}
 	if n.lease == s.lease {
-		s.writes.add(write{key: ordered, rev: answer.Header.Revision, lease: s.lease})
+		s.wrote(lastWrite{key: ordered, rev: answer.Header.Revision, lease: s.lease})
 	}
 	return true, answer.Header.Revision, found, nil
 }

@@ -279,7 +279,6 @@ func (k *keeper) exchange(patience time.Duration) error {
 	}
 	k.failed = false
 	began, newest := time.Now(), k.s.newest.Load()
-	_, mark := k.s.writes.held()
 	member, err := k.confirmed(patience)
 	if err != nil {
 		return err
@@ -300,9 +299,7 @@ func (k *keeper) exchange(patience time.Duration) error {
 		return errRewound
 	case known && !k.checked && (k.again || k.s.broken.Load()):
 		k.s.streams.remake(k.s)
-	}
-	if known {
-		k.s.writes.settle(mark, k.s.lease)
+		k.s.Run(k.s.lookBack)
 	}
 	k.checked, k.again, k.took = known, true, took
 	k.line.answered.Store(true)

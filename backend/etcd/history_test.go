@@ -306,9 +306,18 @@ func TestRestoredBehindItself(t *testing.T) {
 			servers := etcdtest.Single(t)
 			p := &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
 			restoretest.BehindItself(t, restoretest.Service{
-				Client:  func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
-				BackUp:  func(*testing.T) { p.backUp() },
-				Restore: func(*testing.T) { p.restore(p.others) },
+				Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
+				Delete: func(t *testing.T, e backend.Entry) {
+					_, err := p.operator().Delete(p.ctx, e.Key)
+					require.NoError(t, err)
+				},
+				BackUp: func(*testing.T) { p.backUp() },
+				Restore: func(*testing.T) {
+					p.restore(func(operator *clientv3.Client) {
+						p.others(operator)
+						p.compact(operator) // as etcdutl's --mark-compacted does
+					})
+				},
 			}, item.Strategy)
 		})
 	}

@@ -41,11 +41,12 @@ type session struct {
 
 	keeper keeper // the heartbeat's
 
-	newest  atomic.Int64 // the highest revision in any answer
-	shown   atomic.Int64 // the highest revision of what a caller was told
-	learned learned
-	writes  writes
-	broken  atomic.Bool // the client's connection was, since the session was opened
+	newest        atomic.Int64 // the highest revision in any answer
+	shown         atomic.Int64 // the highest revision of what a caller was told
+	learned       learned
+	past          driver.Past               // at the keys themselves
+	written, held atomic.Pointer[lastWrite] // what it has written last, and with its lease, or nil
+	broken        atomic.Bool               // the client's connection was, since the session was opened
 
 	streams streams
 	watches registry

@@ -59,9 +59,12 @@ func (r *registry) leaveAll(a *awaiting) {
 	}
 }
 
-// bury remembers which entries that are never made again are gone.
+// bury remembers which entries are gone: own ones, and those that are never made again.
 func (s *session) bury(known, seen []backend.Entry) {
 	for i, e := range seen {
+		if known[i].Session == s.ID() && !e.Is(known[i]) {
+			s.ended(e.Key, known[i].Rev)
+		}
 		if !e.Exists() && known[i].Exists() && isEnqueued(e.Key) {
 			s.buried(e.Key, known[i].Rev)
 		}

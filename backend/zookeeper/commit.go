@@ -189,7 +189,7 @@ func (c *commit) attempt(ctx context.Context) (made []backend.Entry, done bool, 
 		made = c.made(f)
 		for i, op := range c.ops {
 			if op.Ephemeral() {
-				s.learned.addOwn(made[i])
+				s.learned.addOwn(made[i], f.gen)
 			}
 		}
 		return made, true, nil
@@ -344,7 +344,7 @@ func (c *commit) made(f *flight) []backend.Entry {
 			s.learned.setDir(s.path(op.Key), false)
 		case op.Kind == backend.OpDelete:
 			e = backend.Entry{Key: op.Key}
-			s.learned.bury(op.Key, op.Rev)
+			s.gone(op.Key, op.Rev)
 		}
 		entries[ref.op] = e
 	}
@@ -364,7 +364,7 @@ func (s *session) drop(ctx context.Context, e backend.Entry) error {
 		err = nil
 	}
 	if err == nil { // no commit may have told of it
-		s.learned.past.add(e.Key, e.Rev)
+		s.ended(e.Key, e.Rev)
 	}
 	return err
 }

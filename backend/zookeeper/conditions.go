@@ -270,7 +270,7 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 // was made up, such as that of backend.Unknown, may be higher than any yet to come.
 func (s *session) buried(key string, rev uint64) {
 	if rev <= s.pin.newest() {
-		s.learned.bury(key, rev)
+		s.gone(key, rev)
 	}
 }
 

@@ -87,7 +87,8 @@
 //     broke, with servers before 3.9, which do not tell the notice's zxid.
 //   - Restoring a backup brings back sessions and entries that were gone, and takes back zxids: tokens may
 //     come twice. A session is lost when it has a link again and finds an entry of its own that was
-//     deleted. It remembers the latest 4096 of them. Until then candidates wait behind it.
+//     deleted. It remembers the latest 4096 of them. Until then candidates wait behind it. The command
+//     restore of 3.9's admin server breaks no link: restart the servers after it.
 //   - A value that somebody gives to a directory of exclusive entries after this session
 //     has found it without one is lost with the next CreateEphemeral.
 //   - When a Delete's reply is lost and the entry is gone, it counts as done, even if

@@ -38,11 +38,13 @@ const (
 
 // late are the ephemeral entries that may yet be made.
 type late struct {
-	mu      sync.Mutex
-	traces  []*trace
-	back    bool // lookBack is due
-	looking bool // somebody is
-	again   bool // when that is done
+	mu     sync.Mutex
+	traces []*trace
+	back   bool // lookBack is due
+
+	lookedBack uint64 // the latest link on which nothing was back; only lookBack uses it
+	looking    bool   // somebody is
+	again      bool   // when that is done
 }
 
 // A trace is what an entry that is made late would be found by.
@@ -110,7 +112,7 @@ func (c *commit) expectLate() {
 func (s *session) lookAgain(link bool) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()
-	s.late.back = s.late.back || link && s.learned.past.places.Len() > 0
+	s.late.back = s.late.back || link && len(s.learned.past.Places()) > 0
 	s.late.again = len(s.late.traces) > 0 || s.late.back
 	if s.late.again && !s.late.looking {
 		s.late.looking = s.Run(s.look)
@@ -123,12 +125,11 @@ func (s *session) look() {
 		if !again {
 			return
 		}
-		var err error
+		err := s.removeTraces(s.Ctx)
 		if back {
-			err = s.lookBack(s.Ctx)
+			why := s.lookBack(s.Ctx)
+			back, err = why != nil, errors.Join(err, why)
 		}
-		back = err != nil
-		err = errors.Join(err, s.removeTraces(s.Ctx))
 		switch {
 		case s.Ctx.Err() != nil:
 			return // they go with the session

@@ -20,12 +20,13 @@ type learned struct {
 	dirs   driver.Cache[struct{}] // paths of directories without a value of their own
 	alike  driver.Cache[struct{}] // keys of lookalikes
 	gone   driver.Cache[uint64]   // by key, the newest incarnation known to be gone
-	past   past
+	past   driver.Past
 
 	// owns has no bound: without it a condition would ask for less. It is as large as there are
 	// entries of the session, until their end is seen. mu guards it, and gone together with it.
-	mu   sync.Mutex
-	owns map[string]own // by an own entry's key
+	mu      sync.Mutex
+	owns    map[string]own // by an own entry's key
+	endedAt uint64         // the newest zxid that was known when the latest of past was found to be gone
 }
 
 // proof is what proves at the instant of a commit that an entry is still the
@@ -52,7 +53,8 @@ func (m *learned) proof(e backend.Entry, gen uint64) (proof, bool) {
 type own struct {
 	rev     uint64
 	version int32
-	old     bool // it has been found to be outdated
+	old     bool   // it has been found to be outdated
+	gen     uint64 // the link that it was made on
 }
 
 func (m *learned) own(e backend.Entry) (own, bool) {
@@ -71,12 +73,15 @@ func (m *learned) owned(key string) bool {
 }
 
 // addOwn notes an entry that a commit has made, and is about to tell of.
-func (m *learned) addOwn(e backend.Entry) {
+func (m *learned) addOwn(e backend.Entry, gen uint64) {
 	version, _ := fromVersion(e.Version)
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if o, own := m.owns[e.Key]; own && o.rev != e.Rev {
+		m.ended(e.Key, o.rev, e.Rev-1) // or nothing could have been made there
+	}
 	if !m.isGone(e) { // else somebody has deleted it already
-		note(&m.owns, e.Key, own{rev: e.Rev, version: version})
+		note(&m.owns, e.Key, own{rev: e.Rev, version: version, gen: gen})
 	}
 }
 
@@ -88,7 +93,8 @@ func (m *learned) setOwn(key string, rev uint64, version int32) {
 	o, ok := m.owns[key]
 	newer := version - o.version // they wrap
 	if ok && o.rev == rev && version != anyVersion && (newer > 0 || newer == 0 && o.old) {
-		m.owns[key] = own{rev: rev, version: version}
+		o.version, o.old = version, false
+		m.owns[key] = o
 	}
 }
 
@@ -119,10 +125,31 @@ func (m *learned) bury(key string, rev uint64) {
 	defer m.mu.Unlock()
 	m.gone.Limit(goneLeast + remembered*m.before.Len())
 	m.gone.Change(key, func(newest uint64, _ bool) (uint64, bool) { return rev, rev > newest })
-	if o, own := m.owns[key]; own && o.rev <= rev {
+	if m.owns[key].rev <= rev {
 		delete(m.owns, key)
-		m.past.add(key, o.rev)
 	}
+}
+
+// ended notes that an own incarnation is gone: see driver.Past. The caller holds mu.
+func (m *learned) ended(key string, rev, newest uint64) {
+	place := key
+	if isEnqueued(key) {
+		place = backend.Parent(key) + "/"
+	}
+	m.past.Add(key, rev, place)
+	m.endedAt = max(m.endedAt, newest)
+}
+
+// latest is an own entry that was made on one of the first links, and after the end of all that have ended.
+func (m *learned) latest(links uint64) (key string, rev uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k, o := range m.owns {
+		if o.gen <= links && o.rev > m.endedAt {
+			return k, o.rev
+		}
+	}
+	return "", 0
 }
 
 func (m *learned) isGone(e backend.Entry) bool {

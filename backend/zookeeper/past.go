@@ -3,106 +3,80 @@ package zookeeper
 import (
 	"context"
 	"errors"
-	"hash/maphash"
+	"path"
 	"slices"
 	"strings"
-	"sync"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/backend/driver"
 )
-
-// pastMost is how many entries that are gone are remembered for lookBack.
-const pastMost = 4096
 
 var errRewound = errors.New("an entry that was deleted is back: the service was restored from a backup")
 
-// past holds the latest of a session's own entries that are known to be gone. An operator who restores the
-// service from a backup may bring them back. The session is in the backup and lives on, so they would stay, and all
-// candidates wait behind them.
+// gone notes that an incarnation is gone, whosever it was.
+func (s *session) gone(key string, rev uint64) {
+	if _, own := s.learned.own(backend.Entry{Key: key, Rev: rev}); own || strings.HasPrefix(path.Base(key), entryPrefix+s.ID()+"-") {
+		s.ended(key, rev)
+	}
+	s.learned.bury(key, rev)
+}
+
+// ended notes that an own incarnation is gone.
+func (s *session) ended(key string, rev uint64) {
+	s.learned.mu.Lock()
+	defer s.learned.mu.Unlock()
+	s.learned.ended(key, rev, s.pin.newest())
+}
+
+// lookBack ends the session if one of its entries that were gone is there. A restored server is a new process, so the
+// session looks on each new link. (The command restore of 3.9's admin server breaks no link: it is not noticed.)
 //
-// So on each new link the session looks where they were: a restored server is a new process, and has no old links. If one
-// of them is back the session is lost, and all its entries go with it. This is never wrong: no history has the same
-// incarnation twice. (A server may lag behind what a notice has shown on another link. So it is asked twice, the
-// second time after a sync.)
-type past struct {
-	places driver.Cache[bool] // directories of what was enqueued (true), and other keys
-
-	mu   sync.Mutex
-	seed maphash.Seed
-	gone []uint64 // hashes of incarnations
-	next int      // the oldest, once there are pastMost
-}
-
-// incarnation is what tells an entry from all others. Of what was enqueued the key does, and rev is 0.
-type incarnation struct {
-	key string
-	rev uint64
-}
-
-func (p *past) hash(key string, rev uint64) uint64 {
-	if isEnqueued(key) {
-		rev = 0
-	}
-	return maphash.Comparable(p.seed, incarnation{key, rev})
-}
-
-// add notes that an own entry is gone.
-func (p *past) add(key string, rev uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.gone == nil {
-		p.seed = maphash.MakeSeed()
-	}
-	h := p.hash(key, rev)
-	switch {
-	case slices.Contains(p.gone, h):
-		return
-	case len(p.gone) < pastMost:
-		p.gone = append(p.gone, h)
-	default:
-		p.gone[p.next] = h
-		p.next = (p.next + 1) % pastMost
-	}
-	if isEnqueued(key) {
-		p.places.Put(backend.Parent(key), true)
-	} else {
-		p.places.Put(key, false)
-	}
-}
-
-func (p *past) has(key string, rev uint64) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.gone) > 0 && slices.Contains(p.gone, p.hash(key, rev))
-}
-
-// lookBack ends the session if one of its entries that were gone is there.
+// One read is enough where an entry stands that is younger than the end of all that have ended: its history has that,
+// too. It must be of an earlier link, as one that was made since may be in the other history.
 func (s *session) lookBack(ctx context.Context) error {
-	var errs []error
-	for place, enqueued := range s.learned.past.places.All() {
-		look := s.isBack
-		if enqueued {
-			look = s.isBackIn
+	gen, _ := s.linked()
+	if key, rev := s.learned.latest(max(s.late.lookedBack, 1)); key != "" {
+		stat, err := s.exists(ctx, s.path(key))
+		if err == nil && stat != nil && uint64(stat.Czxid) == rev {
+			s.late.lookedBack = gen
+			return nil
 		}
-		back, err := look(ctx, place)
-		if back && err == nil {
-			if err = s.sync(ctx, s.path(place)); err == nil {
-				back, err = look(ctx, place)
+	}
+	var errs []error
+	for _, place := range s.learned.past.Places() {
+		back, err := s.isBackAt(ctx, place)
+		if back {
+			// It may lag behind what a notice has shown on another link, or be of a leader that was deposed.
+			if err = s.settle(ctx, 0); err == nil {
+				back, err = s.isBackAt(ctx, place)
 			}
 		}
 		switch {
-		case errors.Is(err, zk.ErrNoNode), errors.Is(err, zk.ErrNoAuth): // it is not, or cannot be told
-		case err != nil:
+		case err != nil && !mean(err).stop: // else it is not there, or cannot be told
 			errs = append(errs, err)
 		case back:
 			s.lose(errRewound)
 			return nil
 		}
 	}
+	if len(errs) == 0 {
+		s.late.lookedBack = gen
+	}
 	return errors.Join(errs...)
+}
+
+func (s *session) isBackAt(ctx context.Context, place string) (back bool, err error) {
+	dir, enqueued := strings.CutSuffix(place, "/")
+	if !enqueued {
+		return s.isBack(ctx, place)
+	}
+	children, _, err := s.list(ctx, dir)
+	own := entryPrefix + s.ID() + "-"
+	for _, child := range slices.DeleteFunc(children, func(child string) bool { return !strings.HasPrefix(child, own) }) {
+		if key := place + child; !back && err == nil && !s.learned.owned(key) {
+			back, err = s.isBack(ctx, key)
+		}
+	}
+	return back, err
 }
 
 func (s *session) isBack(ctx context.Context, key string) (bool, error) {
@@ -111,12 +85,5 @@ func (s *session) isBack(ctx context.Context, key string) (bool, error) {
 		return false, err
 	}
 	e := s.entry(s.path(key), n)
-	return e.Session == s.ID() && s.learned.past.has(key, e.Rev), nil
-}
-
-func (s *session) isBackIn(ctx context.Context, dir string) (bool, error) {
-	children, _, err := s.list(ctx, dir)
-	return slices.ContainsFunc(children, func(child string) bool {
-		return strings.HasPrefix(child, entryPrefix+s.ID()) && s.learned.past.has(dir+"/"+child, 0)
-	}), err
+	return e.Session == s.ID() && s.learned.past.Has(key, e.Rev), nil
 }

@@ -115,7 +115,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 		made[i] = backend.Entry{Key: op.Key}
 		switch {
 		case op.Kind == backend.OpDelete:
-			s.learned.bury(op.Key, op.Rev)
+			s.gone(op.Key, op.Rev)
 			continue
 		case op.Kind == backend.OpCompareAndSet && op.Version == 0:
 			made[i] = backend.Entry{Key: op.Key, Value: op.Value, Rev: q.zxid, Version: 1}
@@ -124,7 +124,7 @@ func (q *inquiry) recover(ctx context.Context) ([]backend.Entry, error) {
 			if made[i] = q.made[i]; !made[i].Exists() || made[i].Rev != q.zxid {
 				return nil, errGone(op)
 			}
-			s.learned.addOwn(made[i])
+			s.learned.addOwn(made[i], q.c.gen)
 			continue
 		}
 		n, err := s.get(ctx, s.path(op.Key))

@@ -166,7 +166,12 @@ func TestRestoredBehindItself(t *testing.T) {
 			t.Parallel()
 			p := startPast(t)
 			restoretest.BehindItself(t, restoretest.Service{
-				Client:  func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
+				Client: func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
+				Delete: func(t *testing.T, e backend.Entry) {
+					operator := zktest.Operator(t, p.server.Addr())
+					defer operator.Close()
+					require.NoError(t, operator.Delete(e.Key, -1))
+				},
 				BackUp:  func(*testing.T) { p.backUp() },
 				Restore: func(*testing.T) { p.restore(); p.others(200) },
 			}, item.Strategy)

@@ -17,18 +17,21 @@ import (
 
 // A Service is one that candidates are clients of.
 type Service struct {
-	Client  func(t *testing.T) backend.Backend // a process of its own
+	Client  func(t *testing.T) backend.Backend  // a process of its own
+	Delete  func(t *testing.T, e backend.Entry) // by an operator
 	BackUp  func(t *testing.T)
 	Restore func(t *testing.T) // what was backed up, beside writes of others
 }
 
-// BehindItself restores entries that their candidates have deleted since. Their sessions live, and nobody waits
-// behind them.
+// BehindItself restores entries that are gone since: their candidates have resigned, or withdrawn, or an operator has
+// deleted them. Their sessions live, and nobody waits behind them.
 func BehindItself(t *testing.T, s Service, strategy elector.Strategy) {
-	terms, next := make(chan struct{}), make(chan struct{})
+	p := &play{terms: make(chan *elector.Term)}
+	p.again()
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	defer runs.Wait()
+	defer p.again()
 	defer cancel()
 	for i := range 3 {
 		e, err := elector.New(elector.Config{Backend: s.Client(t), Strategy: strategy, Election: "/restored", ID: fmt.Sprint(i)})
@@ -36,47 +39,84 @@ func BehindItself(t *testing.T, s Service, strategy elector.Strategy) {
 		t.Cleanup(func() { _ = e.Close(context.Background()) }) // a session may not have found its link again
 		runs.Go(func() {
 			for ctx.Err() == nil {
-				term, err := e.Campaign(ctx)
-				if err != nil {
-					continue // the session is lost, or ctx has ended
-				}
-				select {
-				case terms <- struct{}{}:
-				case <-ctx.Done():
-					return
-				}
-				select {
-				case <-next:
-				case <-term.Context().Done():
-				case <-ctx.Done():
-				}
-				_ = term.Resign(t.Context()) // it may have been lost
+				p.stand(ctx, e)
 			}
 		})
 	}
-	leads(t, terms)
+	term := p.leads(t)
 	s.BackUp(t)
+	for _, c := range term.Guard().Conditions {
+		if c.Entry.Session != "" { // kafka's have the epoch, too
+			s.Delete(t, c.Entry)
+		}
+	}
+	led := []*elector.Term{term, p.leads(t)} // the first one may not have heard of it before the service is restored
+	p.again()
+	change := func() {
+		for _, term := range led { // of a restored service the latest that is told of may be over, and another not
+			runs.Go(func() { _ = term.Resign(ctx) }) // it may be out of touch, or lost
+		}
+		led = append(led, p.leads(t))
+	}
 	for range 4 {
-		next <- struct{}{}
-		leads(t, terms)
+		change()
 	}
 	s.Restore(t)
-	for led := 0; led < 6; {
-		select {
-		case next <- struct{}{}:
-		case <-terms:
-			led++
-		case <-time.After(wait.Patience):
-			t.Fatal("nobody leads")
-		}
+	for range 6 {
+		change()
 	}
 }
 
-func leads(t *testing.T, terms <-chan struct{}) {
+// A play is a row of terms.
+type play struct {
+	terms chan *elector.Term
+
+	mu     sync.Mutex
+	round  context.Context // of the campaigns
+	cancel context.CancelFunc
+}
+
+// again has those who wait withdraw, and stand again.
+func (p *play) again() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.round, p.cancel = context.WithCancel(context.Background())
+}
+
+// stand campaigns once.
+func (p *play) stand(ctx context.Context, e elector.Elector) {
+	p.mu.Lock()
+	round := p.round
+	p.mu.Unlock()
+	campaign, cancel := context.WithCancel(round)
+	defer cancel()
+	defer context.AfterFunc(ctx, cancel)()
+	term, err := e.Campaign(campaign)
+	if err != nil {
+		return // the session is lost, or ctx or the round has ended
+	}
+	select {
+	case p.terms <- term:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-term.Context().Done():
+	case <-ctx.Done():
+	}
+	_ = term.Resign(ctx) // until that is done; it may have been lost
+}
+
+func (p *play) leads(t *testing.T) *elector.Term {
 	t.Helper()
 	select {
-	case <-terms:
+	case term := <-p.terms:
+		return term
 	case <-time.After(wait.Patience):
 		t.Fatal("nobody leads")
+		return nil
 	}
 }
