@@ -38,13 +38,13 @@ const (
 
 // late are the ephemeral entries that may yet be made.
 type late struct {
-	mu     sync.Mutex
-	traces []*trace
-	back   bool // lookBack is due
+	mu      sync.Mutex
+	traces  []*trace
+	back    bool // lookBack is due
+	looking bool // somebody is
+	again   bool // when that is done
 
 	lookedBack uint64 // the latest link on which nothing was back; only lookBack uses it
-	looking    bool   // somebody is
-	again      bool   // when that is done
 }
 
 // A trace is what an entry that is made late would be found by.

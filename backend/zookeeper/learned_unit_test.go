@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/elector-go/elector/backend"
 )
 
 // What is gone is not remembered for ever, but for as long as those who wait may ask.
@@ -25,4 +27,30 @@ func TestMemoryOfWhatIsGone(t *testing.T) {
 	for i := range waiting {
 		assert.True(t, m.gone.Has(fmt.Sprintf("/b%d/e-0", i)), "the one before %d", i)
 	}
+}
+
+// An entry tells that its history has the end of all that have ended, if it was made after that, and on a link on which that
+// was so.
+func TestLatestOwnEntry(t *testing.T) {
+	var m learned
+	latest := func(links uint64) string {
+		key, _ := m.latest(links)
+		return key
+	}
+	end := func(key string, rev, newest uint64) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.ended(key, rev, newest)
+	}
+	m.addOwn(backend.Entry{Key: "/a", Rev: 5, Version: 1}, 1)
+	end("/b", 2, 3)
+	assert.Equal(t, "/a", latest(1))
+	end("/b", 4, 7)
+	assert.Empty(t, latest(1), "it was made before")
+	m.addOwn(backend.Entry{Key: "/c", Rev: 9, Version: 1}, 2)
+	assert.Empty(t, latest(1), "it may be in another history")
+	assert.Equal(t, "/c", latest(2))
+	m.addOwn(backend.Entry{Key: "/c", Rev: 11, Version: 1}, 2)
+	assert.True(t, m.past.Has("/c", 9), "nothing could have been made over it")
+	assert.Equal(t, "/c", latest(2))
 }

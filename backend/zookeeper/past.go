@@ -53,7 +53,7 @@ func (s *session) lookBack(ctx context.Context) error {
 		switch {
 		case err != nil && !mean(err).stop: // else it is not there, or cannot be told
 			errs = append(errs, err)
-		case back:
+		case back && err == nil:
 			s.lose(errRewound)
 			return nil
 		}
