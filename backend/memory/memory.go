@@ -32,6 +32,10 @@ type Options struct {
 	// together, and of the bytes in their keys and values. Zero means none.
 	MaxOps, MaxBytes int
 
+	// Revision is that of the last commit before the first, as of a service that has been at work for long. Real ones
+	// begin anywhere: ZooKeeper's are above 2^32.
+	Revision uint64
+
 	// Latency, if set, draws for how long a message is under way between a process and the
 	// service: a request, its answer, the notice of a change. Messages of a session overtake
 	// each other in neither direction. One that is under way when its caller gives up arrives
@@ -118,6 +122,7 @@ func New(o Options) *Service {
 	set(&o.DefaultTTL, 10*time.Second)
 	s := &Service{
 		opts:     o,
+		rev:      o.Revision,
 		tree:     tree{nodes: make(map[string]*node), root: &node{entry: backend.Entry{Key: "/"}}},
 		sessions: make(map[string]*session),
 	}

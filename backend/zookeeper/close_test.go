@@ -87,6 +87,7 @@ func TestCloseWhileAFrozenServerIsGreeted(t *testing.T) {
 // The window of a session passes, and then there is a link again: the server has renewed the session for a whole
 // timeout by that. So the link closes it.
 func TestLostSessionIsClosedOnItsNextLink(t *testing.T) {
+	servertest.Long(t, "a machine that does not stand still: the link has three seconds to come back")
 	t.Parallel()
 	f := setUp(t, sessionTimeout(4*time.Second))
 	e := f.enqueue(f.s)

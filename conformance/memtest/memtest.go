@@ -21,11 +21,14 @@ const (
 	MaxBytes = 1 << 20
 )
 
+// longAtWork is a revision that no float64 holds, as ZooKeeper's may be.
+const longAtWork = 1<<53 + 1
+
 // Service returns a function that makes an empty service, for sessions of this timeout.
 // Nothing takes time there but what a rule has wait.
 func Service(ttl time.Duration) func(testing.TB) *conformance.Service {
 	return func(testing.TB) *conformance.Service {
-		return newService(ttl, memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes}))
+		return newService(ttl, memory.New(memory.Options{MaxOps: MaxOps, MaxBytes: MaxBytes, Revision: longAtWork}))
 	}
 }
 

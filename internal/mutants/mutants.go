@@ -58,7 +58,7 @@ type campaign func(ctx context.Context, c *elector.Candidacy) (elector.Claim, er
 func All() []Mutant {
 	return slices.Concat(
 		checkThenWrite(), orderMutants(), sessionMutants(), windowMutants(), writeMutants(), guardMutants(),
-		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(),
+		lostMutants(), readMutants(), awaitMutants(), serviceMutants(), willMutants(), soakMutants(), scaleMutants(),
 		recipeMutants(), rankedMutants(), directoryMutants(), seatMutants(), askMutants(), transferMutants(), fitMutants(), tokenMutants(), termMutants(), fenceMutants(), viewMutants(), configMutants(),
 	)
 }
