@@ -69,6 +69,7 @@ const (
 	AbilityCommit  = kit.AbilityCommit
 	AbilityAsk     = kit.AbilityAsk
 	AbilityFit     = kit.AbilityFit
+	AbilityStatus  = kit.AbilityStatus
 
 	AbilityTransfer = kit.AbilityTransfer
 

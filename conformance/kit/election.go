@@ -114,4 +114,6 @@ const (
 	AbilityTransfer Ability = "Term.Transfer"
 	// AbilityFit: Config.Fit is heeded.
 	AbilityFit Ability = "Config.Fit"
+	// AbilityStatus: Status tells what the elector is doing.
+	AbilityStatus Ability = "Status"
 )

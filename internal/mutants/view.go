@@ -3,6 +3,7 @@ package mutants
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 
 	"github.com/elector-go/elector"
 )
@@ -38,6 +39,29 @@ func viewMutants() []Mutant {
 					}
 				}
 			}),
+		},
+		{
+			Name:   "status is empty",
+			Breaks: "Status tells nothing.",
+			Rules:  map[string][]string{"fair": {"view/status"}},
+			elector: func(_ elector.Config, e elector.Elector) elector.Elector {
+				return statusless{e}
+			},
+		},
+		{
+			Name:   "sixty-first campaign loses",
+			Breaks: "An elector's campaigns after the sixtieth wait until their context ends.",
+			Rules:  map[string][]string{"fair": {"soak/campaigns"}},
+			elector: func(cfg elector.Config, e elector.Elector) elector.Elector {
+				var n atomic.Int64
+				return campaigning(func(ctx context.Context, e elector.Elector) (*elector.Term, error) {
+					if n.Add(1) > 60 {
+						<-ctx.Done()
+						return nil, ctx.Err()
+					}
+					return e.Campaign(ctx)
+				})(cfg, e)
+			},
 		},
 		{
 			Name:   "observer ends without an error",
@@ -83,6 +107,10 @@ func viewMutants() []Mutant {
 		},
 	}
 }
+
+type statusless struct{ elector.Elector }
+
+func (statusless) Status() elector.Status { return elector.Status{} }
 
 // observing is the elector of a mutant that passes on otherwise what it observes.
 func observing(pass func(iter.Seq2[elector.Leader, error], func(elector.Leader, error) bool)) electorOf {

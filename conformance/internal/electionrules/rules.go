@@ -29,6 +29,7 @@ const (
 	// needTransfer also asks for a strategy that is an elector.Transferrer.
 	needTransfer = string(kit.AbilityTransfer)
 	needFit      = string(kit.AbilityFit)
+	needStatus   = string(kit.AbilityStatus)
 
 	needOrdered = "Ordered"
 	needRanks   = "Rank"
@@ -48,7 +49,7 @@ const (
 )
 
 var (
-	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit}
+	abilities = []string{needHooks, needStages, needBackend, needLayout, needConfig, needSuspend, needCommit, needAsk, needTransfer, needFit, needStatus}
 	words     = []string{needOrdered, needRanks, needNominee, needSeat, needInLine, needCalm, needHerd, needUnseen, needDense, needAside, needKnown, needNoTransfer}
 )
 

@@ -12,7 +12,27 @@ var soakRules = []rule{{
 	Name: "soak/terms",
 	Text: "Nobody keeps a term that is over, nor a campaign or an observation that has ended.",
 	Run:  soakTerms,
+}, {
+	Name: "soak/campaigns",
+	Text: "The hundredth campaign of an elector, and of one that waits behind it, goes as the first one.",
+	Long: "two hundred terms",
+	Run:  soakCampaigns,
 }}
+
+func soakCampaigns(a *arena) {
+	c, d := a.stand(), a.stand()
+	b := c.campaign()
+	for range 200 {
+		t := b.wins()
+		next := d.campaign()
+		next.waits()
+		a.holds(t)
+		a.resign(t)
+		b, c, d = next, d, c
+	}
+	a.resign(b.wins())
+	a.vacant(c.e)
+}
 
 func soakTerms(a *arena) {
 	c := a.stand()

@@ -43,7 +43,44 @@ var viewRules = []rule{
 		Name: "view/observe-ends",
 		Text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
 		Run:  viewObserveEnds,
+	}, {
+		Name: "view/status",
+		Text: "Status tells, without asking the service, what the elector does and by which token, session and leader.",
+		Need: []string{needStatus},
+		Long: harness.Contract,
+		Run:  viewStatus,
 	},
+}
+
+func viewStatus(a *arena) {
+	is := func(c *candidate, role elector.Role, token uint64) (s elector.Status) {
+		a.Until(fmt.Sprintf("%s's status is %v, with token %d", c.id, role, token), func() bool {
+			s = c.e.Status()
+			return s.Role == role && s.Token == token && s.IsLeader() == (role == elector.RoleLeading)
+		})
+		return s
+	}
+	c := a.stand()
+	is(c, elector.RoleIdle, 0)
+	b := c.campaign()
+	t := b.wins()
+	s := is(c, elector.RoleLeading, t.Token())
+	if s.Leader.ID != c.id || s.Leader.Token != t.Token() || s.LeaderAsOf.IsZero() || s.Session == "" || s.State != backend.Live || !s.Deadline.After(s.Since) {
+		a.Failf("a leader's status is %+v", s)
+	}
+	next, waiting := a.queue()
+	if s = is(next, elector.RoleStanding, 0); s.Session == "" || s.State != backend.Live {
+		a.Failf("the status of one that waits is %+v", s)
+	}
+	a.resign(t)
+	is(c, elector.RoleIdle, 0)
+	t = waiting.wins()
+	is(next, elector.RoleLeading, t.Token())
+	a.resign(t)
+	a.close(next)
+	if s = is(next, elector.RoleClosed, 0); s.State != backend.Lost {
+		a.Failf("the status of one that is closed is %+v", s)
+	}
 }
 
 func viewLeader(a *arena) {
