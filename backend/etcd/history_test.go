@@ -17,10 +17,7 @@ import (
 	"github.com/elector-go/elector/backend/etcd"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/restoretest"
-	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/fair"
-	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A past is a session of a server of its own, of which there is a backup.
@@ -294,33 +291,26 @@ func TestTermAfterARestore(t *testing.T) {
 	}
 }
 
-// TestRestoredBehindItself has entries back that their candidates have deleted.
+// TestRestoredBehindItself has entries back that were deleted.
 func TestRestoredBehindItself(t *testing.T) {
-	t.Parallel()
-	for _, item := range catalog.All() {
-		t.Run(item.Strategy.Name(), func(t *testing.T) {
-			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
-				servertest.Long(t, "a server for each strategy")
-			}
-			t.Parallel()
-			servers := etcdtest.Single(t)
-			p := &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
-			restoretest.BehindItself(t, restoretest.Service{
-				Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
-				Delete: func(t *testing.T, e backend.Entry) {
-					_, err := p.operator().Delete(p.ctx, e.Key)
-					require.NoError(t, err)
-				},
-				BackUp: func(*testing.T) { p.backUp() },
-				Restore: func(*testing.T) {
-					p.restore(func(operator *clientv3.Client) {
-						p.others(operator)
-						p.compact(operator) // as etcdutl's --mark-compacted does
-					})
-				},
-			}, item.Strategy)
-		})
-	}
+	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
+		servers := etcdtest.Single(t)
+		p := &past{fixture: setUpOn(t, time.Minute, nil, servers.Addrs()...), servers: servers}
+		return restoretest.Service{
+			Client: func(*testing.T) backend.Backend { return p.another(time.Minute).Backend },
+			Delete: func(t *testing.T, e backend.Entry) {
+				_, err := p.operator().Delete(p.ctx, e.Key)
+				require.NoError(t, err)
+			},
+			BackUp: func(*testing.T) { p.backUp() },
+			Restore: func(*testing.T) {
+				p.restore(func(operator *clientv3.Client) {
+					p.others(operator)
+					p.compact(operator) // as etcdutl's --mark-compacted does
+				})
+			},
+		}
+	})
 }
 
 // Whatever a session has written last, and however it has heard of it, is found in the history, or known not

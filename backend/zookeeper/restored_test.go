@@ -18,7 +18,6 @@ import (
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/internal/zktest"
 	"github.com/elector-go/elector/strategy/catalog"
-	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
@@ -155,26 +154,19 @@ func deposes(t *testing.T, strategy elector.Strategy, atOne bool) (same bool) {
 	return old.Token() == led.Token()
 }
 
-// TestRestoredBehindItself has entries back that their candidates have deleted.
+// TestRestoredBehindItself has entries back that were deleted.
 func TestRestoredBehindItself(t *testing.T) {
-	t.Parallel()
-	for _, item := range catalog.All() {
-		t.Run(item.Strategy.Name(), func(t *testing.T) {
-			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
-				servertest.Long(t, "a server for each strategy")
-			}
-			t.Parallel()
-			p := startPast(t)
-			restoretest.BehindItself(t, restoretest.Service{
-				Client: func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
-				Delete: func(t *testing.T, e backend.Entry) {
-					operator := zktest.Operator(t, p.server.Addr())
-					defer operator.Close()
-					require.NoError(t, operator.Delete(e.Key, -1))
-				},
-				BackUp:  func(*testing.T) { p.backUp() },
-				Restore: func(*testing.T) { p.restore(); p.others(200) },
-			}, item.Strategy)
-		})
-	}
+	restoretest.BehindItself(t, func(t *testing.T) restoretest.Service {
+		p := startPast(t)
+		return restoretest.Service{
+			Client: func(t *testing.T) backend.Backend { return setUpOn(t, p.server, sessionTimeout(time.Minute)).Backend },
+			Delete: func(t *testing.T, e backend.Entry) {
+				operator := zktest.Operator(t, p.server.Addr())
+				defer operator.Close()
+				require.NoError(t, operator.Delete(e.Key, -1))
+			},
+			BackUp:  func(*testing.T) { p.backUp() },
+			Restore: func(*testing.T) { p.restore(); p.others(200) },
+		}
+	})
 }

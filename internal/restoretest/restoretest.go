@@ -12,7 +12,11 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
+	"github.com/elector-go/elector/strategy/catalog"
+	"github.com/elector-go/elector/strategy/fair"
+	"github.com/elector-go/elector/strategy/unfair"
 )
 
 // A Service is one that candidates are clients of.
@@ -24,8 +28,21 @@ type Service struct {
 }
 
 // BehindItself restores entries that are gone since: their candidates have resigned, or withdrawn, or an operator has
-// deleted them. Their sessions live, and nobody waits behind them.
-func BehindItself(t *testing.T, s Service, strategy elector.Strategy) {
+// deleted them. Their sessions live, and nobody waits behind them. start starts a service for each strategy.
+func BehindItself(t *testing.T, start func(t *testing.T) Service) {
+	t.Parallel()
+	for _, item := range catalog.All() {
+		t.Run(item.Strategy.Name(), func(t *testing.T) {
+			if n := item.Strategy.Name(); n != fair.New().Name() && n != unfair.New().Name() {
+				servertest.Long(t, "a server for each strategy")
+			}
+			t.Parallel()
+			behindItself(t, start(t), item.Strategy)
+		})
+	}
+}
+
+func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
 	p := &play{terms: make(chan *elector.Term)}
 	p.again()
 	ctx, cancel := context.WithCancel(t.Context())
