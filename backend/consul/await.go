@@ -82,8 +82,11 @@ func (s *session) over(ctx context.Context) bool {
 	if err == nil && entry == nil {
 		s.Lose(errExpired)
 	}
-	s.mark()
-	return s.Ctx.Err() != nil
+	if s.Ctx.Err() != nil {
+		return true
+	}
+	s.mark(ctx)
+	return false
 }
 
 // snapshot reads all keys at one moment, which is not before what the watches have

@@ -158,7 +158,7 @@ func (c *commit) ownVersion(ctx context.Context, e backend.Entry) (int32, error)
 		n, err := s.get(ctx, s.path(e.Key))
 		switch {
 		case errors.Is(err, zk.ErrNoNode) || err == nil && !s.entry(s.path(e.Key), n).Is(e):
-			s.buried(e.Key, e.Rev)
+			s.buriedBy(e, n, err)
 			return 0, backend.ErrNoEntry
 		case err != nil:
 			return 0, readError(err)
@@ -256,13 +256,21 @@ func (s *session) learn(ctx context.Context, e backend.Entry) (proof, error) {
 		case err != nil && !errors.Is(err, zk.ErrNoNode):
 			return proof{}, readError(err)
 		case attempt > 0:
-			s.buried(e.Key, e.Rev)
+			s.buriedBy(e, n, err)
 			return proof{}, backend.ErrNoEntry
 		}
 		// A server that lags behind may not have it yet.
 		if err := s.sync(ctx, path); err != nil {
 			return proof{}, readError(err)
 		}
+	}
+}
+
+// buriedBy notes that an incarnation is gone where a younger one stands, or nothing. Where an older one does, it has never
+// been there, or in the history before the service was restored.
+func (s *session) buriedBy(e backend.Entry, now node, absent error) {
+	if absent != nil || uint64(now.stat.Czxid) > e.Rev {
+		s.buried(e.Key, e.Rev)
 	}
 }
 
