@@ -82,7 +82,8 @@ func (b *Shared) join(opened *Session) *Session {
 	switch {
 	case opened != nil:
 		b.present = &shared{session: opened}
-	case b.present == nil || b.present.session.State() == Lost:
+	case b.present == nil || b.present.session.State() == Lost,
+		!time.Now().Before(b.present.session.Deadline()): // and its timer is late, as the process was stopped
 		return nil
 	}
 	b.present.users++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,6 +80,32 @@ func TestShareIsLostForAllAndReplaced(t *testing.T) {
 		assert.NoError(t, errors.Join(a.Close(t.Context()), b.Close(t.Context())))
 		create(t, c, "/c")
 	})
+}
+
+// A session whose window has passed is given to nobody, though it may not be lost yet: its process was stopped, say.
+func TestShareReplacesAnOverdueSession(t *testing.T) {
+	var passed atomic.Bool
+	shared := backend.Share(backend.Around(memory.New(memory.Options{}).Client("c"), func(s *backend.Session) backend.Layer {
+		return backend.Layer{Life: overdue{s, &passed}}
+	}), 0)
+	a := open(t, shared)
+	passed.Store(true)
+	b := open(t, shared)
+	assert.NotEqual(t, a.ID(), b.ID())
+	passed.Store(false)
+	assert.Equal(t, b.ID(), open(t, shared).ID())
+}
+
+type overdue struct {
+	backend.Life
+	passed *atomic.Bool
+}
+
+func (o overdue) Deadline() time.Time {
+	if o.passed.Load() {
+		return time.Now().Add(-time.Second)
+	}
+	return o.Life.Deadline()
 }
 
 func TestShareClosedHandle(t *testing.T) {
