@@ -12,11 +12,13 @@ const PastMost = 4096
 // A Past holds the latest of a session's own entries that are known to be gone. An operator who restores the service
 // from a backup may bring them back. The session is in the backup and lives on, so they would stay, and all
 // candidates wait behind them: a session that finds one of them is better lost. This is never wrong, as no history has
-// the same incarnation twice. Its zero value is ready.
+// the same incarnation twice, if the entry was known to be gone before the read was sent that finds it: see Mark. Its zero
+// value is ready.
 type Past struct {
 	mu     sync.Mutex
 	seed   maphash.Seed
 	gone   []departed
+	added  int            // so far
 	next   int            // the oldest, once there are PastMost
 	places map[string]int // and how many of gone were there
 }
@@ -24,6 +26,7 @@ type Past struct {
 type departed struct {
 	hash  uint64 // of the incarnation
 	place string
+	nr    int
 }
 
 func (p *Past) hash(key string, rev uint64) uint64 {
@@ -40,9 +43,9 @@ func (p *Past) Add(key string, rev uint64, place string) {
 	if p.places == nil {
 		p.seed, p.places = maphash.MakeSeed(), make(map[string]int)
 	}
-	d := departed{p.hash(key, rev), place}
+	d := departed{p.hash(key, rev), place, p.added + 1}
 	switch {
-	case slices.Contains(p.gone, d):
+	case slices.ContainsFunc(p.gone, func(o departed) bool { return o.hash == d.hash }):
 		return
 	case len(p.gone) < PastMost:
 		p.gone = append(p.gone, d)
@@ -55,17 +58,25 @@ func (p *Past) Add(key string, rev uint64, place string) {
 		p.next = (p.next + 1) % PastMost
 	}
 	p.places[place]++
+	p.added++
 }
 
-// Has tells whether an incarnation was gone.
-func (p *Past) Has(key string, rev uint64) bool {
+// Mark is for Has: what is added later does not count.
+func (p *Past) Mark() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.added
+}
+
+// Has tells whether an incarnation was known to be gone at a Mark.
+func (p *Past) Has(key string, rev uint64, mark int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.gone) == 0 {
 		return false
 	}
 	h := p.hash(key, rev)
-	return slices.ContainsFunc(p.gone, func(d departed) bool { return d.hash == h })
+	return slices.ContainsFunc(p.gone, func(d departed) bool { return d.hash == h && d.nr <= mark })
 }
 
 // Places are where those were that are gone.

@@ -132,7 +132,8 @@ func (s *session) lookBack() {
 		if !slices.Contains(gone, key) {
 			continue
 		}
-		if e, err := s.Get(s.Ctx, key); err == nil && e.Session == s.ID() && s.past.Has(key, e.Rev) {
+		mark := s.past.Mark()
+		if e, err := s.Get(s.Ctx, key); err == nil && e.Session == s.ID() && s.past.Has(key, e.Rev, mark) {
 			s.Lose(errRewound)
 			return
 		}

@@ -51,6 +51,6 @@ func TestLatestOwnEntry(t *testing.T) {
 	assert.Empty(t, latest(1), "it may be in another history")
 	assert.Equal(t, "/c", latest(2))
 	m.addOwn(backend.Entry{Key: "/c", Rev: 11, Version: 1}, 2)
-	assert.True(t, m.past.Has("/c", 9), "nothing could have been made over it")
+	assert.True(t, m.past.Has("/c", 9, m.past.Mark()), "nothing could have been made over it")
 	assert.Equal(t, "/c", latest(2))
 }

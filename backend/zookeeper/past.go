@@ -80,10 +80,11 @@ func (s *session) isBackAt(ctx context.Context, place string) (back bool, err er
 }
 
 func (s *session) isBack(ctx context.Context, key string) (bool, error) {
+	mark := s.learned.past.Mark()
 	n, err := s.get(ctx, s.path(key))
 	if err != nil {
 		return false, err
 	}
 	e := s.entry(s.path(key), n)
-	return e.Session == s.ID() && s.learned.past.Has(key, e.Rev), nil
+	return e.Session == s.ID() && s.learned.past.Has(key, e.Rev, mark), nil
 }

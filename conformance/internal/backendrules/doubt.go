@@ -3,6 +3,7 @@ package backendrules
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/conformance/internal/harness"
@@ -83,6 +84,9 @@ func doubtDeleted(r *run) {
 		return []backend.Op{backend.CompareAndSet(e.Key, []byte(value), e.Version), backend.CreateEphemeral(seat, []byte(value))}
 	}
 	one := func(op backend.Op) func() []backend.Op { return func() []backend.Op { return []backend.Op{op} } }
+	half := func() []backend.Op {
+		return []backend.Op{backend.CreateEphemeral(seat, nil), backend.Enqueue(dir, nil)}
+	}
 	remove := func(key string) { r.Must("delete", r.Service.Delete(key)) }
 	for what, try := range map[string]struct {
 		ops       func() []backend.Op
@@ -95,6 +99,8 @@ func doubtDeleted(r *run) {
 		"taken put":                          {one(backend.CompareAndSet(r.key("p"), []byte("x"), 0)), func() { remove(r.key("p")); other.put(r.key("p"), "y", 0) }},
 		"put and create":                     {func() []backend.Op { return claim(s.get(epoch.Key), "x") }, func() { remove(seat) }},
 		"put and create, with the directory": {func() []backend.Op { return claim(s.get(epoch.Key), "y") }, func() { remove(dir) }},
+		"create and enqueue":                 {half, func() { remove(seat) }},
+		"enqueue and create":                 {half, func() { remove(other.list(dir).Keys[0]) }},
 		"put, then create":                   {func() []backend.Op { return claim(backend.Entry{Key: r.key("new")}, "x") }, func() { remove(r.key("new")) }},
 	} {
 		ops := try.ops()
@@ -102,7 +108,10 @@ func doubtDeleted(r *run) {
 		try.meanwhile()
 		c.Resume()
 		s.truth(what+", and deleted since", commit)
-		if _, err := commit.result(); err != nil {
+		made, err := commit.result()
+		if err == nil {
+			s.lists(dir, slices.DeleteFunc(made, func(e backend.Entry) bool { return backend.Parent(e.Key) != dir || e.Key == seat })...)
+		} else {
 			// What it has left goes.
 			r.Until("nothing is left of a "+what, func() bool {
 				e, err := s.Get(r.ctx, seat)
