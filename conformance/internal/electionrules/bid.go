@@ -164,13 +164,13 @@ func (a *arena) resign(t *elector.Term) {
 	a.ends(t, elector.ErrResigned)
 }
 
-// close closes a candidate, and waits for the confirmation. Backends give a server three seconds to confirm the end of a session. A
-// machine that stands still for as long leaves that to the session's timeout.
+// close closes a candidate, and waits for the confirmation. Backends give a server one to three seconds to confirm the end of a
+// session (ZooKeeper's client library gives it one). A machine that stands still for as long leaves that to the session's timeout.
 func (a *arena) close(c *candidate) {
 	ctx, cancel := a.within()
 	defer cancel()
 	began := time.Now()
-	if err := c.real.Close(ctx); a.Service.Virtual || time.Since(began) < 2*time.Second {
+	if err := c.real.Close(ctx); a.Service.Virtual || time.Since(began) < time.Second {
 		a.Must("Close of "+c.id, err)
 	}
 }

@@ -196,7 +196,11 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 func fenceQueued(a *arena) {
 	for _, inTime := range []bool{true, false} {
 		a.in(fmt.Sprintf("the link is back before its session is lost: %v", inTime), func(a *arena) {
-			c, t := a.lead(a.brief)
+			timeout := a.brief
+			if inTime { // an operator ends the term
+				timeout = func(*elector.Config) {}
+			}
+			c, t := a.lead(timeout)
 			s := a.stock(t, "shelf")
 			next, b := a.queue()
 			if inTime { // else it would hear of its own entry first
