@@ -235,15 +235,44 @@ func keysOf(entries []backend.Entry) []string {
 	return keys
 }
 
-// drop deletes an incarnation and returns nil once it is known to be gone.
+// drop deletes an incarnation and returns nil once it is known to be gone. It needs no
+// slot: it may be done twice, and as late as it likes. A mark follows.
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	c := &commit{s: s, ops: []backend.Op{backend.Delete(e)}}
-	_, err := c.run(ctx)
-	if errors.Is(err, backend.ErrNoEntry) {
-		s.mark(ctx)
-		return nil
+	for pause := (driver.Pause{}); ; {
+		c.bout.pauses(s)
+		err := s.AwaitLive(ctx)
+		var p *plan
+		if err == nil {
+			p, err = c.compile(ctx)
+		}
+		if err == nil {
+			var response *api.TxnResponse
+			response, err = s.txnWrite(ctx, p.all())
+			switch {
+			case err == nil && len(response.Errors) == 0:
+				s.note(backend.Entry{Key: e.Key})
+				s.mark(ctx)
+				return nil
+			case err == nil:
+				err = c.rideOut(c.takeRefusal(p, response.Errors))
+			case !transient(err) || c.bout.ends(s, err):
+				return answerError(err)
+			default:
+				err = nil
+			}
+		}
+		switch {
+		case errors.Is(err, backend.ErrNoEntry):
+			s.mark(ctx)
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := s.Pause(ctx, &pause); err != nil {
+			return err
+		}
 	}
-	return err
 }
 
 // reapAllOf removes entries of the session in the background.

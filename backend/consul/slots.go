@@ -33,8 +33,8 @@ const slotDir = ".elector/"
 //
 // An operator who restores the service from a backup takes back what the session has written since, the slots
 // among it: entries that it has made are gone, and others that it had deleted are there. So each look compares the
-// slots with what was last written there, and a session whose slots are older is lost. What others have removed, and the
-// session comes to know, is followed by a write to one: see mark.
+// slots with what was last written there, and a session whose slots are older is lost. What is removed without a slot, and
+// the session comes to know, is followed by a write to one: see mark.
 type slot struct {
 	key   string // Consul's
 	index uint64 // of its last write; 0: it was not made yet
@@ -85,22 +85,28 @@ func (p *slots) written() (some []slot, all bool) {
 	return some, len(p.free) == p.made
 }
 
-// mark writes a slot: where that is, so is all that the session knows by now. What fails goes on in the background.
+// mark writes a slot: where that is, so is all that the session knows by now. It is brief: what is not answered goes on in the
+// background.
 func (s *session) mark(ctx context.Context) {
+	ctx, cancel := limited(ctx, s.lease.every()/4)
+	defer cancel()
 	t, nonce := s.takeSlot(), driver.NewNonce()
 	response, err := s.txnWrite(ctx, t.write(s.ID(), nonce))
-	if err == nil && len(response.Errors) == 0 && t.written(response) != 0 {
+	switch {
+	case err == nil && len(response.Errors) == 0 && t.written(response) != 0:
 		t.index = t.written(response)
 		s.giveSlot(t)
-		return
+	case err == nil && len(response.Errors) > 0 && denied(response.Errors[0].What):
+		s.giveSlot(t) // it was not written, and will not be
+	default:
+		s.Reaper.Reap(func(ctx context.Context) error {
+			_, err := s.settle(ctx, t, nonce)
+			if err == nil {
+				s.giveSlot(t)
+			}
+			return err
+		})
 	}
-	s.Reaper.Reap(func(ctx context.Context) error {
-		_, err := s.settle(ctx, t, nonce)
-		if err == nil {
-			s.giveSlot(t)
-		}
-		return err
-	})
 }
 
 // stands tells whether no commit has a slot, nor has written to it since it was copied.

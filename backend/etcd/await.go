@@ -58,7 +58,7 @@ func (s *session) isReplaced(known, seen []backend.Entry) bool {
 func (s *session) bury(known, seen []backend.Entry) (some bool) {
 	for i, e := range known {
 		if e.Session == s.ID() && seen[i].Rev != e.Rev {
-			s.past.Add(e.Key, e.Rev, e.Key)
+			s.ended(e.Key, e.Rev)
 			some = true
 		}
 	}

@@ -202,7 +202,7 @@ func (c *commit) wrote(out outcome) {
 	c.s.wrote(w)
 	for _, op := range c.ops {
 		if op.Kind == backend.OpDelete {
-			c.s.past.Add(op.Key, op.Rev, op.Key)
+			c.s.ended(op.Key, op.Rev)
 		}
 	}
 }
@@ -228,7 +228,7 @@ func (c *commit) finish(ctx context.Context, out outcome) ([]backend.Entry, erro
 func (s *session) drop(ctx context.Context, e backend.Entry) error {
 	err := s.remove(ctx, incarnation(e), e.Key)
 	if err == nil {
-		s.past.Add(e.Key, e.Rev, e.Key)
+		s.ended(e.Key, e.Rev)
 	}
 	return err
 }

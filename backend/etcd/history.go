@@ -113,6 +113,13 @@ func (w lastWrite) left(kv *mvccpb.KeyValue, later bool) bool {
 	return later && kv.ModRevision > w.rev
 }
 
+// ended notes that an incarnation is gone. One that has never been may come yet.
+func (s *session) ended(key string, rev uint64) {
+	if rev <= uint64(s.newest.Load()) {
+		s.past.Add(key, rev, key)
+	}
+}
+
 // lookBack ends the session if its lease holds an entry that was gone: see driver.Past. The other history may hide that
 // from the checks of the last write: it has been compacted, or the session has written to it before the heartbeat.
 // Where the lease's keys may not be read, nothing is found.

@@ -20,11 +20,15 @@ func (s *session) gone(key string, rev uint64) {
 	s.learned.bury(key, rev)
 }
 
-// ended notes that an own incarnation is gone.
+// ended notes that an own incarnation is gone. One that has never been may come yet.
 func (s *session) ended(key string, rev uint64) {
+	newest := s.pin.newest()
+	if rev > newest {
+		return
+	}
 	s.learned.mu.Lock()
 	defer s.learned.mu.Unlock()
-	s.learned.ended(key, rev, s.pin.newest())
+	s.learned.ended(key, rev, newest)
 }
 
 // lookBack ends the session if one of its entries that were gone is there. A restored server is a new process, so the
@@ -43,11 +47,12 @@ func (s *session) lookBack(ctx context.Context) error {
 	}
 	var errs []error
 	for _, place := range s.learned.past.Places() {
-		back, err := s.isBackAt(ctx, place)
+		mark := s.learned.past.Mark()
+		back, err := s.isBackAt(ctx, place, mark)
 		if back {
 			// It may lag behind what a notice has shown on another link, or be of a leader that was deposed.
 			if err = s.settle(ctx, 0); err == nil {
-				back, err = s.isBackAt(ctx, place)
+				back, err = s.isBackAt(ctx, place, mark)
 			}
 		}
 		switch {
@@ -64,23 +69,22 @@ func (s *session) lookBack(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-func (s *session) isBackAt(ctx context.Context, place string) (back bool, err error) {
+func (s *session) isBackAt(ctx context.Context, place string, mark int) (back bool, err error) {
 	dir, enqueued := strings.CutSuffix(place, "/")
 	if !enqueued {
-		return s.isBack(ctx, place)
+		return s.isBack(ctx, place, mark)
 	}
 	children, _, err := s.list(ctx, dir)
 	own := entryPrefix + s.ID() + "-"
 	for _, child := range slices.DeleteFunc(children, func(child string) bool { return !strings.HasPrefix(child, own) }) {
 		if key := place + child; !back && err == nil && !s.learned.owned(key) {
-			back, err = s.isBack(ctx, key)
+			back, err = s.isBack(ctx, key, mark)
 		}
 	}
 	return back, err
 }
 
-func (s *session) isBack(ctx context.Context, key string) (bool, error) {
-	mark := s.learned.past.Mark()
+func (s *session) isBack(ctx context.Context, key string, mark int) (bool, error) {
 	n, err := s.get(ctx, s.path(key))
 	if err != nil {
 		return false, err

@@ -37,7 +37,7 @@ func QueueUp(ctx context.Context, c *elector.Candidacy, wait Wait) (claim electo
 		if !errors.Is(err, backend.ErrNoEntry) {
 			return claim, withdraw(ctx, c, me, err)
 		}
-		_ = c.Withdraw(ctx, me) // so that its session knows, too: a service that is restored may bring it back
+		_ = c.Session.Discard(ctx, me) // so that its session knows, too: a service that is restored may bring it back
 	}
 }
 

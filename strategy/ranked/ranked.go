@@ -100,7 +100,7 @@ func (s Strategy) Campaign(ctx context.Context, c *elector.Candidacy) (elector.C
 			return r.claim(seat), nil
 		}
 		if errors.Is(err, backend.ErrNoEntry) { // somebody has deleted my entry
-			_ = c.Withdraw(ctx, r.me.entry) // so that its session knows, too: a service that is restored may bring it back
+			_ = c.Session.Discard(ctx, r.me.entry) // so that its session knows, too: a service that is restored may bring it back
 			r.me = rival{}
 			continue
 		}
