@@ -71,7 +71,7 @@ func sessionStates(r *run) {
 
 func sessionSuspendedBriefly(r *run) {
 	c := r.client()
-	s, other := r.brief(c), r.session()
+	s, other := r.open(c), r.session()
 	dir, id := s.dir("d"), s.ID()
 	e := s.enqueue(dir, "x")
 	flag := s.put(r.key("flag"), "0", 0)
@@ -107,7 +107,7 @@ func sessionSuspendedBriefly(r *run) {
 		r.Failf("its entry was %+v and is %+v", e, got)
 	}
 	// Not only for now: the service really goes on with it.
-	time.Sleep(s.TTL() * 3 / 2)
+	time.Sleep(s.TTL() * 5 / 4)
 	other.lists(dir, e, f)
 	s.lists(dir, e, f)
 }
