@@ -339,10 +339,11 @@ func (w *watch) leaders(ctx context.Context, s *backend.Session, e found, at tim
 // polls looks again and again, until there is room to wait.
 func (w *watch) polls(ctx context.Context) error {
 	for {
+		began := time.Now()
 		v, err := w.i.look(ctx, "watch", w.path, w.o.Candidates)
 		switch {
 		case errors.Is(err, elector.ErrNoElection):
-			v = View{Election: w.path, At: time.Now()}
+			v = View{Election: w.path, At: began}
 		case err != nil:
 			return err
 		}
@@ -352,14 +353,20 @@ func (w *watch) polls(ctx context.Context) error {
 			}
 			*view, w.seen, w.counted = v, true, true
 		})
-		if pause(ctx, w.o.Every); ctx.Err() != nil {
-			return ctx.Err()
+		if err := w.rest(ctx, began); err != nil {
+			return err
 		}
 		if w.i.mayWait() {
 			w.i.leaveWaiting()
 			return nil
 		}
 	}
+}
+
+// rest pauses between two looks at the candidates, of which the last one has begun then.
+func (w *watch) rest(ctx context.Context, began time.Time) error {
+	pause(ctx, max(w.o.Every, share*time.Since(began)))
+	return ctx.Err()
 }
 
 // candidates looks who stands when that has changed, but not too often.
@@ -381,8 +388,8 @@ func (w *watch) candidates(ctx context.Context, s *backend.Session, e found) err
 			*v = v.standing(candidatesOf(listed), w.leader)
 			v.Count, w.counted = len(listed), true
 		})
-		if pause(ctx, max(w.o.Every, share*time.Since(began))); ctx.Err() != nil {
-			return ctx.Err()
+		if err := w.rest(ctx, began); err != nil {
+			return err
 		}
 		poked := func(ctx context.Context) error {
 			select {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/elector-go/elector/backend"
@@ -14,7 +13,7 @@ var errRewound = errors.New("an entry that was deleted is back: the service was 
 
 // gone notes that an incarnation is gone, whosever it was.
 func (s *session) gone(key string, rev uint64) {
-	if _, own := s.learned.own(backend.Entry{Key: key, Rev: rev}); own || strings.HasPrefix(path.Base(key), entryPrefix+s.ID()+"-") {
+	if _, own := s.learned.own(backend.Entry{Key: key, Rev: rev}); own || s.isOwnName(path.Base(key)) {
 		s.ended(key, rev)
 	}
 	s.learned.bury(key, rev)
@@ -75,14 +74,20 @@ func (s *session) isBackAt(ctx context.Context, place string, mark int) (back bo
 		return s.isBack(ctx, place, mark)
 	}
 	children, _, err := s.list(ctx, dir)
-	own := entryPrefix + s.ID() + "-"
-	for _, child := range slices.DeleteFunc(children, func(child string) bool { return !strings.HasPrefix(child, own) }) {
-		if key := place + child; !back && err == nil && !s.learned.owned(key) {
-			back, err = s.isBack(ctx, key, mark)
+	for _, child := range children {
+		key := place + child
+		if !s.isOwnName(child) || s.learned.owned(key) {
+			continue
+		}
+		if back, err = s.isBack(ctx, key, mark); back || err != nil {
+			break
 		}
 	}
 	return back, err
 }
+
+// isOwnName tells whether a name is of what this session has enqueued.
+func (s *session) isOwnName(name string) bool { return strings.HasPrefix(name, entryPrefix+s.ID()+"-") }
 
 func (s *session) isBack(ctx context.Context, key string, mark int) (bool, error) {
 	n, err := s.get(ctx, s.path(key))

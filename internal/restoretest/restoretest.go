@@ -48,7 +48,6 @@ func behindItself(t *testing.T, s Service, strategy elector.Strategy) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var runs sync.WaitGroup
 	defer runs.Wait()
-	defer p.again()
 	defer cancel()
 	for i := range 3 {
 		e, err := elector.New(elector.Config{Backend: s.Client(t), Strategy: strategy, Election: "/restored", ID: fmt.Sprint(i)})
