@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -149,115 +150,95 @@ func TestRenewalsAlone(t *testing.T) {
 	})
 }
 
-// An agent that takes no more connections says so with 429, for which the error has
-// the remedy.
+// An agent that takes no more connections says so with 429. The waits of a session have all that
+// are to be had: those that find none go by its looks, and heartbeats go on.
 func TestTooManyConnections(t *testing.T) {
 	t.Parallel()
 	const most = 6
-	for name, test := range map[string]func(t *testing.T, server *servertest.Consul, most int64){
-		"who waits is told": waitAmongTooMany, "heartbeats go on": heartbeatsAmongTooMany,
-	} {
-		t.Run(name, func(t *testing.T) { // each with a server of its own, which counts the connections of a host
-			t.Parallel()
-			test(t, servertest.ConsulForTest(t, servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}), most)
-		})
-	}
-}
-
-func waitAmongTooMany(t *testing.T, server *servertest.Consul, _ int64) {
-	f := setUpOn(t, consultest.Options{Apart: true}, server)
-	e := f.enqueue(f.s)
-	ctx, cancel := context.WithCancel(f.ctx)
-	defer cancel()
-	// Each of them needs a connection for as long as it waits.
-	waits := make(chan error)
-	for range 10 {
-		key := newRoot()
-		go func() { _, err := f.s.Await(ctx, backend.Entry{Key: key}); waits <- err }()
-	}
-	// The agent closes at once what it refuses, so that some hear of a reset only, and
-	// try again.
-	require.ErrorContains(t, <-waits, "http_max_conns_per_client")
-	cancel()
-	for range 9 {
-		require.Error(t, <-waits)
-	}
-	wait.For(t, "a free connection", func() bool {
-		got, err := f.s.Get(f.ctx, e.Key)
-		require.NotErrorIs(t, err, backend.ErrSessionLost)
-		return err == nil && got.Same(e)
+	f := setUpOn(t, consultest.Options{Apart: true}, servertest.ConsulForTest(t, // which counts the connections of a host
+		servertest.ConsulConfig{NoSync: true, Config: fmt.Sprintf(`limits { http_max_conns_per_client = %d }`, most)}))
+	var refused atomic.Int64
+	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+		response, err := send()
+		if err == nil && response.StatusCode == http.StatusTooManyRequests {
+			refused.Add(1)
+		}
+		return response, err
 	})
+	// Each of them needs a connection for as long as it waits.
+	const waits = 10
+	var made []backend.Op
+	told := make(chan error, waits)
+	for range waits {
+		key := f.dir + "/" + strconv.Itoa(len(made))
+		made = append(made, backend.CreateEphemeral(key, nil))
+		go func() {
+			now, err := f.s.Await(f.ctx, backend.Entry{Key: key})
+			if err == nil && !now[0].Exists() {
+				err = errors.New("it is told of nothing")
+			}
+			told <- err
+		}()
+	}
+	wait.For(t, "waits without a connection", func() bool { return refused.Load() >= waits-most })
+	for range 3 {
+		f.renewed()
+	}
+	f.commit(f.s, made...)
+	for range waits {
+		go f.hasten(f.s)
+		require.NoError(t, <-told)
+	}
 	f.renewed()
 }
 
-// The waits of a session have all connections that are to be had. They cannot take that of the
-// heartbeats.
-func heartbeatsAmongTooMany(t *testing.T, server *servertest.Consul, most int64) {
-	f := setUpOn(t, consultest.Options{Apart: true}, server)
-	e := f.enqueue(f.s)
-	ctx, cancel := context.WithCancel(f.ctx)
-	defer cancel()
-	var waits atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) {
-			waits.Add(1)
-			defer waits.Add(-1)
-		}
-		return send()
-	})
-	waiting := f.await(e)
-	wait.For(t, "it waits, while there are connections", func() bool { return waits.Load() == 1 })
-	for range most {
-		go func() {
-			for key := newRoot(); ctx.Err() == nil; {
-				_, _ = f.s.Await(ctx, backend.Entry{Key: key})
-				time.Sleep(50 * time.Millisecond) // it has found no connection, and tries again
+// A wait for which there is no connection is told by the heartbeats' looks, and where it has
+// connections of its own it asks for one again.
+func TestWaitingWithoutAConnection(t *testing.T) {
+	t.Parallel()
+	for name, apart := range map[string]bool{"of its own": true, "shared with heartbeats": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setUpOn(t, consultest.Options{Apart: apart}, sharedServer(t))
+			o := f.another()
+			e := o.enqueue(o.s)
+			var refused, sent atomic.Int64
+			var room atomic.Bool
+			f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
+				switch {
+				case !consultest.Blocking(request):
+				case room.Load():
+					sent.Add(1)
+				default:
+					refused.Add(1)
+					return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
+				}
+				return send()
+			})
+			waits := func() <-chan result[[]backend.Entry] {
+				return later(func() ([]backend.Entry, error) { return f.s.Await(f.ctx, e) })
 			}
-		}()
-	}
-	wait.For(t, "waits on all other connections", func() bool { return waits.Load() >= most-1 })
-	for range 3 {
-		before := f.s.Deadline()
-		go f.hasten(f.s) // what it asks for may find no connection
-		wait.For(t, "a heartbeat", func() bool {
-			require.NotEqual(t, backend.Lost, f.s.State())
-			return f.s.Deadline().After(before)
+			waiting := waits()
+			wait.For(t, "it is refused", func() bool { return refused.Load() > 0 })
+			e = o.commit(o.s, backend.Update(e, []byte("new")))[0]
+			f.renewed()
+			now, err := receive(f, waiting)
+			require.NoError(t, err)
+			require.True(t, now[0].Same(e), "%+v", now[0])
+			if !apart {
+				require.EqualValues(t, 1, refused.Load(), "it asks again, and may be given the heartbeats' connection")
+			}
+
+			room.Store(true)
+			waiting = waits()
+			wait.For(t, "it asks again", func() bool { return sent.Load() > 0 })
+			o.commit(o.s, backend.Delete(e))
+			now, err = receive(f, waiting)
+			require.NoError(t, err)
+			require.False(t, now[0].Exists())
+			require.Equal(t, backend.Live, f.s.State())
 		})
 	}
-	cancel()
-	wait.For(t, "a free connection", func() bool { // one that is refused may have been done
-		_, err := f.s.Commit(f.ctx, nil, backend.Delete(e))
-		return err == nil || errors.Is(err, backend.ErrNoEntry)
-	})
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.False(t, now[0].Exists())
-}
-
-// A leader that has written to its entry waits for it again. That there is no connection for it in
-// this moment is no reason to lose its place.
-func TestWaitingAgainAmongTooMany(t *testing.T) {
-	t.Parallel()
-	f := setUp(t)
-	e := f.enqueue(f.s)
-	waiting := f.await(e)
-	e = f.commit(f.s, backend.Update(e, []byte("leads")))[0]
-	now, err := receive(f, waiting)
-	require.NoError(t, err)
-	require.True(t, now[0].Same(e))
-	var refused atomic.Int64
-	f.Intercept(func(request *http.Request, _ []byte, send consultest.Send) (*http.Response, error) {
-		if consultest.Blocking(request) && refused.Add(1) <= 3 {
-			return consultest.Answer(http.StatusTooManyRequests, "Your IP is issuing too many concurrent connections, please rate limit your calls\n"), nil
-		}
-		return send()
-	})
-	waiting = f.await(e)
-	wait.For(t, "it is refused", func() bool { return refused.Load() > 3 })
-	f.commit(f.s, backend.Delete(e))
-	now, err = receive(f, waiting)
-	require.NoError(t, err)
-	assert.False(t, now[0].Exists())
 }
 
 // A wait that has ended says nothing of what is there when the next one begins.

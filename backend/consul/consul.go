@@ -42,6 +42,9 @@ func New(client *api.Client, cfg Config) (*Backend, error) {
 // Client returns the client that New was given, for requests of the user's own.
 func (b *Backend) Client() *api.Client { return b.client }
 
+// waitsApart tells whether blocking queries have connections of their own.
+func (b *Backend) waitsApart() bool { return b.cfg.Watches != b.client }
+
 // String returns "consul".
 func (b *Backend) String() string { return "consul" }
 

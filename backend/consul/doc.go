@@ -71,13 +71,15 @@
 //
 // Each entry that is waited for is a request that is answered late, and has a connection of
 // its own: a waiting candidate of the fair strategy has two, besides the one for all else. An
-// agent takes 200 from one address (limits.http_max_conns_per_client); what is over that is
-// ErrUnavailable and says so at once. A wait that has had its connection asks for one again.
-// Set Config.Watches, so that waits never take the connection that the heartbeats need. An
-// agent goes on counting the connection of a request that was given up, for a minute at most:
-// after an outage, when all that wait ask again, twice as many may count. Whatever else is
-// refused and may be answered later, as by a limit on requests, is asked for again, and
-// ErrUnavailable after a session timeout: see errors.go.
+// agent takes 200 from one address (limits.http_max_conns_per_client). A wait for which there is
+// none goes by the session's looks, which come a third of the TTL apart, and asks for a connection
+// from time to time. A session that cannot be opened for want of one is ErrUnavailable at once.
+// Set Config.Watches, so that waits never take the connection that the heartbeats need. Without
+// it, other requests that find none are ErrUnavailable at once, too. An agent goes on counting the
+// connection of a request that was given up, for a minute at most: after an outage, when all that
+// wait ask again, twice as many may count. Whatever else is refused and may be answered later, as
+// by a limit on requests, is asked for again, and ErrUnavailable after a session timeout: see
+// errors.go.
 //
 // A session sends two requests each third of its TTL, the renewal and the look at what it waits
 // for, however many entries that is, and one a minute for each of them. Where it waits for a

@@ -129,8 +129,9 @@ func (b *bout) tell(s *session) {
 // over tells whether to give up, as the bout has lasted for longer than a session lasts
 // without heartbeats; or a third of that, where it is rights that are short.
 //
-// Where it is connections that are short, it is over at once: what waits has them, so that
-// waiting does not help, and each further try may take the one that heartbeats need.
+// Where it is connections that are short, and waits share the heartbeats' client, it is over at
+// once: what waits has them, so that waiting does not help, and each further try may take the one
+// that heartbeats need.
 func (b *bout) over(s *session, err error) bool {
 	b.note(err)
 	long := b.all.Over(s.lease.timeout)
@@ -139,7 +140,7 @@ func (b *bout) over(s *session, err error) bool {
 	} else if b.denied.Over(refusedFor(s.lease.timeout)) {
 		return true
 	}
-	return long || crowded(err)
+	return long || crowded(err) && !s.b.waitsApart()
 }
 
 // ends is over, and logs. Caller holds no lock.

@@ -136,7 +136,12 @@ func (r *registry) look(ctx context.Context) error {
 	hangs := false
 	for _, q := range stale {
 		if q.watch.running && q.watch.since == q.since { // it was not answered meanwhile
-			q.watch.known, q.watch.refused, hangs = false, bout{}, true
+			q.watch.known, q.watch.refused = false, bout{}
+			if q.watch.crowded && q.watch.stop != nil {
+				q.watch.stop()
+			} else {
+				hangs = true
+			}
 		}
 	}
 	r.mu.Unlock()

@@ -2,6 +2,7 @@ package consul
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ type watch struct {
 	index   uint64 // of what was shown; for what is absent, of all data
 	floor   uint64
 	err     error
-	served  bool // it has had a connection to wait on
+	crowded bool // the agent had no connection for its query: see rest
 	refused bout
 }
 
@@ -67,13 +68,12 @@ func (r *registry) init(s *session) {
 // that is 0. Caller holds mu.
 func (r *registry) join(w driver.Waker, key watchKey, known backend.Entry, list backend.Listing, index uint64) *watch {
 	t := r.watches[key]
-	served := t != nil && t.served
 	if t != nil && !t.running && len(t.waiters) == 0 {
 		r.drop(t) // it has ended: what it shows may be out of date
 		t = nil
 	}
 	if t == nil {
-		t = &watch{watchKey: key, served: served}
+		t = &watch{watchKey: key}
 		if index != 0 {
 			t.known, t.entry, t.listing, t.index = true, known, list, index
 		}
@@ -101,8 +101,7 @@ func (r *registry) leave(w driver.Waker, t *watch) {
 	if len(t.waiters) > 0 || r.watches[t.watchKey] != t {
 		return
 	}
-	// That one has had its connection counts for who waits again: see rides.
-	if !t.running && !t.served || r.closed {
+	if !t.running || r.closed {
 		r.drop(t)
 		return
 	}
@@ -218,14 +217,20 @@ func (r *registry) run(t *watch) {
 			since = 0
 		}
 		t.since = since
+		crowded := t.crowded && since != 0
 		r.mu.Unlock()
-		asked := time.Now()
-		a, err := r.ask(ctx, t, since)
+		if crowded {
+			r.rest(ctx)
+		}
+		var a answer
+		err := ctx.Err()
+		if err == nil {
+			a, err = r.ask(ctx, t, since)
+		}
 		interrupted := ctx.Err() != nil
 		stop()
 		r.mu.Lock()
 		t.stop = nil
-		t.served = t.served || since != 0 && (err == nil || time.Since(asked) > servedAfter)
 		done := r.take(t, a, err, since, floor, interrupted)
 		if done {
 			t.running = false
@@ -271,6 +276,7 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 		return false
 	}
 	t.refused = bout{}
+	t.crowded = t.crowded && since == 0
 	t.floor = min(t.floor, a.index) // a consistent read is right, whatever was before
 	same := t.known && (t.list && sameKeys(t.listing, a.listing) || !t.list && t.entry.Same(a.entry))
 	t.known, t.entry, t.listing, t.index = true, a.entry, a.listing, a.index
@@ -288,19 +294,32 @@ func (r *registry) take(t *watch, a answer, err error, since, floor uint64, inte
 	return true
 }
 
-// servedAfter is when a query that breaks has had a connection. An agent that has none to give
-// says so at once, or only closes the link.
-const servedAfter = time.Second / 2
+// rest is for a wait for which the agent had no connection. Until it has one, its session's looks
+// show what changes, a third of the TTL apart, and stop ends the rest: see look. Where the waits
+// share the heartbeats' client it does not ask again, as it might be given their connection.
+func (r *registry) rest(ctx context.Context) {
+	if !r.s.b.waitsApart() {
+		<-ctx.Done()
+		return
+	}
+	every := r.s.lease.every()
+	timer := time.NewTimer(every/2 + rand.N(every))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
 
 // rides tells whether to send a query again after an error. Caller holds registry.mu.
 func (t *watch) rides(s *session, err error, since uint64) bool {
 	switch {
 	case !transient(err):
 		return false
-	case !t.served && crowded(err):
-		// A wait more than there are connections for: it would take the heartbeats'. One that
-		// has had its connection is not to lose its place.
-		return false
+	case since != 0 && crowded(err):
+		t.crowded = true
+		t.refused.note(err)
+		return true
 	case since != 0 && !forbidden(err):
 		t.refused.note(err)
 		return true // there is nothing to read, and looks make sure of that
