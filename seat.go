@@ -175,6 +175,9 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 		})
 		return nil // the term goes on
 	}
+	if lookout != nil {
+		_ = look(t.ctx) // for those that have come while it waited
+	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry
 		err := lookout.watch(t.ctx, look, func(ctx context.Context) (err error) {

@@ -141,4 +141,16 @@ func dataOccupiedLate(a *arena) {
 	if again := reports(d); again > n {
 		a.Failf("%s reports a stranger that is gone, %d times", d.id, again-n)
 	}
+
+	a.in("a leader looks as its term begins", func(a *arena) {
+		rarely := func(cfg *elector.Config) { cfg.SurveyEvery = time.Hour }
+		_, t := a.lead(rarely)
+		d, b := a.queue(rarely)
+		e := a.stranger()
+		a.resign(t)
+		t = b.wins()
+		a.Until(d.id+" reports the stranger", func() bool { return len(d.reports(func(r report) bool { return r.what == isOccupied })) > 0 })
+		a.holds(t)
+		a.goes(e)
+	})
 }
