@@ -375,7 +375,7 @@ func TestTLS(t *testing.T) {
 		cfg.Endpoints, cfg.TLS = []string{"https://" + proxy.Addr()}, config.Clone()
 		cfg.TLS.RootCAs = nil
 	})
-	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{})
+	_, err = p.Backend.Open(f.ctx, backend.OpenOptions{TTL: time.Hour}) // which is time for a handshake on any machine
 	require.ErrorIs(t, err, backend.ErrUnavailable)
 	require.ErrorContains(t, err, "certificate")
 }
