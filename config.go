@@ -76,7 +76,8 @@ type Config struct {
 	// candidates have come to the election's path (ErrOccupied): a second at least; zero
 	// means a minute, and less than that never. Each look is a request or two; on ZooKeeper
 	// it is one more for each other key directly under the path, up to a hundred. A candidate
-	// that enters looks in any case, and one that leads as its term begins, unless never.
+	// that enters looks in any case, and one that leads a second after its term has begun,
+	// unless never.
 	SurveyEvery time.Duration
 
 	// Fit, if its Check is set, asks the application whether it can lead. One that is not fit stands

@@ -67,6 +67,14 @@ func (l *lookout) looked() {
 	l.next = time.Now().Add(l.every - rand.N(l.every/4+1))
 }
 
+// soon is for a leader, whose last look may be long ago. The look is no part of a handover.
+func (l *lookout) soon() *lookout {
+	if l != nil {
+		l.next = time.Now().Add(minSurveyEvery)
+	}
+	return l
+}
+
 func (l *lookout) due() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -162,7 +162,7 @@ func (t *seat) untilReturned(do func()) {
 
 // watch follows the seat's entry until the term ends.
 func (t *seat) watch(writes *sync.WaitGroup) {
-	lookout := t.e.newLookout(t.session)
+	lookout := t.e.newLookout(t.session).soon()
 	look := func(ctx context.Context) error {
 		if !lookout.under.CompareAndSwap(false, true) {
 			return nil // the one before takes long
@@ -174,9 +174,6 @@ func (t *seat) watch(writes *sync.WaitGroup) {
 			}
 		})
 		return nil // the term goes on
-	}
-	if lookout != nil {
-		_ = look(t.ctx) // for those that have come while it waited
 	}
 	for known := t.claim.Entry; t.ctx.Err() == nil; {
 		var now []backend.Entry

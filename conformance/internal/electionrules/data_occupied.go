@@ -142,7 +142,7 @@ func dataOccupiedLate(a *arena) {
 		a.Failf("%s reports a stranger that is gone, %d times", d.id, again-n)
 	}
 
-	a.in("a leader looks as its term begins", func(a *arena) {
+	a.in("a leader looks soon after its term has begun", func(a *arena) {
 		rarely := func(cfg *elector.Config) { cfg.SurveyEvery = time.Hour }
 		_, t := a.lead(rarely)
 		d, b := a.queue(rarely)
