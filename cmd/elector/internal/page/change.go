@@ -80,7 +80,7 @@ func (v view) changePart(svc service, runs []report.Run) part {
 		changes[i] = newChange(run)
 		candidates = max(candidates, changes[i].rows)
 	}
-	from, until, cut := axis(changes)
+	from, until, cut := timeAxis(changes)
 
 	p := part{Heading: svc.name}
 	pic := picture{
@@ -170,9 +170,9 @@ func (c change) shown(one int) []report.Event {
 	})
 }
 
-// axis are the ends of the time axis of all changes, and whether it ends before one of them:
+// timeAxis returns the ends of the time axis of all changes, and whether it ends before one of them:
 // it is cut where one takes far longer than the others, which would all be too narrow to see.
-func axis(changes []change) (from, until time.Duration, cut bool) {
+func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	var ends []time.Duration
 	for _, c := range changes {
 		ends = append(ends, c.still)

@@ -41,7 +41,7 @@ func (v view) fairness() section {
 				note: fmt.Sprintf("times elected; Jain’s index %s", index(run.Fairness.Jain)),
 				desc: fmt.Sprintf("Bars of wins per candidate: %s of %s won at least once, one of them %s.",
 					count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time", "times")),
-				width: 264, tall: 210, draw: winsBars{v.looks[run.Strategy], wins, most}.draw})
+				width: 264, tall: 210, draw: winsBars(v.looks[run.Strategy].ink, wins, most)})
 		}
 		pic.Caption += partly(svc, runs[0].N)
 		p.Pictures = append(p.Pictures, pic)

@@ -389,10 +389,10 @@ func TestTimeline(t *testing.T) {
 	if shown := long.shown(3); len(shown) != 5 || shown[4].Candidate != 3 {
 		t.Errorf("one in three of those who do not lead: %v", shown)
 	}
-	if _, until, cut := axis([]change{short, long}); !cut || until > time.Microsecond {
+	if _, until, cut := timeAxis([]change{short, long}); !cut || until > time.Microsecond {
 		t.Errorf("the axis goes to %v, cut: %v", until, cut)
 	}
-	if _, until, cut := axis([]change{long, long}); cut || until < 1e6 {
+	if _, until, cut := timeAxis([]change{long, long}); cut || until < 1e6 {
 		t.Errorf("two alike: the axis goes to %v, cut: %v", until, cut)
 	}
 	// A picture of a part of what was tried says so.

@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
@@ -233,11 +230,9 @@ func dagger(run report.Run) string {
 
 // swatch shows how a strategy is drawn.
 func (v view) swatch(strategy string) template.HTML {
-	c := newCanvas(30, 12)
-	l := v.looks[strategy]
-	d := draw.New(c)
-	d.StrokeLine2(draw.LineStyle{Color: l.ink, Width: 1.6, Dashes: l.dash}, 0, 6, 30, 6)
-	mark(d, l, vg.Point{X: 15, Y: 6}, 3.6)
+	c, l := new(canvas), v.looks[strategy]
+	c.stroke(l.line(), along(place{0, 6}, place{30, 6}))
+	c.mark(l.shape, l.ink, place{15, 6}, 3.6)
 	c.flush()
 	return template.HTML(`<svg class="swatch" aria-hidden="true" viewBox="0 0 30 12" width="30" height="12">` + c.body.String() + `</svg>`)
 }

@@ -15,14 +15,14 @@ func (v view) waiting() section {
 	for _, svc := range services(v.report) {
 		p := part{Heading: svc.name, Beside: beside(svc.runs)}
 		runs := v.close(svc.runs, func(r report.Run) bool { return len(shares(r.Waits)) > 1 })
-		if w, ok := newWaits(runs, v.looks); ok {
+		if curves := waitCurves(runs, v.looks); len(curves) > 0 {
 			desc := "The share of elections against the time waited."
 			for _, run := range runs {
 				desc += fmt.Sprintf(" %s: half within %s, longest %s.", run.Strategy, duration(run.Waits.P50), duration(run.Waits.Max))
 			}
 			p.Pictures = append(p.Pictures, picture{name: "waits-" + svc.slug, title: "How long candidates waited", columns: 1, Class: "one",
 				Caption: fmt.Sprintf("With %s: of all elections, the share in which the candidate had waited no longer than the time below.", plural(runs[0].N, "candidate", "candidates")) + partly(svc, runs[0].N),
-				panels:  []panel{{title: "Waits", note: "share of elections", desc: desc, width: 520, tall: 320, draw: w.draw}}})
+				panels:  []panel{{title: "Waits", note: "share of elections", desc: desc, width: 520, tall: 320, draw: waits(curves)}}})
 		}
 		if !slices.ContainsFunc(svc.runs, func(r report.Run) bool { return r.Waits.N > 0 }) {
 			p.Missing = append(p.Missing, "No waits were recorded.")
