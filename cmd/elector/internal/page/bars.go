@@ -30,14 +30,6 @@ func winsBars(i ink, wins []int, most int) drawing {
 	}
 }
 
-// A waitCurve is how long a strategy's candidates waited for their election: for each time, the share of
-// elections that took no longer.
-type waitCurve struct {
-	name   string
-	look   look
-	points []share
-}
-
 // share is the part of all waits that were no longer than at.
 type share struct {
 	at   time.Duration
@@ -96,44 +88,36 @@ func boundBelow(at time.Duration) time.Duration {
 	return bound
 }
 
-// waitCurves are of the runs that have some.
-func waitCurves(runs []report.Run, looks map[string]look) (curves []waitCurve) {
-	for _, run := range runs {
-		if points := shares(run.Waits); len(points) > 1 {
-			curves = append(curves, waitCurve{run.Strategy, looks[run.Strategy], points})
-		}
-	}
-	return curves
-}
-
-// waits draws curves of waits.
-func waits(curves []waitCurve) drawing {
+// waits draws a curve for each run: for each time, the share of elections that took no longer.
+func waits(runs []report.Run, looks map[string]look) drawing {
 	return func(c *canvas, b box) {
+		curves := make([][]share, len(runs))
+		called := make([]string, len(runs))
 		low, high, room := math.Inf(1), 0.0, 0.0
-		for i := range curves {
-			curve := &curves[i]
-			low, high = min(low, float64(curve.points[0].at)), max(high, float64(curve.points[len(curve.points)-1].at))
-			curve.name = names.fit(curve.name, (b.right-b.left)/3)
-			room = max(room, names.width(curve.name))
+		for i, run := range runs {
+			curves[i], called[i] = shares(run.Waits), names.fit(run.Strategy, (b.right-b.left)/3)
+			low, high = min(low, float64(curves[i][0].at)), max(high, float64(curves[i][len(curves[i])-1].at))
+			room = max(room, names.width(called[i]))
 		}
 		p := c.axes(b.inset(0, 6, room+48, 14), logAxis(low, high, span),
 			axis{low: 0, high: 1, ticks: []tick{{0, "0 %"}, {0.25, "25 %"}, {0.5, "50 %"}, {0.75, "75 %"}, {1, "100 %"}}}, true, "from arrival to election")
-		for _, curve := range curves {
+		for i, run := range runs {
+			l := looks[run.Strategy]
 			var line []place
-			for _, s := range curve.points {
+			for _, s := range curves[i] {
 				line = append(line, place{p.x(float64(s.at)), p.y(s.part)})
 			}
-			c.stroke(curve.look.line(), along(line...))
+			c.stroke(l.line(), along(line...))
 			for _, at := range line {
-				c.mark(curve.look.shape, curve.look.ink, at, 2.6)
+				c.mark(l.shape, l.ink, at, 2.6)
 			}
 		}
 		// The lines end in one place, so the names cannot stand at their ends.
-		for i, curve := range curves {
-			x, y := b.right-room-28, b.top+14+16*float64(i)
-			c.stroke(curve.look.line(), along(place{x, y}, place{x + 22, y}))
-			c.mark(curve.look.shape, curve.look.ink, place{x + 11, y}, 3)
-			c.text(names.in(curve.look.ink), toTheRight, place{x + 27, y + middle}, curve.name)
+		for i, run := range runs {
+			x, y, l := b.right-room-28, b.top+14+16*float64(i), looks[run.Strategy]
+			c.stroke(l.line(), along(place{x, y}, place{x + 22, y}))
+			c.mark(l.shape, l.ink, place{x + 11, y}, 3)
+			c.text(names.in(l.ink), toTheRight, place{x + 27, y + middle}, called[i])
 		}
 	}
 }
