@@ -5,30 +5,24 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// beElector has the test binary be the command.
-const beElector = "ELECTOR_TEST_MAIN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(beElector) != "" {
-		os.Exit(Main())
-	}
+	commandtest.Main(Main)
 	os.Exit(servertest.Main(m))
 }
 
@@ -251,10 +245,14 @@ func TestInterrupt(t *testing.T) {
 	for i := range 200 {
 		n = append(n, strconv.Itoa(2+i))
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
-	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", false)
-	assert.Equal(t, Interrupted, code)
-	assert.Contains(t, stderr, "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
+	p := commandtest.New(t, os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
+	var stdout commandtest.Buffer
+	p.Cmd.Stdout = &stdout
+	p.Begin()
+	p.Says(" 2 candidates: done")
+	p.Signal(syscall.SIGINT)
+	assert.Equal(t, Interrupted, p.Exit())
+	assert.Contains(t, p.Log.String(), "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
 	r := parsed(t, text)
@@ -262,7 +260,7 @@ func TestInterrupt(t *testing.T) {
 	assert.Empty(t, r.Runs[0].Truncated)
 	if last := r.Runs[len(r.Runs)-1]; last.Truncated != "" { // else it was between two runs
 		assert.Equal(t, "interrupted", last.Truncated)
-		assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
+		assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout.String())
 	}
 }
 
@@ -273,42 +271,11 @@ func TestInterruptTwice(t *testing.T) {
 	require.NoError(t, err)
 	defer unread.Close()
 	defer stdout.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
-	cmd.Stdout = stdout
-	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", true)
-	assert.Equal(t, Interrupted, code)
-	assert.Contains(t, stderr, "interrupt again")
-}
-
-// interrupted starts the command, interrupts it when it has printed the text to standard error, and waits
-// for its end. With again it goes on to interrupt it: what comes soon after the first is the same one.
-func interrupted(t *testing.T, cmd *exec.Cmd, when string, again bool) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd.Env = append(os.Environ(), beElector+"=1")
-	var out, errs bytes.Buffer
-	if cmd.Stdout == nil {
-		cmd.Stdout = &out
-	}
-	pipe, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	buf := make([]byte, 4096)
-	for sent := false; ; {
-		n, err := pipe.Read(buf)
-		errs.Write(buf[:n])
-		if !sent && strings.Contains(errs.String(), when) {
-			sent = true
-			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-			go func() {
-				for again && cmd.Process.Signal(syscall.SIGINT) == nil { // it has not ended
-					time.Sleep(2 * sameInterrupt)
-				}
-			}()
-		}
-		if err != nil {
-			break
-		}
-	}
-	_ = cmd.Wait() // its exit code is what is looked at
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	p := commandtest.New(t, os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
+	p.Cmd.Stdout = stdout
+	p.Begin()
+	p.Says("parentwatch, 250 candidates: done")
+	p.Insist(syscall.SIGINT)
+	assert.Equal(t, Interrupted, p.Exit())
+	assert.Contains(t, p.Log.String(), "interrupt again")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/internal/wait"
 )
 
@@ -31,7 +32,7 @@ type terminal struct {
 func inTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append(os.Environ(), beElector+"=1", "TERM=xterm")
+	cmd.Env = append(commandtest.Env(), "TERM=xterm")
 	user, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 40, Cols: 80})
 	require.NoError(t, err)
 	p := &terminal{t: t, user: user, cmd: cmd}
@@ -116,9 +117,9 @@ func TestAgentWithoutReaders(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, unread.Close())
 	socket := filepath.Join(t.TempDir(), "agent")
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "agent", "--socket", socket, "--backend", "mem://")
-	cmd.Env, cmd.Stderr = append(os.Environ(), beElector+"=1"), theirs
-	require.NoError(t, cmd.Start())
+	p := commandtest.New(t, os.Args[0], "agent", "--socket", socket, "--backend", "mem://")
+	p.Cmd.Stderr = theirs
+	p.Begin()
 	require.NoError(t, theirs.Close())
 	wait.For(t, "the agent takes a connection", func() bool {
 		conn, err := net.Dial("unixpacket", socket)
@@ -128,7 +129,6 @@ func TestAgentWithoutReaders(t *testing.T) {
 		_, _ = conn.Write([]byte("nonsense")) // of which it complains
 		return conn.Close() == nil
 	})
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	_ = cmd.Wait() // the code is that of an interrupt
-	assert.Equal(t, Interrupted, cmd.ProcessState.ExitCode())
+	p.Signal(syscall.SIGTERM)
+	assert.Equal(t, Interrupted, p.Exit())
 }
