@@ -180,21 +180,3 @@ func TestRemoveEvicts(t *testing.T) {
 	assert.Regexp(t, `^removed  /jobs/a\nentry    /jobs/a/\S+\n`, out)
 	s()
 }
-
-func TestActMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"the candidate's ID, such as":    {"transfer", "mem://", "/jobs/a"},
-		"the URL may be in ELECTOR_URL":  {"designate"},
-		"which service?":                 {"resign", "/jobs/a"},
-		"give the service's URL and the": {"watch", "jobs/a"},
-		"unknown scheme":                 {"rm", "mysql://x", "/jobs/a"},
-		"--timeout 0s: must be above":    {"undesignate", "mem://", "/jobs/a", "--timeout", "0"},
-		"no \"/\" at the end":            {"watch", "mem://", "/jobs/"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
-	}
-}

@@ -36,6 +36,7 @@ func run(args ...string) (code int, stdout, stderr string) {
 }
 
 func TestMisuse(t *testing.T) {
+	t.Setenv(urlVariable, "")
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
@@ -97,6 +98,23 @@ func TestMisuse(t *testing.T) {
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh": there are bash, fish, powershell, zsh`},
 		{[]string{"completion", "bash", "x"}, `"x"`},
 		{[]string{"help", "comprae"}, `unknown command "comprae"`},
+		{[]string{"transfer", "mem://", "/jobs/a"}, "the candidate's ID, such as"},
+		{[]string{"designate"}, "the URL may be in ELECTOR_URL"},
+		{[]string{"resign", "/jobs/a"}, "which service?"},
+		{[]string{"watch", "jobs/a"}, "give the service's URL and the"},
+		{[]string{"watch", "mem://", "/jobs/"}, `no "/" at the end`},
+		{[]string{"rm", "mysql://x", "/jobs/a"}, "unknown scheme"},
+		{[]string{"undesignate", "mem://", "/jobs/a", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"status"}, "give the service's URL and the election's path"},
+		{[]string{"status", "/jobs/reindex"}, "which service?"},
+		{[]string{"run", "/jobs/reindex", "--", "true"}, "which service? Give its URL"},
+		{[]string{"candidates", "/jobs/reindex", "mem://"}, "give the service's URL first"},
+		{[]string{"ls", "mem://", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"doctor"}, "which service?"},
+		{[]string{"doctor", "mysql://h"}, "unknown scheme"},
+		{[]string{"doctor", "mem://", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"doctor", "mem://", "/jobs/"}, `key "/jobs/"`},
+		{[]string{"doctor", "mem://", "/jobs", "x"}, "accepts at most 2 arg"},
 	} {
 		code, stdout, stderr := run(c.args...)
 		assert.Equal(t, Misused, code, c.args)
@@ -153,6 +171,17 @@ func TestCompletion(t *testing.T) {
 	}
 	_, stdout, _ = run("__complete", "comp")
 	assert.Contains(t, stdout, "compare\t")
+}
+
+// Each command has help with its exit codes and examples, and docs/command.md tells of it.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/command.md")
+	require.NoError(t, err)
+	for _, c := range newRoot().Commands() {
+		assert.Contains(t, string(page), "| `elector "+c.Name(), c.Name())
+		assert.Contains(t, c.Long, "EXIT STATUS", c.Name())
+		assert.NotEmpty(t, c.Example, c.Name())
+	}
 }
 
 func TestMan(t *testing.T) {

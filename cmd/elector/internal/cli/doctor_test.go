@@ -37,22 +37,6 @@ func TestDoctorOfNothing(t *testing.T) {
 	}
 }
 
-func TestDoctorMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"which service?":              {"doctor"},
-		"unknown scheme":              {"doctor", "mysql://h"},
-		"--timeout 0s: must be above": {"doctor", "mem://", "--timeout", "0"},
-		`key "/jobs/"`:                {"doctor", "mem://", "/jobs/"},
-		"accepts at most 2 arg":       {"doctor", "mem://", "/jobs", "x"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
-	}
-}
-
 func TestPrintable(t *testing.T) {
 	assert.Equal(t, `a; b 主機 \x1b \u202e`, onOneLine("a\nb 主機 \x1b \u202e"))
 }

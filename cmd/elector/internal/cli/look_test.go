@@ -138,19 +138,3 @@ func TestErrorsAreForTerminals(t *testing.T) {
 	assert.Contains(t, errs, `\x1b[2Jdenied`)
 	assert.Regexp(t, `(?m)^20\d\d-\S+  out of touch: consul: .*\\x1b\[2Jdenied; elector: all is well\\u202e\)\n$`, out)
 }
-
-func TestLookMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"give the service's URL and the election's path": {"status"},
-		"which service?":               {"status", "/jobs/reindex"},
-		"which service? Give its URL":  {"run", "/jobs/reindex", "--", "true"},
-		"give the service's URL first": {"candidates", "/jobs/reindex", "mem://"},
-		"--timeout 0s: must be above":  {"ls", "mem://", "--timeout", "0"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
-	}
-}
