@@ -168,18 +168,12 @@ func newWatch() *cobra.Command {
 		Short:   "Print a line when another leads",
 		Long:    watchHelp,
 		Example: "    elector watch etcd://etcd1:2379 /jobs/reindex",
-		Args:    misuse(electionArgs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			url, path, err := target(args)
-			if err != nil {
-				return err
-			}
-			return follow(cmd.Context(), cmd.OutOrStdout(), url, path, asJSON)
-		},
-		ValidArgsFunction: completeElection,
+		Args:    electionArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per line")
-	return cmd
+	return onService(cmd, func(cmd *cobra.Command, url, path, _ string) error {
+		return follow(cmd.Context(), cmd.OutOrStdout(), url, path, asJSON)
+	})
 }
 
 // follow prints a line per change until ctx ends.
