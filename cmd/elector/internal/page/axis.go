@@ -193,21 +193,20 @@ func (a axis) thin(width float64) {
 		}
 		return 3
 	}
-	var order []int
-	for i := range a.ticks {
-		order = append(order, i)
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return rank(i) - rank(j) })
 	type extent struct{ from, to float64 }
 	var taken []extent
-	for _, i := range order {
-		t := &a.ticks[i]
-		middle, half := width*a.part(t.at), ticks.width(t.label)/2+2
-		at := extent{middle - half, middle + half}
-		if slices.ContainsFunc(taken, func(e extent) bool { return at.from < e.to && e.from < at.to }) {
-			t.label = ""
-			continue
+	for first := range 4 {
+		for i := range a.ticks {
+			t := &a.ticks[i]
+			middle, half := width*a.part(t.at), ticks.width(t.label)/2+2
+			at := extent{middle - half, middle + half}
+			switch {
+			case rank(i) != first:
+			case slices.ContainsFunc(taken, func(e extent) bool { return at.from < e.to && e.from < at.to }):
+				t.label = ""
+			default:
+				taken = append(taken, at)
+			}
 		}
-		taken = append(taken, at)
 	}
 }
