@@ -133,15 +133,7 @@ func logTicks(low, high float64, format func(float64) string) (all []tick) {
 
 // logRange widens low and high until they end on ticks: on 1, 2 or 5 times a power of ten.
 func logRange(low, high float64) (float64, float64) {
-	steps := []float64{1, 2, 5, 10}
-	base := math.Pow10(int(math.Floor(math.Log10(low) + 1e-9)))
-	from := base
-	for _, step := range steps {
-		if step*base <= low*1.0001 {
-			from = step * base
-		}
-	}
-	to := roundStep(high)
+	from, to := stepBelow(low*1.0001), roundStep(high)
 	if from >= to {
 		to = 10 * from
 	}
@@ -175,6 +167,17 @@ func roundStep(v float64) float64 {
 		}
 	}
 	return 10 * base
+}
+
+// stepBelow is the largest of 1, 2 and 5 times a power of ten that is at most v.
+func stepBelow(v float64) (below float64) {
+	base := math.Pow10(int(math.Floor(math.Log10(v) + 1e-9)))
+	for _, step := range []float64{0.5, 1, 2, 5} {
+		if step*base <= v {
+			below = step * base
+		}
+	}
+	return below
 }
 
 // thin takes the labels away that a horizontal axis of a width has no room for. The ends

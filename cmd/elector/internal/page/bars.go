@@ -50,42 +50,26 @@ func shares(h report.Histogram) []share {
 	for i, n := range h.Count {
 		sum += n
 		at := h.Max
-		if i < len(h.Bounds) {
+		if i < len(h.Bounds) && (h.Bounds[i] < at || at <= 0) { // else nobody waited longer
 			at = h.Bounds[i]
 		}
-		if h.Max > 0 && at > h.Max {
-			at = h.Max // nobody waited longer
+		part := float64(sum) / float64(total)
+		switch last := len(out) - 1; {
+		case at > 0 && (last < 0 || at > out[last].at):
+			out = append(out, share{at, part})
+		case last >= 0:
+			out[last].part = part
 		}
-		if at <= 0 || len(out) > 0 && at <= out[len(out)-1].at {
-			if len(out) > 0 {
-				out[len(out)-1].part = float64(sum) / float64(total)
-			}
-			continue
-		}
-		out = append(out, share{at, float64(sum) / float64(total)})
 	}
 	if len(out) == 0 {
 		return nil
 	}
 	// A line begins on the axis: of the empty buckets at the beginning the last says so, or
-	// else the bound that the first one would have.
+	// else the bound that the first one would have: bounds are whole, and 1, 2 and 5 times powers of ten.
 	if first := slices.IndexFunc(out, func(s share) bool { return s.part > 0 }); first > 0 {
 		return out[first-1:]
 	}
-	return append([]share{{at: boundBelow(out[0].at)}}, out...)
-}
-
-// boundBelow is the next smaller of a histogram's bounds, which are 1, 2 and 5 times powers of ten.
-func boundBelow(at time.Duration) time.Duration {
-	bound := time.Duration(1)
-	for decade := time.Duration(1); decade < at && decade > 0; decade *= 10 {
-		for _, step := range []time.Duration{1, 2, 5} {
-			if step*decade < at {
-				bound = step * decade
-			}
-		}
-	}
-	return bound
+	return append([]share{{at: time.Duration(stepBelow(max(float64(out[0].at-1), 1)))}}, out...)
 }
 
 // waits draws a curve for each run: for each time, the share of elections that took no longer.

@@ -63,11 +63,7 @@ func unnoticed(runs []report.Run) string {
 	if longest == 0 {
 		return ""
 	}
-	between := duration(low)
-	if duration(high) != between {
-		between += " to " + duration(high)
-	}
-	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", between, duration(longest))
+	return fmt.Sprintf("Before that the service had to notice the crash and to drop the leader’s entry, in which no strategy has a say: that took %s (the runs’ medians), at most %s.", durations(low, high), duration(longest))
 }
 
 // enough is of how many samples a mark is drawn. Lines through fewer show chance.

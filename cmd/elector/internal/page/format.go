@@ -104,6 +104,22 @@ func plural(n int, one, many string) string {
 	return count(float64(n)) + " " + many
 }
 
+// extent is from n to m things.
+func extent(n, m int, one, many string) string {
+	if n == m {
+		return plural(n, one, many)
+	}
+	return count(float64(n)) + " to " + plural(m, one, many)
+}
+
+// durations are from a to b.
+func durations(a, b time.Duration) string {
+	if duration(a) == duration(b) {
+		return duration(a)
+	}
+	return duration(a) + " to " + duration(b)
+}
+
 // upperFirst is s with a capital.
 func upperFirst(s string) string {
 	r, n := utf8.DecodeRuneInString(s)

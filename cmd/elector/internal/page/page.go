@@ -96,18 +96,9 @@ func summary(r report.Report) string {
 	for _, s := range services(measured) {
 		names = append(names, s.name)
 	}
+	ns := sizes(measured.Runs)
 	return fmt.Sprintf("How a cluster gets its next leader: %s with %s, measured on %s.",
-		list(newPalette(measured).order), extent(measured.Runs), list(names))
-}
-
-// extent says how many candidates the runs had.
-func extent(runs []report.Run) string {
-	ns := sizes(runs)
-	first, last := ns[0], ns[len(ns)-1]
-	if first == last {
-		return plural(first, "candidate", "candidates")
-	}
-	return fmt.Sprintf("%s to %s", count(float64(first)), plural(last, "candidate", "candidates"))
+		list(newPalette(measured).order), extent(ns[0], ns[len(ns)-1], "candidate", "candidates"), list(names))
 }
 
 // facts say how the figures came about, as far as the report knows.

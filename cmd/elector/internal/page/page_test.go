@@ -297,7 +297,9 @@ func TestShares(t *testing.T) {
 				"%s, N = %d: %v", run.Strategy, run.N, points)
 		}
 	}
-	assert.Equal(t, 2*time.Microsecond, boundBelow(3*time.Microsecond))
+	for v, want := range map[float64]float64{1: 1, 2: 2, 4.9: 2, 999: 500, 1e9 - 1: 5e8, 1e9: 1e9, 3e3: 2e3} {
+		assert.Equal(t, want, stepBelow(v), v)
+	}
 }
 
 // TestTimeline holds that there is a row for each candidate that was there, however they are

@@ -312,10 +312,7 @@ func samples(all []report.Quantiles) (fewest, most int) {
 // sampled says how many samples each run has.
 func sampled(all []report.Quantiles) string {
 	fewest, most := samples(all)
-	if fewest == most {
-		return plural(most, "sample", "samples")
-	}
-	return fmt.Sprintf("%s to %s", count(float64(fewest)), plural(most, "sample", "samples"))
+	return extent(fewest, most, "sample", "samples")
 }
 
 // each are the same quantiles of all runs.

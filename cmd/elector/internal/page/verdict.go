@@ -107,9 +107,5 @@ func timesOf(runs []report.Run) string {
 	for _, r := range runs {
 		names = append(names, r.Strategy)
 	}
-	low, high := duration(runs[0].Resigned.P50), duration(runs[len(runs)-1].Resigned.P50)
-	if low != high {
-		low += " to " + high
-	}
-	return fmt.Sprintf("%s (%s)", list(names), low)
+	return fmt.Sprintf("%s (%s)", list(names), durations(runs[0].Resigned.P50, runs[len(runs)-1].Resigned.P50))
 }
