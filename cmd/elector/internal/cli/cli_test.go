@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -29,10 +28,12 @@ func TestMain(m *testing.M) {
 // small is a comparison that takes a moment, however slow the machine: no session runs out.
 var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0", "--delay", "0", "--ttl", "1m"}
 
-func run(args ...string) (code int, stdout, stderr string) {
+// run runs a command line that ends with a code.
+func run(t *testing.T, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
 	var out, errs bytes.Buffer
-	code = Run(context.Background(), args, &out, &errs)
-	return code, out.String(), errs.String()
+	require.Equal(t, code, Run(t.Context(), args, &out, &errs), "%q: %s", args, &errs)
+	return out.String(), errs.String()
 }
 
 func TestMisuse(t *testing.T) {
@@ -116,8 +117,7 @@ func TestMisuse(t *testing.T) {
 		{[]string{"doctor", "mem://", "/jobs/"}, `key "/jobs/"`},
 		{[]string{"doctor", "mem://", "/jobs", "x"}, "accepts at most 2 arg"},
 	} {
-		code, stdout, stderr := run(c.args...)
-		assert.Equal(t, Misused, code, c.args)
+		stdout, stderr := run(t, Misused, c.args...)
 		assert.Contains(t, stderr, c.says, c.args)
 		assert.Contains(t, stderr, "--help'", c.args)
 		assert.Empty(t, stdout, c.args)
@@ -129,8 +129,7 @@ func TestMisuse(t *testing.T) {
 
 // TestSecrets holds that no credentials are repeated.
 func TestSecrets(t *testing.T) {
-	code, stdout, stderr := run("compare", "--backend", "zk://user:hunter2@h")
-	assert.Equal(t, Misused, code)
+	stdout, stderr := run(t, Misused, "compare", "--backend", "zk://user:hunter2@h")
 	assert.NotContains(t, stdout+stderr, "hunter2")
 }
 
@@ -145,8 +144,7 @@ func TestHelp(t *testing.T) {
 		"completion":     {"bash", "zsh"},
 		"--version":      {"elector version ", "go1."},
 	} {
-		code, stdout, stderr := run(strings.Fields(args)...)
-		assert.Equal(t, OK, code, args)
+		stdout, stderr := run(t, OK, strings.Fields(args)...)
 		assert.Empty(t, stderr, args)
 		for _, want := range wants {
 			assert.Contains(t, stdout, want, args)
@@ -161,15 +159,14 @@ func TestHelp(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		code, stdout, _ := run("completion", shell)
-		assert.Equal(t, OK, code)
+		stdout, _ := run(t, OK, "completion", shell)
 		assert.Contains(t, stdout, "elector")
 	}
-	_, stdout, _ := run("__complete", "compare", "--strategy", "")
+	stdout, _ := run(t, OK, "__complete", "compare", "--strategy", "")
 	for _, name := range catalog.Names() {
 		assert.Contains(t, stdout, name+"\n")
 	}
-	_, stdout, _ = run("__complete", "comp")
+	stdout, _ = run(t, OK, "__complete", "comp")
 	assert.Contains(t, stdout, "compare\t")
 }
 
@@ -186,8 +183,7 @@ func TestPage(t *testing.T) {
 
 func TestMan(t *testing.T) {
 	dir := t.TempDir()
-	code, _, stderr := run("man", dir)
-	require.Equal(t, OK, code, stderr)
+	run(t, OK, "man", dir)
 	page, err := os.ReadFile(filepath.Join(dir, "elector-compare.1"))
 	require.NoError(t, err)
 	for _, section := range []string{".SH NAME", ".SH SYNOPSIS", ".SH EXIT STATUS", ".SH ENVIRONMENT", ".SH OPTIONS", ".SH EXAMPLE"} {
@@ -200,8 +196,7 @@ func TestMan(t *testing.T) {
 func TestTable(t *testing.T) { synctest.Test(t, printsTable) }
 
 func printsTable(t *testing.T) {
-	code, stdout, stderr := run(append(small, "--crashes", "0.25")...)
-	require.Equal(t, OK, code, stderr)
+	stdout, stderr := run(t, OK, append(small, "--crashes", "0.25")...)
 	for _, want := range []string{
 		"4 leader changes in each run, 1 of them crashes; churn 0.05; seed 1; session timeout 1m0s\n", "mem://\n",
 		"leaderless", "growth\n", "counted by the service itself", "Jain  ",
@@ -218,8 +213,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	at, page, charts := filepath.Join(dir, "report.json"), filepath.Join(dir, "report.html"), filepath.Join(dir, "charts")
 	require.NoError(t, os.WriteFile(at, []byte(strings.Repeat("old", 1<<20)), 0o600))
-	code, stdout, stderr := run(append(small, "--json", at, "--html", page, "--charts", charts)...)
-	require.Equal(t, OK, code, stderr)
+	stdout, _ := run(t, OK, append(small, "--json", at, "--html", page, "--charts", charts)...)
 	assert.Contains(t, stdout, "\nmem://\n")
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
@@ -236,8 +230,7 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, left, 3)
 
-	code, stdout, _ = run(append(small, "--json", "-")...)
-	require.Equal(t, OK, code)
+	stdout, _ = run(t, OK, append(small, "--json", "-")...)
 	assert.Len(t, parsed(t, []byte(stdout)).Runs, 4)
 }
 
@@ -257,8 +250,7 @@ func parsed(t *testing.T, text []byte) (r report.Report) {
 // TestUnreachable holds that a service which is not there is a failure, and what was found
 // on others is told.
 func TestUnreachable(t *testing.T) {
-	code, stdout, stderr := run(append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
-	assert.Equal(t, Failed, code)
+	stdout, stderr := run(t, Failed, append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
 	assert.Contains(t, stderr, "the service cannot be used")
 	assert.Contains(t, stdout, "mem://\n")
 	assert.Contains(t, stdout, "* fair, 2 candidates: failed: the service cannot be used")

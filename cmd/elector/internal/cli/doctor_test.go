@@ -12,13 +12,11 @@ import (
 
 func TestDoctor(t *testing.T) {
 	t.Setenv(urlVariable, "mem://cli-doctor")
-	code, out, errs := run("doctor", "/jobs")
-	assert.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "doctor", "/jobs")
 	assert.Regexp(t, `(?m)^ok  service  rights +these credentials may create, read, list, watch and delete below /jobs$`, out)
 	assert.Regexp(t, `(?m)^ok  all +fit for elections$`, out)
 
-	code, out, errs = run("doctor", "--json")
-	assert.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "doctor", "--json")
 	var r doctor.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	assert.Equal(t, doctor.OK, r.Level)
@@ -29,8 +27,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorOfNothing(t *testing.T) {
 	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		code, out, errs := run("doctor", scheme+"://"+addr)
-		assert.Equal(t, Failed, code)
+		out, errs := run(t, Failed, "doctor", scheme+"://"+addr)
 		assert.Contains(t, out, "connection refused")
 		assert.Contains(t, out, "→ start the server, or check the port")
 		assert.Contains(t, errs, "not fit for elections")
