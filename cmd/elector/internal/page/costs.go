@@ -90,17 +90,24 @@ func timed(runs []report.Run, strategy string, of func(report.Run) report.Quanti
 
 // add adds a panel of curves, or the sentence why there is none.
 func (v view) add(p *part, pic *picture, curves []curve, title, note string, format func(float64) string) {
-	sc, ok := newScaling(curves, v.looks, format)
-	if !ok {
+	lines := false
+	for i := range curves {
+		c := &curves[i]
+		// A logarithmic axis cannot show the others.
+		c.points = slices.DeleteFunc(c.points, func(p point) bool { return !(p.mid > 0) || p.n < 1 })
+		lines = lines || len(c.points) > 1 && c.points[0].n != c.points[len(c.points)-1].n
+	}
+	if !lines {
 		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N. Of fewer than five times none is drawn.")
 		return
 	}
+	curves = slices.DeleteFunc(curves, func(c curve) bool { return len(c.points) == 0 })
 	desc := upperFirst(note) + " against the number of candidates."
-	for _, c := range sc.curves {
+	for _, c := range curves {
 		first, last := c.points[0], c.points[len(c.points)-1]
 		desc += fmt.Sprintf(" %s: %s at N = %s, %s at N = %s.", c.strategy, format(first.mid), count(float64(first.n)), format(last.mid), count(float64(last.n)))
 	}
-	pic.panels = append(pic.panels, panel{title: title, note: note, desc: desc, width: 360, tall: 310, draw: sc.draw})
+	pic.panels = append(pic.panels, panel{title: title, note: note, desc: desc, width: 360, tall: 310, draw: scaling(curves, v.looks, format)})
 }
 
 // costs are what a leader change costs, by the names of report.Growth.

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -46,24 +47,20 @@ func newPalette(r report.Report) palette {
 			p.order = append(p.order, run.Strategy)
 		}
 	}
-	unknown := slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { _, ok := looks[name]; return ok })
-	slices.Sort(unknown)
-	for _, name := range p.order {
-		if l, ok := looks[name]; ok {
-			p.looks[name] = l
-		} else {
-			p.looks[name] = others[slices.Index(unknown, name)%len(others)]
-		}
-	}
-	// The known ones first and always in the same order.
+	// The known ones first and always in the same order, then others by name.
 	known := catalog.Names()
-	rank := func(name string) int {
-		if i := slices.Index(known, name); i >= 0 {
-			return i
+	slices.SortFunc(p.order, func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
+	})
+	unknown := 0
+	for _, name := range p.order {
+		l, ok := looks[name]
+		if !ok {
+			l = others[unknown%len(others)]
+			unknown++
 		}
-		return len(known) + slices.Index(unknown, name)
+		p.looks[name] = l
 	}
-	slices.SortFunc(p.order, func(a, b string) int { return rank(a) - rank(b) })
 	return p
 }
 

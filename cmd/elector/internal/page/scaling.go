@@ -19,81 +19,63 @@ type curve struct {
 	points   []point // by n
 }
 
-// A scaling is a panel of curves against N, both axes logarithmic.
-type scaling struct {
-	curves []curve
-	format func(float64) string // of the y axis
-	looks  map[string]look
-}
-
-// newScaling takes the curves that can be drawn, without what a logarithmic axis cannot show. ok is false unless
-// one of them has two points: there is nothing to see then.
-func newScaling(curves []curve, looks map[string]look, format func(float64) string) (s scaling, ok bool) {
-	s = scaling{format: format, looks: looks}
-	for _, c := range curves {
-		c.points = slices.DeleteFunc(slices.Clone(c.points), func(p point) bool { return !(p.mid > 0) || p.n < 1 })
-		if len(c.points) > 0 {
-			s.curves = append(s.curves, c)
+// scaling draws curves against N, both axes logarithmic. Each curve has points, and all are above 0.
+func scaling(curves []curve, looks map[string]look, format func(float64) string) drawing {
+	return func(c *canvas, b box) {
+		room, low, high := 0.0, math.Inf(1), math.Inf(-1)
+		var ns []int
+		for i := range curves {
+			curve := &curves[i]
+			curve.label = names.fit(curve.label, (b.right-b.left)*2/5)
+			room = max(room, names.width(curve.label))
+			for _, p := range curve.points {
+				low, high = min(low, p.mid), max(high, p.mid, p.p90, p.top)
+				ns = append(ns, p.n)
+			}
 		}
-		ok = ok || len(c.points) > 1 && c.points[0].n != c.points[len(c.points)-1].n
-	}
-	return s, ok
-}
-
-func (s scaling) draw(c *canvas, b box) {
-	room, low, high := 0.0, math.Inf(1), math.Inf(-1)
-	var ns []int
-	for i := range s.curves {
-		curve := &s.curves[i]
-		curve.label = names.fit(curve.label, (b.right-b.left)*2/5)
-		room = max(room, names.width(curve.label))
-		for _, p := range curve.points {
-			low, high = min(low, p.mid), max(high, p.mid, p.p90, p.top)
-			ns = append(ns, p.n)
+		slices.Sort(ns)
+		ns = slices.Compact(ns)
+		var tried []tick
+		for _, n := range ns {
+			tried = append(tried, tick{float64(n), count(float64(n))})
 		}
-	}
-	slices.Sort(ns)
-	ns = slices.Compact(ns)
-	var tried []tick
-	for _, n := range ns {
-		tried = append(tried, tick{float64(n), count(float64(n))})
-	}
-	// Room at both ends for curves that stand aside.
-	first, last := tried[0].at, tried[len(tried)-1].at
-	edge := math.Pow(last/first, 0.06)
-	p := c.axes(b.inset(0, 0, room+16, 14), axis{first / edge, last * edge, true, tried}, logAxis(low, high, s.format), true, "candidates (N)")
+		// Room at both ends for curves that stand aside.
+		first, last := tried[0].at, tried[len(tried)-1].at
+		edge := math.Pow(last/first, 0.06)
+		p := c.axes(b.inset(0, 0, room+16, 14), axis{first / edge, last * edge, true, tried}, logAxis(low, high, format), true, "candidates (N)")
 
-	type end struct {
-		curve curve
-		from  place
-	}
-	var ends []end
-	for i, curve := range s.curves {
-		// Side by side, so that whiskers at the same N can be told apart.
-		aside := (float64(i) - float64(len(s.curves)-1)/2) * 3.2
-		l := s.looks[curve.strategy]
-		var line []place
-		for _, at := range curve.points {
-			line = append(line, place{p.x(float64(at.n)) + aside, p.y(at.mid)})
-			c.whisker(l.ink, line[len(line)-1].x, p.y, at)
+		type end struct {
+			curve curve
+			from  place
 		}
-		c.stroke(l.line(), along(line...))
-		for _, at := range line {
-			c.mark(l.shape, l.ink, at, 3.4)
+		var ends []end
+		for i, curve := range curves {
+			// Side by side, so that whiskers at the same N can be told apart.
+			aside := (float64(i) - float64(len(curves)-1)/2) * 3.2
+			l := looks[curve.strategy]
+			var line []place
+			for _, at := range curve.points {
+				line = append(line, place{p.x(float64(at.n)) + aside, p.y(at.mid)})
+				c.whisker(l.ink, line[len(line)-1].x, p.y, at)
+			}
+			c.stroke(l.line(), along(line...))
+			for _, at := range line {
+				c.mark(l.shape, l.ink, at, 3.4)
+			}
+			ends = append(ends, end{curve, line[len(line)-1]})
 		}
-		ends = append(ends, end{curve, line[len(line)-1]})
-	}
 
-	slices.SortStableFunc(ends, func(a, b end) int { return cmp.Compare(b.from.y, a.from.y) })
-	heights := make([]float64, len(ends))
-	for i := range ends {
-		heights[i] = -ends[i].from.y
-	}
-	spread(heights, 14, 5-p.bottom, -5-p.top)
-	for i, end := range ends {
-		ink, x, y := s.looks[end.curve.strategy].ink, p.right+8, -heights[i]
-		c.stroke(pen{ink: ink, width: 0.7}, along(place{end.from.x + 5, end.from.y}, place{x - 1, y}))
-		c.text(names.in(ink), toTheRight, place{x + 2, y + middle}, end.curve.label)
+		slices.SortStableFunc(ends, func(a, b end) int { return cmp.Compare(b.from.y, a.from.y) })
+		heights := make([]float64, len(ends))
+		for i := range ends {
+			heights[i] = -ends[i].from.y
+		}
+		spread(heights, 14, 5-p.bottom, -5-p.top)
+		for i, end := range ends {
+			ink, x, y := looks[end.curve.strategy].ink, p.right+8, -heights[i]
+			c.stroke(pen{ink: ink, width: 0.7}, along(place{end.from.x + 5, end.from.y}, place{x - 1, y}))
+			c.text(names.in(ink), toTheRight, place{x + 2, y + middle}, end.curve.label)
+		}
 	}
 }
 
