@@ -37,12 +37,17 @@ func (a axis) part(v float64) float64 {
 	return (v - a.low) / (a.high - a.low)
 }
 
+// shown are the ticks that are on the axis.
+func (a axis) shown() []tick {
+	return slices.DeleteFunc(a.ticks, func(t tick) bool { return a.part(t.at) < 0 || a.part(t.at) > 1 })
+}
+
 // room is how long the axis is where it and half the label that sticks out at its end, if any does, have a length.
 func (a axis) room(length float64, half func(label string) float64) float64 {
 	least, most := length, 0.0
 	for _, t := range a.ticks {
 		part, half := a.part(t.at), half(t.label)
-		if out := part*length + half - length; t.label != "" && part <= 1 && out > most {
+		if out := part*length + half - length; t.label != "" && out > most {
 			least, most = (length-half)/part, out
 		}
 	}
@@ -55,14 +60,15 @@ type plot struct {
 	x, y func(v float64) float64
 }
 
-// axes draws a chart's axes, with light rules across and none around, and what the x axis shows below it.
+// axes draws a chart's axes, with light rules across if there is to be a grid, and what the x axis shows below it.
 func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
-	const height, length = 12.294, 4.0 // of the ticks on the x axis, and their labels
+	const height, length = 12.294, 4.0 // of labels, and of ticks on the x axis
 	var left float64
 	for _, t := range y.ticks {
 		left = max(left, ticks.width(t.label))
 	}
 	x.thin(b.right - b.left - left)
+	x.ticks, y.ticks = x.shown(), y.shown()
 	edge := b.bottom - height - length
 	data := b.inset(left+3, 0, 0, height+length+0.4)
 	data.right = data.left + x.room(data.right-data.left, func(label string) float64 { return ticks.width(label) / 2 })
@@ -71,32 +77,25 @@ func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
 		func(v float64) float64 { return data.left + x.part(v)*(data.right-data.left) },
 		func(v float64) float64 { return data.bottom - y.part(v)*(data.bottom-data.top) },
 	}
-	var marked, ruled []tick
 	for _, t := range x.ticks {
-		if at := p.x(t.at); at >= data.left && at <= data.right {
-			marked = append(marked, tick{at, t.label})
-			c.text(ticks, centred, place{at, b.bottom - 3.378}, t.label)
-		}
+		c.text(ticks, centred, place{p.x(t.at), b.bottom - 3.378}, t.label)
 	}
 	fine := pen{ink: inkMuted, width: 0.8}
-	for _, t := range marked {
+	for _, t := range x.ticks {
 		until := edge + length
 		if t.label == "" {
 			until = edge + length/2
 		}
-		c.stroke(fine, along(place{t.at, until}, place{t.at, edge}))
+		c.stroke(fine, along(place{p.x(t.at), until}, place{p.x(t.at), edge}))
 	}
 	c.stroke(fine, along(place{data.left, edge}, place{data.right, edge}))
 	for _, t := range y.ticks {
-		if at := p.y(t.at); at >= data.top && at <= data.bottom {
-			ruled = append(ruled, tick{at, t.label})
-			c.text(ticks, toTheLeft, place{b.left + left, at + 2.769}, t.label)
-		}
+		c.text(ticks, toTheLeft, place{b.left + left, p.y(t.at) + 2.769}, t.label)
 	}
 	c.text(labels, toTheLeft, place{b.right, b.bottom + 9.911}, what)
-	for _, t := range ruled {
-		if grid && t.label != "" {
-			c.stroke(pen{ink: inkGrid, width: 0.8}, along(place{data.left, t.at}, place{data.right, t.at}))
+	if grid {
+		for _, t := range y.ticks {
+			c.stroke(pen{ink: inkGrid, width: 0.8}, along(place{data.left, p.y(t.at)}, place{data.right, p.y(t.at)}))
 		}
 	}
 	return p

@@ -77,11 +77,11 @@ func (c *canvas) path(attrs, path string) {
 
 // along is the path from place to place.
 func along(at ...place) string {
-	var path strings.Builder
-	for i, p := range at {
-		path.WriteString("ML"[min(i, 1):min(i, 1)+1] + number(p.x) + " " + number(p.y))
+	var all []string
+	for _, p := range at {
+		all = append(all, number(p.x)+" "+number(p.y))
 	}
-	return path.String()
+	return "M" + strings.Join(all, "L")
 }
 
 // around is the path along the edge of a box.

@@ -285,15 +285,15 @@ func quantiles(q report.Quantiles) cell {
 
 // quantilesCaption says what is in such cells.
 func quantilesCaption(what string, all []report.Quantiles) string {
-	below := "the longest"
-	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(90) }) {
-		below = "p90 (of 10 or more) and the longest"
-	}
-	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(99) }) {
-		below = "p90 (of 10 or more), p99 (of 100 or more) and the longest"
-	}
-	if _, most := samples(all); most == 1 {
+	_, n := samples(all)
+	below, most := "the longest", report.Quantiles{N: n}
+	switch {
+	case n == 1:
 		return what + ". There is one of each."
+	case most.Tells(99):
+		below = "p90 (of 10 or more), p99 (of 100 or more) and the longest"
+	case most.Tells(90):
+		below = "p90 (of 10 or more) and the longest"
 	}
 	return what + ": the median of " + sampled(all) + "; below it " + below + "."
 }
