@@ -1,18 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -22,46 +21,38 @@ import (
 
 // A reader reads what a command that goes on has printed.
 type reader struct {
-	t     *testing.T
-	lines chan string
+	t    *testing.T
+	out  commandtest.Buffer
+	read int
 }
 
 // begin begins a command that goes on, and ends it with the test.
 func begin(t *testing.T, args ...string) *reader {
-	in, out := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := &reader{t, make(chan string, 100)}
+	r := &reader{t: t}
 	code := make(chan int)
-	go func() {
-		code <- Run(ctx, args, out, io.Discard)
-	}()
-	go func() {
-		defer close(r.lines)
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			r.lines <- lines.Text()
-		}
-	}()
+	go func() { code <- Run(ctx, args, &r.out, io.Discard) }()
 	t.Cleanup(func() {
 		cancel(errInterrupted)
 		assert.Equal(t, Interrupted, <-code)
-		_ = out.Close()
 	})
 	return r
 }
 
-// says waits for a line with this text.
-func (r *reader) says(text string) string {
+// says waits for a line with this text, after those that it has read. Lines are written whole.
+func (r *reader) says(text string) (said string) {
 	r.t.Helper()
-	for end := time.After(wait.Patience); ; {
-		select {
-		case line := <-r.lines:
+	wait.For(r.t, text, func() bool {
+		for line := range strings.Lines(r.out.String()[r.read:]) {
+			r.read += len(line)
 			if strings.Contains(line, text) {
-				return line
+				said = line
+				return true
 			}
-		case <-end:
-			require.FailNow(r.t, "no line with "+text)
 		}
-	}
+		return false
+	})
+	return said
 }
 
 func TestResignAndTransfer(t *testing.T) {

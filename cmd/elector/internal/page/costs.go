@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
@@ -102,7 +103,7 @@ func (v view) add(p *part, pic *picture, curves []curve, title, note string, for
 		return
 	}
 	curves = slices.DeleteFunc(curves, func(c curve) bool { return len(c.points) == 0 })
-	desc := upperFirst(note) + " against the number of candidates."
+	desc := strings.ToUpper(note[:1]) + note[1:] + " against the number of candidates."
 	for _, c := range curves {
 		first, last := c.points[0], c.points[len(c.points)-1]
 		desc += fmt.Sprintf(" %s: %s at N = %s, %s at N = %s.", c.strategy, format(first.mid), count(float64(first.n)), format(last.mid), count(float64(last.n)))

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // nbsp keeps a number and its unit on one line.
@@ -118,10 +116,4 @@ func durations(a, b time.Duration) string {
 		return duration(a)
 	}
 	return duration(a) + " to " + duration(b)
-}
-
-// upperFirst is s with a capital.
-func upperFirst(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(r)) + s[n:]
 }
