@@ -29,11 +29,8 @@ func (v view) leaderless(svc service) part {
 			p.Missing = append(p.Missing, kind.missing)
 			continue
 		}
-		var curves []curve
-		for _, strategy := range v.order {
-			curves = append(curves, curve{strategy, strategy, timed(svc.runs, strategy, kind.of)})
-		}
-		v.add(&p, &pic, curves, kind.title, "time without a leader; "+sampled(all)+" a mark", span)
+		v.add(&p, &pic, kind.title, "time without a leader; "+sampled(all)+" a mark", span,
+			func(strategy string) curve { return curve{strategy, strategy, timed(svc.runs, strategy, kind.of)} })
 		p.Tables = append(p.Tables, v.pivot(quantilesCaption(kind.title+", without a leader for", all), svc.runs,
 			func(r report.Run) cell { return quantiles(kind.of(r)) }))
 	}
@@ -89,20 +86,23 @@ func timed(runs []report.Run, strategy string, of func(report.Run) report.Quanti
 	return out
 }
 
-// add adds a panel of curves, or the sentence why there is none.
-func (v view) add(p *part, pic *picture, curves []curve, title, note string, format func(float64) string) {
+// add adds a panel with a curve for each strategy, or the sentence why there is none.
+func (v view) add(p *part, pic *picture, title, note string, format func(float64) string, of func(strategy string) curve) {
+	var curves []curve
 	lines := false
-	for i := range curves {
-		c := &curves[i]
+	for _, strategy := range v.order {
+		c := of(strategy)
 		// A logarithmic axis cannot show the others.
 		c.points = slices.DeleteFunc(c.points, func(p point) bool { return !(p.mid > 0) || p.n < 1 })
-		lines = lines || len(c.points) > 1 && c.points[0].n != c.points[len(c.points)-1].n
+		if len(c.points) > 0 {
+			curves = append(curves, c)
+			lines = lines || c.points[0].n != c.points[len(c.points)-1].n
+		}
 	}
 	if !lines {
 		p.Missing = append(p.Missing, title+": there is no curve to draw, because no strategy has figures above 0 for more than one N. Of fewer than five times none is drawn.")
 		return
 	}
-	curves = slices.DeleteFunc(curves, func(c curve) bool { return len(c.points) == 0 })
 	desc := strings.ToUpper(note[:1]) + note[1:] + " against the number of candidates."
 	for _, c := range curves {
 		first, last := c.points[0], c.points[len(c.points)-1]
@@ -144,8 +144,7 @@ func (v view) cost(svc service) (p part) {
 	pic := picture{name: "cost-" + svc.slug, title: "What a leader change costs, by number of candidates", columns: 3, Class: "wide",
 		Caption: "Beside each name stands what every further candidate adds, if that is more than noise: the slope of the straight line through the figures."}
 	for _, f := range costs {
-		var curves []curve
-		for _, strategy := range v.order {
+		v.add(&p, &pic, f.title, f.note, f.format, func(strategy string) curve {
 			c := curve{strategy: strategy, label: strategy}
 			if g, ok := svc.grown(strategy, f.name); ok && !g.Flat {
 				c.label += " " + slope(g, f.format)
@@ -155,9 +154,8 @@ func (v view) cost(svc service) (p part) {
 					c.points = append(c.points, point{n: n, mid: f.of(run.PerChange)})
 				}
 			}
-			curves = append(curves, c)
-		}
-		v.add(&p, &pic, curves, f.title, f.note, f.format)
+			return c
+		})
 		p.Tables = append(p.Tables, v.pivot(f.title+" per leader change.", svc.runs, func(r report.Run) cell { return cell{Main: f.format(f.of(r.PerChange))} }))
 	}
 	p.show(pic)

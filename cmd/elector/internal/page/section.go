@@ -19,8 +19,11 @@ type section struct {
 	Parts            []part
 }
 
-// sections are those for which the report has something.
+// sections are those of a report that has anything.
 func sections(r report.Report) []section {
+	if len(r.Runs) == 0 {
+		return nil
+	}
 	all := []section{
 		{ID: "glance", Title: "At a glance", of: view.glance,
 			Intro: "Means over all candidates, per leader change; times are medians. Order kept is 100\u00a0% less the inversions: 100\u00a0% is strict order of arrival, about 50\u00a0% is chance."},
@@ -42,9 +45,6 @@ func sections(r report.Report) []section {
 			p.Heading = svc.name
 			all[i].Parts = append(all[i].Parts, p)
 		}
-	}
-	if len(r.Runs) == 0 {
-		return nil
 	}
 	return all
 }
