@@ -74,7 +74,7 @@ func (v view) change(svc service) (p part) {
 				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(c.n[report.WokenUp], "wake-up", "wake-ups"),
 				plural(c.n[report.Read], "read", "reads"), plural(c.n[report.Wrote], "write", "writes"), plural(c.n[report.Refused], "write", "writes")),
 			width: 264, tall: 400,
-			draw: timeline{v.looks[run.Strategy], c.shown(one), candidates, from, until}.draw,
+			draw: timeline(v.looks[run.Strategy].ink, c.shown(one), candidates, from, until),
 		})
 		if cut && c.still > until {
 			longer = append(longer, fmt.Sprintf("%s until %s", run.Strategy, duration(c.still)))

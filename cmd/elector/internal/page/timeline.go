@@ -8,15 +8,6 @@ import (
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
-// timeline is a panel of one leader change: candidates downwards, time to the right.
-type timeline struct {
-	look       look
-	events     []report.Event
-	candidates int
-	// The ends of the time axis, of all panels: they have one scale.
-	from, until time.Duration
-}
-
 // A reign is one candidate's term within a timeline.
 type reign struct {
 	candidate int
@@ -62,32 +53,35 @@ func vacancy(events []report.Event) (from, to time.Duration) {
 	return from, max(from, events[elected].At+events[elected].Took)
 }
 
-func (t timeline) draw(c *canvas, b box) {
-	from, until, rows := float64(t.from), float64(t.until), float64(t.candidates)
-	p := c.axes(b.inset(0, 2, 16, 14), axis{low: from, high: until, ticks: linearTicks(until, 4, span)},
-		axis{low: rows - 0.3, high: -0.7, ticks: orderTicks(t.candidates, 8)}, false, "since the change began")
-	at := func(d time.Duration) float64 { return p.x(min(float64(d), until)) }
-	row := (p.bottom - p.top) / rows
+// timeline draws one leader change: candidates downwards, time to the right. The time axis is that of all panels:
+// they have one scale.
+func timeline(i ink, events []report.Event, candidates int, from, until time.Duration) drawing {
+	return func(c *canvas, b box) {
+		rows := float64(candidates)
+		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: linearTicks(float64(until), 4, span)},
+			axis{low: rows - 0.3, high: -0.7, ticks: orderTicks(candidates, 8)}, false, "since the change began")
+		at := func(d time.Duration) float64 { return p.x(float64(min(d, until))) }
+		row := (p.bottom - p.top) / rows
 
-	if from, to := vacancy(t.events); to > from {
-		c.fill(inkGap, box{at(from), p.top, at(to), p.bottom}.around())
-	}
-	if row >= 4 {
-		for i := range t.candidates {
-			c.stroke(pen{ink: inkGrid, width: 0.6}, along(place{p.left, p.y(float64(i))}, place{p.right, p.y(float64(i))}))
+		if from, to := vacancy(events); to > from {
+			c.fill(inkGap, box{at(from), p.top, at(to), p.bottom}.around())
 		}
-	}
-	thick := min(max(row*0.62, 3), 9)
-	for _, term := range reigns(t.events, t.from, t.until) {
-		middle := p.y(float64(term.candidate))
-		c.fill(t.look.ink, box{at(term.from), middle - thick/2, max(at(term.to), at(term.from)+1.5), middle + thick/2}.around())
-	}
-	radius := min(max(row*0.36, 1.5), 3.2)
-	for _, e := range t.events {
-		if e.At > t.until {
-			continue // the axis is cut
+		if row >= 4 {
+			for n := range candidates {
+				c.stroke(pen{ink: inkGrid, width: 0.6}, along(place{p.left, p.y(float64(n))}, place{p.right, p.y(float64(n))}))
+			}
 		}
-		c.event(t.look.ink, e.Kind, at(e.At), at(e.At+e.Took), p.y(float64(e.Candidate)), radius)
+		thick := min(max(row*0.62, 3), 9)
+		for _, term := range reigns(events, from, until) {
+			middle := p.y(float64(term.candidate))
+			c.fill(i, box{at(term.from), middle - thick/2, max(at(term.to), at(term.from)+1.5), middle + thick/2}.around())
+		}
+		radius := min(max(row*0.36, 1.5), 3.2)
+		for _, e := range events {
+			if e.At <= until { // else the axis is cut
+				c.event(i, e.Kind, at(e.At), at(e.At+e.Took), p.y(float64(e.Candidate)), radius)
+			}
+		}
 	}
 }
 
