@@ -21,7 +21,7 @@ const takesCandidate = " CANDIDATE"
 
 // candidate takes the candidate's ID off the arguments of a command that takes one.
 func candidate(cmd *cobra.Command, args []string) (rest []string, id string) {
-	if last := len(args) - 1; cmd.Annotations[takesCandidate] != "" && last >= 0 {
+	if last := len(args) - 1; strings.HasSuffix(cmd.Use, takesCandidate) && last >= 0 {
 		return args[:last], args[last]
 	}
 	return args, ""
@@ -35,7 +35,6 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 	}
 	if withID {
 		cmd.Use += takesCandidate
-		cmd.Annotations = map[string]string{takesCandidate: "yes"}
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			rest, id := candidate(cmd, args)
 			if err := electionArgs(cmd, rest); err != nil || id == "" {
