@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
 // network is that of lastwill.Serve.
@@ -85,11 +87,9 @@ func lock(ctx context.Context, folder string) (unlock func(), err error) {
 			_ = f.Close() // nothing was written
 			return nil, fmt.Errorf("lock %s: %w", folder, err)
 		}
-		select {
-		case <-ctx.Done():
+		if err := program.Sleep(ctx, 20*time.Millisecond); err != nil {
 			_ = f.Close() // nothing was written
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
+			return nil, err
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
 )
 
 // Open starts a headless Chromium, and gives a context in which chromedp drives it.
@@ -31,13 +32,9 @@ func Open(t *testing.T) context.Context {
 		t.Skip("it takes a browser: make test-all")
 	}
 	path, err := findBrowser(exec.LookPath)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := os.MkdirTemp("", "browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(data); err != nil {
 			t.Log(err) // a process of the browser's may still write there
@@ -103,7 +100,7 @@ type Complaints struct {
 // by the time of the answer.
 func (c *Complaints) Listen(t *testing.T, tab context.Context) {
 	t.Helper()
-	if err := chromedp.Listen(tab, func(ev any) {
+	require.NoError(t, chromedp.Listen(tab, func(ev any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		switch ev := ev.(type) {
@@ -121,9 +118,7 @@ func (c *Complaints) Listen(t *testing.T, tab context.Context) {
 		case *network.EventLoadingFailed:
 			c.all = append(c.all, "request failed: "+ev.ErrorText)
 		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // Take returns what was collected, and forgets it.
@@ -208,26 +203,20 @@ func Shot(ctx context.Context, target *chromedp.Target) ([]byte, error) {
 // Do has the browser do something.
 func Do(t *testing.T, tab context.Context, actions ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	if err := chromedp.Do(tab, actions...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, chromedp.Do(tab, actions...))
 }
 
 // Get is Do with a result.
 func Get[T any](t *testing.T, tab context.Context, action chromedp.Action[T]) T {
 	t.Helper()
 	value, err := chromedp.Run(tab, action)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return value
 }
 
 // Keep writes a file and returns its URL.
 func Keep(t *testing.T, path string, data []byte) string {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o666))
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }

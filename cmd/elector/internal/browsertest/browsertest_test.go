@@ -7,14 +7,13 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
 )
 
 // TestNoBrowserFails holds that a missing browser is not passed over in silence.
 func TestNoBrowserFails(t *testing.T) {
 	_, err := findBrowser(func(string) (string, error) { return "", exec.ErrNotFound })
-	if err == nil || !strings.Contains(err.Error(), "make setup") {
-		t.Errorf("no browser: %v", err)
-	}
+	assert.ErrorContains(t, err, "make setup")
 }
 
 // TestBrowserFindsFaults holds that the checks bite.
@@ -32,8 +31,6 @@ func TestBrowserFindsFaults(t *testing.T) {
 	all := strings.Join(append(wrong, heard.Take()...), "\n")
 	for _, want := range []string{"px wide", "an empty picture", "sticks out", "'two' lies on 'one'",
 		"cut: nothing shows", "'second' is out of sight", "console.error", "request: http://127.0.0.1:1/nothing", "thrown"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no complaint about %q in:\n%s", want, all)
-		}
+		assert.Contains(t, all, want)
 	}
 }

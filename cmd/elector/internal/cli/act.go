@@ -21,7 +21,7 @@ const takesCandidate = " CANDIDATE"
 
 // candidate takes the candidate's ID off the arguments of a command that takes one.
 func candidate(cmd *cobra.Command, args []string) (rest []string, id string) {
-	if last := len(args) - 1; cmd.Annotations[takesCandidate] != "" && last >= 0 {
+	if last := len(args) - 1; strings.HasSuffix(cmd.Use, takesCandidate) && last >= 0 {
 		return args[:last], args[last]
 	}
 	return args, ""
@@ -35,7 +35,6 @@ func newAct(name, short, long, example string, withID bool, do look) *cobra.Comm
 	}
 	if withID {
 		cmd.Use += takesCandidate
-		cmd.Annotations = map[string]string{takesCandidate: "yes"}
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			rest, id := candidate(cmd, args)
 			if err := electionArgs(cmd, rest); err != nil || id == "" {
@@ -168,18 +167,12 @@ func newWatch() *cobra.Command {
 		Short:   "Print a line when another leads",
 		Long:    watchHelp,
 		Example: "    elector watch etcd://etcd1:2379 /jobs/reindex",
-		Args:    misuse(electionArgs),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			url, path, err := target(args)
-			if err != nil {
-				return err
-			}
-			return follow(cmd.Context(), cmd.OutOrStdout(), url, path, asJSON)
-		},
-		ValidArgsFunction: completeElection,
+		Args:    electionArgs,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, one object per line")
-	return cmd
+	return onService(cmd, func(cmd *cobra.Command, url, path, _ string) error {
+		return follow(cmd.Context(), cmd.OutOrStdout(), url, path, asJSON)
+	})
 }
 
 // follow prints a line per change until ctx ends.

@@ -1,18 +1,17 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"io"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/wait"
 	"github.com/elector-go/elector/strategy/fair"
@@ -22,46 +21,38 @@ import (
 
 // A reader reads what a command that goes on has printed.
 type reader struct {
-	t     *testing.T
-	lines chan string
+	t    *testing.T
+	out  commandtest.Buffer
+	read int
 }
 
 // begin begins a command that goes on, and ends it with the test.
 func begin(t *testing.T, args ...string) *reader {
-	in, out := io.Pipe()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := &reader{t, make(chan string, 100)}
+	r := &reader{t: t}
 	code := make(chan int)
-	go func() {
-		code <- Run(ctx, args, out, io.Discard)
-	}()
-	go func() {
-		defer close(r.lines)
-		for lines := bufio.NewScanner(in); lines.Scan(); {
-			r.lines <- lines.Text()
-		}
-	}()
+	go func() { code <- Run(ctx, args, &r.out, io.Discard) }()
 	t.Cleanup(func() {
 		cancel(errInterrupted)
 		assert.Equal(t, Interrupted, <-code)
-		_ = out.Close()
 	})
 	return r
 }
 
-// says waits for a line with this text.
-func (r *reader) says(text string) string {
+// says waits for a line with this text, after those that it has read. Lines are written whole.
+func (r *reader) says(text string) (said string) {
 	r.t.Helper()
-	for end := time.After(wait.Patience); ; {
-		select {
-		case line := <-r.lines:
+	wait.For(r.t, text, func() bool {
+		for line := range strings.Lines(r.out.String()[r.read:]) {
+			r.read += len(line)
 			if strings.Contains(line, text) {
-				return line
+				said = line
+				return true
 			}
-		case <-end:
-			require.FailNow(r.t, "no line with "+text)
 		}
-	}
+		return false
+	})
+	return said
 }
 
 func TestResignAndTransfer(t *testing.T) {
@@ -73,13 +64,11 @@ func TestResignAndTransfer(t *testing.T) {
 	w, j := begin(t, "watch", "/jobs/a"), begin(t, "watch", "/jobs/a", "--json")
 	w.says("host-1 leads, token ")
 
-	code, out, errs := run("resign", "/jobs/a", "--by", "anna", "--why", "disk is slow")
-	assert.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "resign", "/jobs/a", "--by", "anna", "--why", "disk is slow")
 	assert.Equal(t, "asked to go  host-1\n", out)
 	w.says("host-2 leads, token ")
 
-	code, out, errs = run("transfer", "/jobs/a", "host-3", "--json")
-	assert.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "transfer", "/jobs/a", "host-3", "--json")
 	var l inspect.Leader
 	require.NoError(t, json.Unmarshal([]byte(out), &l))
 	assert.Equal(t, "host-2", l.ID)
@@ -89,13 +78,11 @@ func TestResignAndTransfer(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(j.says(`"id":"host-3"`)), &v))
 	assert.Equal(t, "/jobs/a", v.Election)
 
-	code, out, errs = run("transfer", url, "/jobs/a", "nobody")
-	assert.Equal(t, Failed, code)
+	out, errs := run(t, Failed, "transfer", url, "/jobs/a", "nobody")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, `"nobody"; 'elector candidates' lists those who stand`)
 
-	code, _, errs = run("resign", "/jobs/b")
-	assert.Equal(t, NoElection, code)
+	_, errs = run(t, NoElection, "resign", "/jobs/b")
 	assert.Contains(t, errs, "Did you mean /jobs/a?")
 }
 
@@ -117,39 +104,34 @@ func TestDesignate(t *testing.T) {
 	w := begin(t, "watch", "/jobs/a")
 	w.says("host-1 leads, token ")
 
-	code, out, errs := run("designate", "/jobs/a", "host-2", "--why", "deploy")
-	assert.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "designate", "/jobs/a", "host-2", "--why", "deploy")
 	assert.Equal(t, "designated  host-2\n", out)
 	w.says("host-2 leads, token ")
-	_, out, _ = run("status", "/jobs/a")
+	out, _ = run(t, OK, "status", "/jobs/a")
 	assert.Contains(t, out, "designated  host-2\n")
-	_, out, _ = run("candidates", "/jobs/a")
+	out, _ = run(t, OK, "candidates", "/jobs/a")
 	assert.Contains(t, out, "\n…      host-2 is designated\n")
 
-	code, out, errs = run("designate", "/jobs/a", "host-22")
-	assert.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "designate", "/jobs/a", "host-22")
 	assert.Equal(t, "designated  host-22\ncandidate   nobody of this ID stands now\n", out)
-	_, out, _ = run("candidates", "/jobs/a")
+	out, _ = run(t, OK, "candidates", "/jobs/a")
 	assert.Contains(t, out, "host-22 is designated, and does not stand\n")
 
-	code, out, errs = run("undesignate", "/jobs/a")
-	assert.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "undesignate", "/jobs/a")
 	assert.Equal(t, "designated  -\n", out)
-	_, out, _ = run("status", "/jobs/a")
+	out, _ = run(t, OK, "status", "/jobs/a")
 	assert.NotContains(t, out, "designated")
 }
 
 func TestDesignateWhereNobodyHeedsIt(t *testing.T) {
 	const url = "mem://undesignated"
 	standBy(t, url, "/jobs/a", "host-1", "", fair.New())
-	code, out, errs := run("designate", url, "/jobs/a", "host-1")
-	assert.Equal(t, Failed, code)
+	out, errs := run(t, Failed, "designate", url, "/jobs/a", "host-1")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, elector.ErrNoDesignation.Error()+": ranked alone does")
 
 	standBy(t, url, "/jobs/b", "host-1", "", unfair.New())
-	code, _, errs = run("transfer", url, "/jobs/b", "host-2")
-	assert.Equal(t, Failed, code)
+	_, errs = run(t, Failed, "transfer", url, "/jobs/b", "host-2")
 	assert.Contains(t, errs, elector.ErrNoTransfer.Error()+": fair and ranked can")
 }
 
@@ -157,44 +139,21 @@ func TestRemove(t *testing.T) {
 	const url = "mem://remove"
 	t.Setenv(urlVariable, url)
 	stop := stand(t, url, "/jobs/a", "host-1", "")
-	code, out, errs := run("rm", "/jobs/a")
-	assert.Equal(t, Failed, code)
+	out, errs := run(t, Failed, "rm", "/jobs/a")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, elector.ErrInUse.Error())
 	stop()
 
-	code, _, errs = run("resign", "/jobs/a")
-	assert.Equal(t, Leaderless, code, errs)
-	code, out, errs = run("rm", "/jobs/a")
-	assert.Equal(t, OK, code, errs)
+	run(t, Leaderless, "resign", "/jobs/a")
+	out, _ = run(t, OK, "rm", "/jobs/a")
 	assert.Equal(t, "removed  /jobs/a\n", out)
-	code, _, _ = run("rm", "/jobs/a")
-	assert.Equal(t, NoElection, code)
+	run(t, NoElection, "rm", "/jobs/a")
 }
 
 func TestRemoveEvicts(t *testing.T) {
 	const url = "mem://evict"
 	s := stand(t, url, "/jobs/a", "host-1", "")
-	code, out, errs := run("rm", url, "/jobs/a", "--evict")
-	assert.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "rm", url, "/jobs/a", "--evict")
 	assert.Regexp(t, `^removed  /jobs/a\nentry    /jobs/a/\S+\n`, out)
 	s()
-}
-
-func TestActMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"the candidate's ID, such as":    {"transfer", "mem://", "/jobs/a"},
-		"the URL may be in ELECTOR_URL":  {"designate"},
-		"which service?":                 {"resign", "/jobs/a"},
-		"give the service's URL and the": {"watch", "jobs/a"},
-		"unknown scheme":                 {"rm", "mysql://x", "/jobs/a"},
-		"--timeout 0s: must be above":    {"undesignate", "mem://", "/jobs/a", "--timeout", "0"},
-		"no \"/\" at the end":            {"watch", "mem://", "/jobs/"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
-	}
 }

@@ -2,46 +2,42 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
-// beElector has the test binary be the command.
-const beElector = "ELECTOR_TEST_MAIN"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(beElector) != "" {
-		os.Exit(Main())
-	}
+	commandtest.Main(Main)
 	os.Exit(servertest.Main(m))
 }
 
 // small is a comparison that takes a moment, however slow the machine: no session runs out.
 var small = []string{"compare", "--strategy", "fair,unfair", "--n", "2,4", "--changes", "4", "--crashes", "0", "--delay", "0", "--ttl", "1m"}
 
-func run(args ...string) (code int, stdout, stderr string) {
+// run runs a command line that ends with a code.
+func run(t *testing.T, code int, args ...string) (stdout, stderr string) {
+	t.Helper()
 	var out, errs bytes.Buffer
-	code = Run(context.Background(), args, &out, &errs)
-	return code, out.String(), errs.String()
+	require.Equal(t, code, Run(t.Context(), args, &out, &errs), "%q: %s", args, &errs)
+	return out.String(), errs.String()
 }
 
 func TestMisuse(t *testing.T) {
+	t.Setenv(urlVariable, "")
 	dir := t.TempDir()
 	for _, c := range []struct {
 		args []string
@@ -103,9 +99,25 @@ func TestMisuse(t *testing.T) {
 		{[]string{"completion", "tcsh"}, `unknown command "tcsh": there are bash, fish, powershell, zsh`},
 		{[]string{"completion", "bash", "x"}, `"x"`},
 		{[]string{"help", "comprae"}, `unknown command "comprae"`},
+		{[]string{"transfer", "mem://", "/jobs/a"}, "the candidate's ID, such as"},
+		{[]string{"designate"}, "the URL may be in ELECTOR_URL"},
+		{[]string{"resign", "/jobs/a"}, "which service?"},
+		{[]string{"watch", "jobs/a"}, "give the service's URL and the"},
+		{[]string{"watch", "mem://", "/jobs/"}, `no "/" at the end`},
+		{[]string{"rm", "mysql://x", "/jobs/a"}, "unknown scheme"},
+		{[]string{"undesignate", "mem://", "/jobs/a", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"status"}, "give the service's URL and the election's path"},
+		{[]string{"status", "/jobs/reindex"}, "which service?"},
+		{[]string{"run", "/jobs/reindex", "--", "true"}, "which service? Give its URL"},
+		{[]string{"candidates", "/jobs/reindex", "mem://"}, "give the service's URL first"},
+		{[]string{"ls", "mem://", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"doctor"}, "which service?"},
+		{[]string{"doctor", "mysql://h"}, "unknown scheme"},
+		{[]string{"doctor", "mem://", "--timeout", "0"}, "--timeout 0s: must be above"},
+		{[]string{"doctor", "mem://", "/jobs/"}, `key "/jobs/"`},
+		{[]string{"doctor", "mem://", "/jobs", "x"}, "accepts at most 2 arg"},
 	} {
-		code, stdout, stderr := run(c.args...)
-		assert.Equal(t, Misused, code, c.args)
+		stdout, stderr := run(t, Misused, c.args...)
 		assert.Contains(t, stderr, c.says, c.args)
 		assert.Contains(t, stderr, "--help'", c.args)
 		assert.Empty(t, stdout, c.args)
@@ -117,8 +129,7 @@ func TestMisuse(t *testing.T) {
 
 // TestSecrets holds that no credentials are repeated.
 func TestSecrets(t *testing.T) {
-	code, stdout, stderr := run("compare", "--backend", "zk://user:hunter2@h")
-	assert.Equal(t, Misused, code)
+	stdout, stderr := run(t, Misused, "compare", "--backend", "zk://user:hunter2@h")
 	assert.NotContains(t, stdout+stderr, "hunter2")
 }
 
@@ -133,8 +144,7 @@ func TestHelp(t *testing.T) {
 		"completion":     {"bash", "zsh"},
 		"--version":      {"elector version ", "go1."},
 	} {
-		code, stdout, stderr := run(strings.Fields(args)...)
-		assert.Equal(t, OK, code, args)
+		stdout, stderr := run(t, OK, strings.Fields(args)...)
 		assert.Empty(t, stderr, args)
 		for _, want := range wants {
 			assert.Contains(t, stdout, want, args)
@@ -149,22 +159,31 @@ func TestHelp(t *testing.T) {
 
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		code, stdout, _ := run("completion", shell)
-		assert.Equal(t, OK, code)
+		stdout, _ := run(t, OK, "completion", shell)
 		assert.Contains(t, stdout, "elector")
 	}
-	_, stdout, _ := run("__complete", "compare", "--strategy", "")
+	stdout, _ := run(t, OK, "__complete", "compare", "--strategy", "")
 	for _, name := range catalog.Names() {
 		assert.Contains(t, stdout, name+"\n")
 	}
-	_, stdout, _ = run("__complete", "comp")
+	stdout, _ = run(t, OK, "__complete", "comp")
 	assert.Contains(t, stdout, "compare\t")
+}
+
+// Each command has help with its exit codes and examples, and docs/command.md tells of it.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/command.md")
+	require.NoError(t, err)
+	for _, c := range newRoot().Commands() {
+		assert.Contains(t, string(page), "| `elector "+c.Name(), c.Name())
+		assert.Contains(t, c.Long, "EXIT STATUS", c.Name())
+		assert.NotEmpty(t, c.Example, c.Name())
+	}
 }
 
 func TestMan(t *testing.T) {
 	dir := t.TempDir()
-	code, _, stderr := run("man", dir)
-	require.Equal(t, OK, code, stderr)
+	run(t, OK, "man", dir)
 	page, err := os.ReadFile(filepath.Join(dir, "elector-compare.1"))
 	require.NoError(t, err)
 	for _, section := range []string{".SH NAME", ".SH SYNOPSIS", ".SH EXIT STATUS", ".SH ENVIRONMENT", ".SH OPTIONS", ".SH EXAMPLE"} {
@@ -177,8 +196,7 @@ func TestMan(t *testing.T) {
 func TestTable(t *testing.T) { synctest.Test(t, printsTable) }
 
 func printsTable(t *testing.T) {
-	code, stdout, stderr := run(append(small, "--crashes", "0.25")...)
-	require.Equal(t, OK, code, stderr)
+	stdout, stderr := run(t, OK, append(small, "--crashes", "0.25")...)
 	for _, want := range []string{
 		"4 leader changes in each run, 1 of them crashes; churn 0.05; seed 1; session timeout 1m0s\n", "mem://\n",
 		"leaderless", "growth\n", "counted by the service itself", "Jain  ",
@@ -195,8 +213,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	at, page, charts := filepath.Join(dir, "report.json"), filepath.Join(dir, "report.html"), filepath.Join(dir, "charts")
 	require.NoError(t, os.WriteFile(at, []byte(strings.Repeat("old", 1<<20)), 0o600))
-	code, stdout, stderr := run(append(small, "--json", at, "--html", page, "--charts", charts)...)
-	require.Equal(t, OK, code, stderr)
+	stdout, _ := run(t, OK, append(small, "--json", at, "--html", page, "--charts", charts)...)
 	assert.Contains(t, stdout, "\nmem://\n")
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
@@ -213,8 +230,7 @@ func TestFiles(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, left, 3)
 
-	code, stdout, _ = run(append(small, "--json", "-")...)
-	require.Equal(t, OK, code)
+	stdout, _ = run(t, OK, append(small, "--json", "-")...)
 	assert.Len(t, parsed(t, []byte(stdout)).Runs, 4)
 }
 
@@ -234,8 +250,7 @@ func parsed(t *testing.T, text []byte) (r report.Report) {
 // TestUnreachable holds that a service which is not there is a failure, and what was found
 // on others is told.
 func TestUnreachable(t *testing.T) {
-	code, stdout, stderr := run(append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
-	assert.Equal(t, Failed, code)
+	stdout, stderr := run(t, Failed, append(small, "--backend", "zk://127.0.0.1:1?timeout=1s", "--backend", "mem://")...)
 	assert.Contains(t, stderr, "the service cannot be used")
 	assert.Contains(t, stdout, "mem://\n")
 	assert.Contains(t, stdout, "* fair, 2 candidates: failed: the service cannot be used")
@@ -251,10 +266,14 @@ func TestInterrupt(t *testing.T) {
 	for i := range 200 {
 		n = append(n, strconv.Itoa(2+i))
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
-	code, stdout, stderr := interrupted(t, cmd, " 2 candidates: done", false)
-	assert.Equal(t, Interrupted, code)
-	assert.Contains(t, stderr, "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
+	p := commandtest.New(t, os.Args[0], "compare", "--strategy", "fair", "--n", strings.Join(n, ","), "--changes", "100", "--crashes", "0", "--ttl", "1m", "--json", at)
+	var stdout commandtest.Buffer
+	p.Cmd.Stdout = &stdout
+	p.Begin()
+	p.Says(" 2 candidates: done")
+	p.Signal(syscall.SIGINT)
+	assert.Equal(t, Interrupted, p.Exit())
+	assert.Contains(t, p.Log.String(), "elector: interrupted") // that it is cleaning up is told beside that, and may come too late
 	text, err := os.ReadFile(at)
 	require.NoError(t, err)
 	r := parsed(t, text)
@@ -262,7 +281,7 @@ func TestInterrupt(t *testing.T) {
 	assert.Empty(t, r.Runs[0].Truncated)
 	if last := r.Runs[len(r.Runs)-1]; last.Truncated != "" { // else it was between two runs
 		assert.Equal(t, "interrupted", last.Truncated)
-		assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout)
+		assert.Regexp(t, `\* fair, \d+ candidates: ended after \d+ of 100 leader changes: interrupted\n`, stdout.String())
 	}
 }
 
@@ -273,42 +292,11 @@ func TestInterruptTwice(t *testing.T) {
 	require.NoError(t, err)
 	defer unread.Close()
 	defer stdout.Close()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
-	cmd.Stdout = stdout
-	code, _, stderr := interrupted(t, cmd, "parentwatch, 250 candidates: done", true)
-	assert.Equal(t, Interrupted, code)
-	assert.Contains(t, stderr, "interrupt again")
-}
-
-// interrupted starts the command, interrupts it when it has printed the text to standard error, and waits
-// for its end. With again it goes on to interrupt it: what comes soon after the first is the same one.
-func interrupted(t *testing.T, cmd *exec.Cmd, when string, again bool) (code int, stdout, stderr string) {
-	t.Helper()
-	cmd.Env = append(os.Environ(), beElector+"=1")
-	var out, errs bytes.Buffer
-	if cmd.Stdout == nil {
-		cmd.Stdout = &out
-	}
-	pipe, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	buf := make([]byte, 4096)
-	for sent := false; ; {
-		n, err := pipe.Read(buf)
-		errs.Write(buf[:n])
-		if !sent && strings.Contains(errs.String(), when) {
-			sent = true
-			require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-			go func() {
-				for again && cmd.Process.Signal(syscall.SIGINT) == nil { // it has not ended
-					time.Sleep(2 * sameInterrupt)
-				}
-			}()
-		}
-		if err != nil {
-			break
-		}
-	}
-	_ = cmd.Wait() // its exit code is what is looked at
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	p := commandtest.New(t, os.Args[0], "compare", "--n", "250", "--changes", "3", "--crashes", "0", "--delay", "0", "--ttl", "1m", "--json", "-")
+	p.Cmd.Stdout = stdout
+	p.Begin()
+	p.Says("parentwatch, 250 candidates: done")
+	p.Insist(syscall.SIGINT)
+	assert.Equal(t, Interrupted, p.Exit())
+	assert.Contains(t, p.Log.String(), "interrupt again")
 }

@@ -112,18 +112,18 @@ func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
 	asked := []struct {
 		flag, path string
 		write      func(io.Writer, report.Report) error
-	}{{"json", c.json, writeJSON}, {"html", c.html, page.Write}}
-	files := make([]*output, len(asked))
-	for i, a := range asked {
+		to         *output
+	}{{flag: "json", path: c.json, write: writeJSON}, {flag: "html", path: c.html, write: page.Write}}
+	for i := range asked {
+		a := &asked[i]
 		if a.path == "" || a.path == "-" {
 			continue
 		}
-		file, err := create(a.path)
-		if err != nil {
+		var err error
+		if a.to, err = create(a.path); err != nil {
 			return usageError{errors.New("--" + a.flag + ": " + err.Error())}
 		}
-		defer file.discard()
-		files[i] = file
+		defer a.to.discard()
 	}
 	if c.charts != "" {
 		if err := os.MkdirAll(c.charts, 0o777); err != nil {
@@ -136,9 +136,9 @@ func (c *comparison) run(ctx context.Context, stdout, stderr io.Writer) error {
 	show.end()
 
 	var errs []error
-	for i, file := range files {
-		if file != nil {
-			errs = append(errs, file.write(func(w io.Writer) error { return asked[i].write(w, found) }))
+	for _, a := range asked {
+		if a.to != nil {
+			errs = append(errs, a.to.write(func(w io.Writer) error { return a.write(w, found) }))
 		}
 	}
 	if c.charts != "" {

@@ -19,37 +19,31 @@ func newDashboard() *cobra.Command {
 		Short:   "Serve a live page: who leads, who stands, what changes",
 		Long:    dashboardHelp,
 		Example: "    elector dashboard etcd://etcd1:2379 /jobs",
-		Args:    misuse(cobra.MaximumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			url, path, err := target(args)
-			if err != nil {
-				return err
-			}
-			if err := backend.CheckKey(path); path != "/" && err != nil {
-				return usageError{err}
-			}
-			if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-				return usageError{fmt.Errorf("--listen %q: give an address and a port, such as 127.0.0.1:4041", c.Listen)}
-			}
-			in, done, err := open(cmd.Context(), url)
-			if err != nil {
-				return err
-			}
-			defer done()
-			c.Service, c.Path = url, path
-			if c.Log, err = logger(cmd.ErrOrStderr(), "text"); err != nil {
-				return err
-			}
-			defer asynclog.Flush(context.Background(), c.Log, asynclog.AtExit)
-			surviveReaders()
-			return dashboard.Serve(cmd.Context(), in, c)
-		},
-		ValidArgsFunction: completeElection,
+		Args:    cobra.MaximumNArgs(2),
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:4041", "`address` to serve the page at; whoever reaches it sees the page")
 	f.StringSliceVar(&c.Hosts, "host", nil, "`names` by which the page may be asked for, beside localhost and IP addresses")
 	f.BoolVar(&c.Changes, "allow-changes", false, "let whoever opens the address that is logged ask leaders to go, transfer and designate")
 	signing(cmd, &c.By)
-	return cmd
+	return onService(cmd, func(cmd *cobra.Command, url, path, _ string) error {
+		if err := backend.CheckKey(path); path != "/" && err != nil {
+			return usageError{err}
+		}
+		if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+			return usageError{fmt.Errorf("--listen %q: give an address and a port, such as 127.0.0.1:4041", c.Listen)}
+		}
+		in, done, err := open(cmd.Context(), url)
+		if err != nil {
+			return err
+		}
+		defer done()
+		c.Service, c.Path = url, path
+		if c.Log, err = logger(cmd.ErrOrStderr(), "text"); err != nil {
+			return err
+		}
+		defer asynclog.Flush(context.Background(), c.Log, asynclog.AtExit)
+		surviveReaders()
+		return dashboard.Serve(cmd.Context(), in, c)
+	})
 }

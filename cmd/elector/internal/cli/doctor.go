@@ -18,18 +18,12 @@ func newDoctor() *cobra.Command {
 		Short:   "Say whether a service is fit for elections",
 		Long:    doctorHelp,
 		Example: doctorExamples,
-		Args:    misuse(cobra.MaximumNArgs(2)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			url, path, err := target(args)
-			if err != nil {
-				return err
-			}
-			return l.examine(cmd.Context(), cmd.OutOrStdout(), url, path)
-		},
-		ValidArgsFunction: completeElection,
+		Args:    cobra.MaximumNArgs(2),
 	}
 	l.flags(cmd, 30*time.Second)
-	return cmd
+	return onService(cmd, func(cmd *cobra.Command, url, path, _ string) error {
+		return l.examine(cmd.Context(), cmd.OutOrStdout(), url, path)
+	})
 }
 
 // examine prints what the doctor has found.

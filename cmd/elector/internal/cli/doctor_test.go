@@ -12,13 +12,11 @@ import (
 
 func TestDoctor(t *testing.T) {
 	t.Setenv(urlVariable, "mem://cli-doctor")
-	code, out, errs := run("doctor", "/jobs")
-	assert.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "doctor", "/jobs")
 	assert.Regexp(t, `(?m)^ok  service  rights +these credentials may create, read, list, watch and delete below /jobs$`, out)
 	assert.Regexp(t, `(?m)^ok  all +fit for elections$`, out)
 
-	code, out, errs = run("doctor", "--json")
-	assert.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "doctor", "--json")
 	var r doctor.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &r))
 	assert.Equal(t, doctor.OK, r.Level)
@@ -29,27 +27,10 @@ func TestDoctor(t *testing.T) {
 func TestDoctorOfNothing(t *testing.T) {
 	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		code, out, errs := run("doctor", scheme+"://"+addr)
-		assert.Equal(t, Failed, code)
+		out, errs := run(t, Failed, "doctor", scheme+"://"+addr)
 		assert.Contains(t, out, "connection refused")
 		assert.Contains(t, out, "→ start the server, or check the port")
 		assert.Contains(t, errs, "not fit for elections")
-	}
-}
-
-func TestDoctorMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"which service?":              {"doctor"},
-		"unknown scheme":              {"doctor", "mysql://h"},
-		"--timeout 0s: must be above": {"doctor", "mem://", "--timeout", "0"},
-		`key "/jobs/"`:                {"doctor", "mem://", "/jobs/"},
-		"accepts at most 2 arg":       {"doctor", "mem://", "/jobs", "x"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
 	}
 }
 

@@ -50,34 +50,24 @@ type looker struct {
 type look func(ctx context.Context, in *inspect.Inspector, path, id string) (result any, rows [][]string, err error)
 
 func newStatus() *cobra.Command {
-	return newLook(&cobra.Command{
-		Use:     "status [URL] ELECTION",
-		Short:   "Say who leads",
-		Long:    statusHelp,
-		Example: "    elector status etcd://etcd1:2379 /jobs/reindex",
-		Args:    electionArgs,
-	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
-		v, err := in.Leader(ctx, path)
-		if err != nil {
-			return nil, nil, near(ctx, in, path, err)
-		}
-		return v, statusRows(v), leaderless(v)
-	})
+	return newView("status", "Say who leads", statusHelp, (*inspect.Inspector).Leader, statusRows)
 }
 
 func newCandidates() *cobra.Command {
+	return newView("candidates", "List who stands, in order", candidatesHelp, (*inspect.Inspector).Candidates, candidateRows)
+}
+
+// newView is a command that shows one election.
+func newView(name, short, long string, ask func(*inspect.Inspector, context.Context, string) (inspect.View, error), rows func(inspect.View) [][]string) *cobra.Command {
 	return newLook(&cobra.Command{
-		Use:     "candidates [URL] ELECTION",
-		Short:   "List who stands, in order",
-		Long:    candidatesHelp,
-		Example: "    elector candidates etcd://etcd1:2379 /jobs/reindex",
-		Args:    electionArgs,
+		Use: name + " [URL] ELECTION", Short: short, Long: long, Example: "    elector " + name + " etcd://etcd1:2379 /jobs/reindex",
+		Args: electionArgs,
 	}, func(ctx context.Context, in *inspect.Inspector, path, _ string) (any, [][]string, error) {
-		v, err := in.Candidates(ctx, path)
+		v, err := ask(in, ctx, path)
 		if err != nil {
 			return nil, nil, near(ctx, in, path, err)
 		}
-		return v, candidateRows(v), leaderless(v)
+		return v, rows(v), leaderless(v)
 	})
 }
 
@@ -100,17 +90,30 @@ func newList() *cobra.Command {
 // newLook completes a command that does one look.
 func newLook(cmd *cobra.Command, do look) *cobra.Command {
 	var l looker
-	cmd.Args = misuse(cmd.Args)
+	l.flags(cmd, 10*time.Second)
+	return onService(cmd, func(cmd *cobra.Command, url, path, id string) error {
+		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, id, do)
+	})
+}
+
+// onService completes a command whose arguments name a service, a path and, of some commands, a candidate.
+func onService(cmd *cobra.Command, run func(cmd *cobra.Command, url, path, id string) error) *cobra.Command {
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		args, id := candidate(cmd, args)
 		url, path, err := target(args)
 		if err != nil {
 			return err
 		}
-		return l.run(cmd.Context(), cmd.OutOrStdout(), url, path, id, do)
+		return run(cmd, url, path, id)
 	}
 	cmd.ValidArgsFunction = completeElection
-	l.flags(cmd, 10*time.Second)
 	return cmd
 }
 
@@ -137,16 +140,6 @@ func (l looker) print(w io.Writer, result any, rows [][]string, err error) error
 	e := newEncoder(w)
 	e.SetIndent("", "  ")
 	return cmp.Or(e.Encode(result), err)
-}
-
-// misuse has what is wrong with arguments be a mistake of the command line.
-func misuse(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			return usageError{err}
-		}
-		return nil
-	}
 }
 
 // electionArgs takes an election's path, with the service's URL before it or in the environment.

@@ -55,35 +55,29 @@ func looks(t *testing.T, url string) {
 	stopFirst := stand(t, url, "/jobs/reindex", "host-1", "\x1b[31m")
 	stopSecond := stand(t, url, "/jobs/reindex", "主機", "")
 
-	code, out, errs := run("status", "/jobs/reindex", "--timeout", "1m")
-	require.Equal(t, OK, code, errs)
+	out, _ := run(t, OK, "status", "/jobs/reindex", "--timeout", "1m")
 	assert.Regexp(t, `(?m)^election  /jobs/reindex\nstrategy  fair\nleader    host-1\nvalue     "\\x1b\[31m"\ntoken     \d+\nsession   \S+\n$`, out)
 
-	code, out, errs = run("candidates", url, "/jobs/reindex", "--timeout", "1m")
-	require.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "candidates", url, "/jobs/reindex", "--timeout", "1m")
 	assert.Regexp(t, `^PLACE  ID      LEADS  RANK  SINCE  SESSION +VALUE\n`+
 		`1      host-1  leads  -     -      \S+ +"\\x1b\[31m"\n2      主機    -      -     -      \S+ +-\n$`, out)
 
-	code, out, errs = run("ls", "--timeout", "1m")
-	require.Equal(t, OK, code, errs)
+	out, _ = run(t, OK, "ls", "--timeout", "1m")
 	assert.Equal(t, "ELECTION       STRATEGY  STAND  LEADER\n/jobs/reindex  fair      2      host-1\n", out)
 
-	code, out, errs = run("status", "/jobs/reindx", "--timeout", "1m")
-	assert.Equal(t, NoElection, code, errs)
+	out, errs := run(t, NoElection, "status", "/jobs/reindx", "--timeout", "1m")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, "Did you mean /jobs/reindex?")
 
-	code, out, _ = run("__complete", "status", "/jobs/")
-	assert.Equal(t, OK, code)
+	out, _ = run(t, OK, "__complete", "status", "/jobs/")
 	assert.Contains(t, out, "/jobs/reindex\n")
-	_, out, _ = run("__complete", "status", "")
+	out, _ = run(t, OK, "__complete", "status", "")
 	assert.Contains(t, out, "/jobs/reindex\n")
 
 	stopSecond()
 	stopFirst()
 	var v inspect.View
-	code, out, errs = run("status", "/jobs/reindex", "--json", "--timeout", "1m")
-	assert.Equal(t, Leaderless, code, errs)
+	out, errs = run(t, Leaderless, "status", "/jobs/reindex", "--json", "--timeout", "1m")
 	assert.Contains(t, errs, "nobody leads /jobs/reindex")
 	require.NoError(t, json.Unmarshal([]byte(out), &v), out)
 	assert.Equal(t, "fair", v.Strategy)
@@ -95,8 +89,7 @@ func TestLookAtSilence(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
-	code, out, errs := run("status", "etcd://"+l.Addr().String(), "/jobs/reindex", "--timeout", "200ms")
-	assert.Equal(t, Failed, code)
+	out, errs := run(t, Failed, "status", "etcd://"+l.Addr().String(), "/jobs/reindex", "--timeout", "200ms")
 	assert.Empty(t, out)
 	assert.Contains(t, errs, "no answer from the service within 200ms")
 }
@@ -114,8 +107,7 @@ func nowhere(t *testing.T) string {
 func TestLookAtNothing(t *testing.T) {
 	addr := nowhere(t)
 	for _, scheme := range []string{"zk", "etcd", "consul"} {
-		code, _, errs := run("status", scheme+"://"+addr+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
-		assert.Equal(t, Failed, code)
+		_, errs := run(t, Failed, "status", scheme+"://"+addr+"?timeout=1h", "/jobs/reindex", "--timeout", "1h")
 		assert.Contains(t, errs, "connection refused")
 	}
 }
@@ -129,28 +121,10 @@ func TestErrorsAreForTerminals(t *testing.T) {
 	}))
 	defer s.Close()
 	url := "consul://" + strings.TrimPrefix(s.URL, "http://")
-	code, _, errs := run("status", url, "/jobs/reindex")
-	assert.Equal(t, Failed, code)
+	_, errs := run(t, Failed, "status", url, "/jobs/reindex")
 	assert.Contains(t, errs, `\x1b[2Jdenied`)
 	assert.Contains(t, errs, `all is well\u202e`)
-	code, out, errs := run("watch", url, "/jobs/reindex")
-	assert.Equal(t, Failed, code)
+	out, errs := run(t, Failed, "watch", url, "/jobs/reindex")
 	assert.Contains(t, errs, `\x1b[2Jdenied`)
 	assert.Regexp(t, `(?m)^20\d\d-\S+  out of touch: consul: .*\\x1b\[2Jdenied; elector: all is well\\u202e\)\n$`, out)
-}
-
-func TestLookMisuse(t *testing.T) {
-	t.Setenv(urlVariable, "")
-	for says, args := range map[string][]string{
-		"give the service's URL and the election's path": {"status"},
-		"which service?":               {"status", "/jobs/reindex"},
-		"which service? Give its URL":  {"run", "/jobs/reindex", "--", "true"},
-		"give the service's URL first": {"candidates", "/jobs/reindex", "mem://"},
-		"--timeout 0s: must be above":  {"ls", "mem://", "--timeout", "0"},
-	} {
-		code, out, errs := run(args...)
-		assert.Equal(t, Misused, code, args)
-		assert.Empty(t, out)
-		assert.Contains(t, errs, says)
-	}
 }

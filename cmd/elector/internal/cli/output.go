@@ -20,18 +20,15 @@ type output struct {
 func create(path string) (*output, error) {
 	info, err := os.Stat(path)
 	switch {
-	case err == nil && info.IsDir():
-		return nil, fmt.Errorf("%s is a directory: name a file", path)
-	case err == nil && !info.Mode().IsRegular(): // such as a pipe
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		return &output{path, f}, err
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
 		return nil, err
-	case err == nil:
-		// A file that may not be written is not to be replaced either.
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a directory: name a file", path)
+	default: // one that may not be written is not to be replaced either
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return nil, err
+		if err != nil || !info.Mode().IsRegular() { // such as a pipe
+			return &output{path, f}, err
 		}
 		if err := f.Close(); err != nil {
 			return nil, err

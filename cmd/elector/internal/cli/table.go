@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -97,10 +98,7 @@ func (t *table) service(name string, changes int, runs []report.Run) {
 	above = append(above, "resigned", "crashed", "", "", "per change", "", "", "per join", "", "", "")
 	head = append(head, "max", "p50", "unnoticed", "wake-ups", "calls", "refused", "bytes", "wake-ups", "Jain", "waits", "inversions")
 
-	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	row := func(cells ...string) { fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t") }
-	row(above...)
-	row(head...)
+	rows := [][]string{above, head}
 	var notes []string
 	for _, run := range runs {
 		cells := []string{run.Strategy, fmt.Sprint(run.N)}
@@ -109,40 +107,42 @@ func (t *table) service(name string, changes int, runs []report.Run) {
 			notes = append(notes, fmt.Sprintf("* %s, %d candidates: %s", run.Strategy, run.N, run.Ended(changes)))
 		}
 		if run.Empty() {
-			row(append(cells, slices.Repeat([]string{"-"}, len(head)-len(cells))...)...)
+			rows = append(rows, append(cells, slices.Repeat([]string{"-"}, len(head)-len(cells))...))
 			continue
 		}
 		for _, percent := range percentiles {
 			cells = append(cells, percentile(run.Resigned.Quantiles, percent))
 		}
-		row(append(cells, timed(run.Resigned.Quantiles, run.Resigned.Max),
+		rows = append(rows, append(cells, timed(run.Resigned.Quantiles, run.Resigned.Max),
 			percentile(run.Crashed.Quantiles, 50), percentile(run.Unnoticed, 50),
 			number(run.PerChange.WakeUps), number(run.PerChange.Operations), number(run.PerChange.Refused), number(run.PerChange.Bytes), number(run.PerJoin.WakeUps),
-			jain(run), fmt.Sprint(run.Fairness.LongestWait), fmt.Sprintf("%.2f", run.Fairness.Inversions))...)
+			jain(run), fmt.Sprint(run.Fairness.LongestWait), fmt.Sprintf("%.2f", run.Fairness.Inversions)))
 	}
-	t.flush(columns)
+	t.columns(rows)
 	for _, note := range notes {
 		t.printf("%s\n", note)
 	}
 }
 
-// flush ends columns.
-func (t *table) flush(columns *tabwriter.Writer) {
+// columns prints rows in columns, aligned to the right.
+func (t *table) columns(rows [][]string) {
+	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, cells := range rows {
+		fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t")
+	}
 	if err := columns.Flush(); t.err == nil {
 		t.err = err
 	}
 }
 
 func (t *table) growth(service string, all []report.Growth) {
-	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	found := false
+	var rows [][]string
 	for _, g := range all {
 		if g.Service != service {
 			continue
 		}
-		found = true
 		if g.Flat {
-			fmt.Fprintf(columns, "%s\t%s\t-\t\t\n", g.Strategy, figures[g.Figure])
+			rows = append(rows, []string{g.Strategy, figures[g.Figure], "-", ""})
 			continue
 		}
 		each := number(g.Slope)
@@ -150,11 +150,11 @@ func (t *table) growth(service string, all []report.Growth) {
 			each = short(time.Duration(g.Slope))
 		}
 		exponent := math.Round(10*g.Exponent)/10 + 0 // which makes -0 a 0
-		fmt.Fprintf(columns, "%s\t%s\t%s per candidate\tN^%.1f\t\n", g.Strategy, figures[g.Figure], each, exponent)
+		rows = append(rows, []string{g.Strategy, figures[g.Figure], each + " per candidate", fmt.Sprintf("N^%.1f", exponent)})
 	}
-	if found {
+	if rows != nil {
 		t.printf("\ngrowth\n")
-		t.flush(columns)
+		t.columns(rows)
 	}
 }
 
@@ -162,32 +162,30 @@ var figures = map[string]string{"wakeUps": "wake-ups", "operations": "calls", "b
 
 // server prints what the service itself counted.
 func (t *table) server(service string, runs []report.Run) {
-	columns := tabwriter.NewWriter(t.w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var rows [][]string
 	var names []string
 	why := ""
 	for _, r := range runs {
 		if r.Service != service {
 			continue
 		}
-		if names == nil && len(r.Server) > 0 {
-			names = slices.Sorted(maps.Keys(r.Server))
-			fmt.Fprintf(columns, "strategy\tN\t%s\t\n", strings.Join(names, "\t"))
-		}
-		if r.ServerNote != "" {
-			why = r.ServerNote
-		}
+		why = cmp.Or(r.ServerNote, why)
 		if len(r.Server) == 0 {
 			continue
+		}
+		if names == nil {
+			names = slices.Sorted(maps.Keys(r.Server))
+			rows = [][]string{append([]string{"strategy", "N"}, names...)}
 		}
 		cells := []string{r.Strategy, fmt.Sprint(r.N)}
 		for _, name := range names {
 			cells = append(cells, number(r.Server[name]))
 		}
-		fmt.Fprintln(columns, strings.Join(cells, "\t")+"\t")
+		rows = append(rows, cells)
 	}
-	if names != nil {
+	if rows != nil {
 		t.printf("\ncounted by the service itself, per leader change\n")
-		t.flush(columns)
+		t.columns(rows)
 	}
 	if why != "" {
 		t.printf("\nthe service's own figures are left out: %s\n", why)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/inspect"
+	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/catalog"
 	"github.com/elector-go/elector/strategy/ranked"
 )
@@ -115,9 +116,7 @@ func (b *Board) run(ctx context.Context) {
 		for _, e := range b.listed(ctx, l, err) {
 			watches.Go(func() { b.follow(e.ctx, e.path) })
 		}
-		select {
-		case <-time.After(max(every, rests*time.Since(began))):
-		case <-ctx.Done():
+		if program.Sleep(ctx, max(every, rests*time.Since(began))) != nil {
 			return
 		}
 	}

@@ -207,9 +207,7 @@ func (s *Server) check(ctx context.Context, url string, opens bool) {
 		s.unfit("session", "see its log; has it lost touch with the other servers?", "answers, and grants no session: %v", err)
 	default:
 		s.Findings.add("session", OK, "", "grants sessions")
-		done, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerWithin)
-		defer cancel()
-		_ = session.Close(done) // it has no entries, and ends by itself
+		closing(ctx, session)
 	}
 }
 

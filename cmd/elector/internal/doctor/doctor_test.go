@@ -132,6 +132,29 @@ func TestZooKeeperEnsemble(t *testing.T) {
 	members(t, url, []member{c.Members[0], c.Members[1]}, "not serving")
 }
 
+// answers is a server of a test's own. It answers to the first four bytes of each connection, and closes it.
+func answers(t *testing.T, answer func(conn net.Conn, word []byte)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, l.Close()) })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				word := make([]byte, 4)
+				_, _ = io.ReadFull(conn, word) // who says less gets an answer, too
+				answer(conn, word)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
 // A server that only speaks ZooKeeper's protocol is named. One that has no leader is named by its handshake.
 func TestKeepers(t *testing.T) {
 	t.Parallel()
@@ -145,31 +168,15 @@ func TestKeepers(t *testing.T) {
 		"RaftKeeper version: RaftKeeper v2.0.4\nMode: leader\n":         `"RaftKeeper"`,
 		"": "ClickHouse Keeper",
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = l.Close() })
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer conn.Close()
-					word := make([]byte, 4)
-					if _, err := io.ReadFull(conn, word); err != nil {
-						return
-					}
-					answer := []byte(srvr)
-					if word[0] == 0 { // a length: what is closed with something unread is reset, and its answer lost
-						answer = handshake
-						_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(word)))
-					}
-					_, _ = conn.Write(answer)
-				}()
+		addr := answers(t, func(conn net.Conn, word []byte) {
+			answer := []byte(srvr)
+			if word[0] == 0 { // a length: what is closed with something unread is reset, and its answer lost
+				answer = handshake
+				_, _ = io.CopyN(io.Discard, conn, int64(binary.BigEndian.Uint32(word)))
 			}
-		}()
-		r := check(t, "zk://"+l.Addr().String(), "/")
+			_, _ = conn.Write(answer)
+		})
+		r := check(t, "zk://"+addr, "/")
 		assert.Equal(t, Fail, r.Level, "%v", r)
 		if srvr != "" {
 			says(t, r.Servers[0].Findings, "product", Fail, want)
@@ -398,26 +405,11 @@ func TestTLS(t *testing.T) {
 // TestBabble holds that a server may say what it likes, for as long as it likes.
 func TestBabble(t *testing.T) {
 	for _, babble := range []string{"x", "Zookeeper version: \x1b[31m\nMode: \n", "HTTP/1.1 200 OK\r\n\r\n{", strings.Repeat("9", 1<<20), ""} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
-		go func() {
-			for {
-				conn, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer conn.Close()
-					_, _ = io.ReadFull(conn, make([]byte, 4))
-					_, _ = io.WriteString(conn, babble)
-				}()
-			}
-		}()
+		addr := answers(t, func(conn net.Conn, _ []byte) { _, _ = io.WriteString(conn, babble) })
 		for _, scheme := range []string{"zk", "etcd", "consul"} {
-			r := check(t, scheme+"://"+l.Addr().String(), "/")
+			r := check(t, scheme+"://"+addr, "/")
 			assert.Equal(t, Fail, r.Level, "%s %.20q: %v", scheme, babble, r)
 		}
-		require.NoError(t, l.Close())
 	}
 }
 

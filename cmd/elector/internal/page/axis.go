@@ -3,102 +3,136 @@ package page
 import (
 	"math"
 	"slices"
-
-	xfont "golang.org/x/image/font"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
-// Sizes of text in a chart, in pixels of a chart that is shown at its own size.
-const (
-	titleSize = 13
-	labelSize = 11.5
-	tickSize  = 11
+// How text is written in a chart, in pixels of a chart that is shown at its own size.
+var (
+	titles = letter{13, inkText, true}
+	names  = letter{11.5, inkText, true}
+	labels = letter{11.5, inkMuted, false}
+	ticks  = letter{11, inkMuted, false}
 )
 
-func textStyle(size vg.Length, col ink, bold bool, x text.XAlignment, y text.YAlignment) text.Style {
-	f := font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-	if bold {
-		f.Weight = xfont.WeightBold
-	}
-	return text.Style{Color: col, Font: f, XAlign: x, YAlign: y, Handler: plot.DefaultTextHandler}
+// middle is how far below a place the base line of names and labels is that are to have it at half their height.
+const middle = 5.337
+
+// A tick marks a value on an axis. One without a label is short.
+type tick struct {
+	at    float64
+	label string
 }
 
-// newPlot is a plot in the manner of this page: light rules across, none around.
-func newPlot() *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = nil
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.LineStyle = draw.LineStyle{Color: inkMuted, Width: 0.8}
-		axis.Padding = 0
-		axis.Tick.LineStyle = draw.LineStyle{Color: inkMuted, Width: 0.8}
-		axis.Tick.Length = 4
+// An axis is what a chart shows in one direction.
+type axis struct {
+	low, high float64
+	log       bool
+	ticks     []tick
+}
+
+// part tells which part of the axis is below v.
+func (a axis) part(v float64) float64 {
+	if a.log {
+		return math.Log(v/a.low) / math.Log(a.high/a.low)
 	}
-	p.Y.LineStyle.Width = 0
-	p.Y.Tick.Length = 0
-	p.X.Tick.Label = textStyle(tickSize, inkMuted, false, draw.XCenter, draw.YTop)
-	p.Y.Tick.Label = textStyle(tickSize, inkMuted, false, draw.XRight, draw.YCenter)
-	p.X.Label.TextStyle = textStyle(labelSize, inkMuted, false, draw.XCenter, draw.YBottom)
-	p.X.Label.Padding = 3
-	p.Y.Tick.Label.XAlign = draw.XRight
+	return (v - a.low) / (a.high - a.low)
+}
+
+// shown are the ticks that are on the axis.
+func (a axis) shown() []tick {
+	return slices.DeleteFunc(a.ticks, func(t tick) bool { return a.part(t.at) < 0 || a.part(t.at) > 1 })
+}
+
+// room is how long the axis is where it and half the label that sticks out at its end, if any does, have a length.
+func (a axis) room(length float64, half func(label string) float64) float64 {
+	least, most := length, 0.0
+	for _, t := range a.ticks {
+		part, half := a.part(t.at), half(t.label)
+		if out := part*length + half - length; t.label != "" && out > most {
+			least, most = (length-half)/part, out
+		}
+	}
+	return least
+}
+
+// A plot is the part of a chart in which the data is.
+type plot struct {
+	box
+	x, y func(v float64) float64
+}
+
+// axes draws a chart's axes, with light rules across if there is to be a grid, and what the x axis shows below it.
+func (c *canvas) axes(b box, x, y axis, grid bool, what string) plot {
+	const height, length = 12.294, 4.0 // of labels, and of ticks on the x axis
+	var left float64
+	for _, t := range y.ticks {
+		left = max(left, ticks.width(t.label))
+	}
+	x.thin(b.right - b.left - left)
+	x.ticks, y.ticks = x.shown(), y.shown()
+	edge := b.bottom - height - length
+	data := b.inset(left+3, 0, 0, height+length+0.4)
+	data.right = data.left + x.room(data.right-data.left, func(label string) float64 { return ticks.width(label) / 2 })
+	data.top = data.bottom - y.room(data.bottom-data.top, func(string) float64 { return height / 2 })
+	p := plot{data,
+		func(v float64) float64 { return data.left + x.part(v)*(data.right-data.left) },
+		func(v float64) float64 { return data.bottom - y.part(v)*(data.bottom-data.top) },
+	}
+	for _, t := range x.ticks {
+		c.text(ticks, centred, place{p.x(t.at), b.bottom - 3.378}, t.label)
+	}
+	fine := pen{ink: inkMuted, width: 0.8}
+	for _, t := range x.ticks {
+		until := edge + length
+		if t.label == "" {
+			until = edge + length/2
+		}
+		c.stroke(fine, along(place{p.x(t.at), until}, place{p.x(t.at), edge}))
+	}
+	c.stroke(fine, along(place{data.left, edge}, place{data.right, edge}))
+	for _, t := range y.ticks {
+		c.text(ticks, toTheLeft, place{b.left + left, p.y(t.at) + 2.769}, t.label)
+	}
+	c.text(labels, toTheLeft, place{b.right, b.bottom + 9.911}, what)
+	if grid {
+		for _, t := range y.ticks {
+			c.stroke(pen{ink: inkGrid, width: 0.8}, along(place{data.left, p.y(t.at)}, place{data.right, p.y(t.at)}))
+		}
+	}
 	return p
 }
 
-func grid(p *plot.Plot) {
-	g := plotter.NewGrid()
-	g.Vertical.Width = 0
-	g.Horizontal = draw.LineStyle{Color: inkGrid, Width: 0.8}
-	p.Add(g)
+// logAxis has low and high on a logarithmic axis that ends on ticks.
+func logAxis(low, high float64, format func(float64) string) axis {
+	low, high = logRange(low, high)
+	return axis{low, high, true, logTicks(low, high, format)}
 }
 
-// logTicks marks a logarithmic axis: every power of ten, and where that is not much,
-// 1, 2 and 5 times it.
-func logTicks(format func(float64) string) plot.TickerFunc {
-	return func(low, high float64) []plot.Tick {
-		decades := math.Log10(high / low)
-		steps := []float64{1}
-		switch {
-		case decades < 1.2:
-			steps = []float64{1, 2, 3, 5, 7}
-		case decades < 2.6:
-			steps = []float64{1, 2, 5}
-		}
-		every := max(1, int(math.Ceil(decades/7)))
-		var ticks []plot.Tick
-		for exp := int(math.Floor(math.Log10(low))); exp <= int(math.Ceil(math.Log10(high))); exp++ {
-			for _, step := range steps {
-				v := step * math.Pow10(exp)
-				if v < low*0.999 || v > high*1.001 || step == 1 && exp%every != 0 {
-					continue
-				}
-				ticks = append(ticks, plot.Tick{Value: v, Label: format(v)})
-			}
-		}
-		return ticks
+// logTicks marks every power of ten, and where that is not much, 1, 2 and 5 times it.
+func logTicks(low, high float64, format func(float64) string) (all []tick) {
+	decades := math.Log10(high / low)
+	steps := []float64{1}
+	switch {
+	case decades < 1.2:
+		steps = []float64{1, 2, 3, 5, 7}
+	case decades < 2.6:
+		steps = []float64{1, 2, 5}
 	}
+	every := max(1, int(math.Ceil(decades/7)))
+	for exp := int(math.Floor(math.Log10(low))); exp <= int(math.Ceil(math.Log10(high))); exp++ {
+		for _, step := range steps {
+			v := step * math.Pow10(exp)
+			if v < low*0.999 || v > high*1.001 || step == 1 && exp%every != 0 {
+				continue
+			}
+			all = append(all, tick{v, format(v)})
+		}
+	}
+	return all
 }
 
 // logRange widens low and high until they end on ticks: on 1, 2 or 5 times a power of ten.
 func logRange(low, high float64) (float64, float64) {
-	steps := []float64{1, 2, 5, 10}
-	base := math.Pow10(int(math.Floor(math.Log10(low) + 1e-9)))
-	from := base
-	for _, step := range steps {
-		if step*base <= low*1.0001 {
-			from = step * base
-		}
-	}
-	base = math.Pow10(int(math.Floor(math.Log10(high) + 1e-9)))
-	to := 10 * base
-	for _, step := range slices.Backward(steps) {
-		if step*base >= high*0.9999 {
-			to = step * base
-		}
-	}
+	from, to := stepBelow(low*1.0001), roundStep(high)
 	if from >= to {
 		to = 10 * from
 	}
@@ -106,20 +140,26 @@ func logRange(low, high float64) (float64, float64) {
 }
 
 // linearTicks marks an axis from 0 at about n round places.
-func linearTicks(n int, format func(float64) string) plot.TickerFunc {
-	return func(_, high float64) []plot.Tick {
-		step := roundStep(high / float64(n))
-		var ticks []plot.Tick
-		for i := 0; float64(i)*step <= high*1.0001; i++ {
-			ticks = append(ticks, plot.Tick{Value: float64(i) * step, Label: format(float64(i) * step)})
-		}
-		return ticks
+func linearTicks(high float64, n int, format func(float64) string) (all []tick) {
+	step := roundStep(high / float64(n))
+	for i := 0; float64(i)*step <= high*1.0001; i++ {
+		all = append(all, tick{float64(i) * step, format(float64(i) * step)})
 	}
+	return all
+}
+
+// orderTicks numbers candidates from 0 at about n round places.
+func orderTicks(candidates, n int) (all []tick) {
+	step := max(1, int(roundStep(float64(candidates)/float64(n))))
+	for i := 0; i < candidates; i += step {
+		all = append(all, tick{float64(i), count(float64(i))})
+	}
+	return all
 }
 
 // roundStep is the smallest of 1, 2 and 5 times a power of ten that is at least v.
 func roundStep(v float64) float64 {
-	base := math.Pow10(int(math.Floor(math.Log10(v))))
+	base := math.Pow10(int(math.Floor(math.Log10(v) + 1e-9)))
 	for _, step := range []float64{1, 2, 5} {
 		if step*base >= v*0.9999 {
 			return step * base
@@ -128,58 +168,47 @@ func roundStep(v float64) float64 {
 	return 10 * base
 }
 
-// candidateTicks marks the numbers of candidates that were tried.
-func candidateTicks(ns []int) plot.ConstantTicks {
-	var ticks plot.ConstantTicks
-	for _, n := range ns {
-		ticks = append(ticks, plot.Tick{Value: float64(n), Label: count(float64(n))})
+// stepBelow is the largest of 1, 2 and 5 times a power of ten that is at most v.
+func stepBelow(v float64) (below float64) {
+	base := math.Pow10(int(math.Floor(math.Log10(v) + 1e-9)))
+	for _, step := range []float64{0.5, 1, 2, 5} {
+		if step*base <= v {
+			below = step * base
+		}
 	}
-	return ticks
-}
-
-// dataWidth is how much of the width of an area a plot has for its data.
-func dataWidth(p *plot.Plot, area draw.Canvas) vg.Length {
-	labels := vg.Length(0)
-	for _, tick := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-		labels = max(labels, p.Y.Tick.Label.Width(tick.Label))
-	}
-	return area.Size().X - labels
+	return below
 }
 
 // thin takes the labels away that a horizontal axis of a width has no room for. The ends
 // come first, then powers of ten.
-func thin(marker plot.Ticker, scale plot.Normalizer, width vg.Length) plot.TickerFunc {
-	style := textStyle(tickSize, inkMuted, false, draw.XCenter, draw.YTop)
-	return func(low, high float64) []plot.Tick {
-		ticks := slices.Clone(marker.Ticks(low, high))
-		rank := func(i int) int {
-			exp := math.Log10(ticks[i].Value)
-			switch {
-			case i == len(ticks)-1:
-				return 0
-			case i == 0:
-				return 1
-			case math.Abs(exp-math.Round(exp)) < 1e-9:
-				return 2
-			}
-			return 3
+func (a axis) thin(width float64) {
+	last := len(a.ticks) - 1
+	rank := func(i int) int {
+		exp := math.Log10(a.ticks[i].at)
+		switch {
+		case i == last:
+			return 0
+		case i == 0:
+			return 1
+		case math.Abs(exp-math.Round(exp)) < 1e-9:
+			return 2
 		}
-		var order []int
-		for i := range ticks {
-			order = append(order, i)
-		}
-		slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
-		type extent struct{ from, to vg.Length }
-		var taken []extent
-		for _, i := range order {
-			middle, half := width*vg.Length(scale.Normalize(low, high, ticks[i].Value)), style.Width(ticks[i].Label)/2+2
+		return 3
+	}
+	type extent struct{ from, to float64 }
+	var taken []extent
+	for first := range 4 {
+		for i := range a.ticks {
+			t := &a.ticks[i]
+			middle, half := width*a.part(t.at), ticks.width(t.label)/2+2
 			at := extent{middle - half, middle + half}
-			if slices.ContainsFunc(taken, func(e extent) bool { return at.from < e.to && e.from < at.to }) {
-				ticks[i].Label = ""
-				continue
+			switch {
+			case rank(i) != first:
+			case slices.ContainsFunc(taken, func(e extent) bool { return at.from < e.to && e.from < at.to }):
+				t.label = ""
+			default:
+				taken = append(taken, at)
 			}
-			taken = append(taken, at)
 		}
-		return ticks
 	}
 }

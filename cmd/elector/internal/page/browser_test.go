@@ -3,13 +3,14 @@ package page
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/browsertest"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
@@ -40,24 +41,18 @@ func TestPageInBrowser(t *testing.T) {
 	}{{"report", whole, true}, {"hostile", hostile(t), false}, {"empty", report.Report{}, false}, {"one-run", one, false}, {"crowd", crowd(t), false}, {"failed", failedRuns(t), false}} {
 		t.Run(c.name, func(t *testing.T) {
 			var html bytes.Buffer
-			if err := Write(&html, c.r); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, Write(&html, c.r))
 			browsertest.Do(t, tab, chromedp.Navigate(browsertest.Keep(t, filepath.Join(folder, c.name+".html"), html.Bytes())))
 			for _, e := range browsertest.Eyes {
 				lookAt(t, tab, e)
-				if c.whole {
-					if sections := browsertest.Get(t, tab, chromedp.Evaluate[[]string](blank)); e.Width >= 1200 && len(sections) > 0 {
-						t.Errorf("%s: %q leave the right third of the page blank", e.Name, sections)
-					}
+				if c.whole && e.Width >= 1200 {
+					assert.Empty(t, browsertest.Get(t, tab, chromedp.Evaluate[[]string](blank)), "%s: the right third of the page is blank", e.Name)
 				}
 				if browsertest.Seen() {
 					browsertest.Keep(t, filepath.Join(folder, c.name+"-"+e.Name+".png"), browsertest.Get(t, tab, browsertest.Shot))
 				}
 			}
-			for _, complaint := range heard.Take() {
-				t.Error(complaint)
-			}
+			assert.Empty(t, heard.Take())
 		})
 	}
 }
@@ -66,16 +61,12 @@ func TestPageInBrowser(t *testing.T) {
 func lookAt(t *testing.T, tab context.Context, e browsertest.Eye) {
 	wrong := browsertest.Show(t, tab, e)
 	colours := browsertest.Get(t, tab, chromedp.Evaluate[[]string](paper))
-	for _, w := range wrong {
-		t.Errorf("%s: %s", e.Name, w)
-	}
+	assert.Empty(t, wrong, e.Name)
 	want := []string{"rgb(255, 254, 251)", "rgb(31, 29, 26)"}
 	if strings.HasSuffix(e.Name, "dark") {
 		want = []string{"rgb(23, 24, 27)", "rgb(235, 232, 226)"}
 	}
-	if fmt.Sprint(colours) != fmt.Sprint(want) {
-		t.Errorf("%s: paper and ink are %v, want %v", e.Name, colours, want)
-	}
+	assert.Equal(t, want, colours, "%s: paper and ink", e.Name)
 }
 
 // TestChartsInBrowser opens each picture by itself, light and dark.
@@ -83,25 +74,19 @@ func TestChartsInBrowser(t *testing.T) {
 	tab := browsertest.Open(t)
 	folder := t.ArtifactDir()
 	charts := Charts(sample(t))
-	if len(charts) == 0 {
-		t.Fatal("no pictures")
-	}
+	require.NotEmpty(t, charts)
 	var heard browsertest.Complaints
 	heard.Listen(t, tab)
 	for name, svg := range charts {
 		t.Run(name, func(t *testing.T) {
 			browsertest.Do(t, tab, chromedp.Navigate(browsertest.Keep(t, filepath.Join(folder, name), svg)))
 			for _, e := range browsertest.Eyes[6:8] { // 1200 px, light and dark
-				for _, w := range browsertest.Show(t, tab, e) {
-					t.Errorf("%s: %s", e.Name, w)
-				}
+				assert.Empty(t, browsertest.Show(t, tab, e), e.Name)
 				if browsertest.Seen() {
 					browsertest.Keep(t, filepath.Join(folder, strings.TrimSuffix(name, ".svg")+"-"+e.Name+".png"), browsertest.Get(t, tab, chromedp.CaptureScreenshot()))
 				}
 			}
-			for _, complaint := range heard.Take() {
-				t.Error(complaint)
-			}
+			assert.Empty(t, heard.Take())
 		})
 	}
 }

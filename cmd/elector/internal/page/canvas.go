@@ -3,22 +3,18 @@ package page
 import (
 	"encoding/xml"
 	"fmt"
-	"image"
-	"image/color"
 	"math"
 	"strconv"
 	"strings"
 
+	xfont "golang.org/x/image/font"
 	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/font/liberation"
 )
 
 // An ink is a colour by the name that chart.css gives it, so that one drawing serves
-// light and dark. Plots hand it through to the canvas as they would any colour.
+// light and dark.
 type ink string
-
-// RGBA is what whoever does not know inks sees: black.
-func (ink) RGBA() (r, g, b, a uint32) { return color.Black.RGBA() }
 
 const (
 	inkText  ink = "text"
@@ -29,130 +25,129 @@ const (
 	inkPaper ink = "paper"
 )
 
-// canvas is a vg.Canvas that writes SVG whose colours are CSS classes. gonum's own SVG
-// canvas writes them as numbers, which no style sheet can change.
+// A place is in pixels from the upper left corner of a canvas.
+type place struct{ x, y float64 }
+
+// A box is a part of a canvas.
+type box struct{ left, top, right, bottom float64 }
+
+// area is the box of a size whose upper left corner is at x and y.
+func area(x, y, width, height float64) box { return box{x, y, x + width, y + height} }
+
+// inset is the box without its margins.
+func (b box) inset(left, top, right, bottom float64) box {
+	return box{b.left + left, b.top + top, b.right - right, b.bottom - bottom}
+}
+
+// A pen draws lines.
+type pen struct {
+	ink   ink
+	width float64
+	dash  string // as SVG has it
+}
+
+// A canvas is a drawing in SVG. The colours are CSS classes, so that a style sheet can change them.
 type canvas struct {
 	width, height float64
 	body          strings.Builder
 	open          string // the path that is being written, without its data
 	data          strings.Builder
-	class         ink
-	line          vg.Length // its width
-	dash          []vg.Length
 }
 
-func newCanvas(width, height float64) *canvas {
-	c := &canvas{width: width, height: height}
-	vg.Initialize(c)
-	return c
-}
-
-func (c *canvas) Size() (x, y vg.Length) { return vg.Length(c.width), vg.Length(c.height) }
-
-func (c *canvas) SetLineWidth(w vg.Length)                  { c.line = w }
-func (c *canvas) SetLineDash(dash []vg.Length, _ vg.Length) { c.dash = dash }
-
-func (c *canvas) SetColor(col color.Color) {
-	name, ok := col.(ink)
-	if !ok {
-		name = inkText
+// stroke draws along a path, and fill fills it.
+func (c *canvas) stroke(p pen, path string) {
+	attrs := fmt.Sprintf(`class="s %s" stroke-width="%s"`, p.ink, number(p.width))
+	if p.dash != "" {
+		attrs += fmt.Sprintf(` stroke-dasharray="%s"`, p.dash)
 	}
-	c.class = name
+	c.path(attrs, path)
 }
 
-// unused is of what no chart here does: to turn, move or scale what it draws, to draw a
-// curve other than a circle, or to show an image.
-const unused = "page: the canvas has no turning, moving, scaling, curves and images"
-
-func (c *canvas) Push()                               { panic(unused) }
-func (c *canvas) Pop()                                { panic(unused) }
-func (c *canvas) Rotate(float64)                      { panic(unused) }
-func (c *canvas) Translate(vg.Point)                  { panic(unused) }
-func (c *canvas) Scale(x, y float64)                  { panic(unused) }
-func (c *canvas) DrawImage(vg.Rectangle, image.Image) { panic(unused) }
-
-// at is a place as SVG has it, whose y grows downwards.
-func (c *canvas) at(p vg.Point) (x, y string) {
-	return number(float64(p.X)), number(c.height - float64(p.Y))
-}
-
-func (c *canvas) Stroke(p vg.Path) {
-	if c.line <= 0 {
-		return
-	}
-	attrs := fmt.Sprintf(`class="s %s" stroke-width="%s"`, c.class, number(float64(c.line)))
-	if len(c.dash) > 0 {
-		var dash []string
-		for _, d := range c.dash {
-			dash = append(dash, number(float64(d)))
-		}
-		attrs += fmt.Sprintf(` stroke-dasharray="%s"`, strings.Join(dash, " "))
-	}
-	c.path(attrs, p)
-}
-
-func (c *canvas) Fill(p vg.Path) { c.path(fmt.Sprintf(`class="f %s"`, c.class), p) }
+func (c *canvas) fill(i ink, path string) { c.path(fmt.Sprintf(`class="f %s"`, i), path) }
 
 // path writes a path. One that looks like the path before it becomes part of that: a herd
 // has hundreds of marks.
-func (c *canvas) path(attrs string, p vg.Path) {
+func (c *canvas) path(attrs, path string) {
 	if attrs != c.open {
 		c.flush()
 		c.open = attrs
 	}
-	for _, part := range p {
-		x, y := c.at(part.Pos)
-		switch part.Type {
-		case vg.MoveComp:
-			fmt.Fprintf(&c.data, "M%s %s", x, y)
-		case vg.LineComp:
-			fmt.Fprintf(&c.data, "L%s %s", x, y)
-		case vg.ArcComp:
-			c.arc(part)
-		case vg.CurveComp:
-			panic(unused)
-		case vg.CloseComp:
-			c.data.WriteString("Z")
-		}
-	}
+	c.data.WriteString(path)
 }
 
-// arc writes a piece of a circle as two, because SVG cannot draw a whole one at once.
-func (c *canvas) arc(part vg.PathComp) {
-	r := float64(part.Radius)
-	at := func(angle float64) string {
-		sin, cos := math.Sincos(angle)
-		x, y := c.at(vg.Point{X: part.Pos.X + vg.Length(r*cos), Y: part.Pos.Y + vg.Length(r*sin)})
-		return x + " " + y
+// along is the path from place to place.
+func along(at ...place) string {
+	var all []string
+	for _, p := range at {
+		all = append(all, number(p.x)+" "+number(p.y))
 	}
-	sweep := 0 // counter-clockwise as seen, for y is upside down
-	if part.Angle < 0 {
-		sweep = 1
-	}
-	first := "L"
-	if c.data.Len() == 0 || strings.HasSuffix(c.data.String(), "Z") {
-		first = "M"
-	}
-	fmt.Fprintf(&c.data, "%s%s", first, at(part.Start))
-	for _, end := range []float64{part.Start + part.Angle/2, part.Start + part.Angle} {
-		fmt.Fprintf(&c.data, "A%s %s 0 0 %d %s", number(r), number(r), sweep, at(end))
-	}
+	return "M" + strings.Join(all, "L")
 }
 
-// FillString writes text of exactly the width that the plot was laid out for, whatever
+// around is the path along the edge of a box.
+func (b box) around() string {
+	return along(place{b.left, b.bottom}, place{b.right, b.bottom}, place{b.right, b.top}, place{b.left, b.top}) + "Z"
+}
+
+// circle is a path of two arcs, because SVG cannot draw a whole one at once.
+func circle(at place, radius float64) string {
+	left, right, y, r := number(at.x-radius), number(at.x+radius), number(at.y), number(radius)
+	return fmt.Sprintf("M%[2]s %[3]sA%[4]s %[4]s 0 0 0 %[1]s %[3]sA%[4]s %[4]s 0 0 0 %[2]s %[3]sZ", left, right, y, r)
+}
+
+// A letter is how text is written.
+type letter struct {
+	size float64
+	ink  ink
+	bold bool
+}
+
+// in is the same in another colour.
+func (l letter) in(i ink) letter { l.ink = i; return l }
+
+var fonts = font.NewCache(liberation.Collection())
+
+// width is that of a text in the font for which charts are laid out.
+func (l letter) width(s string) float64 {
+	f := font.Font{Typeface: "Liberation", Variant: "Sans"}
+	if l.bold {
+		f.Weight = xfont.WeightBold
+	}
+	face := fonts.Lookup(f, font.Length(l.size))
+	return float64(face.Width(s))
+}
+
+// fit shortens text until it has no more than a width.
+func (l letter) fit(s string, width float64) string {
+	short := []rune(s)
+	for len(short) > 0 && l.width(s) > width {
+		short = short[:len(short)-1]
+		s = string(short) + "…"
+	}
+	return s
+}
+
+// Which part of a text is left of the place that it is written at.
+const (
+	toTheRight = 0
+	centred    = 0.5
+	toTheLeft  = 1
+)
+
+// text writes on a base line, in exactly the width that the chart was laid out for, whatever
 // font the reader's browser has.
-func (c *canvas) FillString(f font.Face, p vg.Point, s string) {
-	if f.Font.Size <= 0 || s == "" {
+func (c *canvas) text(l letter, left float64, at place, s string) {
+	if s == "" {
 		return
 	}
 	c.flush()
-	x, y := c.at(p)
-	class := "t " + string(c.class)
-	if f.Font.Weight > 0 {
+	class := "t " + string(l.ink)
+	if l.bold {
 		class += " b"
 	}
+	width := l.width(s)
 	fmt.Fprintf(&c.body, `<text class="%s" x="%s" y="%s" font-size="%s" textLength="%s" lengthAdjust="spacingAndGlyphs">%s</text>`+"\n",
-		class, x, y, number(float64(f.Font.Size)), number(float64(f.Width(s))), escape(s))
+		class, number(at.x-left*width), number(at.y), number(l.size), number(width), escape(s))
 }
 
 func (c *canvas) flush() {

@@ -10,79 +10,53 @@ import (
 )
 
 // glance is the shortest answer: every strategy with the most candidates that were tried.
-func (v view) glance() section {
-	s := section{ID: "glance", Title: "At a glance", Intro: []string{
-		"Means over all candidates, per leader change; times are medians. Order kept is 100\u00a0% less the inversions: 100\u00a0% is strict order of arrival, about 50\u00a0% is chance.",
-	}}
-	for _, svc := range services(v.report) {
-		var last []report.Run
-		for _, strategy := range v.order {
-			var most report.Run
-			for _, run := range svc.runs {
-				// An empty one has nothing to show, unless there is no other.
-				if run.Strategy == strategy && (run.N > most.N && !run.Empty() || most.N == 0 || most.Empty()) {
-					most = run
-				}
-			}
-			if most.N > 0 {
-				last = append(last, most)
+func (v view) glance(svc service) part {
+	var last []report.Run
+	for _, strategy := range v.order {
+		var most report.Run
+		for _, run := range svc.runs {
+			// An empty one has nothing to show, unless there is no other.
+			if run.Strategy == strategy && (run.N > most.N && !run.Empty() || most.N == 0 || most.Empty()) {
+				most = run
 			}
 		}
-		// What tells the strategies apart comes first: a narrow screen shows two columns.
-		head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
-		cells := func(run report.Run) []cell {
-			return []cell{
-				{Main: count(run.PerChange.WakeUps)}, {Main: percent(1 - run.Fairness.Inversions)},
-				median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
-				{Main: count(run.PerChange.Operations)}, {Main: size(run.PerChange.Bytes)}, v.jain(run),
-			}
+		if most.N > 0 {
+			last = append(last, most)
 		}
-		caption := "With the most candidates that each was tried with."
-		if ns := sizes(last); len(ns) == 1 {
-			caption = "With " + plural(ns[0], "candidate", "candidates") + "."
-		} else {
-			of := cells
-			head = append(head, "N")
-			cells = func(run report.Run) []cell { return append(of(run), cell{Main: count(float64(run.N))}) }
-		}
-		s.Parts = append(s.Parts, part{Heading: svc.name, Tables: []table{v.perStrategy(caption, head, last, cells)}})
 	}
-	return s
-}
-
-func median(q report.Quantiles) cell {
-	if q.N == 0 {
-		return cell{Main: none}
+	// What tells the strategies apart comes first: a narrow screen shows two columns.
+	head := []string{"wake-ups", "order kept", "no leader: resigned", "crashed", "operations", "bytes", "Jain’s index"}
+	ns, caption := sizes(last), "With the most candidates that each was tried with."
+	if len(ns) == 1 {
+		caption = "With " + plural(ns[0], "candidate", "candidates") + "."
+	} else {
+		head = append(head, "N")
 	}
-	return cell{Main: duration(q.P50)}
+	return part{Tables: []table{v.perStrategy(caption, head, last, func(run report.Run) []cell {
+		c := run.PerChange
+		cells := append(plain(count(c.WakeUps), percent(1-run.Fairness.Inversions), median(run.Resigned.Quantiles), median(run.Crashed.Quantiles),
+			count(c.Operations), size(c.Bytes)), v.jain(run))
+		if len(ns) != 1 {
+			cells = append(cells, cell{Main: count(float64(run.N))})
+		}
+		return cells
+	})}}
 }
 
 // change shows one leader change of each strategy, event by event.
-func (v view) change() section {
-	s := section{ID: "change", Title: "One leader change, watched closely", Intro: []string{
-		"Each row is a candidate, in the order of arrival. Where many rings stand above one another, the service has woken a herd: all are told, and one will lead.",
-	}}
-	for _, svc := range services(v.report) {
-		runs := v.close(svc.runs, func(r report.Run) bool { return r.Sample != nil && len(r.Sample.Events) > 0 })
-		if len(runs) == 0 {
-			s.Parts = append(s.Parts, part{Heading: svc.name, Missing: []string{"No leader change was recorded event by event."}})
-			continue
-		}
-		s.Parts = append(s.Parts, v.changePart(svc, runs))
+func (v view) change(svc service) (p part) {
+	runs := v.most(svc.runs, few, func(r report.Run) bool { return r.Sample != nil && len(r.Sample.Events) > 0 })
+	if len(runs) == 0 {
+		return part{Missing: []string{"No leader change was recorded event by event."}}
 	}
-	return s
-}
-
-func (v view) changePart(svc service, runs []report.Run) part {
 	changes := make([]change, len(runs))
 	candidates := 0
 	for i, run := range runs {
 		changes[i] = newChange(run)
 		candidates = max(candidates, changes[i].rows)
 	}
-	from, until, cut := axis(changes)
+	from, until, cut := timeAxis(changes)
 
-	p := part{Heading: svc.name}
 	pic := picture{
 		name: "change-" + svc.slug, title: "One leader change with " + plural(runs[0].N, "candidate", "candidates") + ", by strategy",
 		columns: 3, Class: "narrow",
@@ -100,7 +74,7 @@ func (v view) changePart(svc service, runs []report.Run) part {
 				cause(run), plural(run.N, "candidate", "candidates"), vacant, plural(c.n[report.WokenUp], "wake-up", "wake-ups"),
 				plural(c.n[report.Read], "read", "reads"), plural(c.n[report.Wrote], "write", "writes"), plural(c.n[report.Refused], "write", "writes")),
 			width: 264, tall: 400,
-			draw: timeline{v.looks[run.Strategy], c.shown(one), candidates, from, until}.draw,
+			draw: timeline(v.looks[run.Strategy].ink, c.shown(one), candidates, from, until),
 		})
 		if cut && c.still > until {
 			longer = append(longer, fmt.Sprintf("%s until %s", run.Strategy, duration(c.still)))
@@ -114,7 +88,7 @@ func (v view) changePart(svc service, runs []report.Run) part {
 	if len(longer) > 0 {
 		pic.Caption += " Not all of it is drawn: candidates go on reading or writing with " + list(longer) + "."
 	}
-	p.Pictures = append(p.Pictures, pic)
+	p.show(pic)
 	if lacking := v.lacking(svc, runs); lacking != "" {
 		p.Missing = append(p.Missing, "No change was recorded with "+lacking+".")
 	}
@@ -122,8 +96,8 @@ func (v view) changePart(svc service, runs []report.Run) part {
 		[]string{"wake-ups", "no leader for", "reads", "writes", "writes in vain", "still after"},
 		runs, func(run report.Run) []cell {
 			c := newChange(run)
-			return []cell{{Main: count(float64(c.n[report.WokenUp]))}, {Main: duration(c.come - c.gone)}, {Main: count(float64(c.n[report.Read]))},
-				{Main: count(float64(c.n[report.Wrote]))}, {Main: count(float64(c.n[report.Refused]))}, {Main: duration(c.still)}}
+			n := func(kind report.EventKind) string { return count(float64(c.n[kind])) }
+			return plain(n(report.WokenUp), duration(c.come-c.gone), n(report.Read), n(report.Wrote), n(report.Refused), duration(c.still))
 		}))
 	return p
 }
@@ -142,9 +116,10 @@ type change struct {
 }
 
 func newChange(run report.Run) change {
-	c := change{events: slices.Clone(run.Sample.Events), rows: run.N, n: tally(run.Sample.Events)}
+	c := change{events: slices.Clone(run.Sample.Events), rows: run.N, n: make(map[report.EventKind]int)}
 	for i := range c.events {
 		e := &c.events[i]
+		c.n[e.Kind]++
 		// Those that have left have no row. (A report without the list has one for each number.)
 		if at, ok := slices.BinarySearch(run.Sample.Present, e.Candidate); ok {
 			e.Candidate = at
@@ -170,9 +145,9 @@ func (c change) shown(one int) []report.Event {
 	})
 }
 
-// axis are the ends of the time axis of all changes, and whether it ends before one of them:
+// timeAxis returns the ends of the time axis of all changes, and whether it ends before one of them:
 // it is cut where one takes far longer than the others, which would all be too narrow to see.
-func axis(changes []change) (from, until time.Duration, cut bool) {
+func timeAxis(changes []change) (from, until time.Duration, cut bool) {
 	var ends []time.Duration
 	for _, c := range changes {
 		ends = append(ends, c.still)
@@ -191,14 +166,6 @@ func axis(changes []change) (from, until time.Duration, cut bool) {
 	}
 	until = max(until+until/20, time.Microsecond)
 	return min(from+from/20, -until/16), until, cut // room for the term that ends
-}
-
-func tally(events []report.Event) map[report.EventKind]int {
-	n := make(map[report.EventKind]int)
-	for _, e := range events {
-		n[e.Kind]++
-	}
-	return n
 }
 
 func cause(run report.Run) string {

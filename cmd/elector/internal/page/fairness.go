@@ -8,57 +8,49 @@ import (
 )
 
 // fairness shows who won how often.
-func (v view) fairness() section {
-	s := section{ID: "fairness", Title: "Who is elected", Intro: []string{
-		"How often each candidate was elected. Jain’s index, over those who were there all the time, is 1 when all won equally often, and 1/N when one won all; with fewer leader changes than candidates it cannot come near 1.",
-	}}
-	for _, svc := range services(v.report) {
-		p := part{Heading: svc.name}
-		runs := v.close(svc.runs, func(r report.Run) bool {
-			return slices.ContainsFunc(r.Fairness.Wins, func(n int) bool { return n > 0 })
-		})
-		if len(runs) == 0 {
-			s.Parts = append(s.Parts, part{Heading: svc.name, Missing: []string{"Nobody was elected."}})
-			continue
-		}
-		most := 0
-		var jains []string
-		for _, run := range runs {
-			most = max(most, slices.Max(run.Fairness.Wins))
-			jains = append(jains, run.Strategy+" "+index(run.Fairness.Jain))
-		}
-		pic := picture{name: "wins-" + svc.slug, title: "Wins per candidate, by strategy", columns: 3, Class: "narrow",
-			Caption: fmt.Sprintf("Wins per candidate in the order of their first arrival, with %s. Jain’s index: %s.",
-				plural(runs[0].N, "candidate", "candidates"), list(jains))}
-		for _, run := range runs {
-			wins, winners := run.Fairness.Wins, 0
-			for _, n := range wins {
-				if n > 0 {
-					winners++
-				}
-			}
-			pic.panels = append(pic.panels, panel{title: run.Strategy,
-				note: fmt.Sprintf("times elected; Jain’s index %s", index(run.Fairness.Jain)),
-				desc: fmt.Sprintf("Bars of wins per candidate: %s of %s won at least once, one of them %s.",
-					count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time", "times")),
-				width: 264, tall: 210, draw: winsBars{v.looks[run.Strategy], wins, most}.draw})
-		}
-		pic.Caption += partly(svc, runs[0].N)
-		p.Pictures = append(p.Pictures, pic)
-		if lacking := v.lacking(svc, runs); lacking != "" {
-			p.Missing = append(p.Missing, "There is no count of wins for "+lacking+".")
-		}
-		p.Tables = append(p.Tables,
-			v.pivot(v.jainCaption(), svc.runs, v.jain),
-			v.pivot("Longest wait, in leader changes; below it the share of inversions: 0\u00a0% is order of arrival, about 50\u00a0% is chance.", svc.runs, func(r report.Run) cell {
-				if len(r.Fairness.Wins) == 0 {
-					return cell{Main: none}
-				}
-				return cell{count(float64(r.Fairness.LongestWait)), []string{percent(r.Fairness.Inversions)}}
-			}))
-		s.Parts = append(s.Parts, p)
+func (v view) fairness(svc service) (p part) {
+	runs := v.most(svc.runs, few, func(r report.Run) bool {
+		return slices.ContainsFunc(r.Fairness.Wins, func(n int) bool { return n > 0 })
+	})
+	if len(runs) == 0 {
+		return part{Missing: []string{"Nobody was elected."}}
 	}
-	return s
+	most := 0
+	var jains []string
+	for _, run := range runs {
+		most = max(most, slices.Max(run.Fairness.Wins))
+		jains = append(jains, run.Strategy+" "+index(run.Fairness.Jain))
+	}
+	pic := picture{name: "wins-" + svc.slug, title: "Wins per candidate, by strategy", columns: 3, Class: "narrow",
+		Caption: fmt.Sprintf("Wins per candidate in the order of their first arrival, with %s. Jain’s index: %s.",
+			plural(runs[0].N, "candidate", "candidates"), list(jains)) + partly(svc, runs[0].N)}
+	for _, run := range runs {
+		wins := run.Fairness.Wins
+		winners := len(slices.DeleteFunc(slices.Clone(wins), func(n int) bool { return n <= 0 }))
+		pic.panels = append(pic.panels, panel{title: run.Strategy,
+			note: fmt.Sprintf("times elected; Jain’s index %s", index(run.Fairness.Jain)),
+			desc: fmt.Sprintf("Bars of wins per candidate: %s of %s won at least once, one of them %s.",
+				count(float64(winners)), count(float64(len(wins))), plural(slices.Max(wins), "time", "times")),
+			width: 264, tall: 210, draw: winsBars(v.looks[run.Strategy].ink, wins, most)})
+	}
+	p.show(pic)
+	if lacking := v.lacking(svc, runs); lacking != "" {
+		p.Missing = append(p.Missing, "There is no count of wins for "+lacking+".")
+	}
+	caption := "Jain’s index, over those who were there all the time."
+	if v.report.Method.Churn == 0 {
+		caption = "Jain’s index; below it the best possible with so many changes and candidates."
+	}
+	p.Tables = []table{
+		v.pivot(caption, svc.runs, v.jain),
+		v.pivot("Longest wait, in leader changes; below it the share of inversions: 0\u00a0% is order of arrival, about 50\u00a0% is chance.", svc.runs, func(r report.Run) cell {
+			if len(r.Fairness.Wins) == 0 {
+				return cell{Main: none}
+			}
+			return cell{count(float64(r.Fairness.LongestWait)), []string{percent(r.Fairness.Inversions)}}
+		}),
+	}
+	return p
 }
 
 // jain is Jain's index, and below it what it would be had the wins been shared as evenly
@@ -79,11 +71,4 @@ func (v view) jain(run report.Run) cell {
 		c.Sub = []string{"best " + index(float64(total)*float64(total)/(float64(n)*float64(squares)))}
 	}
 	return c
-}
-
-func (v view) jainCaption() string {
-	if v.report.Method.Churn == 0 {
-		return "Jain’s index; below it the best possible with so many changes and candidates."
-	}
-	return "Jain’s index, over those who were there all the time."
 }

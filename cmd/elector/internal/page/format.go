@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 )
 
 // nbsp keeps a number and its unit on one line.
@@ -104,8 +102,18 @@ func plural(n int, one, many string) string {
 	return count(float64(n)) + " " + many
 }
 
-// upperFirst is s with a capital.
-func upperFirst(s string) string {
-	r, n := utf8.DecodeRuneInString(s)
-	return string(unicode.ToUpper(r)) + s[n:]
+// extent is from n to m things.
+func extent(n, m int, one, many string) string {
+	if n == m {
+		return plural(n, one, many)
+	}
+	return count(float64(n)) + " to " + plural(m, one, many)
+}
+
+// durations are from a to b.
+func durations(a, b time.Duration) string {
+	if duration(a) == duration(b) {
+		return duration(a)
+	}
+	return duration(a) + " to " + duration(b)
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -10,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"gonum.org/v1/plot/vg"
+	"github.com/stretchr/testify/assert"
 
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -28,9 +29,7 @@ func TestFormats(t *testing.T) {
 		{plural(1, "read", "reads"), "1 read"}, {plural(2000, "read", "reads"), "2,000 reads"},
 		{list([]string{"a"}), "a"}, {list([]string{"a", "b", "c"}), "a, b and c"},
 	} {
-		if got := strings.ReplaceAll(c.got, nbsp, " "); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
+		assert.Equal(t, c.want, strings.ReplaceAll(c.got, nbsp, " "))
 	}
 }
 
@@ -45,33 +44,21 @@ func TestLogAxis(t *testing.T) {
 		{6e5, 1.2e11, 5e5, 2e11, "1 ms 10 ms 100 ms 1 s 10 s 100 s"},
 	} {
 		from, to := logRange(c.low, c.high)
-		if math.Abs(from/c.from-1) > 1e-9 || math.Abs(to/c.to-1) > 1e-9 {
-			t.Errorf("%g to %g: range %g to %g, want %g to %g", c.low, c.high, from, to, c.from, c.to)
-		}
+		assert.InEpsilon(t, c.from, from, 1e-9)
+		assert.InEpsilon(t, c.to, to, 1e-9)
 		var labels []string
-		for _, tick := range logTicks(span)(from, to) {
-			labels = append(labels, strings.ReplaceAll(tick.Label, nbsp, " "))
+		for _, tick := range logTicks(from, to, span) {
+			labels = append(labels, strings.ReplaceAll(tick.label, nbsp, " "))
 		}
-		if got := strings.Join(labels, " "); got != c.labels {
-			t.Errorf("%g to %g: ticks %s, want %s", c.low, c.high, got, c.labels)
-		}
-	}
-}
-
-// TestCanvas holds that what is high in a plot is high in SVG, whose y grows downwards.
-func TestCanvas(t *testing.T) {
-	if x, y := newCanvas(10, 20).at(vg.Point{X: 3, Y: 18}); x != "3" || y != "2" {
-		t.Errorf("at %s, %s, want 3, 2", x, y)
+		assert.Equal(t, c.labels, strings.Join(labels, " "), "%g to %g", c.low, c.high)
 	}
 }
 
 func TestSpread(t *testing.T) {
-	heights := []vg.Length{10, 11, 12, 99}
+	heights := []float64{10, 11, 12, 99}
 	spread(heights, 14, 5, 100)
 	for i, h := range heights {
-		if h < 5 || h > 100 || i > 0 && h-heights[i-1] < 14-1e-9 {
-			t.Errorf("%v: too near, or outside", heights)
-		}
+		assert.False(t, h < 5 || h > 100 || i > 0 && h-heights[i-1] < 14-1e-9, "%v: too near, or outside", heights)
 	}
 }
 
@@ -83,11 +70,9 @@ func TestLooks(t *testing.T) {
 			t.Errorf("palette.go: looks has no line style for the strategy %s: give it one", name)
 			continue
 		}
-		if rule := fmt.Sprintf(".%[1]s { color: var(--%[1]s) }", l.ink); !strings.Contains(chartStyle, rule) {
-			t.Errorf("chart.css has no colour for the strategy %s: add %q, and --%s for light and for dark", name, rule, l.ink)
-		}
+		assert.Contains(t, chartStyle, fmt.Sprintf(".%[1]s { color: var(--%[1]s) }", l.ink), "chart.css: add a rule for %s, and --%s for light and for dark", name, l.ink)
 		for _, other := range catalog.Names() {
-			if o := looks[other]; other != name && (o.ink == l.ink || slices.Equal(o.dash, l.dash) || o.shape == l.shape) {
+			if o := looks[other]; other != name && (o.ink == l.ink || o.dash == l.dash || o.shape == l.shape) {
 				t.Errorf("palette.go: %s and %s have the colour, the dashes or the mark in common", name, other)
 			}
 		}
@@ -103,12 +88,9 @@ func TestContrast(t *testing.T) {
 		for _, m := range regexp.MustCompile(`--([a-z0-9]+): (#[0-9a-f]{6});`).FindAllStringSubmatch(css, -1) {
 			colours[m[1]] = m[2]
 		}
-		inks := []string{string(inkText), string(inkMuted), string(inkAlert)}
-		for _, l := range looks {
-			inks = append(inks, string(l.ink))
-		}
-		for _, l := range others {
-			inks = append(inks, string(l.ink))
+		inks := []ink{inkText, inkMuted, inkAlert}
+		for _, l := range append(slices.Collect(maps.Values(looks)), others...) {
+			inks = append(inks, l.ink)
 		}
 		for _, ink := range inks {
 			for _, ground := range []string{"paper", "gap"} {
@@ -116,9 +98,8 @@ func TestContrast(t *testing.T) {
 				if ground == "gap" {
 					least = 3 // only marks are on it
 				}
-				if got := contrast(colours[ink], colours[ground]); !(got >= least) {
-					t.Errorf("%s: %s on %s has a contrast of %.2f, less than %g", name, ink, ground, got, least)
-				}
+				got := contrast(colours[string(ink)], colours[ground])
+				assert.True(t, got >= least, "%s: %s on %s has a contrast of %.2f, less than %g", name, ink, ground, got, least)
 			}
 		}
 	}

@@ -25,7 +25,8 @@ var (
 	chartStyle string
 
 	layout = template.Must(template.New("page").Funcs(template.FuncMap{
-		"inc": func(i int) int { return i + 1 },
+		"inc":   func(i int) int { return i + 1 },
+		"words": strings.Fields, // what a line may end after
 	}).Parse(pageHTML))
 )
 
@@ -40,17 +41,11 @@ type content struct {
 	Made      time.Time
 }
 
-// Date is when the report was made, for people.
-func (c content) Date() string { return c.Made.UTC().Format("2 January 2006, 15:04 MST") }
-
 // A fact is one line of how the report came about.
 type fact struct {
 	Name, Text string
 	Code       bool
 }
-
-// Words are what a line may end after.
-func (f fact) Words() []string { return strings.Fields(f.Text) }
 
 // Write writes the report as one HTML page, with style and pictures inside. It has
 // sections for what the report has, and a sentence for what it has not.
@@ -96,18 +91,9 @@ func summary(r report.Report) string {
 	for _, s := range services(measured) {
 		names = append(names, s.name)
 	}
+	ns := sizes(measured.Runs)
 	return fmt.Sprintf("How a cluster gets its next leader: %s with %s, measured on %s.",
-		list(newPalette(measured).order), extent(measured.Runs), list(names))
-}
-
-// extent says how many candidates the runs had.
-func extent(runs []report.Run) string {
-	ns := sizes(runs)
-	first, last := ns[0], ns[len(ns)-1]
-	if first == last {
-		return plural(first, "candidate", "candidates")
-	}
-	return fmt.Sprintf("%s to %s", count(float64(first)), plural(last, "candidate", "candidates"))
+		list(newPalette(measured).order), extent(ns[0], ns[len(ns)-1], "candidate", "candidates"), list(names))
 }
 
 // facts say how the figures came about, as far as the report knows.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"regexp"
@@ -13,32 +12,26 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
 func written(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, Write(&b, r))
 	return b.String()
-}
-
-// ids are the sections that a page has.
-func ids(html string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(`<section id="([a-z]+)"`).FindAllStringSubmatch(html, -1) {
-		out = append(out, m[1])
-	}
-	return out
 }
 
 func TestSections(t *testing.T) {
 	html := written(t, sample(t))
-	if got, want := fmt.Sprint(ids(html)), "[glance change leaderless cost fairness waiting]"; got != want {
-		t.Errorf("sections %s, want %s", got, want)
+	var ids []string
+	for _, m := range regexp.MustCompile(`<section id="([a-z]+)"`).FindAllStringSubmatch(html, -1) {
+		ids = append(ids, m[1])
 	}
+	assert.Equal(t, []string{"glance", "change", "leaderless", "cost", "fairness", "waiting"}, ids)
 	for _, want := range []string{
 		"fair, unfair, kafka, parentwatch and ranked with 3 to 5,000 candidates, measured on memory: (made up) and zk://127.0.0.1:2181 (made up)",
 		"<span>elector</span> <span>compare</span>", "2 processors, linux/amd64, go1.26.7", "29 February 2020",
@@ -47,15 +40,11 @@ func TestSections(t *testing.T) {
 		"Jain’s index: fair 1.00, unfair 0.32",
 		"+95\u00a0B", "packets_received",
 	} {
-		if !strings.Contains(html, want) {
-			t.Errorf("the page does not say %q", want)
-		}
+		assert.Contains(t, html, want)
 	}
 	// Nothing is fetched, and nothing runs.
 	for _, not := range []string{"<script", "<link rel=\"stylesheet", "@import", "url(", "<img", "<iframe"} {
-		if strings.Contains(html, not) {
-			t.Errorf("the page has %q", not)
-		}
+		assert.NotContains(t, html, not)
 	}
 }
 
@@ -96,34 +85,45 @@ func TestMissing(t *testing.T) {
 			r := sample(t)
 			c.without(&r)
 			html := written(t, r)
-			if !strings.Contains(html, c.says) {
-				t.Errorf("the page does not say %q", c.says)
+			assert.Contains(t, html, c.says)
+			if c.not != "" {
+				assert.NotContains(t, html, c.not)
 			}
-			if c.not != "" && strings.Contains(html, c.not) {
-				t.Errorf("the page has %q", c.not)
-			}
-			for name, svg := range Charts(r) {
-				wellFormed(t, name, svg)
-			}
+			charts(t, r)
 		})
 	}
 }
 
-func TestCharts(t *testing.T) {
-	charts := Charts(sample(t))
-	for _, want := range []string{"change-memory.svg", "change-zk.svg", "cost-memory.svg", "leaderless-zk.svg", "wins-zk.svg", "waits-zk.svg"} {
-		svg, ok := charts[want]
-		if !ok {
-			t.Errorf("no %s", want)
-			continue
-		}
-		wellFormed(t, want, svg)
+// charts holds that there are pictures of these names, and that all pictures are XML whose numbers are numbers.
+func charts(t *testing.T, r report.Report, want ...string) map[string][]byte {
+	t.Helper()
+	all := Charts(r)
+	for _, name := range want {
+		assert.Contains(t, all, name)
+	}
+	for name, svg := range all {
+		assert.Regexp(t, `^[a-z]+(-[a-z0-9]+)*\.svg$`, name)
 		for _, part := range []string{"<title ", "<desc ", "prefers-color-scheme: dark", `role="img"`, "viewBox="} {
-			if !strings.Contains(string(svg), part) {
-				t.Errorf("%s has no %s", want, part)
+			assert.Contains(t, string(svg), part, name)
+		}
+		for dec := xml.NewDecoder(bytes.NewReader(svg)); ; {
+			token, err := dec.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, name)
+			if el, ok := token.(xml.StartElement); ok {
+				for _, attr := range el.Attr {
+					assert.False(t, strings.Contains(attr.Value, "NaN") || strings.Contains(attr.Value, "Inf"), "%s: <%s %s=%q>", name, el.Name.Local, attr.Name.Local, attr.Value)
+				}
 			}
 		}
 	}
+	return all
+}
+
+func TestCharts(t *testing.T) {
+	charts(t, sample(t), "change-memory.svg", "change-zk.svg", "cost-memory.svg", "leaderless-zk.svg", "wins-zk.svg", "waits-zk.svg")
 	// One SEES the herd: a ring for each wake-up, of which there are few in one picture and
 	// many in the next.
 	rings := func(strategy string) int {
@@ -136,52 +136,17 @@ func TestCharts(t *testing.T) {
 		}
 		return n
 	}
-	if fair, unfair := rings("fair"), rings("unfair"); fair != 2 || unfair != 29 {
-		t.Errorf("%d and %d rings for fair and unfair, want 2 and 29", fair, unfair)
-	}
+	assert.Equal(t, 2, rings("fair"))
+	assert.Equal(t, 29, rings("unfair"))
 }
 
 // TestCrowd holds that thousands of candidates are drawn: those that lead, and of the others as
 // many as a browser draws quickly.
 func TestCrowd(t *testing.T) {
 	r := crowd(t)
-	html := written(t, r)
-	if want := "Of the candidates that do not lead, it shows one in 10."; !strings.Contains(html, want) {
-		t.Errorf("the page does not say %q", want)
-	}
-	charts := Charts(r)
-	for _, want := range []string{"change-memory.svg", "wins-memory.svg", "waits-memory.svg"} {
-		svg, ok := charts[want]
-		if !ok {
-			t.Errorf("no %s", want)
-		}
-		if len(svg) > 1e6 {
-			t.Errorf("%s has %d bytes", want, len(svg))
-		}
-		wellFormed(t, want, svg)
-	}
-}
-
-// wellFormed fails unless the picture is XML, and its numbers are numbers.
-func wellFormed(t *testing.T, name string, svg []byte) {
-	t.Helper()
-	dec := xml.NewDecoder(bytes.NewReader(svg))
-	for {
-		token, err := dec.Token()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			return
-		}
-		if el, ok := token.(xml.StartElement); ok {
-			for _, attr := range el.Attr {
-				if strings.Contains(attr.Value, "NaN") || strings.Contains(attr.Value, "Inf") {
-					t.Errorf("%s: <%s %s=%q>", name, el.Name.Local, attr.Name.Local, attr.Value)
-				}
-			}
-		}
+	assert.Contains(t, written(t, r), "Of the candidates that do not lead, it shows one in 10.")
+	for name, svg := range charts(t, r, "change-memory.svg", "wins-memory.svg", "waits-memory.svg") {
+		assert.LessOrEqual(t, len(svg), 1_000_000, name)
 	}
 }
 
@@ -190,16 +155,9 @@ func wellFormed(t *testing.T, name string, svg []byte) {
 func TestHostile(t *testing.T) {
 	html := written(t, hostile(t))
 	for _, not := range []string{"<script", "<img", "onerror=alert(1)>]]"} {
-		if strings.Contains(html, not) {
-			t.Errorf("the page has %q", not)
-		}
+		assert.NotContains(t, html, not)
 	}
-	for name, svg := range Charts(hostile(t)) {
-		wellFormed(t, name, svg)
-		if !regexp.MustCompile(`^[a-z]+(-[a-z0-9]+)*\.svg$`).MatchString(name) {
-			t.Errorf("a file would be called %q", name)
-		}
-	}
+	charts(t, hostile(t))
 }
 
 // TestAnyFigures holds that no figures make a broken picture: zeros, huge ones, and those
@@ -234,25 +192,18 @@ func TestAnyFigures(t *testing.T) {
 		for i := range r.Growth {
 			r.Growth[i].Slope = float64(some())
 		}
-		if html := written(t, r); strings.Contains(html, "NaN") || strings.Contains(html, "Inf") {
-			t.Errorf("seed %d: NaN or Inf in the page", seed)
-		}
-		for name, svg := range Charts(r) {
-			wellFormed(t, fmt.Sprintf("seed %d: %s", seed, name), svg)
-		}
+		html := written(t, r)
+		assert.False(t, strings.Contains(html, "NaN") || strings.Contains(html, "Inf"), "seed %d", seed)
+		charts(t, r)
 	}
 }
 
 func TestWriteSaysWhatFailed(t *testing.T) {
+	shut, w := io.Pipe()
 	full := errors.New("the disk is full")
-	if err := Write(failing{full}, sample(t)); !errors.Is(err, full) {
-		t.Errorf("%v, want %v", err, full)
-	}
+	require.NoError(t, shut.CloseWithError(full))
+	assert.ErrorIs(t, Write(w, sample(t)), full)
 }
-
-type failing struct{ err error }
-
-func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 // TestJain holds that the best index is shown where it is known, and is never beaten.
 func TestJain(t *testing.T) {
@@ -261,14 +212,10 @@ func TestJain(t *testing.T) {
 	for _, run := range r.Runs {
 		c := view{report: r}.jain(run)
 		best, ok := strings.CutPrefix(strings.Join(c.Sub, ""), "best ")
-		if !ok || best < c.Main {
-			t.Errorf("%s, N = %d: index %s, %q", run.Strategy, run.N, c.Main, c.Sub)
-		}
+		assert.True(t, ok && best >= c.Main, "%s, N = %d: index %s, %q", run.Strategy, run.N, c.Main, c.Sub)
 	}
 	r.Method.Churn = 0.1
-	if c := (view{report: r}).jain(r.Runs[0]); c.Sub != nil {
-		t.Errorf("with churn: %q", c.Sub)
-	}
+	assert.Nil(t, view{report: r}.jain(r.Runs[0]).Sub, "with churn")
 }
 
 // failedRuns is a report of which every other run measured nothing, as when a service is gone.
@@ -285,23 +232,14 @@ func failedRuns(t *testing.T) report.Report {
 // TestFailed holds that a run that measured nothing has no figures, not even zeros.
 func TestFailed(t *testing.T) {
 	r := failedRuns(t)
-	html := written(t, r)
-	if want := "<li>memory: (made up), fair, N\u00a0= 3: failed: no session within 10s</li>"; !strings.Contains(html, want) {
-		t.Errorf("the page does not say %q", want)
-	}
+	assert.Contains(t, written(t, r), "<li>memory: (made up), fair, N\u00a0= 3: failed: no session within 10s</li>")
 	r.Growth = nil
 	r.Runs = slices.DeleteFunc(r.Runs, func(r report.Run) bool { return !r.Empty() })
-	html = written(t, r)
-	if want := "Nothing was measured: every run failed."; !strings.Contains(html, want) {
-		t.Errorf("the page does not say %q", want)
-	}
-	if want := "No run came to its end, so nothing can be said."; !strings.Contains(html, want) {
-		t.Errorf("the page does not say %q", want)
-	}
+	html := written(t, r)
+	assert.Contains(t, html, "Nothing was measured: every run failed.")
+	assert.Contains(t, html, "No run came to its end, so nothing can be said.")
 	for _, cell := range regexp.MustCompile(`<td>([^<]*)`).FindAllStringSubmatch(html, -1) {
-		if !slices.Contains([]string{none, none + " †"}, cell[1]) {
-			t.Errorf("a cell says %q", cell[1])
-		}
+		assert.Contains(t, []string{none, none + " †"}, cell[1])
 	}
 }
 
@@ -335,9 +273,7 @@ func TestVerdict(t *testing.T) {
 		"nothing":     {nil, ""},
 	} {
 		r := report.Report{Runs: c.runs}
-		if got := strings.ReplaceAll((view{newPalette(r), r}).verdict(), nbsp, " "); got != c.want {
-			t.Errorf("%s:\n%s, want\n%s", name, got, c.want)
-		}
+		assert.Equal(t, c.want, strings.ReplaceAll(view{newPalette(r), r}.verdict(), nbsp, " "), name)
 	}
 }
 
@@ -347,9 +283,7 @@ func TestQuantiles(t *testing.T) {
 		0: "–", 1: "1 ns", 2: "1 ns, max 4 ns", 9: "1 ns, max 4 ns", 10: "1 ns, p90 2 ns, max 4 ns", 100: "1 ns, p90 2 ns, p99 3 ns, max 4 ns",
 	} {
 		c := quantiles(report.Quantiles{N: n, P50: 1, P90: 2, P99: 3, Max: 4})
-		if got := strings.ReplaceAll(strings.Join(append([]string{c.Main}, c.Sub...), ", "), nbsp, " "); got != want {
-			t.Errorf("of %d: %s, want %s", n, got, want)
-		}
+		assert.Equal(t, want, strings.ReplaceAll(strings.Join(append([]string{c.Main}, c.Sub...), ", "), nbsp, " "), "of %d", n)
 	}
 }
 
@@ -359,13 +293,12 @@ func TestShares(t *testing.T) {
 		h := report.NewHistogram([]time.Duration{7, 30, 31, 900})
 		for _, h := range []report.Histogram{run.Waits, h} {
 			points := shares(h)
-			if points[0].part != 0 || points[1].part == 0 || points[0].at >= points[1].at || points[len(points)-1].part != 1 {
-				t.Errorf("%s, N = %d: %v", run.Strategy, run.N, points)
-			}
+			assert.False(t, points[0].part != 0 || points[1].part == 0 || points[0].at >= points[1].at || points[len(points)-1].part != 1,
+				"%s, N = %d: %v", run.Strategy, run.N, points)
 		}
 	}
-	if got := boundBelow(3 * time.Microsecond); got != 2*time.Microsecond {
-		t.Errorf("below 3µs: %v", got)
+	for v, want := range map[float64]float64{1: 1, 2: 2, 4.9: 2, 999: 500, 1e9 - 1: 5e8, 1e9: 1e9, 3e3: 2e3} {
+		assert.Equal(t, want, stepBelow(v), v)
 	}
 }
 
@@ -376,28 +309,21 @@ func TestTimeline(t *testing.T) {
 		{At: 5, Took: 5, Candidate: 17, Kind: report.Elected}, {At: 0, Candidate: 4, Kind: report.Ended},
 	}}}
 	short := newChange(run)
-	if short.rows != 3 || short.events[0].Candidate != 1 || short.events[1].Candidate != 2 || short.still != 10 {
-		t.Errorf("%+v", short)
-	}
+	assert.Equal(t, 3, short.rows)
+	assert.Equal(t, []int{1, 2}, []int{short.events[0].Candidate, short.events[1].Candidate})
+	assert.EqualValues(t, 10, short.still)
 	run.Sample.Events = append(run.Sample.Events, report.Event{At: 1e6, Candidate: 0, Kind: report.Read})
 	long := newChange(run)
 	// Of the candidates in the rows 0 to 2 those in rows 1 and 2 lead.
-	if shown := long.shown(3); len(shown) != 3 {
-		t.Errorf("all lead, or are the first in three: %v", shown)
-	}
+	assert.Len(t, long.shown(3), 3, "all lead, or are the first in three")
 	long.events = append(long.events, report.Event{At: 1e6, Candidate: 1, Kind: report.Read}, report.Event{At: 1e6, Candidate: 3, Kind: report.Read}, report.Event{At: 1e6, Candidate: 4, Kind: report.Read})
-	if shown := long.shown(3); len(shown) != 5 || shown[4].Candidate != 3 {
-		t.Errorf("one in three of those who do not lead: %v", shown)
-	}
-	if _, until, cut := axis([]change{short, long}); !cut || until > time.Microsecond {
-		t.Errorf("the axis goes to %v, cut: %v", until, cut)
-	}
-	if _, until, cut := axis([]change{long, long}); cut || until < 1e6 {
-		t.Errorf("two alike: the axis goes to %v, cut: %v", until, cut)
-	}
-	// A picture of a part of what was tried says so.
-	html := written(t, sample(t))
-	if want := "This is a part of what was tried: the tables go up to 5,000 candidates"; strings.Count(html, want) != 3 {
-		t.Errorf("%d pictures say that they show a part, want those of a change, of wins and of waits on memory", strings.Count(html, want))
-	}
+	shown := long.shown(3)
+	require.Len(t, shown, 5, "one in three of those who do not lead")
+	assert.Equal(t, 3, shown[4].Candidate)
+	_, until, cut := timeAxis([]change{short, long})
+	assert.True(t, cut && until <= time.Microsecond, "the axis goes to %v, cut: %v", until, cut)
+	_, until, cut = timeAxis([]change{long, long})
+	assert.True(t, !cut && until >= 1e6, "two alike: the axis goes to %v, cut: %v", until, cut)
+	// Pictures of a part of what was tried say so: those of a change, of wins and of waits on memory.
+	assert.Equal(t, 3, strings.Count(written(t, sample(t)), "This is a part of what was tried: the tables go up to 5,000 candidates"))
 }

@@ -1,10 +1,9 @@
 package page
 
 import (
+	"cmp"
+	"math"
 	"slices"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/strategy/catalog"
@@ -14,28 +13,26 @@ import (
 // marks and by its dashes, so that none of the three is needed to tell it.
 type look struct {
 	ink   ink
-	dash  []vg.Length
-	shape draw.GlyphDrawer
+	dash  string
+	shape shape
 }
 
 // looks are those of the strategies that come with the library. The colours, in
 // chart.css, are Okabe and Ito's, darkened or lightened until text can be read in them.
 var looks = map[string]look{
-	"fair":        {"fair", nil, disc{}},
-	"unfair":      {"unfair", dash(6, 3), triangle{}},
-	"kafka":       {"kafka", dash(2, 3), square{}},
-	"parentwatch": {"parentwatch", dash(8, 3, 2, 3), diamond{}},
-	"ranked":      {"ranked", dash(10, 2, 2, 2, 2, 2), star{}},
+	"fair":        {"fair", "", disc},
+	"unfair":      {"unfair", "6 3", triangle},
+	"kafka":       {"kafka", "2 3", square},
+	"parentwatch": {"parentwatch", "8 3 2 3", diamond},
+	"ranked":      {"ranked", "10 2 2 2 2 2", star},
 }
 
 // others are for strategies that are not known here, in the order of their names.
 var others = []look{
-	{"other1", dash(1, 2), draw.PlusGlyph{}},
-	{"other2", dash(10, 3), draw.CrossGlyph{}},
-	{"other3", dash(4, 2, 1, 2, 1, 2), draw.RingGlyph{}},
+	{"other1", "1 2", plus},
+	{"other2", "10 3", cross},
+	{"other3", "4 2 1 2 1 2", ring},
 }
-
-func dash(lengths ...vg.Length) []vg.Length { return lengths }
 
 // palette knows the look of every strategy in a report, and their order.
 type palette struct {
@@ -50,72 +47,70 @@ func newPalette(r report.Report) palette {
 			p.order = append(p.order, run.Strategy)
 		}
 	}
-	unknown := slices.DeleteFunc(slices.Clone(p.order), func(name string) bool { _, ok := looks[name]; return ok })
-	slices.Sort(unknown)
-	for _, name := range p.order {
-		if l, ok := looks[name]; ok {
-			p.looks[name] = l
-		} else {
-			p.looks[name] = others[slices.Index(unknown, name)%len(others)]
-		}
-	}
-	// The known ones first and always in the same order.
+	// The known ones first and always in the same order, then others by name.
 	known := catalog.Names()
-	rank := func(name string) int {
-		if i := slices.Index(known, name); i >= 0 {
-			return i
+	slices.SortFunc(p.order, func(a, b string) int {
+		return cmp.Or(cmp.Compare(uint(slices.Index(known, a)), uint(slices.Index(known, b))), cmp.Compare(a, b)) // -1 becomes the last
+	})
+	unknown := 0
+	for _, name := range p.order {
+		l, ok := looks[name]
+		if !ok {
+			l = others[unknown%len(others)]
+			unknown++
 		}
-		return len(known) + slices.Index(unknown, name)
+		p.looks[name] = l
 	}
-	slices.SortFunc(p.order, func(a, b string) int { return rank(a) - rank(b) })
 	return p
 }
 
-// The marks of the strategies, of about the same size to the eye.
-type (
-	disc     struct{}
-	square   struct{}
-	triangle struct{}
-	diamond  struct{}
-	star     struct{}
+// line is how a strategy's lines are drawn.
+func (l look) line() pen { return pen{l.ink, 1.6, l.dash} }
+
+// A shape is that of a mark.
+type shape int
+
+const (
+	disc shape = iota
+	ring
+	plus
+	cross
+	square
+	triangle
+	diamond
+	star
 )
 
-func (disc) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	var p vg.Path
-	p.Move(vg.Point{X: at.X + s.Radius, Y: at.Y})
-	p.Arc(at, s.Radius, 0, 2*3.14159265)
-	p.Close()
-	c.Fill(p)
+// corners are those of the shapes that have some, for a radius of 1: marks are of about the same size to the eye.
+var corners = map[shape][]place{
+	square:   {{-0.88, 0.88}, {0.88, 0.88}, {0.88, -0.88}, {-0.88, -0.88}},
+	triangle: {{-1.14, 0.84}, {1.14, 0.84}, {0, -1.2}},
+	diamond:  {{-1.25, 0}, {0, 1.25}, {1.25, 0}, {0, -1.25}},
+	star: {{0, -1.35}, {-0.351, -0.486}, {-1.2825, -0.4185}, {-0.5805, 0.189}, {-0.7965, 1.0935},
+		{0, 0.6075}, {0.7965, 1.0935}, {0.5805, 0.189}, {1.2825, -0.4185}, {0.351, -0.486}},
 }
 
-func (square) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	polygon(c, at, s.Radius*0.88, [][2]float64{{-1, -1}, {1, -1}, {1, 1}, {-1, 1}})
-}
-
-func (triangle) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	polygon(c, at, s.Radius*1.2, [][2]float64{{-0.95, -0.7}, {0.95, -0.7}, {0, 1}})
-}
-
-func (diamond) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	polygon(c, at, s.Radius*1.25, [][2]float64{{-1, 0}, {0, -1}, {1, 0}, {0, 1}})
-}
-
-func (star) DrawGlyph(c *draw.Canvas, s draw.GlyphStyle, at vg.Point) {
-	polygon(c, at, s.Radius*1.35, [][2]float64{
-		{0, 1}, {-0.26, 0.36}, {-0.95, 0.31}, {-0.43, -0.14}, {-0.59, -0.81}, {0, -0.45}, {0.59, -0.81}, {0.43, -0.14}, {0.95, 0.31}, {0.26, 0.36},
-	})
-}
-
-func polygon(c *draw.Canvas, at vg.Point, size vg.Length, corners [][2]float64) {
-	var p vg.Path
-	for i, corner := range corners {
-		pt := vg.Point{X: at.X + size*vg.Length(corner[0]), Y: at.Y + size*vg.Length(corner[1])}
-		if i == 0 {
-			p.Move(pt)
-		} else {
-			p.Line(pt)
+// mark draws a shape around a place.
+func (c *canvas) mark(s shape, i ink, at place, radius float64) {
+	thin := pen{ink: i, width: 0.5}
+	switch s {
+	case disc:
+		c.fill(i, circle(at, radius))
+	case ring:
+		c.stroke(thin, circle(at, radius))
+	case plus:
+		c.stroke(thin, along(place{at.x, at.y - radius}, place{at.x, at.y + radius})+along(place{at.x - radius, at.y}, place{at.x + radius, at.y}))
+	case cross:
+		c.cross(thin, at, radius*math.Sqrt2/2)
+	default:
+		var edge []place
+		for _, corner := range corners[s] {
+			edge = append(edge, place{at.x + radius*corner.x, at.y + radius*corner.y})
 		}
+		c.fill(i, along(edge...)+"Z")
 	}
-	p.Close()
-	c.Fill(p)
+}
+
+func (c *canvas) cross(p pen, at place, half float64) {
+	c.stroke(p, along(place{at.x - half, at.y + half}, place{at.x + half, at.y - half})+along(place{at.x - half, at.y - half}, place{at.x + half, at.y + half}))
 }

@@ -2,12 +2,7 @@ package page
 
 import (
 	"html/template"
-
 	"strconv"
-
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 )
 
 // A panel is one drawing with a heading of its own. Panels are small, so that a phone
@@ -18,36 +13,25 @@ type panel struct {
 	desc  string // for those who do not see it
 	width float64
 	tall  float64
-	draw  func(c draw.Canvas)
+	draw  drawing
 }
 
-// head is the height of a panel's heading.
-const head = 40
+// A drawing draws into a part of a canvas.
+type drawing func(c *canvas, b box)
 
-// within draws the panel with its heading into a part of a canvas.
-func (p panel) within(c draw.Canvas) {
-	title := textStyle(titleSize, inkText, true, draw.XLeft, draw.YTop)
-	c.FillText(title, vg.Point{X: c.Min.X, Y: c.Max.Y - 1}, fit(p.title, title, c.Size().X))
-	note := textStyle(labelSize, inkMuted, false, draw.XLeft, draw.YTop)
-	c.FillText(note, vg.Point{X: c.Min.X, Y: c.Max.Y - 17}, fit(p.note, note, c.Size().X))
-	p.draw(draw.Crop(c, 0, 0, 0, -head))
+// within draws the panel with its heading.
+func (p panel) within(c *canvas, b box) {
+	c.text(titles, toTheRight, place{b.left, b.top + 14.3}, titles.fit(p.title, p.width))
+	c.text(labels, toTheRight, place{b.left, b.top + 28.8}, labels.fit(p.note, p.width))
+	p.draw(c, b.inset(0, 40, 0, 0))
 }
 
-// fit shortens text until it has no more than a width.
-func fit(s string, style text.Style, width vg.Length) string {
-	short := []rune(s)
-	for len(short) > 0 && style.Width(s) > width {
-		short = short[:len(short)-1]
-		s = string(short) + "…"
-	}
-	return s
-}
-
-// svg is the panel as a picture in a page.
-func (p panel) svg(name string) string {
-	c := newCanvas(p.width, p.tall)
-	p.within(draw.New(c))
-	return c.svg(name, p.title, p.desc, "")
+// svg is a drawing as a picture in a page.
+func (d drawing) svg(name string, p panel) template.HTML {
+	c := &canvas{width: p.width, height: p.tall}
+	d(c, area(0, 0, p.width, p.tall))
+	// Everything in it that is not ours was escaped when it was drawn.
+	return template.HTML(c.svg(name, p.title, p.desc, ""))
 }
 
 // A picture is panels that belong together, at the same scale.
@@ -63,24 +47,19 @@ type picture struct {
 }
 
 // Drawings are the panels as pictures in a page.
-func (p picture) Drawings() []template.HTML {
-	var out []template.HTML
+func (p picture) Drawings() (all []template.HTML) {
 	for i, panel := range p.panels {
-		// Everything in it that is not ours was escaped when it was drawn.
-		out = append(out, template.HTML(panel.svg(p.name+"-"+strconv.Itoa(i+1))))
+		all = append(all, drawing(panel.within).svg(p.name+"-"+strconv.Itoa(i+1), panel))
 	}
-	return out
+	return all
 }
 
 // Key is what the marks mean, as pictures in a page.
-func (p picture) Key() []template.HTML {
-	var out []template.HTML
+func (p picture) Key() (all []template.HTML) {
 	for i, item := range p.key {
-		c := newCanvas(item.width, item.tall)
-		item.draw(draw.New(c))
-		out = append(out, template.HTML(c.svg(p.name+"-key-"+strconv.Itoa(i+1), item.title, "What this mark means.", "")))
+		all = append(all, item.draw.svg(p.name+"-key-"+strconv.Itoa(i+1), item))
 	}
-	return out
+	return all
 }
 
 // alone is the picture as a file of its own, light and dark.
@@ -94,30 +73,19 @@ func (p picture) alone() []byte {
 	if len(p.key) > 0 {
 		height += p.key[0].tall + gap/2
 	}
-	c := newCanvas(width, height)
-	all := draw.New(c)
-	c.SetColor(inkPaper)
-	c.Fill(all.Rectangle.Path())
+	c := &canvas{width: width, height: height}
+	c.fill(inkPaper, area(0, 0, width, height).around())
 	desc := ""
 	for i, panel := range p.panels {
 		x := margin + float64(i%columns)*(cell.width+gap)
 		y := margin + float64(i/columns)*(cell.tall+gap)
-		panel.within(region(all, x, y, panel.width, panel.tall))
+		panel.within(c, area(x, y, panel.width, panel.tall))
 		desc += panel.title + ": " + panel.desc + "\n"
 	}
 	x := float64(margin)
 	for _, item := range p.key {
-		item.draw(region(all, x, height-margin-item.tall, item.width, item.tall))
+		item.draw(c, area(x, height-margin-item.tall, item.width, item.tall))
 		x += item.width + 12
 	}
 	return []byte(c.svg(p.name, p.title, desc, chartStyle))
-}
-
-// region is the part of a canvas at x and y from its left upper corner.
-func region(c draw.Canvas, x, y, width, height float64) draw.Canvas {
-	left, top := c.Min.X+vg.Length(x), c.Max.Y-vg.Length(y)
-	return draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
-		Min: vg.Point{X: left, Y: top - vg.Length(height)},
-		Max: vg.Point{X: left + vg.Length(width), Y: top},
-	}}
 }

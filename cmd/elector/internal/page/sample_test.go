@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 	"github.com/elector-go/elector/strategy/catalog"
 )
@@ -18,13 +20,9 @@ import (
 func sample(t *testing.T) report.Report {
 	t.Helper()
 	data, err := json.Marshal(makeUp())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var r report.Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &r))
 	return r
 }
 

@@ -1,23 +1,52 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
 
 // A section answers one question, service by service.
 type section struct {
-	ID, Title string
-	Intro     []string
-	Parts     []part
+	ID, Title, Intro string
+	of               func(view, service) part
+	Parts            []part
+}
+
+// sections are those of a report that has anything.
+func sections(r report.Report) []section {
+	if len(r.Runs) == 0 {
+		return nil
+	}
+	all := []section{
+		{ID: "glance", Title: "At a glance", of: view.glance,
+			Intro: "Means over all candidates, per leader change; times are medians. Order kept is 100\u00a0% less the inversions: 100\u00a0% is strict order of arrival, about 50\u00a0% is chance."},
+		{ID: "change", Title: "One leader change, watched closely", of: view.change,
+			Intro: "Each row is a candidate, in the order of arrival. Where many rings stand above one another, the service has woken a herd: all are told, and one will lead."},
+		{ID: "leaderless", Title: "Time without a leader", of: view.leaderless,
+			Intro: "From the end of a term’s hold on the seat until the next campaign has returned: of a resignation from the call, of a crash from the instant at which the service dropped the leader’s entry."},
+		{ID: "cost", Title: "What a leader change costs", of: view.cost,
+			Intro: "All that candidates were told and asked of the service, over all candidates, from the change until all is still, the old leader’s return included. A wake-up is a notice to a candidate that something it watches has changed."},
+		{ID: "fairness", Title: "Who is elected", of: view.fairness,
+			Intro: "How often each candidate was elected. Jain’s index, over those who were there all the time, is 1 when all won equally often, and 1/N when one won all; with fewer leader changes than candidates it cannot come near 1."},
+		{ID: "waiting", Title: "How long a candidate waits", of: view.waiting,
+			Intro: "From a candidate’s arrival to its election. A steep line means that all wait about equally long; a long foot and head mean that some are lucky and others are not."},
+	}
+	v := view{newPalette(r), r}
+	for _, svc := range services(r) {
+		for i := range all {
+			p := all[i].of(v, svc)
+			p.Heading = svc.name
+			all[i].Parts = append(all[i].Parts, p)
+		}
+	}
+	return all
 }
 
 // A part is what a section has on one service: pictures with the figures beside them,
@@ -50,6 +79,21 @@ type cell struct {
 	Sub  []string
 }
 
+// show adds a picture, if there is anything in it.
+func (p *part) show(pic picture) {
+	if len(pic.panels) > 0 {
+		p.Pictures = append(p.Pictures, pic)
+	}
+}
+
+// plain are cells with one figure each.
+func plain(figures ...string) (all []cell) {
+	for _, figure := range figures {
+		all = append(all, cell{Main: figure})
+	}
+	return all
+}
+
 // none stands for a figure that there is not.
 const none = "–"
 
@@ -62,38 +106,23 @@ type service struct {
 }
 
 // services are those of a report, in its order.
-func services(r report.Report) []service {
-	var out []service
-	at := make(map[string]int)
+func services(r report.Report) (all []service) {
 	for _, run := range r.Runs {
-		i, ok := at[run.Service]
-		if !ok {
-			i = len(out)
-			at[run.Service] = i
-			out = append(out, service{name: run.Service, slug: slug(run.Service, out)})
+		i := slices.IndexFunc(all, func(s service) bool { return s.name == run.Service })
+		if i < 0 {
+			i = len(all)
+			all = append(all, service{name: run.Service, slug: slug(run.Service, all),
+				growth: slices.DeleteFunc(slices.Clone(r.Growth), func(g report.Growth) bool { return g.Service != run.Service })})
 		}
-		out[i].runs = append(out[i].runs, run)
+		all[i].runs = append(all[i].runs, run)
 	}
-	for _, g := range r.Growth {
-		if i, ok := at[g.Service]; ok {
-			out[i].growth = append(out[i].growth, g)
-		}
-	}
-	return out
+	return all
 }
 
 // slug is the service's kind, which is its URL's scheme, and a number if it is not the first of it.
 func slug(name string, others []service) string {
 	kind, _, _ := strings.Cut(name, ":")
-	kind = strings.Map(func(c rune) rune {
-		if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
-			return c
-		}
-		return -1
-	}, strings.ToLower(kind))
-	if kind == "" {
-		kind = "service"
-	}
+	kind = cmp.Or(notInSlugs.ReplaceAllString(strings.ToLower(kind), ""), "service")
 	same := 0
 	for _, o := range others {
 		if o.slug == kind || strings.HasPrefix(o.slug, kind+"-") {
@@ -105,6 +134,8 @@ func slug(name string, others []service) string {
 	}
 	return kind
 }
+
+var notInSlugs = regexp.MustCompile(`[^a-z0-9]`)
 
 // sizes are the numbers of candidates that the runs have, rising.
 func sizes(runs []report.Run) []int {
@@ -128,14 +159,14 @@ func find(runs []report.Run, strategy string, n int) (report.Run, bool) {
 // few is how many candidates can be told apart in a picture.
 const few = 60
 
-// close returns the runs, one per strategy in the palette's order, of the N at which most
-// strategies have what is asked for; of several such N the largest that is not over few,
+// most returns the runs, one per strategy in the palette's order, of the N at which most
+// strategies have what is asked for; of several such N the largest that is not over limit,
 // or the smallest if all are.
-func (v view) close(runs []report.Run, has func(report.Run) bool) []report.Run {
+func (v view) most(runs []report.Run, limit int, has func(report.Run) bool) []report.Run {
 	var best []report.Run
 	for _, n := range sizes(runs) {
 		at := v.at(runs, n, has)
-		if len(at) > len(best) || len(at) == len(best) && len(at) > 0 && n <= few {
+		if len(at) > len(best) || len(at) == len(best) && len(at) > 0 && n <= limit {
 			best = at
 		}
 	}
@@ -169,25 +200,13 @@ type view struct {
 	report report.Report
 }
 
-// sections are those for which the report has something.
-func sections(r report.Report) []section {
-	v := view{newPalette(r), r}
-	var out []section
-	for _, make := range []func() section{v.glance, v.change, v.leaderless, v.cost, v.fairness, v.waiting} {
-		if s := make(); len(s.Parts) > 0 {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // perStrategy is a table with a row for each strategy that has a run.
 func (v view) perStrategy(caption string, head []string, runs []report.Run, cells func(report.Run) []cell) table {
 	t := table{Caption: caption, Head: append([]string{"Strategy"}, head...)}
 	for _, run := range runs {
-		r := row{v.swatch(run.Strategy), run.Strategy + dagger(run), nil}
+		r := row{Swatch: v.swatch(run.Strategy), Name: run.Strategy + dagger(run)}
 		if run.Empty() {
-			r.Cells = slices.Repeat([]cell{{Main: none}}, len(head))
+			r.Cells = plain(slices.Repeat([]string{none}, len(head))...)
 		} else {
 			r.Cells = cells(run)
 		}
@@ -233,18 +252,24 @@ func dagger(run report.Run) string {
 
 // swatch shows how a strategy is drawn.
 func (v view) swatch(strategy string) template.HTML {
-	c := newCanvas(30, 12)
-	l := v.looks[strategy]
-	d := draw.New(c)
-	d.StrokeLine2(draw.LineStyle{Color: l.ink, Width: 1.6, Dashes: l.dash}, 0, 6, 30, 6)
-	mark(d, l, vg.Point{X: 15, Y: 6}, 3.6)
+	c, l := new(canvas), v.looks[strategy]
+	c.stroke(l.line(), along(place{0, 6}, place{30, 6}))
+	c.mark(l.shape, l.ink, place{15, 6}, 3.6)
 	c.flush()
 	return template.HTML(`<svg class="swatch" aria-hidden="true" viewBox="0 0 30 12" width="30" height="12">` + c.body.String() + `</svg>`)
 }
 
+// median is that of what there is.
+func median(q report.Quantiles) string {
+	if q.N == 0 {
+		return none
+	}
+	return duration(q.P50)
+}
+
 // quantiles is a cell with the median, and below it what more there are samples enough for.
 func quantiles(q report.Quantiles) cell {
-	c := median(q)
+	c := cell{Main: median(q)}
 	if !q.Tells(50) {
 		return c
 	}
@@ -260,15 +285,15 @@ func quantiles(q report.Quantiles) cell {
 
 // quantilesCaption says what is in such cells.
 func quantilesCaption(what string, all []report.Quantiles) string {
-	below := "the longest"
-	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(90) }) {
-		below = "p90 (of 10 or more) and the longest"
-	}
-	if slices.ContainsFunc(all, func(q report.Quantiles) bool { return q.Tells(99) }) {
-		below = "p90 (of 10 or more), p99 (of 100 or more) and the longest"
-	}
-	if _, most := samples(all); most == 1 {
+	_, n := samples(all)
+	below, most := "the longest", report.Quantiles{N: n}
+	switch {
+	case n == 1:
 		return what + ". There is one of each."
+	case most.Tells(99):
+		below = "p90 (of 10 or more), p99 (of 100 or more) and the longest"
+	case most.Tells(90):
+		below = "p90 (of 10 or more) and the longest"
 	}
 	return what + ": the median of " + sampled(all) + "; below it " + below + "."
 }
@@ -287,10 +312,7 @@ func samples(all []report.Quantiles) (fewest, most int) {
 // sampled says how many samples each run has.
 func sampled(all []report.Quantiles) string {
 	fewest, most := samples(all)
-	if fewest == most {
-		return plural(most, "sample", "samples")
-	}
-	return fmt.Sprintf("%s to %s", count(float64(fewest)), plural(most, "sample", "samples"))
+	return extent(fewest, most, "sample", "samples")
 }
 
 // each are the same quantiles of all runs.

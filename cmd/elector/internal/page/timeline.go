@@ -2,25 +2,11 @@ package page
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"github.com/elector-go/elector/cmd/elector/internal/report"
 )
-
-// timeline is a panel of one leader change: candidates downwards, time to the right.
-type timeline struct {
-	look       look
-	events     []report.Event
-	candidates int
-	// The ends of the time axis, of all panels: they have one scale.
-	from, until time.Duration
-}
 
 // A reign is one candidate's term within a timeline.
 type reign struct {
@@ -67,113 +53,79 @@ func vacancy(events []report.Event) (from, to time.Duration) {
 	return from, max(from, events[elected].At+events[elected].Took)
 }
 
-func (t timeline) draw(c draw.Canvas) {
-	p := newPlot()
-	p.X.Min, p.X.Max = float64(t.from), float64(t.until)
-	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
-	p.Y.Min, p.Y.Max = -0.7, float64(t.candidates)-0.3
-	p.Y.Tick.Marker = orderTicks(t.candidates, 8)
-	p.Add(t)
-	area := draw.Crop(c, 0, -16, 14, -2)
-	p.X.Tick.Marker = thin(linearTicks(4, span), p.X.Scale, dataWidth(p, area))
-	p.Draw(area)
-	c.FillText(textStyle(labelSize, inkMuted, false, draw.XRight, draw.YBottom),
-		vg.Point{X: area.Max.X, Y: c.Min.Y + 3}, "since the change began")
-}
+// timeline draws one leader change: candidates downwards, time to the right. The time axis is that of all panels:
+// they have one scale.
+func timeline(i ink, events []report.Event, candidates int, from, until time.Duration) drawing {
+	return func(c *canvas, b box) {
+		rows := float64(candidates)
+		p := c.axes(b.inset(0, 2, 16, 14), axis{low: float64(from), high: float64(until), ticks: linearTicks(float64(until), 4, span)},
+			axis{low: rows - 0.3, high: -0.7, ticks: orderTicks(candidates, 8)}, false, "since the change began")
+		at := func(d time.Duration) float64 { return p.x(float64(min(d, until))) }
+		row := (p.bottom - p.top) / rows
 
-func (t timeline) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
-	at := func(d time.Duration) vg.Length { return x(math.Min(float64(d), p.X.Max)) }
-	row := (c.Max.Y - c.Min.Y) / vg.Length(t.candidates)
-
-	if from, to := vacancy(t.events); to > from {
-		c.SetColor(inkGap)
-		c.Fill(vg.Rectangle{Min: vg.Point{X: at(from), Y: c.Min.Y}, Max: vg.Point{X: at(to), Y: c.Max.Y}}.Path())
-	}
-	if row >= 4 {
-		for i := range t.candidates {
-			c.StrokeLine2(draw.LineStyle{Color: inkGrid, Width: 0.6}, c.Min.X, y(float64(i)), c.Max.X, y(float64(i)))
+		if from, to := vacancy(events); to > from {
+			c.fill(inkGap, box{at(from), p.top, at(to), p.bottom}.around())
 		}
-	}
-	thick := min(max(row*0.62, 3), 9)
-	for _, term := range reigns(t.events, t.from, t.until) {
-		c.SetColor(t.look.ink)
-		middle := y(float64(term.candidate))
-		c.Fill(vg.Rectangle{
-			Min: vg.Point{X: at(term.from), Y: middle - thick/2},
-			Max: vg.Point{X: max(at(term.to), at(term.from)+1.5), Y: middle + thick/2},
-		}.Path())
-	}
-	radius := min(max(row*0.36, 1.5), 3.2)
-	for _, e := range t.events {
-		if e.At > t.until {
-			continue // the axis is cut
+		if row >= 4 {
+			for n := range candidates {
+				c.stroke(pen{ink: inkGrid, width: 0.6}, along(place{p.left, p.y(float64(n))}, place{p.right, p.y(float64(n))}))
+			}
 		}
-		eventMark(c, t.look.ink, e.Kind, at(e.At), at(e.At+e.Took), y(float64(e.Candidate)), radius)
+		thick := min(max(row*0.62, 3), 9)
+		for _, term := range reigns(events, from, until) {
+			middle := p.y(float64(term.candidate))
+			c.fill(i, box{at(term.from), middle - thick/2, max(at(term.to), at(term.from)+1.5), middle + thick/2}.around())
+		}
+		radius := min(max(row*0.36, 1.5), 3.2)
+		for _, e := range events {
+			if e.At <= until { // else the axis is cut
+				c.event(i, e.Kind, at(e.At), at(e.At+e.Took), p.y(float64(e.Candidate)), radius)
+			}
+		}
 	}
 }
 
-// eventMark draws what happened from one place to another: a ring for a wake-up, and a
+// event draws what happened from one place to another: a ring for a wake-up, and a
 // thin line that ends with a dot for a read, a triangle for a write, a cross for a write
 // in vain.
-func eventMark(c draw.Canvas, col ink, kind report.EventKind, from, to, y, radius vg.Length) {
-	end := vg.Point{X: to, Y: y}
-	glyph := func(col ink, shape draw.GlyphDrawer, radius vg.Length) {
-		c.DrawGlyphNoClip(draw.GlyphStyle{Color: col, Shape: shape, Radius: radius}, end)
-	}
-	took := func(col ink) {
+func (c *canvas) event(i ink, kind report.EventKind, from, to, y, radius float64) {
+	end := place{to, y}
+	took := func(i ink) {
 		if to > from {
-			c.StrokeLine2(draw.LineStyle{Color: col, Width: 0.8}, from, y, to, y)
+			c.stroke(pen{ink: i, width: 0.8}, along(place{from, y}, end))
 		}
 	}
 	switch kind {
 	case report.WokenUp:
-		end.X = from
-		glyph(inkPaper, disc{}, radius)
-		c.SetLineStyle(draw.LineStyle{Color: col, Width: 1.1})
-		var p vg.Path
-		p.Move(vg.Point{X: end.X + radius, Y: y})
-		p.Arc(end, radius, 0, 2*math.Pi)
-		p.Close()
-		c.Stroke(p)
+		c.mark(disc, inkPaper, place{from, y}, radius)
+		c.stroke(pen{ink: i, width: 1.1}, circle(place{from, y}, radius))
 	case report.Read:
 		took(inkMuted)
-		glyph(inkMuted, disc{}, radius*0.6)
+		c.mark(disc, inkMuted, end, radius*0.6)
 	case report.Wrote:
 		took(inkText)
-		glyph(inkText, triangle{}, radius*1.1)
+		c.mark(triangle, inkText, end, radius*1.1)
 	case report.Refused:
 		took(inkAlert)
-		c.SetLineStyle(draw.LineStyle{Color: inkAlert, Width: 1.3})
-		var p vg.Path
-		for _, s := range []vg.Length{1, -1} {
-			p.Move(vg.Point{X: end.X - radius*0.9, Y: y - s*radius*0.9})
-			p.Line(vg.Point{X: end.X + radius*0.9, Y: y + s*radius*0.9})
-		}
-		c.Stroke(p)
+		c.cross(pen{ink: inkAlert, width: 1.3}, end, radius*0.9)
 	}
 }
 
 // timelineKey says what the marks are, one panel for each.
 func timelineKey() []panel {
-	item := func(name string, symbol vg.Length, mark func(c draw.Canvas, x, y vg.Length)) panel {
-		style := textStyle(labelSize, inkMuted, false, draw.XLeft, draw.YCenter)
-		return panel{
-			title: name, width: float64(symbol + style.Width(name) + 8), tall: 18,
-			draw: func(c draw.Canvas) {
-				mark(c, c.Min.X+1, c.Center().Y)
-				c.FillText(style, vg.Point{X: c.Min.X + symbol + 5, Y: c.Center().Y}, name)
-			},
-		}
+	item := func(name string, symbol float64, mark func(c *canvas, x, y float64)) panel {
+		return panel{title: name, desc: "What this mark means.", width: symbol + labels.width(name) + 8, tall: 18,
+			draw: func(c *canvas, b box) {
+				y := (b.top + b.bottom) / 2
+				mark(c, b.left+1, y)
+				c.text(labels, toTheRight, place{b.left + symbol + 5, y + middle}, name)
+			}}
 	}
-	block := func(col ink, width, height vg.Length) func(c draw.Canvas, x, y vg.Length) {
-		return func(c draw.Canvas, x, y vg.Length) {
-			c.SetColor(col)
-			c.Fill(vg.Rectangle{Min: vg.Point{X: x, Y: y - height/2}, Max: vg.Point{X: x + width, Y: y + height/2}}.Path())
-		}
+	block := func(i ink, width, height float64) func(c *canvas, x, y float64) {
+		return func(c *canvas, x, y float64) { c.fill(i, area(x, y-height/2, width, height).around()) }
 	}
-	event := func(kind report.EventKind, long vg.Length) func(c draw.Canvas, x, y vg.Length) {
-		return func(c draw.Canvas, x, y vg.Length) { eventMark(c, inkText, kind, x+3, x+3+long, y, 3) }
+	event := func(kind report.EventKind, long float64) func(c *canvas, x, y float64) {
+		return func(c *canvas, x, y float64) { c.event(inkText, kind, x+3, x+3+long, y, 3) }
 	}
 	return []panel{
 		item("a term", 19, block(inkText, 18, 7)), item("no leader", 15, block(inkGap, 14, 14)),

@@ -33,7 +33,7 @@ func (v view) verdict() string {
 func (v view) judged() (best []report.Run, where string) {
 	all := services(v.report)
 	for _, svc := range all {
-		at := v.most(svc.runs)
+		at := v.most(svc.runs, math.MaxInt, func(r report.Run) bool { return r.Truncated == "" && r.Changes() > 0 })
 		if len(at) > len(best) || len(at) > 0 && len(at) == len(best) && at[0].N > best[0].N {
 			best, where = at, ""
 			if len(all) > 1 {
@@ -42,17 +42,6 @@ func (v view) judged() (best []report.Run, where string) {
 		}
 	}
 	return best, where
-}
-
-// most returns the whole runs of the N at which most strategies have one; of several such N
-// the largest.
-func (v view) most(runs []report.Run) (best []report.Run) {
-	for _, n := range sizes(runs) {
-		if at := v.at(runs, n, func(r report.Run) bool { return r.Truncated == "" && r.Changes() > 0 }); len(at) >= len(best) {
-			best = at
-		}
-	}
-	return best
 }
 
 // wakes says how many each strategy wakes, the fewest first, those that wake as many together.
@@ -118,9 +107,5 @@ func timesOf(runs []report.Run) string {
 	for _, r := range runs {
 		names = append(names, r.Strategy)
 	}
-	low, high := duration(runs[0].Resigned.P50), duration(runs[len(runs)-1].Resigned.P50)
-	if low != high {
-		low += " to " + high
-	}
-	return fmt.Sprintf("%s (%s)", list(names), low)
+	return fmt.Sprintf("%s (%s)", list(names), durations(runs[0].Resigned.P50, runs[len(runs)-1].Resigned.P50))
 }

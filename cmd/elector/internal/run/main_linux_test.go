@@ -6,20 +6,17 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/cli"
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
-
-// beElector has the test binary be the command. As a watchdog it is started by its first argument.
-const beElector = "ELECTOR_TEST_MAIN"
 
 // lateWatchdog names a folder that the first watchdog makes, and then is late, as on a busy machine.
 const lateWatchdog = "ELECTOR_TEST_LATE_WATCHDOG"
@@ -28,9 +25,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(lateWatchdog); dir != "" && len(os.Args) > 1 && os.Args[1] == watchdog.Word && os.Mkdir(dir, 0o700) == nil {
 		time.Sleep(5 * time.Second)
 	}
-	if os.Getenv(beElector) != "" || len(os.Args) > 1 && os.Args[1] == watchdog.Word {
-		os.Exit(cli.Main())
-	}
+	commandtest.Main(cli.Main)
 	os.Exit(servertest.Main(m))
 }
 
@@ -112,22 +107,4 @@ func alive(pids []string) (all []string) {
 func (j *job) await(pattern string, lines, processes int) {
 	j.t.Helper()
 	wait.For(j.t, pattern, func() bool { return j.told(pattern) >= lines && len(j.pids()) >= processes })
-}
-
-// A buffer is what somebody writes while others read.
-type buffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/elector-go/elector/backend/dial"
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/inspect"
 	"github.com/elector-go/elector/internal/etcdtest"
 	"github.com/elector-go/elector/internal/loopback"
@@ -28,80 +28,20 @@ import (
 
 // A process is an elector run of its own.
 type process struct {
-	t      testing.TB
-	cmd    *exec.Cmd
-	stderr buffer
-	exited chan struct{}
+	*commandtest.Process
+	t testing.TB
 }
 
 // start starts the command elector run.
-func start(t testing.TB, args ...string) *process {
+func start(t testing.TB, args ...string) process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(os.Args[0], append([]string{"run"}, args...)...), exited: make(chan struct{})}
-	p.begin()
-	return p
+	return process{commandtest.Start(t, append([]string{"run"}, args...)...), t}
 }
 
 // standAs has one stand under a name.
-func standAs(t testing.TB, url, id string, command []string) *process {
+func standAs(t testing.TB, url, id string, command []string) process {
 	t.Helper()
 	return start(t, append([]string{url, election, "--id", id, "--"}, command...)...)
-}
-
-// begin starts what cmd says. What it starts does not outlive the test.
-func (p *process) begin() {
-	p.t.Helper()
-	p.cmd.Env = append(os.Environ(), beElector+"=1")
-	if p.cmd.Stderr == nil {
-		p.cmd.Stderr = &p.stderr
-	}
-	p.cmd.WaitDelay = wait.Patience
-	require.NoError(p.t, p.cmd.Start())
-	go func() {
-		defer close(p.exited)
-		_ = p.cmd.Wait() // its exit code is what is looked at
-	}()
-	p.t.Cleanup(func() {
-		p.signal(syscall.SIGKILL)
-		<-p.exited
-		if p.t.Failed() {
-			p.t.Logf("%s:\n%s", p.cmd, p.stderr.String())
-		}
-	})
-}
-
-// signal signals it, unless it has ended.
-func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
-
-// insist signals it until it ends: what comes soon after the first signal is taken for the same.
-func (p *process) insist(s syscall.Signal) {
-	p.t.Helper()
-	wait.For(p.t, "it ends", func() bool {
-		p.signal(s)
-		select {
-		case <-p.exited:
-			return true
-		case <-time.After(time.Second):
-			return false
-		}
-	})
-}
-
-// exit waits for its end.
-func (p *process) exit() int {
-	p.t.Helper()
-	select {
-	case <-p.exited:
-	case <-time.After(wait.Patience):
-		p.t.Fatalf("it does not end:\n%s", p.stderr.String())
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
-
-// says waits until it has logged a text.
-func (p *process) says(text string) {
-	p.t.Helper()
-	wait.For(p.t, text, func() bool { return strings.Contains(p.stderr.String(), text) })
 }
 
 // short is a session timeout that a machine that stands still for a moment does not overrun.
@@ -126,9 +66,9 @@ func awaitCandidates(t testing.TB, url string, n int) []inspect.Candidate {
 
 // begun waits until it knows that its command has begun, for the nth time. One that is to end before that is
 // killed at once.
-func (p *process) begun(n int) {
+func (p process) begun(n int) {
 	p.t.Helper()
-	wait.For(p.t, "it knows that its command has begun", func() bool { return strings.Count(p.stderr.String(), "the command has started") >= n })
+	wait.For(p.t, "it knows that its command has begun", func() bool { return strings.Count(p.Log.String(), "the command has started") >= n })
 }
 
 // zooKeeper and etcd are servers that the tests share. Sessions there may be long.
@@ -172,27 +112,22 @@ func onEach(t *testing.T, timeout time.Duration, test func(t testing.TB, addr st
 func TestFrozen(t *testing.T) {
 	t.Parallel()
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
-		j := newJob(t)
-		command := j.command(heeds + forks + escapes + waits)
-		anna := standAs(t, url(addr), "anna", command)
-		j.await("^began .* anna", 1, 3)
+		j, anna, ben := duel(t, url(addr), heeds+forks+escapes+waits, 3)
 		first := j.pids()
-		ben := standAs(t, url(addr), "ben", command)
-		ben.says("campaigning")
 		stopped := time.Now()
-		anna.signal(syscall.SIGSTOP)
+		anna.Signal(syscall.SIGSTOP)
 		j.await("^began .* ben", 1, 6)
 		assert.Greater(t, time.Since(stopped), short/4, "nobody ends the session of a frozen process")
-		assert.NotContains(t, anna.stderr.String(), "ended the session")
+		assert.NotContains(t, anna.Log.String(), "ended the session")
 		assert.Empty(t, alive(first))
 		assert.Zero(t, j.told("^overlap"), j.log())
 		assert.Zero(t, j.told("^term$"), "a frozen process sends no signal")
-		anna.signal(syscall.SIGCONT)
-		anna.says("its time was over")
+		anna.Signal(syscall.SIGCONT)
+		anna.Says("its time was over")
 		ben.begun(1)
-		ben.signal(syscall.SIGTERM)
+		ben.Signal(syscall.SIGTERM)
 		j.await("^began .* anna", 2, 9)
-		assert.Zero(t, ben.exit(), "its command's")
+		assert.Zero(t, ben.Exit(), "its command's")
 		assert.Zero(t, j.told("^overlap"), j.log())
 	})
 }
@@ -210,8 +145,8 @@ func TestWatchdogKilledAlone(t *testing.T) {
 	assert.Empty(t, alive(first))
 	assert.Zero(t, j.told("^overlap"), j.log())
 	p.begun(2)
-	p.signal(syscall.SIGTERM)
-	assert.Zero(t, p.exit())
+	p.Signal(syscall.SIGTERM)
+	assert.Zero(t, p.Exit())
 	assert.Empty(t, alive(j.pids()))
 }
 
@@ -221,17 +156,16 @@ func TestLogUnread(t *testing.T) {
 	j := newJob(t)
 	log, theirs, err := os.Pipe()
 	require.NoError(t, err)
-	p := &process{t: t, exited: make(chan struct{})}
-	p.cmd = exec.Command(os.Args[0], append([]string{"run", "mem://", election, "--"}, j.command(heeds+waits)...)...)
-	p.cmd.Stderr = theirs
-	p.begin()
+	p := process{commandtest.New(t, os.Args[0], append([]string{"run", "mem://", election, "--"}, j.command(heeds+waits)...)...), t}
+	p.Cmd.Stderr = theirs
+	p.Begin()
 	require.NoError(t, theirs.Close())
 	for lines := bufio.NewScanner(log); lines.Scan() && !strings.Contains(lines.Text(), "the command has started"); {
 	}
 	j.await("^began", 1, 1)
 	require.NoError(t, log.Close())
-	p.signal(syscall.SIGTERM)
-	assert.Zero(t, p.exit())
+	p.Signal(syscall.SIGTERM)
+	assert.Zero(t, p.Exit())
 	assert.Equal(t, 1, j.told("^term$"))
 }
 
@@ -239,14 +173,12 @@ func TestLogUnread(t *testing.T) {
 // nobody reads, as behind a terminal that was stopped: nothing waits for it.
 func TestPipesFull(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]func(t *testing.T, anna *process, url, path string){
-		"interrupted": func(_ *testing.T, anna *process, _, _ string) { anna.signal(syscall.SIGTERM) },
-		"asked": func(t *testing.T, _ *process, url, _ string) {
-			resign := &process{t: t, exited: make(chan struct{}), cmd: exec.Command(os.Args[0], "resign", url, election)}
-			resign.begin()
-			assert.Zero(t, resign.exit())
+	for name, end := range map[string]func(t *testing.T, anna process, url, path string){
+		"interrupted": func(_ *testing.T, anna process, _, _ string) { anna.Signal(syscall.SIGTERM) },
+		"asked": func(t *testing.T, _ process, url, _ string) {
+			assert.Zero(t, commandtest.Start(t, "resign", url, election).Exit())
 		},
-		"deposed": func(t *testing.T, _ *process, url, path string) {
+		"deposed": func(t *testing.T, _ process, url, path string) {
 			for _, c := range awaitCandidates(t, url, 2) {
 				if c.Leads { // ben's entry stays: else either may be the next
 					require.NoError(t, etcdtest.DeleteAll([]string{etcd.ForTest(t).Addr()}, path+c.Key))
@@ -261,10 +193,9 @@ func TestPipesFull(t *testing.T) {
 			var ends [2]int
 			require.NoError(t, syscall.Pipe2(ends[:], syscall.O_CLOEXEC)) // which writers are blocked on, as on most
 			log, theirs := os.NewFile(uintptr(ends[0]), "log"), os.NewFile(uintptr(ends[1]), "log")
-			anna := &process{t: t, exited: make(chan struct{})}
-			anna.cmd = exec.Command(os.Args[0], append([]string{"run", url, election, "--id", "anna", "--"}, j.command(heeds+waits)...)...)
-			anna.cmd.Stdout, anna.cmd.Stderr = theirs, theirs
-			anna.begin()
+			anna := process{commandtest.New(t, os.Args[0], append([]string{"run", url, election, "--id", "anna", "--"}, j.command(heeds+waits)...)...), t}
+			anna.Cmd.Stdout, anna.Cmd.Stderr = theirs, theirs
+			anna.Begin()
 			for lines := bufio.NewScanner(log); lines.Scan() && !strings.Contains(lines.Text(), "the command has started"); {
 			}
 			j.await("^began .* anna", 1, 1)
@@ -290,12 +221,12 @@ func TestPipesFull(t *testing.T) {
 				assert.Zero(t, j.told("^overlap"), j.log())
 				assert.Equal(t, 1, j.told("^term$"))
 			}
-			anna.signal(syscall.SIGTERM)
+			anna.Signal(syscall.SIGTERM)
 			codes := []int{0, 130}
 			if name == "deposed" {
 				codes = append(codes, 137) // the command was killed, and that is not over yet
 			}
-			assert.Contains(t, codes, anna.exit())
+			assert.Contains(t, codes, anna.Exit())
 		})
 	}
 }
@@ -311,8 +242,8 @@ func TestHangup(t *testing.T) {
 	p := start(t, append([]string{"mem://", election, "--"}, j.command(heeds+waits)...)...)
 	j.await("^began", 1, 1)
 	p.begun(1)
-	p.signal(syscall.SIGHUP)
-	assert.Zero(t, p.exit())
+	p.Signal(syscall.SIGHUP)
+	assert.Zero(t, p.Exit())
 	assert.Equal(t, 1, j.told("^term$"))
 }
 
@@ -326,12 +257,12 @@ func TestCut(t *testing.T) {
 		anna := standAs(t, url(link.Addr()), "anna", command)
 		j.await("^began .* anna", 1, 2)
 		first := j.pids()
-		standAs(t, url(addr), "ben", command).says("campaigning")
+		standAs(t, url(addr), "ben", command).Says("campaigning")
 		link.Stall()
 		j.await("^began .* ben", 1, 4)
 		assert.Empty(t, alive(first))
 		assert.Zero(t, j.told("^overlap"), j.log())
-		anna.says("the trust window runs down") // an eighth of the timeout may be too short here for the command to say more
+		anna.Says("the trust window runs down") // an eighth of the timeout may be too short here for the command to say more
 	})
 }
 
@@ -342,10 +273,10 @@ func TestAway(t *testing.T) {
 	require.NoError(t, err)
 	defer loopback.Release(port...)
 	p := start(t, fmt.Sprintf("zk://127.0.0.1:%d", port[0]), election, "--", "true")
-	p.says("trying again")
-	p.signal(syscall.SIGTERM)
-	assert.Equal(t, 130, p.exit())
-	assert.Contains(t, p.stderr.String(), "elector: interrupted\n")
+	p.Says("trying again")
+	p.Signal(syscall.SIGTERM)
+	assert.Equal(t, 130, p.Exit())
+	assert.Contains(t, p.Log.String(), "elector: interrupted\n")
 }
 
 // TestTerminal interrupts elector run as a user does, at a terminal: that is for elector, and the command
@@ -356,19 +287,19 @@ func TestTerminal(t *testing.T) {
 	line := fmt.Sprintf("exec %s run mem:// %s -- sh -c '%s' %s", os.Args[0], election, `read x || echo "no input" >> $0/log
 trap "echo term >> \$0/log; exit 5" TERM
 `+waits, j.dir)
-	p := &process{t: t, cmd: exec.Command("script", "--quiet", "--return", "--command", line, "/dev/null"), exited: make(chan struct{})}
-	keys, err := p.cmd.StdinPipe()
+	p := process{commandtest.New(t, "script", "--quiet", "--return", "--command", line, "/dev/null"), t}
+	keys, err := p.Cmd.StdinPipe()
 	require.NoError(t, err)
-	p.cmd.Stdout = &p.stderr
-	p.begin()
+	p.Cmd.Stdout = &p.Log
+	p.Begin()
 	j.await("^began", 1, 0)
 	assert.Equal(t, 1, j.told("^no input$"))
 	p.begun(1)
 	_, err = keys.Write([]byte{3}) // Ctrl-C
 	require.NoError(t, err)
-	assert.Equal(t, 5, p.exit())
+	assert.Equal(t, 5, p.Exit())
 	assert.Equal(t, 1, j.told("^term$"))
-	assert.Contains(t, p.stderr.String(), "interrupted: cleaning up")
+	assert.Contains(t, p.Log.String(), "interrupted: cleaning up")
 }
 
 // TestTwice holds that a second signal waits for nothing, and leaves no command.
@@ -378,22 +309,22 @@ func TestTwice(t *testing.T) {
 	p := start(t, append([]string{"mem://", election, "--grace", "1h", "--"}, j.command(ignores+forks+escapes+waits)...)...)
 	j.await("^began", 1, 3)
 	p.begun(1)
-	p.signal(syscall.SIGTERM)
-	p.says("SIGTERM")
-	p.insist(syscall.SIGTERM)
-	assert.Equal(t, 130, p.exit())
+	p.Signal(syscall.SIGTERM)
+	p.Says("SIGTERM")
+	p.Insist(syscall.SIGTERM)
+	assert.Equal(t, 130, p.Exit())
 	wait.For(t, "the command is gone", func() bool { return len(alive(j.pids())) == 0 })
 }
 
 // TestStandardFiles passes standard input, output and error on, and the log in the form that is asked for.
 func TestStandardFiles(t *testing.T) {
 	t.Parallel()
-	p := &process{t: t, exited: make(chan struct{}), cmd: exec.Command(os.Args[0], "run", "mem://", election, "--log-format", "json", "--", "sh", "-c", "cat; echo error >&2; exit 9")}
-	var out buffer
-	p.cmd.Stdin, p.cmd.Stdout = strings.NewReader("input\n"), &out
-	p.begin()
-	assert.Equal(t, 9, p.exit())
+	p := commandtest.New(t, os.Args[0], "run", "mem://", election, "--log-format", "json", "--", "sh", "-c", "cat; echo error >&2; exit 9")
+	var out commandtest.Buffer
+	p.Cmd.Stdin, p.Cmd.Stdout = strings.NewReader("input\n"), &out
+	p.Begin()
+	assert.Equal(t, 9, p.Exit())
 	assert.Equal(t, "input\n", out.String())
-	assert.Contains(t, p.stderr.String(), "\nerror\n")
-	assert.Contains(t, p.stderr.String(), `"msg":"the command has started","token":`)
+	assert.Contains(t, p.Log.String(), "\nerror\n")
+	assert.Contains(t, p.Log.String(), `"msg":"the command has started","token":`)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/watchdog"
+	"github.com/elector-go/elector/internal/program"
 	electorprom "github.com/elector-go/elector/metrics/prometheus"
 )
 
@@ -102,10 +103,8 @@ func (r *runner) lead(ctx context.Context, t *elector.Term) error {
 			pause = restartMin
 		}
 		r.Log.Info("the command is to be started again", "token", t.Token(), "wait", pause)
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := program.Sleep(ctx, pause); err != nil {
+			return err
 		}
 		pause = min(2*pause, restartMax)
 	}
@@ -119,9 +118,7 @@ func (r *runner) once(ctx context.Context, t *elector.Term) (result *watchdog.Re
 		return nil, "", fmt.Errorf("a session timeout of %v leaves no time to end a command: ask for %v or more: %w", ttl, shortest, elector.ErrStop)
 	}
 	for w.near() { // the next heartbeat moves it
-		select {
-		case <-time.After(w.pulse()):
-		case <-ctx.Done():
+		if program.Sleep(ctx, w.pulse()) != nil {
 			return nil, "", nil
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/elector-go/elector/cmd/elector/internal/commandtest"
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
 )
@@ -33,12 +34,24 @@ ls -l /proc/self/fd >> $0/files
 var pidOfCompanion = regexp.MustCompile(`its companion ends its session" pid=(\d+)`)
 
 // companion waits until it has one, and returns its process id.
-func (p *process) companion() string {
+func (p process) companion() string {
 	p.t.Helper()
-	p.says("its companion ends its session")
-	pid := pidOfCompanion.FindStringSubmatch(p.stderr.String())
-	require.NotNil(p.t, pid, p.stderr.String())
+	p.Says("its companion ends its session")
+	pid := pidOfCompanion.FindStringSubmatch(p.Log.String())
+	require.NotNil(p.t, pid, p.Log.String())
 	return pid[1]
+}
+
+// duel has anna run a script, in so many processes, and ben wait to.
+func duel(t testing.TB, url, script string, processes int) (j *job, anna, ben process) {
+	t.Helper()
+	j = newJob(t)
+	anna = standAs(t, url, "anna", j.command(script))
+	j.await("^began .* anna", 1, processes)
+	anna.companion()
+	ben = standAs(t, url, "ben", j.command(script))
+	ben.Says("campaigning")
+	return j, anna, ben
 }
 
 // onEtcd is the URL of a place on etcd, with a session timeout that nobody waits for. It is for tests that
@@ -54,17 +67,12 @@ func onEtcd(t *testing.T) string {
 func TestWill(t *testing.T) {
 	t.Parallel()
 	onEach(t, long, func(t testing.TB, addr string, url func(string) string) {
-		j := newJob(t)
-		command := j.command(locks + ignores + forks + escapes + waits)
-		anna := standAs(t, url(addr), "anna", command)
-		j.await("^began .* anna", 1, 3)
-		anna.companion()
-		standAs(t, url(addr), "ben", command).says("campaigning")
-		anna.signal(syscall.SIGKILL)
+		j, anna, _ := duel(t, url(addr), locks+ignores+forks+escapes+waits, 3)
+		anna.Signal(syscall.SIGKILL)
 		j.await("^began .* ben", 1, 6)
 		assert.Zero(t, j.told("^overlap"), j.log())
-		anna.says("ended the session of a dead process")
-		assert.Equal(t, 1, strings.Count(anna.stderr.String(), "campaigning"), "the companion does not stand")
+		anna.Says("ended the session of a dead process")
+		assert.Equal(t, 1, strings.Count(anna.Log.String(), "campaigning"), "the companion does not stand")
 		files, err := os.ReadFile(filepath.Join(j.dir, "files"))
 		require.NoError(t, err)
 		assert.Contains(t, string(files), "/lock")
@@ -83,7 +91,7 @@ func TestWillWhileWaiting(t *testing.T) {
 		ben := standAs(t, url(addr), "ben", command)
 		ben.companion()
 		awaitCandidates(t, url(addr), 2)
-		ben.signal(syscall.SIGKILL)
+		ben.Signal(syscall.SIGKILL)
 		awaitCandidates(t, url(addr), 1)
 	})
 }
@@ -93,22 +101,17 @@ func TestWillWhileWaiting(t *testing.T) {
 func TestWillAndWatchdogKilled(t *testing.T) {
 	t.Parallel()
 	onEach(t, short, func(t testing.TB, addr string, url func(string) string) {
-		j := newJob(t)
-		command := j.command(locks + begins + `echo "began $ELECTOR_TOKEN $ELECTOR_ID" >> $0/log; exec sleep 1000`)
-		anna := standAs(t, url(addr), "anna", command)
-		j.await("^began .* anna", 1, 1)
-		anna.companion()
-		standAs(t, url(addr), "ben", command).says("campaigning")
+		j, anna, _ := duel(t, url(addr), locks+begins+`echo "began $ELECTOR_TOKEN $ELECTOR_ID" >> $0/log; exec sleep 1000`, 1)
 		watchdog := watchdogOf(t, j.pids()[0])
-		freeze(t, anna.cmd.Process.Pid) // so that neither sees the other's end
+		freeze(t, anna.Cmd.Process.Pid) // so that neither sees the other's end
 		freeze(t, watchdog)
 		died := time.Now()
-		anna.signal(syscall.SIGKILL)
+		anna.Signal(syscall.SIGKILL)
 		require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
-		anna.says("a process has died")
+		anna.Says("a process has died")
 		j.await("^began .* ben", 1, 2)
 		assert.Greater(t, time.Since(died), short/4, "the session has timed out")
-		assert.NotContains(t, anna.stderr.String(), "ended the session")
+		assert.NotContains(t, anna.Log.String(), "ended the session")
 		assert.Zero(t, j.told("^overlap"), j.log())
 	})
 }
@@ -117,13 +120,7 @@ func TestWillAndWatchdogKilled(t *testing.T) {
 // command runs. Once the watchdog goes on it kills the command, and the next one's starts at once.
 func TestWillWaits(t *testing.T) {
 	t.Parallel()
-	url := onEtcd(t)
-	j := newJob(t)
-	command := j.command(locks + ignores + forks + escapes + waits)
-	anna := standAs(t, url, "anna", command)
-	j.await("^began .* anna", 1, 3)
-	anna.companion()
-	standAs(t, url, "ben", command).says("campaigning")
+	j, anna, _ := duel(t, onEtcd(t), locks+ignores+forks+escapes+waits, 3)
 	first := j.pids()
 	watchdog := watchdogOf(t, first[0])
 	// The kernel has a process go on that is stopped and loses its parent, unless the next one is of its
@@ -132,8 +129,8 @@ func TestWillWaits(t *testing.T) {
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	freeze(t, watchdog)
 	defer syscall.Kill(watchdog, syscall.SIGKILL) // it has ended, unless this has failed
-	anna.signal(syscall.SIGKILL)
-	anna.says("a process has died")
+	anna.Signal(syscall.SIGKILL)
+	anna.Says("a process has died")
 	time.Sleep(3 * time.Second) // many times what the companion takes
 	assert.Len(t, alive(first), 3)
 	assert.Zero(t, j.told("^began .* ben"), "the command acts in the name of a process that is dead")
@@ -158,28 +155,22 @@ func TestWillAfterWatchdogKilled(t *testing.T) {
 	j.await("^began .* anna", 2, 6)
 	assert.Len(t, alive([]string{companion}), 1)
 	assert.Len(t, alive(j.pids()), 3)
-	standAs(t, url, "ben", command).says("campaigning")
-	anna.signal(syscall.SIGKILL)
+	standAs(t, url, "ben", command).Says("campaigning")
+	anna.Signal(syscall.SIGKILL)
 	j.await("^began .* ben", 1, 9)
 	assert.Zero(t, j.told("^overlap"), j.log())
-	assert.Len(t, pidOfCompanion.FindAllString(anna.stderr.String(), -1), 1, "it had one all the time")
+	assert.Len(t, pidOfCompanion.FindAllString(anna.Log.String(), -1), 1, "it had one all the time")
 }
 
 // TestWillTwice interrupts elector run twice: it ends at once, and so does its command, and the seat is
 // free at once.
 func TestWillTwice(t *testing.T) {
 	t.Parallel()
-	url := onEtcd(t)
-	j := newJob(t)
-	command := j.command(locks + ignores + forks + waits)
-	anna := standAs(t, url, "anna", command)
-	j.await("^began .* anna", 1, 2)
-	anna.companion()
-	standAs(t, url, "ben", command).says("campaigning")
+	j, anna, _ := duel(t, onEtcd(t), locks+ignores+forks+waits, 2)
 	anna.begun(1)
-	anna.signal(syscall.SIGTERM)
-	anna.says("SIGTERM")
-	anna.insist(syscall.SIGTERM)
+	anna.Signal(syscall.SIGTERM)
+	anna.Says("SIGTERM")
+	anna.Insist(syscall.SIGTERM)
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
 }
@@ -192,16 +183,15 @@ func TestAgent(t *testing.T) {
 	command := j.command(locks + ignores + forks + escapes + waits)
 	anna := start(t, url, election, "--id", "anna", "--agent", socket, "--", command[0], command[1], command[2], command[3])
 	j.await("^began .* anna", 1, 3)
-	agent := &process{t: t, cmd: exec.Command(os.Args[0], "agent", "--socket", socket, "--backend", url), exited: make(chan struct{})}
-	agent.begin()
-	anna.says("the agent ends its session")
-	pid := anna.cmd.Process.Pid
+	agent := commandtest.Start(t, "agent", "--socket", socket, "--backend", url)
+	anna.Says("the agent ends its session")
+	pid := anna.Cmd.Process.Pid
 	assert.Len(t, childrenOf(t, pid), 1, "the watchdog, and no companion")
-	standAs(t, url, "ben", command).says("campaigning")
-	anna.signal(syscall.SIGKILL)
+	standAs(t, url, "ben", command).Says("campaigning")
+	anna.Signal(syscall.SIGKILL)
 	j.await("^began .* ben", 1, 6)
 	assert.Zero(t, j.told("^overlap"), j.log())
-	agent.says("ended the session of a dead process\" pid=" + strconv.Itoa(pid))
+	agent.Says("ended the session of a dead process\" pid=" + strconv.Itoa(pid))
 }
 
 // TestAgentOfContainer kills an elector run that is process 1 of its process namespace: with it goes its
@@ -214,23 +204,22 @@ func TestAgentOfContainer(t *testing.T) {
 	}
 	j, socket := newJob(t), filepath.Join(t.TempDir(), "agent.sock")
 	command := j.command(locks + "trap '' TERM\n" + forks + escapes + waits)
-	agent := &process{t: t, cmd: exec.Command(os.Args[0], "agent", "--socket", socket, "--backend", url), exited: make(chan struct{})}
-	agent.begin()
-	agent.says("the agent serves")
+	agent := commandtest.Start(t, "agent", "--socket", socket, "--backend", url)
+	agent.Says("the agent serves")
 	contained := append([]string{"-Urpf", "--mount-proc", "--kill-child", os.Args[0], "run", url, election, "--id", "anna", "--agent", socket, "--"}, command...)
-	anna := &process{t: t, cmd: exec.Command("unshare", contained...), exited: make(chan struct{})}
-	anna.begin()
+	anna := commandtest.New(t, "unshare", contained...)
+	anna.Begin()
 	j.await("^began .* anna", 1, 2)
-	anna.says("the agent ends its session")
-	standAs(t, url, "ben", command).says("campaigning")
-	elector := childrenOf(t, anna.cmd.Process.Pid)
+	anna.Says("the agent ends its session")
+	standAs(t, url, "ben", command).Says("campaigning")
+	elector := childrenOf(t, anna.Cmd.Process.Pid)
 	require.Len(t, elector, 1)
 	pid, err := strconv.Atoi(elector[0])
 	require.NoError(t, err)
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	j.await("^began .* ben", 1, 4)
 	assert.Zero(t, j.told("^overlap"), j.log())
-	agent.says("ended the session of a dead process\" pid=" + elector[0])
+	agent.Says("ended the session of a dead process\" pid=" + elector[0])
 }
 
 // TestWatchdogKilledWithoutDescriptors kills the watchdog of an elector run that may open no more files, as
@@ -244,14 +233,14 @@ func TestWatchdogKilledWithoutDescriptors(t *testing.T) {
 	first := j.pids()
 	watchdog := watchdogOf(t, first[0])
 	var was unix.Rlimit
-	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
+	require.NoError(t, unix.Prlimit(anna.Cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &was))
 	none := unix.Rlimit{Cur: 0, Max: was.Max}
-	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &none, nil))
+	require.NoError(t, unix.Prlimit(anna.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &none, nil))
 	require.NoError(t, syscall.Kill(watchdog, syscall.SIGKILL))
 	wait.For(t, "the group is gone", func() bool { return len(alive(first)) == 1 })
 	time.Sleep(time.Second) // many times what it takes
-	assert.NotContains(t, anna.stderr.String(), "has killed the command", "some of it lives")
-	require.NoError(t, unix.Prlimit(anna.cmd.Process.Pid, unix.RLIMIT_NOFILE, &was, nil))
+	assert.NotContains(t, anna.Log.String(), "has killed the command", "some of it lives")
+	require.NoError(t, unix.Prlimit(anna.Cmd.Process.Pid, unix.RLIMIT_NOFILE, &was, nil))
 	j.await("^began", 2, 6)
 	assert.Empty(t, alive(first))
 	assert.Zero(t, j.told("^overlap"), j.log())
