@@ -2,8 +2,6 @@
 // it:
 //
 //	go run ./examples/remove -backend etcd://127.0.0.1:2379 -election /jobs/reindex
-//
-// docs/operations.md shows it.
 package main
 
 import (
