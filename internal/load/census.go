@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
 // A figure is the number of something that can leak.
@@ -46,10 +48,8 @@ func start(ctx context.Context, w world) (census, error) {
 		if same++; !slices.Equal(now, last) {
 			last, same = now, 0
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := program.Sleep(ctx, poll); err != nil {
+			return nil, err
 		}
 	}
 	return last, nil
@@ -86,10 +86,8 @@ func settled(ctx context.Context, w world, before census, grace time.Duration) e
 		if time.Now().After(end) {
 			return fmt.Errorf("after %v there are still %s\n%s", grace, left, stacks())
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := program.Sleep(ctx, poll); err != nil {
+			return err
 		}
 	}
 }

@@ -34,7 +34,7 @@ func startZooKeeper(cfg config) (world, error) {
 	return &zooKeeperWorld{c, services.Remote{URL: c.URL("?timeout="+cfg.ttl.String(), c.Addr())}}, nil
 }
 
-func (z *zooKeeperWorld) open() (process, error) { return asProcess(z.remote.Client()) }
+func (z *zooKeeperWorld) open() (services.Client, error) { return z.remote.Client() }
 
 // metrics asks a server that may be too busy to answer at once.
 func (z *zooKeeperWorld) metrics() (m map[string]float64, err error) {
