@@ -11,32 +11,16 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// The same measurements in the form that benchstat reads. On a real server each
+// Handovers in the form that benchstat reads, with what they allocate. On a real server each
 // operation is preceded by idle time: ns/op is the mean of what is measured, and
 // leaves that time out. Give -benchtime 200x or so, for the default of a second
 // is over after a few operations.
 
 const benchIdle = 100 * time.Millisecond
-
-func BenchmarkRaw(b *testing.B) {
-	onEach(b, func(b *testing.B, l *lab) {
-		r, err := l.newRawPair(b.Context())
-		require.NoError(b, err)
-		defer r.close()
-		var delays []time.Duration
-		for b.Loop() {
-			d, err := r.sample(b.Context(), func() error { return program.Sleep(b.Context(), benchIdle) })
-			require.NoError(b, err)
-			delays = append(delays, d)
-		}
-		report(b, delays)
-	})
-}
 
 func BenchmarkHandover(b *testing.B) {
 	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
@@ -45,7 +29,7 @@ func BenchmarkHandover(b *testing.B) {
 				for _, n := range []int{3, 50, 500, 5000} {
 					b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 						service := memory.New(memory.Options{})
-						benchHandover(b, s, n, "/bench", 0, nil, func() (seat, error) { return seat{backend: service}, nil })
+						benchHandover(b, s, n, "/bench", 0, nil, func() (seat, error) { return seat{service, func() {}}, nil })
 					})
 				}
 			})
@@ -114,22 +98,6 @@ func countAllocs(f *field, idle time.Duration) (allocs, bytes float64, err error
 	return allocs, bytes, nil
 }
 
-func BenchmarkEnrol(b *testing.B) {
-	for _, n := range []int{100, 1000, 10000} {
-		b.Run(fmt.Sprintf("memory/N=%d", n), func(b *testing.B) {
-			var last memoryRow
-			for b.Loop() {
-				var err error
-				last, err = memoryAt(b.Context(), n, false)
-				require.NoError(b, err)
-			}
-			b.ReportMetric(float64(last.Enrol), "ns/op") // without the checks around it
-			b.ReportMetric(last.Heap, "heap-B/candidate")
-			b.ReportMetric(last.Routines, "goroutines/candidate")
-		})
-	}
-}
-
 func report(b *testing.B, delays []time.Duration) {
 	d := summarize(delays)
 	b.ReportMetric(float64(d.Mean), "ns/op")
@@ -143,7 +111,7 @@ func onEach(b *testing.B, run func(b *testing.B, l *lab)) {
 	require.NoError(b, err)
 	for _, k := range kinds {
 		b.Run(k.name, func(b *testing.B) {
-			l, err := onService(b.Context(), cfg, io.Discard, k.make(cfg))
+			l, err := onService(b.Context(), cfg, k, io.Discard)
 			require.NoError(b, err)
 			defer func() { require.NoError(b, l.service.Close()) }()
 			run(b, l)

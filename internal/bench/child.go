@@ -41,8 +41,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := slices.IndexFunc(kinds, func(k kind) bool { return k.make(l.cfg).facts().title == l.facts.title })
-	e.Service, e.Addr, e.TTL = kinds[kind].name, l.service.Addr(), l.cfg.ttl
+	e.Service, e.Addr, e.TTL = l.kind.name, l.service.addr(), l.cfg.ttl
 	told, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -77,8 +76,7 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if i < 0 {
 		return fmt.Errorf("no service %q", e.Service)
 	}
-	s := kinds[i].make(config{ttl: e.TTL, uncounted: true})
-	l := &lab{log: io.Discard, service: s, facts: s.facts()}
+	l := newLab(config{ttl: e.TTL, at: e.Addr}, kinds[i], io.Discard)
 	if e.Of == ofMortal || e.Of == ofIdle {
 		return l.mortal(ctx, e, stdout)
 	}
@@ -89,11 +87,11 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if err := program.EnoughFiles(connections*l.facts.files + otherFiles); err != nil {
 		return err
 	}
-	c, err := l.newContest(ctx, e.Of, e.Addr, fmt.Sprintf("/bench-%d", os.Getpid()), e.TTL)
+	c, err := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.end()
 	var result any
 	if e.Samples > 0 {
 		result, err = c.handovers(e)

@@ -29,7 +29,7 @@ type config struct {
 	heapMB       int           // of ZooKeeper's server
 	elections    int           // whose candidates join on one session
 	rest         time.Duration // with nothing to do, after they have joined
-	uncounted    bool          // what clients send is not counted on the way
+	at           string        // the server's address, for a process that is measured
 }
 
 // Limits of what can be asked for.

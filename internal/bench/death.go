@@ -53,15 +53,12 @@ type word struct {
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens it is killed
 	open := func() (backend.Backend, error) {
-		var at seat
-		var err error
 		if e.Companion {
-			at, err = l.service.open(e.Addr, e.TTL)
-		} else {
-			kinds := l.service.crashes()
-			at, err = kinds[len(kinds)-1].open(e.Addr)
+			at, err := l.service.open(e.TTL)
+			return at.backend, err
 		}
-		return at.backend, err
+		at, err := l.brief(l.shortest())
+		return at.Backend, err
 	}
 	var b backend.Backend
 	var err error
@@ -222,68 +219,72 @@ func gone(pid int) bool {
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
-// deathRow is what was measured with one number of candidates: delays are from the kill.
+// A deathRow is what was measured with one number of candidates: delays are from the kill.
 type deathRow struct {
-	N       int     `json:"n"`
-	Raw     dist    `json:"raw"`
-	With    dist    `json:"with_companion"`
-	Without dist    `json:"without"`
-	Ratio   float64 `json:"ratio_p50"`
-	Trouble int64   `json:"trouble"`
-}
-
-// weightRow is what a companion takes while nothing happens.
-type weightRow struct {
-	Sessions int     `json:"sessions"`
-	Resident float64 `json:"resident_bytes"`
-	Private  float64 `json:"private_bytes"` // of that, what is in no file
-	Wakeups  float64 `json:"wakeups_per_minute"`
-}
-
-type deathResult struct {
-	Rows    []deathRow  `json:"rows"`
-	Weights []weightRow `json:"companions"`
-
-	lab *lab
+	raw, with, without dist
+	trouble            int64
 }
 
 func deathPart(ctx context.Context, l *lab) (section, error) {
-	result := deathResult{lab: l}
+	result := section{Title: fmt.Sprintf("%s: death of the leader's process, fair, %d server(s)", l.facts.title, l.cfg.servers)}
 	v, err := l.bear(ctx, errand{Of: ofIdle, Companion: true})
 	if err != nil {
 		l.say("death: left out: %v", err)
+		result.Tables = []table{{About: "Left out: there can be no companion here."}}
 		return result, nil
 	}
 	if err := v.bury(); err != nil {
-		return nil, err
+		return result, err
 	}
-	r, err := l.newRawPair(ctx)
+	deaths, err := l.deaths(ctx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	defer r.close()
-	for _, n := range l.cfg.numbers(l.facts) {
-		if n > herdN {
-			continue
-		}
-		row, err := l.deathsAt(ctx, r, n)
-		if err != nil {
-			return nil, fmt.Errorf("with N = %d: %w", n, err)
-		}
-		result.Rows = append(result.Rows, row)
+	weights := table{
+		About: fmt.Sprintf("A companion while nothing happens, over %v: its memory (VmRSS), what of that is in no file (RssAnon), and how often its threads have gone to sleep.", l.cfg.rest),
+		Head:  []string{"sessions", "resident", "of that private", "wake-ups per minute"},
 	}
 	for _, sessions := range []int{1, 100} {
-		row, err := l.weigh(ctx, sessions)
-		if err != nil {
-			return nil, fmt.Errorf("a companion of %d sessions: %w", sessions, err)
+		if err := l.weigh(ctx, sessions, &weights); err != nil {
+			return result, fmt.Errorf("a companion of %d sessions: %w", sessions, err)
 		}
-		result.Weights = append(result.Weights, row)
 	}
+	result.Tables = []table{deaths, weights}
 	return result, nil
 }
 
+// deaths measures the deaths with all numbers of candidates.
+func (l *lab) deaths(ctx context.Context) (table, error) {
+	t := table{
+		About: fmt.Sprintf("The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s",
+			mostMortals-1, l.cfg.ttl, l.shortest().name, l.facts.ends, l.cfg.idle, l.facts.sync),
+		Head: []string{"N", "samples", "raw p50", "p90", "p99", "max", "with a companion p50", "p90", "p99", "max", "p50 / raw p50", "without: samples", "median", "max"},
+	}
+	r, err := l.newRawPair(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer r.close()
+	for _, n := range l.few() {
+		row, err := l.deathsAt(ctx, r, n)
+		if err != nil {
+			return t, fmt.Errorf("with N = %d: %w", n, err)
+		}
+		raw, with, without := row.raw, row.with, row.without
+		t.add(n, with.N, raw.P50, raw.P90, raw.P99, raw.Max, with.P50, with.P90, with.P99, with.Max, ratio(with.P50, raw.P50), without.N, without.P50, without.Max)
+		t.noteTrouble(n, row.trouble)
+		if !l.cfg.quick {
+			met := with.P50 <= deathTarget && ratio(with.P50, raw.P50) <= deathRatio && with.P99 <= deathWorst
+			t.note("Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.", n, deathTarget, deathRatio, deathWorst, verdict(met))
+		}
+	}
+	return t, nil
+}
+
+// shortest is the kind of sessions that are over soonest.
+func (l *lab) shortest() crashKind { return l.facts.crashes[len(l.facts.crashes)-1] }
+
 func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int) (row deathRow, err error) {
-	row = deathRow{N: n}
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return row, err
 	}
@@ -309,13 +310,12 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int) (row deathRow, er
 				return row, errors.Join(err, q.close())
 			}
 		}
-		row.Trouble += q.field.trouble.Load()
+		row.trouble += q.field.trouble.Load()
 		if err := q.close(); err != nil {
 			return row, err
 		}
 	}
-	row.Raw, row.With, row.Without = summarize(raws), summarize(withs), summarize(withouts)
-	row.Ratio = ratio(row.With.P50, row.Raw.P50)
+	row.raw, row.with, row.without = summarize(raws), summarize(withs), summarize(withouts)
 	return row, nil
 }
 
@@ -462,39 +462,43 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 }
 
 // weigh looks at a companion while nothing happens.
-func (l *lab) weigh(ctx context.Context, sessions int) (row weightRow, err error) {
+func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	l.say("death: a companion of %d sessions at rest", sessions)
 	v, err := l.bear(ctx, errand{Of: ofIdle, N: sessions, Companion: true})
 	if err != nil {
-		return row, err
+		return err
 	}
 	if err := v.awaitStand(ctx); err != nil {
-		return row, err
+		return err
 	}
 	defer func() { err = errors.Join(err, v.bury()) }()
-	row.Sessions = sessions
 	pid := strconv.Itoa(v.companion)
 	if err := program.Sleep(ctx, time.Second); err != nil { // it has begun then
-		return row, err
+		return err
 	}
 	before, err := wakeups(pid)
 	if err != nil {
-		return row, err
+		return err
 	}
 	began := time.Now()
 	if err := program.Sleep(ctx, l.cfg.rest); err != nil {
-		return row, err
+		return err
 	}
 	after, err := wakeups(pid)
 	if err != nil {
-		return row, err
+		return err
 	}
-	row.Wakeups = (after - before) / time.Since(began).Minutes()
-	if row.Resident, err = resident(pid); err != nil {
-		return row, err
+	perMinute := (after - before) / time.Since(began).Minutes()
+	memory, err := resident(pid)
+	if err != nil {
+		return err
 	}
-	row.Private, err = kilobytes(pid, "RssAnon:")
-	return row, err
+	private, err := kilobytes(pid, "RssAnon:")
+	t.add(sessions, kib(memory), kib(private), tenth(perMinute))
+	if !l.cfg.quick {
+		t.note("Target of a companion of %d sessions: at most %s, and no wake-ups. %s.", sessions, kib(weightTarget), verdict(memory <= weightTarget && perMinute == 0))
+	}
+	return err
 }
 
 // wakeups is how often the threads of a process have waited for something.
@@ -508,48 +512,4 @@ func wakeups(pid string) (sum float64, err error) {
 		sum, err = sum+n, errors.Join(err, failed)
 	}
 	return sum, err
-}
-
-func (r deathResult) markdown(w io.Writer) {
-	cfg, facts := r.lab.cfg, r.lab.facts
-	fmt.Fprintf(w, "## %s: death of the leader's process, fair, %d server(s)\n\n", facts.title, cfg.servers)
-	if len(r.Rows) == 0 {
-		fmt.Fprintf(w, "Left out: there can be no companion here.\n\n")
-		return
-	}
-	kinds := r.lab.service.crashes()
-	fmt.Fprintf(w, "The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s\n\n",
-		mostMortals-1, cfg.ttl, kinds[len(kinds)-1].name, facts.ends, cfg.idle, facts.sync)
-	rows := [][]string{{"N", "samples", "raw p50", "p90", "p99", "max", "with a companion p50", "p90", "p99", "max", "p50 / raw p50", "without: samples", "median", "max"}}
-	for _, row := range r.Rows {
-		rows = append(rows, []string{
-			fmt.Sprint(row.N), fmt.Sprint(row.With.N), ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99), ms(row.Raw.Max),
-			ms(row.With.P50), ms(row.With.P90), ms(row.With.P99), ms(row.With.Max), fmt.Sprintf("%.2f", row.Ratio),
-			fmt.Sprint(row.Without.N), ms(row.Without.P50), ms(row.Without.Max),
-		})
-	}
-	fmt.Fprintln(w, table(rows...))
-	fmt.Fprintf(w, "A companion while nothing happens, over %v: its memory (VmRSS), what of that is in no file (RssAnon), and how often its threads have gone to sleep.\n\n", cfg.rest)
-	rows = [][]string{{"sessions", "resident", "of that private", "wake-ups per minute"}}
-	for _, row := range r.Weights {
-		rows = append(rows, []string{fmt.Sprint(row.Sessions), kib(row.Resident), kib(row.Private), fmt.Sprintf("%.1f", row.Wakeups)})
-	}
-	fmt.Fprintln(w, table(rows...))
-	for _, row := range r.Rows {
-		if row.Trouble > 0 {
-			fmt.Fprintf(w, "- N = %d: %d times a session was suspended or lost, or a campaign began again.\n", row.N, row.Trouble)
-		}
-	}
-	if cfg.quick {
-		return
-	}
-	for _, row := range r.Rows {
-		met := row.With.P50 <= deathTarget && row.Ratio <= deathRatio && row.With.P99 <= deathWorst
-		fmt.Fprintf(w, "- Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.\n", row.N, deathTarget, deathRatio, deathWorst, verdict(met))
-	}
-	for _, row := range r.Weights {
-		met := row.Resident <= weightTarget && row.Wakeups == 0
-		fmt.Fprintf(w, "- Target of a companion of %d sessions: at most %s, and no wake-ups. %s.\n", row.Sessions, kib(weightTarget), verdict(met))
-	}
-	fmt.Fprintln(w)
 }

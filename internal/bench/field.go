@@ -20,7 +20,7 @@ type field struct {
 	release []func() // what gives their connections up
 	leader  crowd.Win
 	present int          // candidates that campaign or lead
-	trouble atomic.Int64 // lost or suspended sessions, and campaigns begun anew
+	trouble atomic.Int64 // lost or suspended sessions, and campaigns begun again
 }
 
 // newField makes n candidates, each with what open returns. The caller closes it.
@@ -39,9 +39,7 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		if at.release != nil {
-			f.release = append(f.release, at.release)
-		}
+		f.release = append(f.release, at.release)
 		if _, err := f.Add(elector.Config{
 			Backend: at.backend, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
 			SurveyEvery: -1, // looks would be counted

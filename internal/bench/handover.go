@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 
@@ -28,27 +26,16 @@ const (
 	countCycles = 50
 )
 
-// handoverRow is what was measured with one number of candidates.
+// A handoverRow is what was measured with one number of candidates.
 type handoverRow struct {
-	N        int           `json:"n"`
-	Enrol    time.Duration `json:"enrol_ns"`
-	Raw      dist          `json:"raw"`
-	Claimed  dist          `json:"raw_and_claim,omitzero"`
-	Handover dist          `json:"handover"`
-	Ratio    float64       `json:"ratio_p50"`
-	Messages float64       `json:"messages_per_handover"`
-	Reentry  float64       `json:"messages_per_reentry"`
-	SysMB    int           `json:"client_memory_mib"`
-	Trouble  int64         `json:"trouble"`
+	n                      int
+	enrol                  time.Duration
+	raw, claimed, handover dist
+	messages, reentry      float64
+	trouble                int64
 }
 
-type handoverResult struct {
-	Strategy string        `json:"strategy"`
-	Rows     []handoverRow `json:"rows"`
-	Notes    []string      `json:"notes,omitempty"`
-
-	lab *lab
-}
+func (r handoverRow) ratio() float64 { return ratio(r.handover.P50, r.raw.P50) }
 
 // strategyParts measure the handovers of each strategy.
 func strategyParts() (all []part) {
@@ -65,12 +52,13 @@ func strategyParts() (all []part) {
 }
 
 func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (section, error) {
-	result := handoverResult{Strategy: s.Name(), lab: l}
 	r, err := l.newRawPair(ctx)
 	if err != nil {
-		return nil, err
+		return section{}, err
 	}
 	defer r.close()
+	var rows []handoverRow
+	var notes []string
 	for _, n := range l.cfg.numbers(l.facts) {
 		if n > most {
 			continue
@@ -79,15 +67,17 @@ func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (secti
 		if err != nil && n > fallbackN && ctx.Err() == nil {
 			note := fmt.Sprintf("N = %d could not be held here (%v); N = %d instead.", n, err, fallbackN)
 			l.say("%s", note)
-			result.Notes = append(result.Notes, note)
+			notes = append(notes, note)
 			row, err = l.handoversAt(ctx, r, s, fallbackN)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("with N = %d: %w", n, err)
+			return section{}, fmt.Errorf("with N = %d: %w", n, err)
 		}
-		result.Rows = append(result.Rows, row)
+		rows = append(rows, row)
 	}
-	return result, nil
+	t := l.handoverTable(s, rows)
+	t.Notes = append(notes, t.Notes...)
+	return section{fmt.Sprintf("%s: handover, %s", l.facts.title, s.Name()), []table{t}}, nil
 }
 
 // handoversAt enrols n candidates and measures.
@@ -105,23 +95,19 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 		l.say("%s: N = %d: closing", s.Name(), n)
 		err = errors.Join(err, f.close())
 	}()
-	row.N = n
-	if row.Enrol, err = f.enrol(l.cfg.join); err != nil {
+	row.n = n
+	if row.enrol, err = f.enrol(l.cfg.join); err != nil {
 		return row, err
 	}
-	l.say("%s: N = %d: enrolled in %v, taking %d samples", s.Name(), n, row.Enrol.Round(time.Millisecond), l.cfg.samples)
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	row.SysMB = int(m.Sys >> 20)
-	if row.Raw, row.Claimed, row.Handover, err = sampleInTurn(f, r, l.cfg, claimsSeat(s)); err != nil {
+	l.say("%s: N = %d: enrolled in %v, taking %d samples", s.Name(), n, row.enrol.Round(time.Millisecond), l.cfg.samples)
+	if row.raw, row.claimed, row.handover, err = sampleInTurn(f, r, l.cfg, claimsSeat(s)); err != nil {
 		return row, err
 	}
-	row.Ratio = ratio(row.Handover.P50, row.Raw.P50)
-	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(row.Raw.P50), ms(row.Handover.P50))
-	if row.Messages, row.Reentry, err = l.countMessages(f); err != nil {
+	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(row.raw.P50), ms(row.handover.P50))
+	if row.messages, row.reentry, err = l.countMessages(f); err != nil {
 		return row, err
 	}
-	row.Trouble = f.trouble.Load()
+	row.trouble = f.trouble.Load()
 	return row, nil
 }
 
@@ -207,74 +193,46 @@ func (l *lab) countMessages(f *field) (handover, reentry float64, err error) {
 	return handover, reentry, nil
 }
 
-func (r handoverResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## %s: handover, %s\n\n", r.lab.facts.title, r.Strategy)
-	if r.Strategy != fair.New().Name() && r.lab.cfg.parts["fair"] {
-		fmt.Fprintf(w, "For comparison; taken as above.\n\n")
+func (l *lab) handoverTable(s elector.Strategy, rows []handoverRow) table {
+	cfg, facts := l.cfg, l.facts
+	t := table{Head: []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry"}}
+	if s.Name() != fair.New().Name() && cfg.parts["fair"] {
+		t.About = "For comparison; taken as above."
 	} else {
-		r.method(w)
+		t.About = fmt.Sprintf("N candidates with %s, in one process, at one %s server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: %s. Before every sample of either kind nothing moves for %v. %s Session timeout %v.\n\n"+
+			"Messages are counted per handover, until all is still again, over %d of them; and for the old leader to enter again. %s \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.",
+			facts.clients, facts.title, facts.raw, cfg.idle, facts.sync, cfg.ttl, min(countCycles, cfg.samples), facts.messages, cfg.join)
 	}
-	r.results(w)
-}
-
-func (r handoverResult) method(w io.Writer) {
-	cfg, facts := r.lab.cfg, r.lab.facts
-	fmt.Fprintf(w, "N candidates with %s, in one process, at one %s server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: %s. Before every sample of either kind nothing moves for %v. %s Session timeout %v.\n\n",
-		facts.clients, facts.title, facts.raw, cfg.idle, facts.sync, cfg.ttl)
-	fmt.Fprintf(w, "Messages are counted per handover, until all is still again, over %d of them; and for the old leader to enter again. %s \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.\n\n",
-		min(countCycles, cfg.samples), facts.messages, cfg.join)
-}
-
-func (r handoverResult) results(w io.Writer) {
-	head := []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry"}
-	claims := len(r.Rows) > 0 && r.Rows[0].Claimed.N > 0
+	claims := claimsSeat(s)
 	if claims {
-		fmt.Fprintf(w, "Here the winner has to write after the notice, and so does the bare client in a third kind of sample, taken in turn with the others: from just before the deletion until the watcher's own claim, one transaction that writes one key and creates another, has returned.\n\n")
-		head = append(head, "raw notice and claim p50", "p50 / that")
+		t.About += "\n\nHere the winner has to write after the notice, and so does the bare client in a third kind of sample, taken in turn with the others: from just before the deletion until the watcher's own claim, one transaction that writes one key and creates another, has returned."
+		t.Head = append(t.Head, "raw notice and claim p50", "p50 / that")
 	}
-	rows := [][]string{head}
-	for _, row := range r.Rows {
-		cells := []string{
-			fmt.Sprint(row.N), ms(row.Enrol), fmt.Sprint(row.Handover.N),
-			ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99),
-			ms(row.Handover.P50), ms(row.Handover.P90), ms(row.Handover.P99),
-			fmt.Sprintf("%.2f", row.Ratio), fmt.Sprintf("%.1f", row.Messages), fmt.Sprintf("%.1f", row.Reentry),
+	for _, r := range rows {
+		cells := []any{
+			r.n, r.enrol, r.handover.N, r.raw.P50, r.raw.P90, r.raw.P99, r.handover.P50, r.handover.P90, r.handover.P99,
+			r.ratio(), tenth(r.messages), tenth(r.reentry),
 		}
 		if claims {
-			cells = append(cells, ms(row.Claimed.P50), fmt.Sprintf("%.2f", ratio(row.Handover.P50, row.Claimed.P50)))
+			cells = append(cells, r.claimed.P50, ratio(r.handover.P50, r.claimed.P50))
 		}
-		rows = append(rows, cells)
+		t.add(cells...)
+		t.noteTrouble(r.n, r.trouble)
 	}
-	fmt.Fprintln(w, table(rows...))
-	for _, note := range r.notes() {
-		fmt.Fprintf(w, "- %s\n", note)
-	}
-	fmt.Fprintln(w)
-}
-
-// notes says what is to be known of the numbers, the targets missed included.
-func (r handoverResult) notes() []string {
-	notes := slices.Clone(r.Notes)
-	for _, row := range r.Rows {
-		if row.Trouble > 0 {
-			notes = append(notes, fmt.Sprintf("N = %d: %d times a session was suspended or lost, or a campaign began anew.", row.N, row.Trouble))
-		}
-	}
-	if r.Strategy != fair.New().Name() || len(r.Rows) == 0 || r.lab.cfg.quick {
-		return notes
+	if s.Name() != fair.New().Name() || len(rows) == 0 || cfg.quick {
+		return t
 	}
 	worst, least, most := 0.0, math.Inf(1), 0.0
-	for _, row := range r.Rows {
-		worst, least, most = max(worst, row.Ratio), min(least, row.Messages), max(most, row.Messages)
+	for _, r := range rows {
+		worst, least, most = max(worst, r.ratio()), min(least, r.messages), max(most, r.messages)
 	}
-	return append(notes,
-		fmt.Sprintf("Target: p50 within %.1f raw limits at every N. %s: %.2f at most.", target, verdict(worst <= target), worst),
-		fmt.Sprintf("Target: messages per handover the same at every N within %.0f %%. %s: %.1f to %.1f.", 100*spread, verdict(0 < least && most <= least*(1+spread)), least, most))
+	t.note("Target: p50 within %.1f raw limits at every N. %s: %.2f at most.", target, verdict(worst <= target), worst)
+	t.note("Target: messages per handover the same at every N within %.0f %%. %s: %.1f to %.1f.", 100*spread, verdict(0 < least && most <= least*(1+spread)), least, most)
+	return t
 }
 
-func verdict(met bool) string {
-	if met {
-		return "Met"
+func (t *table) noteTrouble(n int, times int64) {
+	if times > 0 {
+		t.note("N = %d: %d times a session was suspended or lost, or a campaign began again.", n, times)
 	}
-	return "MISSED"
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -42,14 +43,16 @@ func TestQuickMemory(t *testing.T) {
 func TestQuickMemoryJSON(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), []string{"-quick", "-json", "-parts", "memory", "-memory-n", "300"}, &out, io.Discard))
-	var got struct{ Memory memoryResult }
+	var got struct{ Memory section }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	require.Len(t, got.Memory.Rows, 2)
-	for _, row := range got.Memory.Rows {
-		assert.Equal(t, 300, row.N)
-		assert.Positive(t, row.Enrol)
-		assert.Positive(t, row.Heap)
-		assert.GreaterOrEqual(t, row.Routines, 1.0, "each has a goroutine in Campaign")
+	require.Len(t, got.Memory.Tables, 1)
+	require.Len(t, got.Memory.Tables[0].Rows, 2)
+	for _, row := range got.Memory.Tables[0].Rows {
+		assert.Len(t, row, len(got.Memory.Tables[0].Head))
+		assert.Equal(t, 300.0, row[0])
+		assert.Greater(t, row[2], 0.0, "the time")
+		assert.Greater(t, row[4], 0.0, "the heap")
+		assert.GreaterOrEqual(t, row[6], 1.0, "each has a goroutine in Campaign")
 	}
 }
 
@@ -85,11 +88,11 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
 	cfg, err := parse([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
-	z := &zooKeeper{cfg: cfg}
+	z := &zooKeeper{site: site{cfg: cfg}}
 	require.NoError(t, z.start())
 	defer func() { require.NoError(t, z.Close()) }()
 	const timeout = 3 * time.Second // a ping each second
-	c, err := z.dial(t.Context(), z.Addr(), timeout)
+	c, err := z.dial(t.Context(), timeout)
 	require.NoError(t, err)
 	defer c.close()
 	_, err = z.messages()
@@ -113,10 +116,10 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 
 func TestEtcdCountsNoKeepAlives(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
-	s := &etcdService{cfg: config{servers: 1}}
+	s := &etcdService{site: site{cfg: config{servers: 1}}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
-	client, err := newEtcdClient(s.Addr(), &s.rpcs)
+	client, err := s.client(grpc.WithStatsHandler(rpcs{&s.traffic}))
 	require.NoError(t, err)
 	defer client.Close()
 	lease, err := client.Grant(t.Context(), 60)
@@ -140,12 +143,12 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 
 func TestConsulCountsNoRenewals(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
-	s := &consulService{cfg: config{servers: 1}}
+	s := &consulService{site: site{cfg: config{servers: 1}}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
-	client, transport, err := newConsulClient(s.Addr(), &s.https)
+	client, release, err := s.client(&s.traffic)
 	require.NoError(t, err)
-	defer transport.CloseIdleConnections()
+	defer release()
 	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)
 	require.NoError(t, err)
 	for range 5 {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/elector-go/elector/internal/program"
@@ -23,39 +22,29 @@ type rawPair struct {
 // before anything is measured. The caller closes it.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
 	r = &rawPair{ctx: ctx}
-	if r.owner, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
+	if r.owner, err = l.service.connect(ctx); err != nil {
 		return nil, err
 	}
-	if r.watcher, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
+	if r.watcher, err = l.service.connect(ctx); err != nil {
 		r.owner.close()
 		return nil, err
 	}
-	if err := r.warmUp(ctx, l.warmups()); err != nil {
+	err = r.arm(ctx)
+	for i := 0; err == nil && i < l.warmups(); i++ {
+		_, err = r.sample(ctx, ctx.Err)
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *rawPair) warmUp(ctx context.Context, samples int) error {
-	if err := r.arm(ctx); err != nil {
-		return err
-	}
-	for range samples {
-		if _, err := r.sample(ctx, ctx.Err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const warmups = 2000
-
 func (l *lab) warmups() int {
 	if l.cfg.quick {
 		return 50
 	}
-	return warmups
+	return 2000
 }
 
 func (r *rawPair) close() {
@@ -130,45 +119,38 @@ func await(ctx context.Context, fired <-chan time.Time) (time.Time, error) {
 	}
 }
 
-type rawResult struct {
-	Idle dist `json:"idle"`
-	Busy dist `json:"back_to_back"`
-
-	lab *lab
-}
-
-func rawPart(ctx context.Context, l *lab) (section, error) {
+// rawLimit takes the limit from idle and without a pause, with no other connections.
+func (l *lab) rawLimit(ctx context.Context) (idle, busy dist, err error) {
 	l.say("raw: the limit with no other connections")
 	r, err := l.newRawPair(ctx)
 	if err != nil {
-		return nil, err
+		return idle, busy, err
 	}
 	defer r.close()
-	var idle, busy []time.Duration
+	var idles, busies []time.Duration
 	for range l.cfg.samples {
 		for _, kind := range []struct {
 			wait time.Duration
 			to   *[]time.Duration
-		}{{0, &busy}, {l.cfg.idle, &idle}} {
+		}{{0, &busies}, {l.cfg.idle, &idles}} {
 			d, err := r.sample(ctx, func() error { return program.Sleep(ctx, kind.wait) })
 			if err != nil {
-				return nil, err
+				return idle, busy, err
 			}
 			*kind.to = append(*kind.to, d)
 		}
 	}
-	return rawResult{summarize(idle), summarize(busy), l}, nil
+	return summarize(idles), summarize(busies), nil
 }
 
-func (r rawResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## %s: raw limit\n\n", r.lab.facts.title)
-	fmt.Fprintf(w, "Here %s: the delay from just before the deletion is sent to the event in the watcher's goroutine. No other connections. %s Warmed up with %d deletions.\n\n",
-		r.lab.facts.raw, r.lab.facts.sync, r.lab.warmups())
-	row := func(name string, d dist) []string {
-		return []string{name, fmt.Sprint(d.N), ms(d.P50), ms(d.P90), ms(d.P99)}
+func rawPart(ctx context.Context, l *lab) (section, error) {
+	idle, busy, err := l.rawLimit(ctx)
+	t := table{
+		About: fmt.Sprintf("Here %s: the delay from just before the deletion is sent to the event in the watcher's goroutine. No other connections. %s Warmed up with %d deletions.",
+			l.facts.raw, l.facts.sync, l.warmups()),
+		Head: []string{"before each sample", "samples", "p50", "p90", "p99"},
 	}
-	fmt.Fprintln(w, table(
-		[]string{"before each sample", "samples", "p50", "p90", "p99"},
-		row("create and watch only", r.Busy),
-		row(fmt.Sprintf("and %v idle", r.lab.cfg.idle), r.Idle)))
+	t.add("create and watch only", busy.N, busy.P50, busy.P90, busy.P99)
+	t.add(fmt.Sprintf("and %v idle", l.cfg.idle), idle.N, idle.P50, idle.P90, idle.P99)
+	return section{l.facts.title + ": raw limit", []table{t}}, err
 }
