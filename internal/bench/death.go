@@ -219,12 +219,6 @@ func gone(pid int) bool {
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
-// A deathRow is what was measured with one number of candidates: delays are from the kill.
-type deathRow struct {
-	raw, with, without dist
-	trouble            int64
-}
-
 func deathPart(ctx context.Context, l *lab) (section, error) {
 	result := section{Title: fmt.Sprintf("%s: death of the leader's process, fair, %d server(s)", l.facts.title, l.cfg.servers)}
 	v, err := l.bear(ctx, errand{Of: ofIdle, Companion: true})
@@ -266,16 +260,8 @@ func (l *lab) deaths(ctx context.Context) (table, error) {
 	}
 	defer r.close()
 	for _, n := range l.few() {
-		row, err := l.deathsAt(ctx, r, n)
-		if err != nil {
+		if err := l.deathsAt(ctx, r, n, &t); err != nil {
 			return t, fmt.Errorf("with N = %d: %w", n, err)
-		}
-		raw, with, without := row.raw, row.with, row.without
-		t.add(n, with.N, raw.P50, raw.P90, raw.P99, raw.Max, with.P50, with.P90, with.P99, with.Max, ratio(with.P50, raw.P50), without.N, without.P50, without.Max)
-		t.noteTrouble(n, row.trouble)
-		if !l.cfg.quick {
-			met := with.P50 <= deathTarget && ratio(with.P50, raw.P50) <= deathRatio && with.P99 <= deathWorst
-			t.note("Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.", n, deathTarget, deathRatio, deathWorst, verdict(met))
 		}
 	}
 	return t, nil
@@ -284,39 +270,44 @@ func (l *lab) deaths(ctx context.Context) (table, error) {
 // shortest is the kind of sessions that are over soonest.
 func (l *lab) shortest() crashKind { return l.facts.crashes[len(l.facts.crashes)-1] }
 
-func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int) (row deathRow, err error) {
+func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
-		return row, err
+		return err
 	}
-	var raws, withs, withouts []time.Duration
-	for _, kind := range []struct {
-		companion bool
-		samples   int
-		to        *[]time.Duration
-	}{{true, l.cfg.samples, &withs}, {false, min(fewWithout, l.cfg.crashSamples), &withouts}} {
-		q, err := l.queue(ctx, n, kind.companion, kind.samples)
+	// in takes samples of deaths, and of each other kind, in turn.
+	in := func(companion bool, samples int, others ...func(*queue) (time.Duration, error)) ([]dist, int64, error) {
+		q, err := l.queue(ctx, n, companion, samples)
 		if err != nil {
-			return row, err
+			return nil, 0, err
 		}
-		l.say("death: N = %d, companion: %v, taking %d samples", n, kind.companion, kind.samples)
-		for i := range kind.samples {
-			d, err := q.death()
-			*kind.to = append(*kind.to, d)
-			if err == nil && kind.companion {
-				d, err = l.rawDeath(q, r, i)
-				raws = append(raws, d)
-			}
-			if err != nil {
-				return row, errors.Join(err, q.close())
-			}
+		l.say("death: N = %d, companion: %v, taking %d samples", n, companion, samples)
+		kinds := []func() (time.Duration, error){q.death}
+		for _, other := range others {
+			kinds = append(kinds, func() (time.Duration, error) { return other(q) })
 		}
-		row.trouble += q.field.trouble.Load()
-		if err := q.close(); err != nil {
-			return row, err
-		}
+		all, err := inTurn(samples, kinds...)
+		return all, q.field.trouble.Load(), errors.Join(err, q.close())
 	}
-	row.raw, row.with, row.without = summarize(raws), summarize(withs), summarize(withouts)
-	return row, nil
+	lonely := 0
+	both, trouble, err := in(true, l.cfg.samples, func(q *queue) (time.Duration, error) {
+		lonely++
+		return l.rawDeath(q, r, lonely)
+	})
+	if err != nil {
+		return err
+	}
+	alone, more, err := in(false, min(fewWithout, l.cfg.crashSamples))
+	if err != nil {
+		return err
+	}
+	with, raw, without := both[0], both[1], alone[0]
+	t.add(n, with.N, raw.P50, raw.P90, raw.P99, raw.Max, with.P50, with.P90, with.P99, with.Max, ratio(with.P50, raw.P50), without.N, without.P50, without.Max)
+	t.noteTrouble(n, trouble+more)
+	if !l.cfg.quick {
+		met := with.P50 <= deathTarget && ratio(with.P50, raw.P50) <= deathRatio && with.P99 <= deathWorst
+		t.note("Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.", n, deathTarget, deathRatio, deathWorst, verdict(met))
+	}
+	return nil
 }
 
 // A queue is the candidates of a fair election: some in processes of their own, to be killed, each with

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -116,6 +117,51 @@ func (f *field) succession() (crowd.Win, error) {
 	}
 	f.leader = next
 	return next, nil
+}
+
+// A cost is that of a handover, of all candidates together, until all is still.
+type cost struct {
+	messages, allocations, bytes float64
+	reentry                      float64 // messages, for the old leader to enter again
+}
+
+// count counts over so many handovers. messages tells of those since it was asked last.
+func (f *field) count(cycles int, idle time.Duration, messages func() (int, error)) (c cost, err error) {
+	var before, after runtime.MemStats
+	for range cycles {
+		if err := f.idle(idle); err != nil {
+			return c, err
+		}
+		if _, err := messages(); err != nil {
+			return c, err
+		}
+		runtime.ReadMemStats(&before)
+		_, old, err := f.handover()
+		if err == nil {
+			err = f.idle(idle)
+		}
+		if err != nil {
+			return c, err
+		}
+		runtime.ReadMemStats(&after)
+		c.allocations += float64(after.Mallocs-before.Mallocs) / float64(cycles)
+		c.bytes += float64(after.TotalAlloc-before.TotalAlloc) / float64(cycles)
+		n, err := messages()
+		if err != nil {
+			return c, err
+		}
+		f.enter(old)
+		if err := f.idle(idle); err != nil {
+			return c, err
+		}
+		more, err := messages()
+		if err != nil {
+			return c, err
+		}
+		c.messages += float64(n) / float64(cycles)
+		c.reentry += float64(more) / float64(cycles)
+	}
+	return c, nil
 }
 
 // close closes all candidates, waits for their campaigns, and gives their connections up.

@@ -14,14 +14,15 @@ import (
 type rawPair struct {
 	owner, watcher bare
 
-	ctx   context.Context  // of the watch, which may outlast a sample's
+	ctx   context.Context
 	fired <-chan time.Time // of the watch on the key that is deleted next
+	idle  func() error     // blocks for the idle time before a sample
 }
 
 // newRawPair connects a pair, and has the server compile its code and fill its caches
 // before anything is measured. The caller closes it.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
-	r = &rawPair{ctx: ctx}
+	r = &rawPair{ctx: ctx, idle: func() error { return nil }}
 	if r.owner, err = l.service.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -29,9 +30,8 @@ func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
 		r.owner.close()
 		return nil, err
 	}
-	err = r.arm(ctx)
-	for i := 0; err == nil && i < l.warmups(); i++ {
-		_, err = r.sample(ctx, ctx.Err)
+	if err = r.arm(); err == nil {
+		_, err = inTurn(l.warmups(), r.sample)
 	}
 	if err != nil {
 		r.close()
@@ -53,8 +53,8 @@ func (r *rawPair) close() {
 }
 
 // arm makes the key that is deleted next, and watches it.
-func (r *rawPair) arm(ctx context.Context) (err error) {
-	if err := r.owner.create(ctx, rawKey); err != nil {
+func (r *rawPair) arm() (err error) {
+	if err := r.owner.create(r.ctx, rawKey); err != nil {
 		return fmt.Errorf("create %s: %w", rawKey, err)
 	}
 	if r.fired, err = r.watcher.watch(r.ctx, rawKey); err != nil {
@@ -63,45 +63,77 @@ func (r *rawPair) arm(ctx context.Context) (err error) {
 	return nil
 }
 
-// sample takes the delay from just before the deletion to the watch. idle blocks for the
-// idle time before. All else is done right after, as candidates enter again right after a
-// handover: then the connections of either have been idle for as long when their turn comes.
-func (r *rawPair) sample(ctx context.Context, idle func() error) (time.Duration, error) {
-	d, err := r.notice(ctx, idle)
+// sample takes the delay from just before the deletion to the watch. All else is done right after, as
+// candidates enter again right after a handover: then the connections of either have been idle for as
+// long when their turn comes.
+func (r *rawPair) sample() (time.Duration, error) {
+	d, err := r.notice()
 	if err != nil {
 		return 0, err
 	}
-	return d, r.arm(ctx)
+	return d, r.arm()
 }
 
-func (r *rawPair) notice(ctx context.Context, idle func() error) (time.Duration, error) {
-	if err := idle(); err != nil {
+func (r *rawPair) notice() (time.Duration, error) {
+	if err := r.idle(); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := r.owner.remove(ctx, rawKey); err != nil {
+	if err := r.owner.remove(r.ctx, rawKey); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", rawKey, err)
 	}
-	at, err := await(ctx, r.fired)
+	at, err := await(r.ctx, r.fired)
 	return at.Sub(began), err
 }
 
 // sampleClaim takes the delay from just before the deletion until the watcher, told of
 // it, has claimed a seat by a write of its own.
-func (r *rawPair) sampleClaim(ctx context.Context, idle func() error) (time.Duration, error) {
-	notice, err := r.notice(ctx, idle)
+func (r *rawPair) sampleClaim() (time.Duration, error) {
+	notice, err := r.notice()
 	if err != nil {
 		return 0, err
 	}
+	claim, err := r.claim(r.watcher)
+	if err != nil {
+		return 0, err
+	}
+	return notice + claim, r.arm()
+}
+
+// claim takes how long one of the two needs to claim a seat, which it gives up again.
+func (r *rawPair) claim(who bare) (time.Duration, error) {
 	began := time.Now()
-	if err := r.watcher.claim(ctx); err != nil {
+	if err := who.claim(r.ctx); err != nil {
 		return 0, fmt.Errorf("claim: %w", err)
 	}
-	d := notice + time.Since(began)
-	if err := r.watcher.remove(ctx, rawSeat); err != nil {
+	d := time.Since(began)
+	if err := who.remove(r.ctx, rawSeat); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", rawSeat, err)
 	}
-	return d, r.arm(ctx)
+	return d, nil
+}
+
+// inTurn takes one sample of each kind, and so on. Which of them comes first changes from turn to turn,
+// lest one always profits from what another leaves behind.
+func inTurn(turns int, kinds ...func() (time.Duration, error)) ([]dist, error) {
+	delays := make([][]time.Duration, len(kinds))
+	for turn := range turns {
+		for i := range kinds {
+			if turn%2 == 1 {
+				i = len(kinds) - 1 - i
+			}
+			d, err := kinds[i]()
+			if err != nil {
+				return nil, err
+			}
+			delays[i] = append(delays[i], d)
+		}
+	}
+	all := make([]dist, len(kinds))
+	for i, d := range delays {
+		all[i] = summarize(d)
+	}
+	return all, nil
 }
 
 // await receives the instant at which a bare client's watch has fired.
@@ -127,20 +159,17 @@ func (l *lab) rawLimit(ctx context.Context) (idle, busy dist, err error) {
 		return idle, busy, err
 	}
 	defer r.close()
-	var idles, busies []time.Duration
-	for range l.cfg.samples {
-		for _, kind := range []struct {
-			wait time.Duration
-			to   *[]time.Duration
-		}{{0, &busies}, {l.cfg.idle, &idles}} {
-			d, err := r.sample(ctx, func() error { return program.Sleep(ctx, kind.wait) })
-			if err != nil {
-				return idle, busy, err
-			}
-			*kind.to = append(*kind.to, d)
+	after := func(d time.Duration) func() (time.Duration, error) {
+		return func() (time.Duration, error) {
+			r.idle = func() error { return program.Sleep(ctx, d) }
+			return r.sample()
 		}
 	}
-	return summarize(idles), summarize(busies), nil
+	all, err := inTurn(l.cfg.samples, after(l.cfg.idle), after(0))
+	if err != nil {
+		return idle, busy, err
+	}
+	return all[0], all[1], nil
 }
 
 func rawPart(ctx context.Context, l *lab) (section, error) {

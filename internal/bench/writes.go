@@ -36,6 +36,7 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 		if err != nil {
 			return section{}, err
 		}
+		r.idle = func() error { return f.idle(l.cfg.idle) }
 		w := &writer{l: l, field: f, raw: r}
 		for _, b := range w.bouts() {
 			took, raw, err := w.sample(b)
@@ -94,7 +95,7 @@ func (w *writer) bouts() []bout {
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
 		{"enrolling behind a leader", w.lead, w.clear, timed(w.enrol), w.rawClaim},
-		{"handover", w.leadFollowed, w.clear, w.handover, w.rawHandover},
+		{"handover", w.leadFollowed, w.clear, w.handover, w.raw.sample},
 		{"Commit of a CompareAndSet", w.lead, nothing, commit(compareAndSet), w.rawWrite},
 		{"Commit of a Put", w.lead, nothing, commit(put), w.rawWrite},
 		{"Proclaim", w.lead, nothing, proclaim, w.rawWrite},
@@ -178,54 +179,46 @@ func (w *writer) clear() error {
 	return w.resign()
 }
 
-func (w *writer) rawClaim() (time.Duration, error) {
-	d, err := w.rawStep(w.raw.owner.claim)
-	if err != nil {
-		return d, err
-	}
-	return d, w.raw.owner.remove(w.field.Context(), rawSeat)
-}
-
-func (w *writer) rawWrite() (time.Duration, error) { return w.rawStep(w.raw.owner.write) }
-
-func (w *writer) rawStep(do func(context.Context) error) (time.Duration, error) {
-	if err := w.idle(); err != nil {
-		return 0, err
-	}
-	return timed(func() error { return do(w.field.Context()) })()
-}
-
-func (w *writer) idle() error { return w.field.idle(w.l.cfg.idle) }
-
-func (w *writer) rawHandover() (time.Duration, error) {
-	return w.raw.sample(w.field.Context(), w.idle)
-}
-
 // sample takes the step and the bare client's in turn, each after the same idle time.
 func (w *writer) sample(b bout) (took, raw dist, err error) {
-	var tooks, raws []time.Duration
-	for range w.l.cfg.samples {
-		if err := errors.Join(b.before(), w.idle()); err != nil {
-			return took, raw, err
+	all, err := inTurn(w.l.cfg.samples, func() (time.Duration, error) {
+		if err := errors.Join(b.before(), w.raw.idle()); err != nil {
+			return 0, err
 		}
 		d, err := b.do()
-		if err := errors.Join(err, b.after()); err != nil {
-			return took, raw, err
+		return d, errors.Join(err, b.after())
+	}, func() (time.Duration, error) {
+		d, err := b.raw()
+		if err != nil {
+			err = fmt.Errorf("the bare client's: %w", err)
 		}
-		tooks = append(tooks, d)
-		if d, err = b.raw(); err != nil {
-			return took, raw, fmt.Errorf("the bare client's: %w", err)
-		}
-		raws = append(raws, d)
+		return d, err
+	})
+	if err != nil {
+		return took, raw, err
 	}
-	return summarize(tooks), summarize(raws), nil
+	return all[0], all[1], nil
+}
+
+func (w *writer) rawClaim() (time.Duration, error) {
+	if err := w.raw.idle(); err != nil {
+		return 0, err
+	}
+	return w.raw.claim(w.raw.owner)
+}
+
+func (w *writer) rawWrite() (time.Duration, error) {
+	if err := w.raw.idle(); err != nil {
+		return 0, err
+	}
+	return timed(func() error { return w.raw.owner.write(w.field.Context()) })()
 }
 
 // count counts what the step sends.
 func (w *writer) count(b bout) (s step, err error) {
 	cycles := min(countCycles, w.l.cfg.samples)
 	for i := range cycles {
-		if err := errors.Join(b.before(), w.idle()); err != nil {
+		if err := errors.Join(b.before(), w.raw.idle()); err != nil {
 			return s, err
 		}
 		if _, err := w.l.service.messages(); err != nil {
@@ -236,7 +229,7 @@ func (w *writer) count(b bout) (s step, err error) {
 			return s, err
 		}
 		done := w.l.service.sent()
-		if err := w.idle(); err != nil {
+		if err := w.raw.idle(); err != nil {
 			return s, err
 		}
 		still := w.l.service.sent()
