@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -49,7 +49,7 @@ func (l *lab) heartbeatsOf(ctx context.Context, n int, ttl, during time.Duration
 	defer cancel()
 	electors, err := leads(ctx, backend.Share(at.backend, ttl), fmt.Sprintf("/bench/heartbeats-%d", n), n)
 	defer func() {
-		err = errors.Join(err, each(electors, func(e elector.Elector) error { return e.Close(ctx) }))
+		err = errors.Join(append(crowd.Each(electors, func(e elector.Elector) error { return e.Close(ctx) }), err)...)
 	}()
 	if err != nil {
 		return row, err
@@ -81,24 +81,8 @@ func leads(ctx context.Context, b backend.Backend, path string, n int) (all []el
 		}
 		all = append(all, e)
 	}
-	return all, each(all, func(e elector.Elector) error {
+	return all, errors.Join(crowd.Each(all, func(e elector.Elector) error {
 		_, err := e.Campaign(ctx)
 		return err
-	})
-}
-
-// each calls do for all, many at a time.
-func each[T any](all []T, do func(T) error) error {
-	const atATime = 32
-	var workers sync.WaitGroup
-	errs := make([]error, atATime)
-	for w := range atATime {
-		workers.Go(func() {
-			for i := w; i < len(all) && errs[w] == nil; i += atATime {
-				errs[w] = do(all[i])
-			}
-		})
-	}
-	workers.Wait()
-	return errors.Join(errs...)
+	})...)
 }

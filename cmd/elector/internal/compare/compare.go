@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -130,7 +131,7 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		election: "/elector-compare-" + hex.EncodeToString(name[:]),
 		// The same for all strategies, so that they meet the same pattern.
 		random:   mathrand.New(mathrand.NewPCG(cfg.Seed, uint64(j.n))),
-		wins:     make(chan win, j.n),
+		by:       make(map[*crowd.Candidate]*candidate),
 		fewer:    make(map[int]bool),
 		figures:  &figures{service: s},
 		observer: observer,
@@ -140,10 +141,10 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		r.ttl, r.half = cmp.Or(r.ttl, EmbeddedTTL), cfg.Delay/2
 	}
 	r.patience = 30*time.Second + time.Duration(r.n)*(20*time.Millisecond+4*r.half)
-	r.ctx, r.fail = context.WithCancelCause(ctx)
-	defer r.fail(nil)
+	r.Crowd = crowd.New(ctx, j.n, r.patience)
+	defer r.Fail(nil)
 	err = r.all()
-	switch cause := context.Cause(r.ctx); {
+	switch cause := context.Cause(r.Context()); {
 	case ctx.Err() != nil:
 		err = nil
 	case cause != nil:
@@ -159,7 +160,7 @@ func (r *run) report(to *report.Run) {
 		return
 	}
 	for _, c := range r.present {
-		if c != r.leader.candidate && c.entered {
+		if c.Candidate != r.leader.Candidate && c.entered {
 			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 		}
 	}

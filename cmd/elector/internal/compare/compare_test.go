@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -122,7 +123,7 @@ func TestSlowCrowd(t *testing.T) {
 // busy machine takes to hand it over.
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{ctx: t.Context(), service: owing{}, patience: time.Second}
+		r := &run{Crowd: crowd.New(t.Context(), 0, time.Second), service: owing{}, patience: time.Second}
 		assert.ErrorContains(t, r.still(), "have not come to rest")
 	})
 }
