@@ -28,9 +28,9 @@ func BenchmarkHandover(b *testing.B) {
 				var delays []time.Duration
 				for b.Loop() {
 					require.NoError(b, f.idle(0))
-					d, old, err := f.handover()
+					d, err := f.handover()
 					require.NoError(b, err)
-					f.enter(old)
+					require.NoError(b, f.reenter())
 					delays = append(delays, d)
 				}
 				d := summarize(delays)
@@ -38,7 +38,8 @@ func BenchmarkHandover(b *testing.B) {
 				b.ReportMetric(float64(d.P50), "p50-ns")
 				b.ReportMetric(float64(d.P99), "p99-ns")
 				b.ReportAllocs() // shows the two below, which are of the handover alone
-				c, err := f.count(20, 5*time.Millisecond, func() (int, error) { return 0, nil })
+				m := &match{field: f, l: &lab{cfg: config{samples: 20, idle: 5 * time.Millisecond}, service: silent{}}}
+				c, err := m.count(bout{before: nothing, do: f.handover, after: f.reenter})
 				require.NoError(b, err)
 				b.ReportMetric(c.allocations, "allocs/op")
 				b.ReportMetric(c.bytes, "B/op")
@@ -46,3 +47,9 @@ func BenchmarkHandover(b *testing.B) {
 		}
 	}
 }
+
+// silent is a service that tells of no messages.
+type silent struct{ service }
+
+func (silent) sent() (s sent)         { return s }
+func (silent) messages() (int, error) { return 0, nil }

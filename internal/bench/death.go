@@ -281,7 +281,7 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 			return nil, 0, err
 		}
 		l.say("death: N = %d, companion: %v, taking %d samples", n, companion, samples)
-		kinds := []func() (time.Duration, error){q.death}
+		kinds := []sampler{q.death}
 		for _, other := range others {
 			kinds = append(kinds, func() (time.Duration, error) { return other(q) })
 		}

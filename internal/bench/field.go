@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,10 +17,11 @@ import (
 // A field is the candidates of one election, in this process.
 type field struct {
 	*crowd.Crowd
-	release []func() // what gives their connections up
-	leader  crowd.Win
-	present int          // candidates that campaign or lead
-	trouble atomic.Int64 // lost or suspended sessions, and campaigns begun again
+	release  []func() // what gives their connections up
+	leader   crowd.Win
+	resigned *crowd.Candidate // who led before
+	present  int              // candidates that campaign or lead
+	trouble  atomic.Int64     // lost or suspended sessions, and campaigns begun again
 }
 
 // newField makes n candidates, each with what open returns. The caller closes it.
@@ -91,18 +91,26 @@ func (f *field) idle(d time.Duration) error {
 
 // handover has the leader resign, and returns how long it took from just before
 // that until the next one's campaign returned. The old leader can enter again.
-func (f *field) handover() (time.Duration, *crowd.Candidate, error) {
-	old := f.leader
-	f.present--
+func (f *field) handover() (time.Duration, error) {
 	began := time.Now()
-	if err := old.Term.Resign(f.Context()); err != nil {
-		return 0, nil, err
+	if err := f.resign(); err != nil {
+		return 0, err
 	}
 	next, err := f.succession()
-	if err != nil {
-		return 0, nil, err
-	}
-	return next.At.Sub(began), old.Candidate, nil
+	return next.At.Sub(began), err
+}
+
+// resign has the leader leave the seat.
+func (f *field) resign() error {
+	f.present--
+	f.resigned = f.leader.Candidate
+	return f.leader.Term.Resign(f.Context())
+}
+
+// reenter has the old leader enter again.
+func (f *field) reenter() error {
+	f.enter(f.resigned)
+	return nil
 }
 
 // succession waits for the next leader, who is another one, with a token that is higher.
@@ -117,51 +125,6 @@ func (f *field) succession() (crowd.Win, error) {
 	}
 	f.leader = next
 	return next, nil
-}
-
-// A cost is that of a handover, of all candidates together, until all is still.
-type cost struct {
-	messages, allocations, bytes float64
-	reentry                      float64 // messages, for the old leader to enter again
-}
-
-// count counts over so many handovers. messages tells of those since it was asked last.
-func (f *field) count(cycles int, idle time.Duration, messages func() (int, error)) (c cost, err error) {
-	var before, after runtime.MemStats
-	for range cycles {
-		if err := f.idle(idle); err != nil {
-			return c, err
-		}
-		if _, err := messages(); err != nil {
-			return c, err
-		}
-		runtime.ReadMemStats(&before)
-		_, old, err := f.handover()
-		if err == nil {
-			err = f.idle(idle)
-		}
-		if err != nil {
-			return c, err
-		}
-		runtime.ReadMemStats(&after)
-		c.allocations += float64(after.Mallocs-before.Mallocs) / float64(cycles)
-		c.bytes += float64(after.TotalAlloc-before.TotalAlloc) / float64(cycles)
-		n, err := messages()
-		if err != nil {
-			return c, err
-		}
-		f.enter(old)
-		if err := f.idle(idle); err != nil {
-			return c, err
-		}
-		more, err := messages()
-		if err != nil {
-			return c, err
-		}
-		c.messages += float64(n) / float64(cycles)
-		c.reentry += float64(more) / float64(cycles)
-	}
-	return c, nil
 }
 
 // close closes all candidates, waits for their campaigns, and gives their connections up.

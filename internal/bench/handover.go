@@ -21,8 +21,6 @@ const (
 	fallbackN = 2000
 	// otherFiles is how many open files the process has beside the candidates' connections.
 	otherFiles = 200
-	// countCycles is how many handovers messages are counted over.
-	countCycles = 50
 )
 
 // strategyParts measure the handovers of each strategy.
@@ -103,46 +101,42 @@ func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return row, err
 	}
-	f, err := newField(ctx, n, s, fmt.Sprintf("/bench/%s-%d", s.Name(), n), l.opener())
+	m, err := l.newMatch(ctx, r, n, s, fmt.Sprintf("/bench/%s-%d", s.Name(), n))
 	if err != nil {
 		return row, err
 	}
 	defer func() {
 		l.say("%s: N = %d: closing", s.Name(), n)
-		err = errors.Join(err, f.close())
+		err = errors.Join(err, m.close())
 	}()
-	enrol, err := f.enrol(l.cfg.join)
+	enrol, err := m.enrol(l.cfg.join)
 	if err != nil {
 		return row, err
 	}
 	l.say("%s: N = %d: enrolled in %v, taking %d samples", s.Name(), n, enrol.Round(time.Millisecond), l.cfg.samples)
-	r.idle = func() error { return f.idle(l.cfg.idle) }
-	kinds := []func() (time.Duration, error){r.sample, func() (time.Duration, error) {
-		if err := r.idle(); err != nil {
-			return 0, err
-		}
-		d, old, err := f.handover()
-		if err == nil {
-			f.enter(old)
-		}
-		return d, err
-	}}
+	raws := []sampler{r.sample}
 	if claimsSeat(s) {
-		kinds = append(kinds, r.sampleClaim)
+		raws = append(raws, r.sampleClaim)
 	}
-	took, err := inTurn(l.cfg.samples, kinds...)
+	handover := bout{before: nothing, do: m.handover, after: m.reenter}
+	took, err := m.sample(handover, raws...)
 	if err != nil {
 		return row, err
 	}
-	raw, handover := took[0], took[1]
-	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(raw.P50), ms(handover.P50))
-	c, err := f.count(min(countCycles, l.cfg.samples), l.cfg.idle, l.service.messages)
-	row = handoverRow{ratio: ratio(handover.P50, raw.P50), messages: c.messages, trouble: f.trouble.Load(), cells: []any{
-		n, enrol, handover.N, raw.P50, raw.P90, raw.P99, handover.P50, handover.P90, handover.P99, ratio(handover.P50, raw.P50),
-		tenth(c.messages), tenth(c.reentry), figure{"%.0f", c.allocations}, figure{"%.1f KB", c.bytes / 1000},
+	is, raw := took[0], took[1]
+	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(raw.P50), ms(is.P50))
+	sent, err := m.count(handover)
+	if err != nil {
+		return row, err
+	}
+	resigned := func() error { _, err := m.handover(); return err }
+	back, err := m.count(bout{before: resigned, do: timed(m.reenter), after: nothing})
+	row = handoverRow{ratio: ratio(is.P50, raw.P50), messages: sent.messages, trouble: m.trouble.Load(), cells: []any{
+		n, enrol, is.N, raw.P50, raw.P90, raw.P99, is.P50, is.P90, is.P99, ratio(is.P50, raw.P50),
+		tenth(sent.messages), tenth(back.messages), figure{"%.0f", sent.allocations}, figure{"%.1f KB", sent.bytes / 1000},
 	}}
 	for _, claimed := range took[2:] {
-		row.cells = append(row.cells, claimed.P50, ratio(handover.P50, claimed.P50))
+		row.cells = append(row.cells, claimed.P50, ratio(is.P50, claimed.P50))
 	}
 	return row, err
 }

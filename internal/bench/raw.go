@@ -115,7 +115,7 @@ func (r *rawPair) claim(who bare) (time.Duration, error) {
 
 // inTurn takes one sample of each kind, and so on. Which of them comes first changes from turn to turn,
 // lest one always profits from what another leaves behind.
-func inTurn(turns int, kinds ...func() (time.Duration, error)) ([]dist, error) {
+func inTurn(turns int, kinds ...sampler) ([]dist, error) {
 	delays := make([][]time.Duration, len(kinds))
 	for turn := range turns {
 		for i := range kinds {
@@ -159,7 +159,7 @@ func (l *lab) rawLimit(ctx context.Context) (idle, busy dist, err error) {
 		return idle, busy, err
 	}
 	defer r.close()
-	after := func(d time.Duration) func() (time.Duration, error) {
+	after := func(d time.Duration) sampler {
 		return func() (time.Duration, error) {
 			r.idle = func() error { return program.Sleep(ctx, d) }
 			return r.sample()

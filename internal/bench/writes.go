@@ -13,12 +13,6 @@ import (
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// A step is what one call costs.
-type step struct {
-	trips                       int     // requests until the call has returned
-	requests, watches, messages float64 // until all is still
-}
-
 func writesPart(ctx context.Context, l *lab) (section, error) {
 	r, err := l.newRawPair(ctx)
 	if err != nil {
@@ -32,69 +26,48 @@ func writesPart(ctx context.Context, l *lab) (section, error) {
 	}
 	for _, s := range []elector.Strategy{fair.New(), unfair.New(), kafka.New()} { // parentwatch writes as fair does
 		l.say("writes: %s", s.Name())
-		f, err := newField(ctx, 2, s, "/bench-writes/"+s.Name(), l.opener())
+		m, err := l.newMatch(ctx, r, 2, s, "/bench-writes/"+s.Name())
 		if err != nil {
 			return section{}, err
 		}
-		r.idle = func() error { return f.idle(l.cfg.idle) }
-		w := &writer{l: l, field: f, raw: r}
+		w := &writer{match: m}
 		for _, b := range w.bouts() {
-			took, raw, err := w.sample(b)
+			all, err := w.sample(b, b.raw)
 			var sent step
 			if err == nil {
 				sent, err = w.count(b)
 			}
 			if err != nil {
-				return section{}, errors.Join(fmt.Errorf("%s, %s: %w", s.Name(), b.what, err), f.close())
+				return section{}, errors.Join(fmt.Errorf("%s, %s: %w", s.Name(), b.what, err), w.close())
 			}
+			took, raw := all[0], all[1]
 			t.add(b.what, s.Name(), sent.trips, tenth(sent.requests), tenth(sent.watches), tenth(sent.messages), took.P50, took.P90, raw.P50, ratio(took.P50, raw.P50))
 			l.steps = append(l.steps, [3]string{b.what, s.Name(), fmt.Sprintf("%d (%.3g)", sent.trips, sent.messages)})
 		}
-		if err := f.close(); err != nil {
+		if err := w.close(); err != nil {
 			return section{}, err
 		}
 	}
 	return section{l.facts.title + ": claims and fenced writes", []table{t}}, nil
 }
 
-// A bout is one step to be measured, and what the bare client does instead, which is
-// its limit.
-type bout struct {
-	what string
-	// before makes the state that do is measured from, and after clears up.
-	before, after func() error
-	// do and raw return how long it took.
-	do, raw func() (time.Duration, error)
-}
-
 const writeKey = "/bench-writes/data"
 
-// A writer is two candidates, of whom the second stands by, and the bare clients
-// beside them.
+// A writer is two candidates, of whom the second stands by.
 type writer struct {
-	l       *lab
-	field   *field
-	raw     *rawPair
+	*match
 	version uint64 // of the key that commits write
 }
 
 func (w *writer) bouts() []bout {
-	commit := func(op func() elector.Op) func() (time.Duration, error) {
-		return timed(func() error {
-			made, err := w.field.leader.Term.Commit(w.field.Context(), op())
-			if err == nil {
-				w.version = made[0].Version
-			}
-			return err
-		})
-	}
 	value := []byte("value")
 	put := func() elector.Op { return elector.Put(writeKey, value) }
 	compareAndSet := func() elector.Op { return elector.CompareAndSet(writeKey, value, w.version) }
-	proclaim := timed(func() error { return w.field.leader.Term.Proclaim(w.field.Context(), value) })
+	commit := func(op func() elector.Op) sampler { return timed(func() error { return w.commit(op()) }) }
+	proclaim := timed(func() error { return w.leader.Term.Proclaim(w.Context(), value) })
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
-		{"enrolling behind a leader", w.lead, w.clear, timed(w.enrol), w.rawClaim},
+		{"enrolling behind a leader", w.lead, w.clear, timed(w.follow), w.rawClaim},
 		{"handover", w.leadFollowed, w.clear, w.handover, w.raw.sample},
 		{"Commit of a CompareAndSet", w.lead, nothing, commit(compareAndSet), w.rawWrite},
 		{"Commit of a Put", w.lead, nothing, commit(put), w.rawWrite},
@@ -103,57 +76,43 @@ func (w *writer) bouts() []bout {
 	}
 }
 
-func nothing() error { return nil }
-
-func timed(do func() error) func() (time.Duration, error) {
-	return func() (time.Duration, error) {
-		began := time.Now()
-		err := do()
-		return time.Since(began), err
-	}
-}
-
-// claim campaigns on this goroutine, with nobody else there.
-func (w *writer) claim() error {
-	f := w.field
-	term, err := f.Candidates[0].Campaign(f.Context())
-	if err == nil {
-		f.leader = crowd.Win{Candidate: f.Candidates[0], Term: term}
-		f.present++
-	}
-	return err
-}
-
-// resign leaves the seat, with nobody else there.
-func (w *writer) resign() error {
-	w.field.present--
-	return w.field.leader.Term.Resign(w.field.Context())
-}
-
-// lead leads, if nobody does yet, and reads the version that is to be compared.
-func (w *writer) lead() error {
-	f := w.field
-	if f.present == 0 {
-		if err := w.claim(); err != nil {
-			return err
-		}
-	}
-	made, err := f.leader.Term.Commit(f.Context(), elector.Put(writeKey, []byte("0")))
+func (w *writer) commit(op elector.Op) error {
+	made, err := w.leader.Term.Commit(w.Context(), op)
 	if err == nil {
 		w.version = made[0].Version
 	}
 	return err
 }
 
-// enrol has the other one enter, and returns when it waits.
-func (w *writer) enrol() error {
-	f := w.field
-	for _, e := range f.Candidates {
-		if e != f.leader.Candidate {
-			f.enter(e)
+// claim campaigns on this goroutine, with nobody else there.
+func (w *writer) claim() error {
+	first := w.Candidates[0]
+	term, err := first.Campaign(w.Context())
+	if err == nil {
+		w.leader = crowd.Win{Candidate: first, Term: term}
+		w.present++
+	}
+	return err
+}
+
+// lead leads, if nobody does yet, and reads the version that is to be compared.
+func (w *writer) lead() error {
+	if w.present == 0 {
+		if err := w.claim(); err != nil {
+			return err
 		}
 	}
-	return f.Await(1)
+	return w.commit(elector.Put(writeKey, []byte("0")))
+}
+
+// follow has the other one enter, and returns when it waits.
+func (w *writer) follow() error {
+	for _, c := range w.Candidates {
+		if c != w.leader.Candidate {
+			w.enter(c)
+		}
+	}
+	return w.Await(1)
 }
 
 // leadFollowed leads with the other one waiting.
@@ -161,17 +120,12 @@ func (w *writer) leadFollowed() error {
 	if err := w.lead(); err != nil {
 		return err
 	}
-	return w.enrol()
-}
-
-func (w *writer) handover() (time.Duration, error) {
-	d, _, err := w.field.handover()
-	return d, err
+	return w.follow()
 }
 
 // clear has all leave.
 func (w *writer) clear() error {
-	for w.field.present > 1 {
+	for w.present > 1 {
 		if _, err := w.handover(); err != nil {
 			return err
 		}
@@ -179,77 +133,18 @@ func (w *writer) clear() error {
 	return w.resign()
 }
 
-// sample takes the step and the bare client's in turn, each after the same idle time.
-func (w *writer) sample(b bout) (took, raw dist, err error) {
-	all, err := inTurn(w.l.cfg.samples, func() (time.Duration, error) {
-		if err := errors.Join(b.before(), w.raw.idle()); err != nil {
-			return 0, err
-		}
-		d, err := b.do()
-		return d, errors.Join(err, b.after())
-	}, func() (time.Duration, error) {
-		d, err := b.raw()
-		if err != nil {
-			err = fmt.Errorf("the bare client's: %w", err)
-		}
-		return d, err
-	})
-	if err != nil {
-		return took, raw, err
-	}
-	return all[0], all[1], nil
-}
-
 func (w *writer) rawClaim() (time.Duration, error) {
-	if err := w.raw.idle(); err != nil {
+	if err := w.still(); err != nil {
 		return 0, err
 	}
 	return w.raw.claim(w.raw.owner)
 }
 
 func (w *writer) rawWrite() (time.Duration, error) {
-	if err := w.raw.idle(); err != nil {
+	if err := w.still(); err != nil {
 		return 0, err
 	}
-	return timed(func() error { return w.raw.owner.write(w.field.Context()) })()
-}
-
-// count counts what the step sends.
-func (w *writer) count(b bout) (s step, err error) {
-	cycles := min(countCycles, w.l.cfg.samples)
-	for i := range cycles {
-		if err := errors.Join(b.before(), w.raw.idle()); err != nil {
-			return s, err
-		}
-		if _, err := w.l.service.messages(); err != nil {
-			return s, err
-		}
-		before := w.l.service.sent()
-		if _, err := b.do(); err != nil {
-			return s, err
-		}
-		done := w.l.service.sent()
-		if err := w.raw.idle(); err != nil {
-			return s, err
-		}
-		still := w.l.service.sent()
-		n, err := w.l.service.messages()
-		if err != nil {
-			return s, err
-		}
-		// The fewest: others are on their way by then that nobody waits for.
-		if trips := done.requests - before.requests; i == 0 || trips < s.trips {
-			s.trips = trips
-		}
-		mean := func(n int) float64 { return float64(n) / float64(cycles) }
-		s.requests += mean(still.requests - before.requests)
-		s.watches += mean(still.watches - before.watches)
-		s.messages += mean(n)
-		if err := b.after(); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+	return timed(func() error { return w.raw.owner.write(w.Context()) })()
 }
 
 // stepsOf are the steps of all services, to be seen side by side.
