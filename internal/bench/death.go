@@ -40,14 +40,17 @@ const (
 	ofIdle   = "idle"
 )
 
-// A word is what such a process says of itself.
+// A word is what such a process says of itself, bit by bit.
 type word struct {
-	Companion int  // its process, once that has been told all
-	Stands    bool // its candidate waits for its turn
-	Leads     bool
-	Key       string // its candidate's entry
-	Will      *backend.Will
+	Companion int           `json:",omitempty"` // its process, once that has been told all
+	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads; or its sessions are open
+	Key       string        `json:",omitempty"` // its candidate's entry, once that leads
+	Will      *backend.Will `json:",omitempty"`
 }
+
+func (w word) accompanied() bool { return w.Companion != 0 }
+func (w word) stands() bool      { return w.Stands }
+func (w word) leads() bool       { return w.Will != nil }
 
 // mortal is the process of a candidate, or of sessions, until it is killed.
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
@@ -106,7 +109,7 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
-		say(word{Leads: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
+		say(word{Stands: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
 	}
 	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is there to kill it
 	return err
@@ -114,10 +117,9 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 
 // A victim is such a process, as the one sees it that kills it.
 type victim struct {
-	cmd       *exec.Cmd
-	words     chan word
-	companion int
-	leads     word
+	cmd   *exec.Cmd
+	words chan word // each has what was said before, too
+	word            // what has been heard
 }
 
 // bear starts one, and waits until it has a companion, if it is to have one.
@@ -139,58 +141,38 @@ func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
 	}
 	go func() {
 		defer close(v.words)
-		for in := json.NewDecoder(out); ; {
-			var w word
-			if in.Decode(&w) != nil {
-				return
-			}
+		var w word
+		for in := json.NewDecoder(out); in.Decode(&w) == nil; {
 			v.words <- w
 		}
 	}()
 	if e.Companion {
-		w, err := v.listen(ctx, func(w word) bool { return w.Companion != 0 })
-		if err != nil {
-			return nil, err
-		}
-		v.companion = w.Companion
+		err = v.hear(ctx, word.accompanied)
 	}
-	return v, nil
+	return v, err
 }
 
-// listen blocks until it has said something.
-func (v *victim) listen(ctx context.Context, what func(word) bool) (word, error) {
+// hear blocks until it has said something.
+func (v *victim) hear(ctx context.Context, what func(word) bool) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	for {
+	for !what(v.word) {
+		var err error
 		select {
 		case w, ok := <-v.words:
-			if !ok {
-				return w, errors.Join(errors.New("the process to be killed has ended by itself"), v.bury())
+			if ok {
+				v.word = w
+				continue
 			}
-			if what(w) {
-				return w, nil
-			}
+			err = errors.New("the process to be killed has ended by itself")
 		case <-late.C:
-			return word{}, errors.Join(fmt.Errorf("the process to be killed has said nothing for %v", patience), v.bury())
+			err = fmt.Errorf("the process to be killed has said nothing for %v", patience)
 		case <-ctx.Done():
-			return word{}, errors.Join(context.Cause(ctx), v.bury())
+			err = context.Cause(ctx)
 		}
+		return errors.Join(err, v.bury())
 	}
-}
-
-func (v *victim) awaitStand(ctx context.Context) error {
-	w, err := v.listen(ctx, func(w word) bool { return w.Stands || w.Leads })
-	if w.Leads {
-		v.leads = w
-	}
-	return err
-}
-
-func (v *victim) awaitLead(ctx context.Context) (err error) {
-	if !v.leads.Leads { // it may have been heard already
-		v.leads, err = v.listen(ctx, func(w word) bool { return w.Leads })
-	}
-	return err
+	return nil
 }
 
 // kill returns when the process was killed.
@@ -205,7 +187,7 @@ func (v *victim) bury() error {
 		return err
 	}
 	_ = v.cmd.Wait() // it was killed
-	for late := time.Now().Add(patience); v.companion != 0 && !gone(v.companion); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); v.accompanied() && !gone(v.Companion); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			return errors.New("the companion of a dead process does not end")
 		}
@@ -286,7 +268,7 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 			kinds = append(kinds, func() (time.Duration, error) { return other(q) })
 		}
 		all, err := inTurn(samples, kinds...)
-		return all, q.field.trouble.Load(), errors.Join(err, q.close())
+		return all, q.trouble.Load(), errors.Join(err, q.close())
 	}
 	lonely := 0
 	both, trouble, err := in(true, l.cfg.samples, func(q *queue) (time.Duration, error) {
@@ -313,15 +295,14 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 // A queue is the candidates of a fair election: some in processes of their own, to be killed, each with
 // one in this process right behind it.
 type queue struct {
-	lab   *lab
-	field *field    // those in this process
-	to    errand    // of the others
-	line  []*victim // in their order, nil for one in this process
-	alive map[*victim]bool
+	*field // those in this process
+	lab    *lab
+	to     errand    // of the others
+	line   []*victim // in their order, nil for one in this process
 }
 
 // queue lines up n candidates, of whom the first is to be killed.
-func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q *queue, err error) {
+func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*queue, error) {
 	mortals := min(n/2, samples, mostMortals)
 	path := fmt.Sprintf("/bench/death-%d-%v", n, companion)
 	f, err := newField(ctx, n-mortals, fair.New(), path, l.opener())
@@ -329,7 +310,7 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q 
 		return nil, err
 	}
 	f.present = len(f.Candidates) + 1 // with the leader, which is one of the others whenever that is asked
-	q = &queue{lab: l, field: f, to: errand{Of: ofMortal, Path: path, Companion: companion}, alive: make(map[*victim]bool)}
+	q := &queue{field: f, lab: l, to: errand{Of: ofMortal, Path: path, Companion: companion}}
 	for i := range mortals {
 		if err = q.bear(); err == nil {
 			err = q.enter(f.Candidates[i])
@@ -347,91 +328,90 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q 
 
 // bear has a process enter at the end of the line.
 func (q *queue) bear() error {
-	v, err := q.lab.bear(q.field.Context(), q.to)
+	v, err := q.lab.bear(q.Context(), q.to)
 	if err != nil {
 		return err
 	}
-	q.alive[v] = true
 	q.line = append(q.line, v)
-	return v.awaitStand(q.field.Context())
+	return v.hear(q.Context(), word.stands)
 }
 
 // enter has a candidate of this process enter at the end of the line.
 func (q *queue) enter(c *crowd.Candidate) error {
 	q.line = append(q.line, nil)
-	return q.field.EnterAll([]*crowd.Candidate{c}, 1)
+	return q.EnterAll([]*crowd.Candidate{c}, 1)
 }
 
 // death kills the leader, and returns how long it took until the next one's Campaign has returned.
 // Then the seat goes on until it is with another process.
 func (q *queue) death() (time.Duration, error) {
 	v := q.line[0]
-	if err := v.awaitLead(q.field.Context()); err != nil {
+	if err := v.hear(q.Context(), word.leads); err != nil {
 		return 0, err
 	}
-	if err := q.field.idle(q.lab.cfg.idle); err != nil {
+	if err := q.idle(q.lab.cfg.idle); err != nil {
 		return 0, err
 	}
 	killed, err := v.kill()
 	if err != nil {
 		return 0, err
 	}
+	next, err := q.Next()
 	q.line = q.line[1:]
-	next, err := q.field.Next()
-	if err != nil {
+	if err := errors.Join(err, v.bury()); err != nil {
 		return 0, err
 	}
 	took := next.At.Sub(killed)
-	delete(q.alive, v)
-	if err := errors.Join(v.bury(), q.bear()); err != nil {
+	if err := q.bear(); err != nil {
 		return 0, err
 	}
 	for q.line[0] == nil {
-		if err := next.Term.Resign(q.field.Context()); err != nil {
+		old := next
+		if err := old.Term.Resign(q.Context()); err != nil {
 			return 0, err
 		}
 		q.line = q.line[1:]
-		old := next.Candidate
 		if q.line[0] == nil {
-			if next, err = q.field.Next(); err != nil {
+			if next, err = q.Next(); err != nil {
 				return 0, err
 			}
 		}
-		if err := q.enter(old); err != nil {
+		if err := q.enter(old.Candidate); err != nil {
 			return 0, err
 		}
 	}
 	return took, nil
 }
 
-func (q *queue) close() error {
-	var errs []error
-	for v := range q.alive {
-		errs = append(errs, v.bury())
+func (q *queue) close() (err error) {
+	for _, v := range q.line {
+		if v != nil {
+			err = errors.Join(err, v.bury())
+		}
 	}
-	return errors.Join(append(errs, q.field.close())...)
+	return errors.Join(err, q.field.close())
 }
 
 // rawDeath kills a process of the same kind, whose candidate is alone. Somebody in this process waits for
 // that, and ends its session by the bare client, and another's watch on its entry fires: the delay from
 // the kill to that.
 func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
-	ctx := q.field.Context()
+	ctx := q.Context()
 	v, err := l.bear(ctx, errand{Of: ofMortal, Path: fmt.Sprintf("%s-raw-%d", q.to.Path, i)})
 	if err != nil {
 		return 0, err
 	}
-	if err := v.awaitLead(ctx); err != nil {
+	if err := v.hear(ctx, word.leads); err != nil {
 		return 0, err
 	}
-	fired, err := r.watcher.watch(r.ctx, v.leads.Key)
+	fired, err := r.watcher.watch(r.ctx, v.Key)
 	for quiet := false; err == nil && !quiet; {
-		if err = q.field.idle(l.cfg.idle); err != nil {
+		if err = q.idle(l.cfg.idle); err != nil {
 			break
 		}
 		select {
 		case <-fired: // the candidate has written what it has to say as a leader
-			fired, err = r.watcher.watch(r.ctx, v.leads.Key)
+			fired, err = r.watcher.watch(r.ctx, v.Key)
 		default:
 			quiet = true
 		}
@@ -442,7 +422,7 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := v.cmd.Process.Wait() // on Linux by a pidfd
-		ended <- errors.Join(err, r.owner.end(ctx, *v.leads.Will))
+		ended <- errors.Join(err, r.owner.end(ctx, *v.Will))
 	}()
 	killed, err := v.kill()
 	if err = errors.Join(err, <-ended); err != nil {
@@ -459,11 +439,11 @@ func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := v.awaitStand(ctx); err != nil {
+	if err := v.hear(ctx, word.stands); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.bury()) }()
-	pid := strconv.Itoa(v.companion)
+	pid := strconv.Itoa(v.Companion)
 	if err := program.Sleep(ctx, time.Second); err != nil { // it has begun then
 		return err
 	}
