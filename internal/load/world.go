@@ -14,9 +14,7 @@ import (
 type world interface {
 	// open makes a process, with connections of its own.
 	open() (services.Client, error)
-	// sessions is how many the service has.
-	sessions() (int, error)
-	// figures are the numbers of what the service has, and of the connections to it.
+	// figures are the numbers of what the service has, "sessions" among them, and of the connections to it.
 	figures() (census, error)
 	close() error
 }
@@ -29,11 +27,9 @@ func startMemory(cfg config) (world, error) {
 
 func (m memoryWorld) open() (services.Client, error) { return m.Client() }
 
-func (m memoryWorld) sessions() (int, error) { return m.Stats().Sessions, nil }
-
 func (m memoryWorld) figures() (census, error) {
 	s := m.Stats()
-	return census{{"sessions", s.Sessions}, {"entries", s.Entries}, {"watches", s.Watches}}, nil
+	return census{"sessions": s.Sessions, "entries": s.Entries, "watches": s.Watches}, nil
 }
 
 func (m memoryWorld) close() error { return nil }
@@ -41,7 +37,7 @@ func (m memoryWorld) close() error { return nil }
 // lose cuts members off, and blocks until the service has ended their sessions: when it has heard
 // nothing of them for their timeout.
 func lose(ctx context.Context, w world, ttl time.Duration, lost []*member) error {
-	before, err := w.sessions()
+	before, err := w.figures()
 	if err != nil {
 		return err
 	}
@@ -50,14 +46,16 @@ func lose(ctx context.Context, w world, ttl time.Duration, lost []*member) error
 		m.Cut()
 	}
 	for end := time.Now().Add(ttl + patience); ; {
-		now, err := w.sessions()
-		switch {
-		case err != nil:
+		now, err := w.figures()
+		if err != nil {
 			return err
-		case now == before-len(lost):
+		}
+		ended := before["sessions"] - now["sessions"]
+		switch {
+		case ended == len(lost):
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("of %d sessions the service has ended %d: %d were cut off", before, before-now, len(lost))
+			return fmt.Errorf("of %d sessions the service has ended %d: %d were cut off", before["sessions"], ended, len(lost))
 		}
 		if err := program.Sleep(ctx, tick); err != nil {
 			return err
