@@ -92,7 +92,7 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	if _, err := f.enrol(1); err != nil {
 		return c, err
 	}
-	old := f.leader
+	old := f.Leader
 	fired, err := watcher.watch(ctx, old.Term.Guard().Conditions[0].Entry.Key)
 	if err != nil {
 		return c, err
@@ -115,13 +115,12 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 	if err != nil {
 		return c, err
 	}
-	next, err := f.succession()
-	if err != nil {
+	if err := f.Succession(patience); err != nil {
 		return c, err
 	}
 	select {
 	case at := <-stopped:
-		return crash{expired.Sub(cut), next.At.Sub(cut), at.Sub(cut)}, nil
+		return crash{expired.Sub(cut), f.Leader.At.Sub(cut), at.Sub(cut)}, nil
 	case <-time.After(patience):
 		return c, errors.New("the cut-off leader's term has not ended")
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,8 +16,7 @@ import (
 // A field is the candidates of one election, in this process.
 type field struct {
 	*crowd.Crowd
-	release  []func() // what gives their connections up
-	leader   crowd.Win
+	release  []func()         // what gives their connections up
 	resigned *crowd.Candidate // who led before
 	present  int              // candidates that campaign or lead
 	trouble  atomic.Int64     // lost or suspended sessions, and campaigns begun again
@@ -63,11 +61,10 @@ func (f *field) enrol(join int) (time.Duration, error) {
 	began := time.Now()
 	f.present += len(f.Candidates)
 	f.Enter(f.Candidates[0])
-	var err error
-	if f.leader, err = f.Next(); err != nil {
+	if err := f.Succession(patience); err != nil {
 		return 0, err
 	}
-	err = f.EnterAll(f.Candidates[1:], join)
+	err := f.EnterAll(f.Candidates[1:], join)
 	return time.Since(began), err
 }
 
@@ -96,35 +93,21 @@ func (f *field) handover() (time.Duration, error) {
 	if err := f.resign(); err != nil {
 		return 0, err
 	}
-	next, err := f.succession()
-	return next.At.Sub(began), err
+	err := f.Succession(patience)
+	return f.Leader.At.Sub(began), err
 }
 
 // resign has the leader leave the seat.
 func (f *field) resign() error {
 	f.present--
-	f.resigned = f.leader.Candidate
-	return f.leader.Term.Resign(f.Context())
+	f.resigned = f.Leader.Candidate
+	return f.Leader.Term.Resign(f.Context())
 }
 
 // reenter has the old leader enter again.
 func (f *field) reenter() error {
 	f.enter(f.resigned)
 	return nil
-}
-
-// succession waits for the next leader, who is another one, with a token that is higher.
-func (f *field) succession() (crowd.Win, error) {
-	next, err := f.Next()
-	if err != nil {
-		return next, err
-	}
-	old := f.leader
-	if next.Candidate == old.Candidate || next.Term.Token() <= old.Term.Token() {
-		return next, fmt.Errorf("token %d follows token %d", next.Term.Token(), old.Term.Token())
-	}
-	f.leader = next
-	return next, nil
 }
 
 // close closes all candidates, waits for their campaigns, and gives their connections up.

@@ -64,7 +64,7 @@ func (w *writer) bouts() []bout {
 	put := func() elector.Op { return elector.Put(writeKey, value) }
 	compareAndSet := func() elector.Op { return elector.CompareAndSet(writeKey, value, w.version) }
 	commit := func(op func() elector.Op) sampler { return timed(func() error { return w.commit(op()) }) }
-	proclaim := timed(func() error { return w.leader.Term.Proclaim(w.Context(), value) })
+	proclaim := timed(func() error { return w.Leader.Term.Proclaim(w.Context(), value) })
 	return []bout{
 		{"claim of a vacant seat", nothing, w.resign, timed(w.claim), w.rawClaim},
 		{"enrolling behind a leader", w.lead, w.clear, timed(w.follow), w.rawClaim},
@@ -77,7 +77,7 @@ func (w *writer) bouts() []bout {
 }
 
 func (w *writer) commit(op elector.Op) error {
-	made, err := w.leader.Term.Commit(w.Context(), op)
+	made, err := w.Leader.Term.Commit(w.Context(), op)
 	if err == nil {
 		w.version = made[0].Version
 	}
@@ -89,7 +89,7 @@ func (w *writer) claim() error {
 	first := w.Candidates[0]
 	term, err := first.Campaign(w.Context())
 	if err == nil {
-		w.leader = crowd.Win{Candidate: first, Term: term}
+		w.Leader = crowd.Win{Candidate: first, Term: term}
 		w.present++
 	}
 	return err
@@ -108,7 +108,7 @@ func (w *writer) lead() error {
 // follow has the other one enter, and returns when it waits.
 func (w *writer) follow() error {
 	for _, c := range w.Candidates {
-		if c != w.leader.Candidate {
+		if c != w.Leader.Candidate {
 			w.enter(c)
 		}
 	}

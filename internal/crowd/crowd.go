@@ -16,6 +16,7 @@ import (
 // A Crowd is candidates. But for the hooks of these, its methods are for one goroutine.
 type Crowd struct {
 	Candidates []*Candidate
+	Leader     Win // the latest of Succession
 
 	ctx       context.Context // ends with the cause when a candidate fails
 	fail      context.CancelCauseFunc
@@ -147,10 +148,24 @@ func (c *Crowd) Await(n int) error {
 }
 
 // Next blocks until a campaign has been won.
-func (c *Crowd) Next() (Win, error) { return c.NextWithin(c.patience) }
+func (c *Crowd) Next() (Win, error) { return c.next(c.patience) }
 
-// NextWithin is Next with another patience.
-func (c *Crowd) NextWithin(patience time.Duration) (Win, error) {
+// Succession blocks until a crowd of one election has its next leader, who is another one, with a
+// token that is higher. patience is for this step.
+func (c *Crowd) Succession(patience time.Duration) error {
+	old := c.Leader
+	w, err := c.next(patience)
+	if err != nil {
+		return err
+	}
+	if old.Term != nil && (w.Candidate == old.Candidate || w.Term.Token() <= old.Term.Token()) {
+		return fmt.Errorf("token %d follows token %d", w.Term.Token(), old.Term.Token())
+	}
+	c.Leader = w
+	return nil
+}
+
+func (c *Crowd) next(patience time.Duration) (Win, error) {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {

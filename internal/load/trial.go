@@ -79,27 +79,23 @@ func newTrial(ctx context.Context, members, elections int, w world, r *report) *
 // found makes the elections' places, which stay, so that what there is afterwards can be compared with
 // what there was before.
 func (t *trial) found() error {
-	ctx := t.Context()
 	p, err := t.w.open()
 	if err != nil {
 		return err
 	}
 	shared := backend.Share(p.Backend, 0)
-	keep, err := shared.Open(ctx, backend.OpenOptions{})
-	if err != nil {
-		return err
-	}
-	for i, of := range t.elections {
-		e, err := elector.New(elector.Config{Backend: shared, Strategy: fair.New(), Election: of.path, ID: strconv.Itoa(i)})
+	founders := crowd.New(t.Context(), 1, patience)
+	for _, e := range t.elections {
+		one, err := founders.Add(elector.Config{Backend: shared, Strategy: fair.New(), Election: e.path, ID: "founder"})
 		if err == nil {
-			_, err = e.Campaign(ctx)
-			err = errors.Join(err, e.Close(ctx))
+			founders.Enter(one)
+			_, err = founders.Next()
 		}
 		if err != nil {
-			return errors.Join(err, keep.Close(ctx))
+			return errors.Join(err, founders.LeaveAll(patience))
 		}
 	}
-	return errors.Join(keep.Close(ctx), p.Close())
+	return errors.Join(founders.LeaveAll(patienceFor(len(t.elections))), p.Close())
 }
 
 // gather makes n members, who do not campaign yet.

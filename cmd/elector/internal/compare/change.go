@@ -11,7 +11,7 @@ import (
 
 // resign has the leader resign. It comes back at the end of the line.
 func (r *run) resign() error {
-	old := r.leader
+	old := r.Leader
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
 	began := time.Now()
@@ -22,14 +22,14 @@ func (r *run) resign() error {
 	if err := r.next(r.patience); err != nil {
 		return err
 	}
-	r.resigned = append(r.resigned, r.leader.At.Sub(began))
+	r.resigned = append(r.resigned, r.Leader.At.Sub(began))
 	return r.enter(r.by[old.Candidate])
 }
 
 // crash cuts the leader off, without a goodbye. When another leads, it comes back as a
 // new process.
 func (r *run) crash() error {
-	c := r.by[r.leader.Candidate]
+	c := r.by[r.Leader.Candidate]
 	entry, err := r.seat()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *run) crash() error {
 	dropped := <-gone
 	r.unnoticed = append(r.unnoticed, dropped.Sub(began))
 	// The two are told of it on connections of their own, so who observes may be later.
-	r.crashed = append(r.crashed, max(r.leader.At.Sub(dropped), 0))
+	r.crashed = append(r.crashed, max(r.Leader.At.Sub(dropped), 0))
 	r.forget(c)
 	r.cleanups.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), r.patience)
@@ -66,7 +66,7 @@ func (r *run) crash() error {
 
 // seat is the leader's entry as it is now.
 func (r *run) seat() (backend.Entry, error) {
-	for _, g := range r.leader.Term.Guard().Conditions {
+	for _, g := range r.Leader.Term.Guard().Conditions {
 		if g.Entry.Session == "" {
 			continue
 		}
@@ -120,7 +120,7 @@ func (r *run) churn() error {
 // leave has a waiting candidate withdraw for good.
 func (r *run) leave() error {
 	i := r.random.IntN(len(r.present) - 1)
-	if r.present[i].Candidate == r.leader.Candidate {
+	if r.present[i].Candidate == r.Leader.Candidate {
 		i = len(r.present) - 1
 	}
 	c := r.present[i]

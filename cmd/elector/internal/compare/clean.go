@@ -21,7 +21,7 @@ func (r *run) clean() error {
 	var leader, rest []*candidate
 	for _, c := range r.present {
 		c.gone.Store(true)
-		if c.Candidate == r.leader.Candidate {
+		if c.Candidate == r.Leader.Candidate {
 			leader = append(leader, c)
 		} else {
 			rest = append(rest, c)

@@ -160,7 +160,7 @@ func (r *run) report(to *report.Run) {
 		return
 	}
 	for _, c := range r.present {
-		if c.Candidate != r.leader.Candidate && c.entered {
+		if c.Candidate != r.Leader.Candidate && c.entered {
 			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 		}
 	}

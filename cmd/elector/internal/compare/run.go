@@ -48,7 +48,6 @@ type run struct {
 
 	present  []*candidate // by arrival
 	by       map[*crowd.Candidate]*candidate
-	leader   crowd.Win
 	arrivals int
 	elected  []int        // ranks of arrival, in the order of election
 	left     meter.Counts // of those who are gone
@@ -207,14 +206,10 @@ func (r *run) hinted(err error) error {
 
 // next blocks until a campaign has been won, and makes its candidate the leader.
 func (r *run) next(within time.Duration) error {
-	w, err := r.NextWithin(within)
-	if err != nil {
+	if err := r.Succession(within); err != nil {
 		return err
 	}
-	if old := r.leader.Term; old != nil && w.Term.Token() <= old.Token() {
-		return fmt.Errorf("token %d follows token %d", w.Term.Token(), old.Token())
-	}
-	r.leader = w
+	w := r.Leader
 	c := r.by[w.Candidate]
 	r.recorder.happened(c.number, report.Elected, w.At)
 	r.fairness.Wins[c.number]++
@@ -268,7 +263,7 @@ func (r *run) still() error {
 func (r *run) moves() (moves int64, restless int) {
 	for _, c := range r.present {
 		moves += c.activity.moves.Load()
-		idle := !c.entered || c.Candidate == r.leader.Candidate || c.waiting.Load()
+		idle := !c.entered || c.Candidate == r.Leader.Candidate || c.waiting.Load()
 		if c.activity.busy.Load() != 0 || !idle {
 			restless++
 		}
