@@ -1,13 +1,13 @@
+// Package compare lets candidates elect leaders, by several strategies, in several numbers
+// and on several services, and measures what it costs.
 package compare
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -48,7 +48,7 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 	for _, url := range cfg.Backends {
 		for _, job := range cfg.jobs() {
 			if ctx.Err() != nil {
-				return finish(out), errors.Join(append(errs, context.Cause(ctx))...)
+				break
 			}
 			steps.start(url, job)
 			run, err := one(ctx, cfg, url, job, steps.step)
@@ -68,7 +68,8 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 	if ctx.Err() != nil {
 		errs = append(errs, context.Cause(ctx))
 	}
-	return finish(out), errors.Join(errs...)
+	out.Growth = append(out.Growth, growth(out.Runs)...)
+	return out, errors.Join(errs...)
 }
 
 // A job is what a run is to do on a service.
@@ -123,14 +124,12 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		_ = observer.Close(ctx) // it has no entries
 	}()
 
-	var name [8]byte
-	rand.Read(name[:])                   // never fails, says its documentation
 	item, _ := catalog.Named(j.strategy) // Validate refuses names that there are not
 	r := &run{
 		cfg: cfg, service: s, strategy: item.Strategy, n: j.n, step: step,
-		election: "/elector-compare-" + hex.EncodeToString(name[:]),
+		election: fmt.Sprintf("/elector-compare-%016x", rand.Uint64()),
 		// The same for all strategies, so that they meet the same pattern.
-		random:   mathrand.New(mathrand.NewPCG(cfg.Seed, uint64(j.n))),
+		random:   rand.New(rand.NewPCG(cfg.Seed, uint64(j.n))),
 		by:       make(map[*crowd.Candidate]*candidate),
 		fewer:    make(map[int]bool),
 		figures:  &figures{service: s},
@@ -182,12 +181,6 @@ func (r *run) report(to *report.Run) {
 	if to.Server, why = r.figures.perChange(); why != nil {
 		to.ServerNote = why.Error()
 	}
-}
-
-// finish adds how the figures grow.
-func finish(out report.Report) report.Report {
-	out.Growth = append(out.Growth, growth(out.Runs)...)
-	return out
 }
 
 // steps tells how far the comparison is.
