@@ -176,7 +176,7 @@ func testGrowth(t *testing.T, all []report.Growth) {
 	} {
 		assert.Equal(t, want, flat[figure], "whether the growth of "+figure+" is no more than noise")
 	}
-	// Whoever is next reads all the others once, and at the first of 80 changes the winner does.
+	// The next one reads all the others once, and at the first of 80 changes the winner does.
 	assert.InDelta(t, 1, slopes["ranked operations"], 0.02)
 }
 
