@@ -77,7 +77,7 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 		return fmt.Errorf("no service %q", e.Service)
 	}
 	l := newLab(config{ttl: e.TTL, at: e.Addr}, kinds[i], io.Discard)
-	if e.Of == ofMortal || e.Of == ofIdle {
+	if e.Of == ofMortal {
 		return l.mortal(ctx, e, stdout)
 	}
 	connections := e.N + fewFirst + 1

@@ -34,16 +34,13 @@ const (
 	fewWithout = 3
 )
 
-// ofMortal is a candidate in a process that is killed, and ofIdle so many sessions in one.
-const (
-	ofMortal = "mortal"
-	ofIdle   = "idle"
-)
+// ofMortal is a candidate in a process that is killed, which has N sessions more.
+const ofMortal = "mortal"
 
 // A word is what such a process says of itself, bit by bit.
 type word struct {
 	Companion int           `json:",omitempty"` // its process, once that has been told all
-	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads; or its sessions are open
+	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads
 	Key       string        `json:",omitempty"` // its candidate's entry, once that leads
 	Will      *backend.Will `json:",omitempty"`
 }
@@ -52,7 +49,7 @@ func (w word) accompanied() bool { return w.Companion != 0 }
 func (w word) stands() bool      { return w.Stands }
 func (w word) leads() bool       { return w.Will != nil }
 
-// mortal is the process of a candidate, or of sessions, until it is killed.
+// mortal is the process of a candidate, until it is killed.
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens it is killed
 	open := func() (backend.Backend, error) {
@@ -82,35 +79,33 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	} else if b, err = open(); err != nil {
 		return err
 	}
-	if e.Of == ofIdle {
-		for range e.N {
-			if _, err := b.Open(ctx, backend.OpenOptions{TTL: e.TTL}); err != nil {
-				return err
-			}
-		}
-		say(word{Stands: true})
-	} else {
-		one, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
-			SurveyEvery: -1, // as those in the other process
-			Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
-				if ev.Stage == elector.StageReady && !ev.Completed {
-					say(word{Stands: true})
-				}
-			}}})
-		if err != nil {
+	for range e.N {
+		if _, err := b.Open(ctx, backend.OpenOptions{TTL: e.TTL}); err != nil {
 			return err
 		}
-		term, err := one.Campaign(ctx)
-		if err != nil {
-			return err
-		}
-		guard := term.Guard()
-		will, err := guard.Session.Will()
-		if err != nil {
-			return err
-		}
-		say(word{Stands: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
 	}
+	one, err := elector.New(elector.Config{
+		Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
+		SurveyEvery: -1, // as those in the other process
+		Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
+			if ev.Stage == elector.StageReady && !ev.Completed {
+				say(word{Stands: true})
+			}
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	term, err := one.Campaign(ctx)
+	if err != nil {
+		return err
+	}
+	guard := term.Guard()
+	will, err := guard.Session.Will()
+	if err != nil {
+		return err
+	}
+	say(word{Stands: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
 	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is there to kill it
 	return err
 }
@@ -203,7 +198,7 @@ func gone(pid int) bool {
 
 func deathPart(ctx context.Context, l *lab) (section, error) {
 	result := section{Title: fmt.Sprintf("%s: death of the leader's process, fair, %d server(s)", l.facts.title, l.cfg.servers)}
-	v, err := l.bear(ctx, errand{Of: ofIdle, Companion: true})
+	v, err := l.bear(ctx, errand{Of: ofMortal, Path: "/bench/weight-0", Companion: true})
 	if err != nil {
 		l.say("death: left out: %v", err)
 		result.Tables = []table{{About: "Left out: there can be no companion here."}}
@@ -435,11 +430,11 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 // weigh looks at a companion while nothing happens.
 func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	l.say("death: a companion of %d sessions at rest", sessions)
-	v, err := l.bear(ctx, errand{Of: ofIdle, N: sessions, Companion: true})
+	v, err := l.bear(ctx, errand{Of: ofMortal, N: sessions - 1, Path: fmt.Sprintf("/bench/weight-%d", sessions), Companion: true})
 	if err != nil {
 		return err
 	}
-	if err := v.hear(ctx, word.stands); err != nil {
+	if err := v.hear(ctx, word.leads); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, v.bury()) }()
