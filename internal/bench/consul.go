@@ -145,22 +145,6 @@ func (s *consulService) lock(path string, ttl time.Duration) (*lock, error) {
 	}, err
 }
 
-// standing counts sessions: each has one, as soon as it is in Lock.
-func (s *consulService) standing(ctx context.Context, path string) (n int, err error) {
-	client, release, err := s.client(nil)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	all, _, err := client.Session().List(new(api.QueryOptions).WithContext(ctx))
-	for _, one := range all {
-		if one.Name == path {
-			n++
-		}
-	}
-	return n, err
-}
-
 type bareConsul struct {
 	client  *api.Client
 	release func()
@@ -212,6 +196,17 @@ func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, er
 		}
 		return err == nil
 	}), nil
+}
+
+// standing counts sessions: each has one, as soon as it is in Lock.
+func (c bareConsul) standing(ctx context.Context, path string) (n int, err error) {
+	all, _, err := c.client.Session().List(new(api.QueryOptions).WithContext(ctx))
+	for _, one := range all {
+		if one.Name == path {
+			n++
+		}
+	}
+	return n, err
 }
 
 func (c bareConsul) end(ctx context.Context, w backend.Will) error {

@@ -40,14 +40,15 @@ func (l *lock) Close(context.Context) error {
 // A contest is contenders for a seat in this process: candidates, or locks of the service's own.
 type contest struct {
 	*crowd.Crowd
-	path   string
-	make   func(i int) error   // adds the i-th contender
-	counts func() (int, error) // those that stand behind another
+	l    *lab
+	of   string
+	path string
+	make func(i int) error // adds the i-th contender
 }
 
 // newContest makes one with nobody in it.
 func (l *lab) newContest(ctx context.Context, e errand, path string) (*contest, error) {
-	c := &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), path: path}
+	c := &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), l: l, of: e.Of, path: path}
 	if e.Of == ofPlain {
 		c.make = func(i int) error {
 			one, err := l.service.lock(path, e.TTL)
@@ -56,13 +57,8 @@ func (l *lab) newContest(ctx context.Context, e errand, path string) (*contest, 
 			}
 			return err
 		}
-		c.counts = func() (int, error) {
-			n, err := l.service.standing(c.Context(), path)
-			return n - 1, err
-		}
 		return c, nil
 	}
-	c.counts = func() (int, error) { return c.Waiting(), nil }
 	add := func(b backend.Backend, election, id string) error {
 		_, err := c.Add(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id})
 		return err
@@ -102,15 +98,27 @@ func (c *contest) enter(n int) error {
 
 // await blocks until n stand behind the one that has the seat.
 func (c *contest) await(n int) error {
+	waiting := func() (int, error) { return c.Waiting(), nil }
+	if c.of == ofPlain {
+		viewer, err := c.l.service.connect(c.Context())
+		if err != nil {
+			return err
+		}
+		defer viewer.close()
+		waiting = func() (int, error) {
+			n, err := viewer.standing(c.Context(), c.path)
+			return n - 1, err
+		}
+	}
 	for late := time.Now().Add(patience); ; {
-		standing, err := c.counts()
+		now, err := waiting()
 		switch {
 		case err != nil:
 			return err
-		case standing == n:
+		case now == n:
 			return c.NobodyElse()
 		case time.Now().After(late):
-			return fmt.Errorf("%d contenders wait, and should be %d", standing, n)
+			return fmt.Errorf("%d contenders wait, and should be %d", now, n)
 		}
 		if err := program.Sleep(c.Context(), 10*time.Millisecond); err != nil {
 			return err

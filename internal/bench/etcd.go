@@ -135,19 +135,6 @@ func (s *etcdService) lock(path string, ttl time.Duration) (*lock, error) {
 	}, nil
 }
 
-func (s *etcdService) standing(ctx context.Context, path string) (int, error) {
-	client, err := s.client()
-	if err != nil {
-		return 0, err
-	}
-	defer client.Close()
-	answer, err := client.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-	if err != nil {
-		return 0, err
-	}
-	return int(answer.Count), nil
-}
-
 type bareEtcd struct{ client *clientv3.Client }
 
 func (s *etcdService) connect(context.Context) (bare, error) {
@@ -179,6 +166,14 @@ func (c bareEtcd) watch(ctx context.Context, key string) (<-chan time.Time, erro
 		defer cancel()
 		return len((<-answers).Events) > 0
 	}), nil
+}
+
+func (c bareEtcd) standing(ctx context.Context, path string) (int, error) {
+	answer, err := c.client.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+	if err != nil {
+		return 0, err
+	}
+	return int(answer.Count), nil
 }
 
 func (c bareEtcd) end(ctx context.Context, w backend.Will) error {

@@ -23,8 +23,6 @@ type service interface {
 	connect(ctx context.Context) (bare, error)
 	// lock makes a contender that uses the client library's own lock with its defaults.
 	lock(path string, ttl time.Duration) (*lock, error)
-	// standing counts those that have it or wait for it.
-	standing(ctx context.Context, path string) (int, error)
 	// sent tells what the candidates have sent so far.
 	sent() sent
 	// messages returns how many messages the candidates have sent and received since
@@ -71,6 +69,8 @@ type bare interface {
 	claim(ctx context.Context) error
 	// write checks that rawEpoch is there and writes it in one transaction.
 	write(ctx context.Context) error
+	// standing counts the users of the client library's own lock that have it or wait for it.
+	standing(ctx context.Context, path string) (int, error)
 	// end ends the session of a will, whose process is dead.
 	end(ctx context.Context, w backend.Will) error
 	close()

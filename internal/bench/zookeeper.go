@@ -154,16 +154,6 @@ func (z *zooKeeper) lock(path string, ttl time.Duration) (*lock, error) {
 	}, nil
 }
 
-func (z *zooKeeper) standing(ctx context.Context, path string) (int, error) {
-	c, err := z.dial(ctx, z.cfg.ttl)
-	if err != nil {
-		return 0, err
-	}
-	defer c.close()
-	all, _, err := c.conn.Children(path)
-	return len(all), err
-}
-
 type mute struct{}
 
 func (mute) Printf(string, ...any) {}
@@ -190,6 +180,11 @@ func (c bareZooKeeper) watch(_ context.Context, key string) (<-chan time.Time, e
 	}
 	// Closing the connection makes an event, too.
 	return fires(func() bool { return (<-events).Type == zk.EventNodeDeleted }), nil
+}
+
+func (c bareZooKeeper) standing(_ context.Context, path string) (int, error) {
+	all, _, err := c.conn.Children(path)
+	return len(all), err
 }
 
 func (c bareZooKeeper) end(ctx context.Context, w backend.Will) error {
