@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/elector-go/elector/internal/program"
@@ -94,9 +92,9 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	defer c.end()
 	var result any
 	if e.Samples > 0 {
-		result, err = c.handovers(e)
+		result, err = c.handovers()
 	} else {
-		result, err = l.join(c, e)
+		result, err = c.join()
 	}
 	if err != nil {
 		return err
@@ -108,29 +106,25 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 const self = "self"
 
 // resident is the memory in bytes that the system has given to a process.
-func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS:") }
+func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS") }
 
 // kilobytes is some of its memory, in bytes.
 func kilobytes(pid, name string) (float64, error) {
-	kb, err := proc(pid+"/status", name, " kB")
+	kb, err := proc(pid+"/status", name)
 	return kb * 1024, err
 }
 
 // written is how often this process has written to a file or a connection.
-func written() (float64, error) { return proc(self+"/io", "syscw:", "") }
+func written() (float64, error) { return proc(self+"/io", "syscw") }
 
 // proc reads a number that Linux keeps of a process.
-func proc(file, name, unit string) (float64, error) {
-	f, err := os.Open("/proc/" + file)
+func proc(file, name string) (float64, error) {
+	text, err := os.ReadFile("/proc/" + file)
 	if err != nil {
 		return 0, fmt.Errorf("this can be measured on Linux only: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), name); ok {
-			return strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, unit)), 64)
-		}
+	if number := regexp.MustCompile(`(?m)^` + name + `:\s*(\d+)`).FindSubmatch(text); number != nil {
+		return strconv.ParseFloat(string(number[1]), 64)
 	}
-	return 0, errors.Join(fmt.Errorf("/proc/%s has no %s", file, name), lines.Err())
+	return 0, fmt.Errorf("/proc/%s has no %s", file, name)
 }

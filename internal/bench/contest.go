@@ -40,45 +40,51 @@ func (l *lock) Close(context.Context) error {
 // A contest is contenders for a seat in this process: candidates, or locks of the service's own.
 type contest struct {
 	*crowd.Crowd
-	l    *lab
-	of   string
-	path string
-	make func(i int) error // adds the i-th contender
+	lab    *lab
+	errand errand
+	path   string
+	shared backend.Backend // of all candidates, if they are on one session
 }
 
 // newContest makes one with nobody in it.
-func (l *lab) newContest(ctx context.Context, e errand, path string) (*contest, error) {
-	c := &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), l: l, of: e.Of, path: path}
-	if e.Of == ofPlain {
-		c.make = func(i int) error {
-			one, err := l.service.lock(path, e.TTL)
-			if err == nil {
-				c.Candidates = append(c.Candidates, &crowd.Candidate{Elector: one, ID: strconv.Itoa(i)})
-			}
-			return err
-		}
-		return c, nil
-	}
-	add := func(b backend.Backend, election, id string) error {
-		_, err := c.Add(elector.Config{Backend: b, Strategy: fair.New(), Election: election, ID: id})
-		return err
-	}
-	c.make = func(i int) error {
-		at, err := l.service.open(e.TTL)
-		if err != nil {
-			return err
-		}
-		return add(at.backend, path, strconv.Itoa(i))
-	}
+func (l *lab) newContest(ctx context.Context, e errand, path string) (c *contest, err error) {
+	c = &contest{Crowd: crowd.New(ctx, e.N+fewFirst+1, patience), lab: l, errand: e, path: path}
 	if e.Of == ofShared {
-		at, err := l.service.open(e.TTL)
-		if err != nil {
-			return nil, err
-		}
-		shared := backend.Share(at.backend, e.TTL)
-		c.make = func(i int) error { return add(shared, elections(path, i), "waits") }
+		c.shared, err = l.share(e.TTL)
 	}
-	return c, nil
+	return c, err
+}
+
+// share opens a backend whose sessions are one.
+func (l *lab) share(ttl time.Duration) (backend.Backend, error) {
+	at, err := l.service.open(ttl)
+	if err != nil {
+		return nil, err
+	}
+	return backend.Share(at.backend, ttl), nil
+}
+
+// add adds the i-th contender.
+func (c *contest) add(i int) error {
+	cfg := elector.Config{Strategy: fair.New(), Election: c.path, ID: strconv.Itoa(i)}
+	switch c.errand.Of {
+	case ofPlain:
+		one, err := c.lab.service.lock(c.path, c.errand.TTL)
+		if err == nil {
+			c.Candidates = append(c.Candidates, &crowd.Candidate{Elector: one, ID: cfg.ID})
+		}
+		return err
+	case ofShared:
+		cfg.Backend, cfg.Election = c.shared, elections(c.path, i)
+	default:
+		at, err := c.lab.service.open(c.errand.TTL)
+		if err != nil {
+			return err
+		}
+		cfg.Backend = at.backend
+	}
+	_, err := c.Add(cfg)
+	return err
 }
 
 // elections are those of contenders on one session: each has one of its own.
@@ -88,7 +94,7 @@ func elections(path string, i int) string { return fmt.Sprintf("%s/%d", path, i)
 func (c *contest) enter(n int) error {
 	for range n {
 		i := len(c.Candidates)
-		if err := c.make(i); err != nil {
+		if err := c.add(i); err != nil {
 			return fmt.Errorf("contender %d: %w", i, err)
 		}
 		c.Enter(c.Candidates[i])
@@ -99,8 +105,8 @@ func (c *contest) enter(n int) error {
 // await blocks until n stand behind the one that has the seat.
 func (c *contest) await(n int) error {
 	waiting := func() (int, error) { return c.Waiting(), nil }
-	if c.of == ofPlain {
-		viewer, err := c.l.service.connect(c.Context())
+	if c.errand.Of == ofPlain {
+		viewer, err := c.lab.service.connect(c.Context())
 		if err != nil {
 			return err
 		}

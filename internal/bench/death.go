@@ -459,7 +459,7 @@ func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	if err != nil {
 		return err
 	}
-	private, err := kilobytes(pid, "RssAnon:")
+	private, err := kilobytes(pid, "RssAnon")
 	t.add(sessions, kib(memory), kib(private), tenth(perMinute))
 	if !l.cfg.quick {
 		t.note("Target of a companion of %d sessions: at most %s, and no wake-ups. %s.", sessions, kib(weightTarget), verdict(memory <= weightTarget && perMinute == 0))
@@ -474,7 +474,7 @@ func wakeups(pid string) (sum float64, err error) {
 		err = fmt.Errorf("process %s has ended", pid)
 	}
 	for _, task := range tasks {
-		n, failed := proc(pid+"/task/"+filepath.Base(task)+"/status", "voluntary_ctxt_switches:", "")
+		n, failed := proc(pid+"/task/"+filepath.Base(task)+"/status", "voluntary_ctxt_switches")
 		sum, err = sum+n, errors.Join(err, failed)
 	}
 	return sum, err

@@ -45,7 +45,8 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 
 // handovers has the seat go from one contender to the next, and takes the delay from just
 // before one gives it up until the next one has it. Who gave it up then enters again.
-func (c *contest) handovers(e errand) (dist, error) {
+func (c *contest) handovers() (dist, error) {
+	e := c.errand
 	err := c.enter(e.N)
 	if err != nil {
 		return dist{}, err

@@ -80,11 +80,12 @@ func (l *lab) called(of string) string {
 }
 
 // join has a few join, and measures N more.
-func (l *lab) join(c *contest, e errand) (row joinRow, err error) {
+func (c *contest) join() (row joinRow, err error) {
+	e := c.errand
 	if e.Of == ofShared { // each election is led, on another session
-		var at seat
-		if at, err = l.service.open(e.TTL); err == nil {
-			_, err = leads(c.Context(), backend.Share(at.backend, e.TTL), c.path, fewFirst+e.N)
+		var other backend.Backend
+		if other, err = c.lab.share(e.TTL); err == nil {
+			_, err = leads(c.Context(), other, c.path, fewFirst+e.N)
 		}
 	} else if err = c.enter(1); err == nil {
 		_, err = c.Next()
