@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/fair"
 )
@@ -48,22 +50,22 @@ func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (table
 		}
 		crashes = append(crashes, c)
 	}
-	row := func(name string, of func(crash) time.Duration) dist {
+	row := func(name string, of func(crash) time.Duration) (least, most time.Duration) {
 		var all []time.Duration
 		for _, c := range crashes {
 			all = append(all, of(c))
 		}
-		d := summarize(all)
-		t.add(name, d.N, d.P50, d.Min, d.Max)
-		return d
+		least, most = slices.Min(all), slices.Max(all)
+		t.add(name, len(all), crowd.QuantilesOf(all).P50, least, most)
+		return least, most
 	}
 	row("raw expiry", func(c crash) time.Duration { return c.raw })
 	row("next Campaign returned", func(c crash) time.Duration { return c.takeover })
-	behind := row("behind raw expiry", func(c crash) time.Duration { return c.takeover - c.raw })
-	ahead := row("old term's Context done before", func(c crash) time.Duration { return c.takeover - c.stopped })
+	_, behind := row("behind raw expiry", func(c crash) time.Duration { return c.takeover - c.raw })
+	ahead, _ := row("old term's Context done before", func(c crash) time.Duration { return c.takeover - c.stopped })
 	if !l.cfg.quick {
-		t.note("Target: no more than %v behind raw expiry. %s: %s at most.", maxBehind, verdict(behind.Max <= maxBehind), ms(behind.Max))
-		t.note("The old leader must have stopped first. %s: by %s at least.", verdict(ahead.Min > 0), ms(ahead.Min))
+		t.note("Target: no more than %v behind raw expiry. %s: %s at most.", maxBehind, verdict(behind <= maxBehind), ms(behind))
+		t.note("The old leader must have stopped first. %s: by %s at least.", verdict(ahead > 0), ms(ahead))
 	}
 	return t, nil
 }

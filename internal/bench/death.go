@@ -252,7 +252,7 @@ func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 		return err
 	}
 	// in takes samples of deaths, and of each other kind, in turn.
-	in := func(companion bool, samples int, others ...func(*queue) (time.Duration, error)) ([]dist, int64, error) {
+	in := func(companion bool, samples int, others ...func(*queue) (time.Duration, error)) ([]crowd.Quantiles, int64, error) {
 		q, err := l.queue(ctx, n, companion, samples)
 		if err != nil {
 			return nil, 0, err

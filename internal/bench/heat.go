@@ -21,17 +21,17 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 			l.called(ofPlain), l.cfg.idle),
 		Head: []string{"N", "", "samples", "from idle p50", "p90", "p99", "hot p50", "p90", "p99", "hot p50 / raw"},
 	}
-	row := func(n any, name string, idle, hot dist) {
+	row := func(n any, name string, idle, hot crowd.Quantiles) {
 		t.add(n, name, hot.N, idle.P50, idle.P90, idle.P99, hot.P50, hot.P90, hot.P99, ratio(hot.P50, rawHot.P50))
 	}
 	row("", "raw limit", rawIdle, rawHot)
 	for _, n := range l.few() {
 		for _, of := range []string{ofCandidates, ofPlain} {
 			l.say("heat: %d %s", n, l.called(of))
-			var idle, hot dist
+			var idle, hot crowd.Quantiles
 			for _, kind := range []struct {
 				idle time.Duration
-				to   *dist
+				to   *crowd.Quantiles
 			}{{l.cfg.idle, &idle}, {0, &hot}} {
 				if err := l.inChild(ctx, errand{Of: of, N: n, Idle: kind.idle, Samples: l.cfg.samples}, kind.to); err != nil {
 					return section{}, fmt.Errorf("%d %s: %w", n, of, err)
@@ -45,18 +45,18 @@ func heatPart(ctx context.Context, l *lab) (section, error) {
 
 // handovers has the seat go from one contender to the next, and takes the delay from just
 // before one gives it up until the next one has it. Who gave it up then enters again.
-func (c *contest) handovers() (dist, error) {
+func (c *contest) handovers() (crowd.Quantiles, error) {
 	e := c.errand
 	err := c.enter(e.N)
 	if err != nil {
-		return dist{}, err
+		return crowd.Quantiles{}, err
 	}
 	leader, err := c.Next()
 	if err == nil {
 		err = c.await(e.N - 1)
 	}
 	if err != nil {
-		return dist{}, err
+		return crowd.Quantiles{}, err
 	}
 	give := func(w crowd.Win) error {
 		if plain, ok := w.Elector.(*lock); ok {
@@ -68,19 +68,19 @@ func (c *contest) handovers() (dist, error) {
 	var delays []time.Duration
 	for i := range warmups + e.Samples {
 		if err := program.Sleep(c.Context(), e.Idle); err != nil {
-			return dist{}, err
+			return crowd.Quantiles{}, err
 		}
 		old, began := leader, time.Now()
 		if err := give(old); err != nil {
-			return dist{}, err
+			return crowd.Quantiles{}, err
 		}
 		if leader, err = c.Next(); err != nil {
-			return dist{}, err
+			return crowd.Quantiles{}, err
 		}
 		if i >= warmups {
 			delays = append(delays, leader.At.Sub(began))
 		}
 		c.Enter(old.Candidate)
 	}
-	return summarize(delays), nil
+	return crowd.QuantilesOf(delays), nil
 }

@@ -191,13 +191,3 @@ func TestQuickGivesWayToFlags(t *testing.T) {
 	assert.Equal(t, 7, cfg.samples)
 	assert.Equal(t, []int{3, 10}, cfg.n)
 }
-
-func TestSummarize(t *testing.T) {
-	var delays []time.Duration
-	for i := 100; i >= 1; i-- {
-		delays = append(delays, time.Duration(i))
-	}
-	assert.Equal(t, dist{N: 100, Min: 1, P50: 50, P90: 90, P99: 99, Max: 100, Mean: 50}, summarize(delays))
-	assert.Equal(t, dist{N: 1, Min: 7, P50: 7, P90: 7, P99: 7, Max: 7, Mean: 7}, summarize([]time.Duration{7}))
-	assert.Equal(t, dist{}, summarize(nil))
-}

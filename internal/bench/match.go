@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elector-go/elector"
+	"github.com/elector-go/elector/internal/crowd"
 )
 
 // countCycles is how many times messages are counted.
@@ -56,7 +57,7 @@ type bout struct {
 func nothing() error { return nil }
 
 // sample takes the bout and the raw limits in turn, each after the same idle time.
-func (m *match) sample(b bout, raws ...sampler) ([]dist, error) {
+func (m *match) sample(b bout, raws ...sampler) ([]crowd.Quantiles, error) {
 	return inTurn(m.l.cfg.samples, append([]sampler{func() (time.Duration, error) {
 		if err := errors.Join(b.before(), m.still()); err != nil {
 			return 0, err

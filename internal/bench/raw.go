@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
 )
 
 // rawPair is two bare clients: one deletes a key, the other's watch on it fires.
-// Whoever elects by such keys cannot be faster than that.
+// No election by such keys can be faster than that.
 type rawPair struct {
 	owner, watcher bare
 
@@ -115,7 +116,7 @@ func (r *rawPair) claim(who bare) (time.Duration, error) {
 
 // inTurn takes one sample of each kind, and so on. Which of them comes first changes from turn to turn,
 // lest one always profits from what another leaves behind.
-func inTurn(turns int, kinds ...sampler) ([]dist, error) {
+func inTurn(turns int, kinds ...sampler) ([]crowd.Quantiles, error) {
 	delays := make([][]time.Duration, len(kinds))
 	for turn := range turns {
 		for i := range kinds {
@@ -129,9 +130,9 @@ func inTurn(turns int, kinds ...sampler) ([]dist, error) {
 			delays[i] = append(delays[i], d)
 		}
 	}
-	all := make([]dist, len(kinds))
+	all := make([]crowd.Quantiles, len(kinds))
 	for i, d := range delays {
-		all[i] = summarize(d)
+		all[i] = crowd.QuantilesOf(d)
 	}
 	return all, nil
 }
@@ -152,7 +153,7 @@ func await(ctx context.Context, fired <-chan time.Time) (time.Time, error) {
 }
 
 // rawLimit takes the limit from idle and without a pause, with no other connections.
-func (l *lab) rawLimit(ctx context.Context) (idle, busy dist, err error) {
+func (l *lab) rawLimit(ctx context.Context) (idle, busy crowd.Quantiles, err error) {
 	l.say("raw: the limit with no other connections")
 	r, err := l.newRawPair(ctx)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -93,27 +92,6 @@ func verdict(met bool) string {
 		return "Met"
 	}
 	return "MISSED"
-}
-
-// dist sums up delays.
-type dist struct {
-	N                             int
-	Min, P50, P90, P99, Max, Mean time.Duration
-}
-
-func summarize(delays []time.Duration) dist {
-	if len(delays) == 0 {
-		return dist{}
-	}
-	sorted := slices.Sorted(slices.Values(delays))
-	var sum time.Duration
-	for _, d := range sorted {
-		sum += d
-	}
-	n := len(sorted)
-	// The nearest rank: the smallest delay that at least so many percent of all don't exceed.
-	at := func(percent int) time.Duration { return sorted[(n*percent+99)/100-1] }
-	return dist{N: n, Min: sorted[0], P50: at(50), P90: at(90), P99: at(99), Max: sorted[n-1], Mean: sum / time.Duration(n)}
 }
 
 func ratio(a, b time.Duration) float64 {

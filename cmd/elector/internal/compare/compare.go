@@ -173,7 +173,7 @@ func (r *run) report(to *report.Run) {
 	to.Fairness = r.fairness
 	to.Resigned = report.NewLeaderless(r.resigned)
 	to.Crashed = report.NewLeaderless(r.crashed)
-	to.Unnoticed = report.Quantile(r.unnoticed)
+	to.Unnoticed = crowd.QuantilesOf(r.unnoticed)
 	to.Waits = report.NewHistogram(r.waits)
 	to.PerChange, to.PerJoin = report.MeanCost(r.perChange, r.changes), report.MeanCost(r.perJoin, r.joined)
 	to.Sample = r.sample
