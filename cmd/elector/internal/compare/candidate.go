@@ -31,11 +31,10 @@ type candidate struct {
 	arrived  chan time.Time // holds one
 
 	// Of its last arrival, for the run's goroutine alone.
-	before  meter.Counts // it entered
-	entered bool
-	at      time.Time
-	rank    int // among all arrivals
-	turn    int // elections before it
+	before meter.Counts // it entered
+	at     time.Time    // zero if there was none
+	rank   int          // among all arrivals
+	turn   int          // elections before it
 }
 
 // candidate makes one. It does not connect.
@@ -118,7 +117,7 @@ func (r *run) enter(c *candidate) error {
 	case <-ctx.Done():
 		return fmt.Errorf("candidate %d has not entered: %w", c.number, context.Cause(ctx))
 	}
-	c.entered, c.rank, c.turn = true, r.arrivals, len(r.elected)
+	c.rank, c.turn = r.arrivals, len(r.elected)
 	r.arrivals++
 	return nil
 }

@@ -14,15 +14,14 @@ func (r *run) resign() error {
 	old := r.Leader
 	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
-	began := time.Now()
-	r.recorder.begin(began)
+	r.began = time.Now()
 	if err := old.Term.Resign(ctx); err != nil {
 		return err
 	}
 	if err := r.next(r.patience); err != nil {
 		return err
 	}
-	r.resigned = append(r.resigned, r.Leader.At.Sub(began))
+	r.resigned = append(r.resigned, r.Leader.At.Sub(r.began))
 	return r.enter(r.by[old.Candidate])
 }
 

@@ -16,7 +16,8 @@ import (
 // it may be there until the session of a crashed candidate is over.
 func (r *run) clean() error {
 	r.Fail(errors.New("the run is over"))
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 3*r.sessionTTL()+r.patience)
+	outlives := max(r.ttl, r.observer.TTL()) // how long a session may outlive its candidate
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 3*outlives+r.patience)
 	defer cancel()
 	var leader, rest []*candidate
 	for _, c := range r.present {
@@ -38,9 +39,6 @@ func (r *run) clean() error {
 	}
 	return nil
 }
-
-// sessionTTL is how long a session may outlive its candidate.
-func (r *run) sessionTTL() time.Duration { return max(r.ttl, r.observer.TTL()) }
 
 // remove deletes the election's persistent entries, and tries again while there are
 // others below them. The observer's session may be lost by then.

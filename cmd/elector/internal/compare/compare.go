@@ -43,15 +43,29 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 			out.Method.TTL = EmbeddedTTL
 		}
 	}
-	steps := newSteps(cfg)
+	jobs := cfg.jobs()
+	done, end, all := 0, 0, 0 // steps: how many are done, and will be at the end of this run, and of all
+	for _, job := range jobs {
+		all += len(cfg.Backends) * job.steps(cfg)
+	}
+	tell := func(doing string) {
+		if cfg.Progress != nil {
+			cfg.Progress(done, all, doing)
+		}
+	}
 	var errs []error
 	for _, url := range cfg.Backends {
-		for _, job := range cfg.jobs() {
+		for _, job := range jobs {
 			if ctx.Err() != nil {
 				break
 			}
-			steps.start(url, job)
-			run, err := one(ctx, cfg, url, job, steps.step)
+			done, end = end, end+job.steps(cfg) // what an earlier one has left undone counts as done
+			doing := fmt.Sprintf("%s, %s, %d candidates", url, job.strategy, job.n)
+			tell(doing)
+			run, err := one(ctx, cfg, url, job, func(step string) {
+				done++
+				tell(doing + ": " + step)
+			})
 			out.Runs = append(out.Runs, run)
 			if cfg.Ran != nil {
 				cfg.Ran(run)
@@ -59,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 			if err == nil {
 				continue
 			}
-			errs = append(errs, fmt.Errorf("%s, %s, %d candidates: %w", url, job.strategy, job.n, err))
+			errs = append(errs, fmt.Errorf("%s: %w", doing, err))
 			if errors.Is(err, errUnreachable) {
 				break
 			}
@@ -77,6 +91,8 @@ type job struct {
 	strategy string
 	n        int
 }
+
+func (j job) steps(cfg Config) int { return j.n + cfg.Changes }
 
 func (c Config) jobs() (all []job) {
 	for _, s := range c.Strategies {
@@ -159,7 +175,7 @@ func (r *run) report(to *report.Run) {
 		return
 	}
 	for _, c := range r.present {
-		if c.Candidate != r.Leader.Candidate && c.entered {
+		if c.Candidate != r.Leader.Candidate && !c.at.IsZero() {
 			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 		}
 	}
@@ -180,40 +196,5 @@ func (r *run) report(to *report.Run) {
 	var why error
 	if to.Server, why = r.figures.perChange(); why != nil {
 		to.ServerNote = why.Error()
-	}
-}
-
-// steps tells how far the comparison is.
-type steps struct {
-	cfg      Config
-	done, of int
-	end      int // of the present run
-	doing    string
-}
-
-func newSteps(cfg Config) *steps {
-	s := &steps{cfg: cfg}
-	for _, j := range cfg.jobs() {
-		s.of += len(cfg.Backends) * (j.n + cfg.Changes)
-	}
-	return s
-}
-
-// start begins a run. What an earlier one has left undone counts as done.
-func (s *steps) start(url string, j job) {
-	s.done = s.end
-	s.end += j.n + s.cfg.Changes
-	s.doing = fmt.Sprintf("%s, %s, %d candidates", url, j.strategy, j.n)
-	s.tell(s.doing)
-}
-
-func (s *steps) step(doing string) {
-	s.done++
-	s.tell(s.doing + ": " + doing)
-}
-
-func (s *steps) tell(doing string) {
-	if s.cfg.Progress != nil {
-		s.cfg.Progress(s.done, s.of, doing)
 	}
 }

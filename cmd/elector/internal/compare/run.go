@@ -61,8 +61,9 @@ type run struct {
 	unnoticed, waits   []time.Duration
 	figures            *figures
 	sample             *report.Timeline
-	crashes            []bool // by leader change
-	sampled            int    // the leader change to be watched
+	crashes            []bool    // by leader change
+	began              time.Time // the latest one, by resignation
+	sampled            int       // the leader change to be watched
 }
 
 // all takes the run to its end, or to that of ctx or of what can be done.
@@ -101,7 +102,7 @@ func (r *run) change(crash, sample bool) error {
 	r.figures.add(before, r.figures.read(r.Context()))
 	r.changes++
 	if sample {
-		r.sample = r.recorder.timeline(r.numbers())
+		r.sample = r.recorder.timeline(r.began, r.numbers())
 	}
 	return nil
 }
@@ -263,7 +264,7 @@ func (r *run) still() error {
 func (r *run) moves() (moves int64, restless int) {
 	for _, c := range r.present {
 		moves += c.activity.moves.Load()
-		idle := !c.entered || c.Candidate == r.Leader.Candidate || c.waiting.Load()
+		idle := c.at.IsZero() || c.Candidate == r.Leader.Candidate || c.waiting.Load()
 		if c.activity.busy.Load() != 0 || !idle {
 			restless++
 		}
