@@ -59,7 +59,8 @@ func TestLeak(t *testing.T) {
 			require.NoError(t, q.gather(cfg, cfg.candidates))
 			require.NoError(t, q.join(cfg.join))
 			// The leader goes, and all others but one, who leads then.
-			require.NoError(t, q.leave(q.members[:cfg.candidates-1]))
+			q.leaving.Store(true)
+			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
 			err = settled(t.Context(), w, before, time.Second)
 			if err == nil {
 				t.Fatal("the candidate that was not closed is not found")

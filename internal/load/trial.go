@@ -27,9 +27,8 @@ type election struct {
 // A member is a process with a candidate in each election, all of them on its one session.
 type member struct {
 	services.Client
-	id         string
-	candidates []*crowd.Candidate // by election
-	doomed     atomic.Bool        // its session ends because the connection is cut
+	id     string
+	doomed atomic.Bool // its session ends because the connection is cut
 }
 
 // A trial has members contend for elections. It fails when a session is lost that nobody has cut off.
@@ -98,7 +97,7 @@ func (t *trial) found() error {
 	return errors.Join(founders.LeaveAll(patienceFor(len(t.elections))), p.Close())
 }
 
-// gather makes n members, who do not campaign yet.
+// gather makes n members, whose candidates do not campaign yet: all of the first, then all of the next.
 func (t *trial) gather(cfg config, n int) error {
 	for i := range n {
 		p, err := t.w.open()
@@ -112,34 +111,19 @@ func (t *trial) gather(cfg config, n int) error {
 			b = backend.Share(b, cfg.ttl)
 		}
 		for _, e := range t.elections {
-			if err := t.stand(m, e, e.line.tap(b, m.id)); err != nil {
+			hooks := elector.Hooks{Session: func(_ string, state backend.State) {
+				if state == backend.Lost && !m.doomed.Load() && !t.leaving.Load() {
+					t.Fail(fmt.Errorf("candidate %s of %s has lost its session: the machine is too slow for so many with this -ttl", m.id, e.path))
+				}
+			}}
+			c, err := t.Add(elector.Config{Backend: e.line.tap(b, m.id), Strategy: fair.New(), Election: e.path, ID: m.id, Hooks: hooks})
+			if err != nil {
 				return err
 			}
+			t.of[c] = e
 		}
 	}
 	return nil
-}
-
-func (t *trial) stand(m *member, e *election, b backend.Backend) error {
-	hooks := elector.Hooks{Session: func(_ string, state backend.State) {
-		if state == backend.Lost && !m.doomed.Load() && !t.leaving.Load() {
-			t.Fail(fmt.Errorf("candidate %s of %s has lost its session: the machine is too slow for so many with this -ttl", m.id, e.path))
-		}
-	}}
-	c, err := t.Add(elector.Config{Backend: b, Strategy: fair.New(), Election: e.path, ID: m.id, Hooks: hooks})
-	if err == nil {
-		m.candidates, t.of[c] = append(m.candidates, c), e
-	}
-	return err
-}
-
-func (t *trial) leave(members []*member) error {
-	t.leaving.Store(true)
-	var all []*crowd.Candidate
-	for _, m := range members {
-		all = append(all, m.candidates...)
-	}
-	return t.Leave(all, patienceFor(len(all)))
 }
 
 func (t *trial) leaveAll() error {
@@ -173,7 +157,7 @@ func (t *trial) run(cfg config) error {
 
 // join has the first member lead in each election, and then all others enter.
 func (t *trial) join(most int) error {
-	for i, c := range t.members[0].candidates {
+	for i, c := range t.Candidates[:len(t.elections)] {
 		if i >= most {
 			if err := t.succession(1); err != nil {
 				return err
