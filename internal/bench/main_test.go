@@ -33,23 +33,22 @@ func TestMain(m *testing.M) {
 
 // A quick run of the part that needs no server, so that the program does not rot.
 func TestQuickMemory(t *testing.T) {
+	args := []string{"-quick", "-parts", "memory", "-memory-n", "50,200"}
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-quick", "-parts", "memory", "-memory-n", "50,200"}, &out, io.Discard))
+	require.NoError(t, run(t.Context(), args, &out, io.Discard))
 	assert.Contains(t, out.String(), "| N | sessions | all in |")
 	assert.Contains(t, out.String(), "| 200 | one each | ")
 	assert.Contains(t, out.String(), "| 200 | one shared | ")
-}
 
-func TestQuickMemoryJSON(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-quick", "-json", "-parts", "memory", "-memory-n", "300"}, &out, io.Discard))
+	out.Reset()
+	require.NoError(t, run(t.Context(), append(args, "-json"), &out, io.Discard))
 	var got struct{ Memory section }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
 	require.Len(t, got.Memory.Tables, 1)
-	require.Len(t, got.Memory.Tables[0].Rows, 2)
-	for _, row := range got.Memory.Tables[0].Rows {
+	require.Len(t, got.Memory.Tables[0].Rows, 4)
+	for i, row := range got.Memory.Tables[0].Rows {
 		assert.Len(t, row, len(got.Memory.Tables[0].Head))
-		assert.Equal(t, 300.0, row[0])
+		assert.Equal(t, []float64{50, 200, 50, 200}[i], row[0])
 		assert.Greater(t, row[2], 0.0, "the time")
 		assert.Greater(t, row[4], 0.0, "the heap")
 		assert.GreaterOrEqual(t, row[6], 1.0, "each has a goroutine in Campaign")
