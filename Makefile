@@ -58,7 +58,7 @@ ON_SERVERS = -count=1 -parallel $(PARALLEL)
 
 # Races are looked for in the library itself, so that not all is compiled twice.
 RACED = . ./internal/asynclog ./backend ./backend/driver ./backend/memory ./backend/meter ./fence ./strategy/catalog ./strategy/entries ./strategy/ranked
-MEMORY = ./conformance/... ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
+MEMORY = ./conformance/... ./internal/crowd ./internal/mutants ./internal/historyview ./internal/layout ./internal/measure ./examples/fastleader
 BACKENDS = ./backend/zookeeper ./backend/etcd ./backend/consul ./strategy/kafka
 SERVED = ./backend/dial ./health ./inspect ./lastwill $(TOOLS) \
 	./examples/controller ./examples/deputy ./examples/jobrunner ./examples/quickstart ./examples/remove ./examples/replicas ./examples/singleton ./examples/start

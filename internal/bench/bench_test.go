@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"runtime"
 	"testing"
 	"time"
 
@@ -11,142 +9,50 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend/memory"
-	"github.com/elector-go/elector/internal/program"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/fair"
 	"github.com/elector-go/elector/strategy/unfair"
 )
 
-// The same measurements in the form that benchstat reads. On a real server each
-// operation is preceded by idle time: ns/op is the mean of what is measured, and
-// leaves that time out. Give -benchtime 200x or so, for the default of a second
-// is over after a few operations.
-
-const benchIdle = 100 * time.Millisecond
-
-func BenchmarkRaw(b *testing.B) {
-	onEach(b, func(b *testing.B, l *lab) {
-		r, err := l.newRawPair(b.Context())
-		require.NoError(b, err)
-		defer r.close()
-		var delays []time.Duration
-		for b.Loop() {
-			d, err := r.sample(b.Context(), func() error { return program.Sleep(b.Context(), benchIdle) })
-			require.NoError(b, err)
-			delays = append(delays, d)
-		}
-		report(b, delays)
-	})
-}
-
+// BenchmarkHandover measures handovers on memory in the form that benchstat reads, and counts what they
+// allocate. Give -benchtime 200x or so: the default of a second is over after a few.
 func BenchmarkHandover(b *testing.B) {
 	for _, s := range []elector.Strategy{fair.New(), unfair.New()} {
-		b.Run(s.Name(), func(b *testing.B) {
-			b.Run("memory", func(b *testing.B) {
-				for _, n := range []int{3, 50, 500, 5000} {
-					b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-						service := memory.New(memory.Options{})
-						benchHandover(b, s, n, "/bench", 0, nil, func() (seat, error) { return seat{backend: service}, nil })
-					})
-				}
-			})
-			onEach(b, func(b *testing.B, l *lab) {
-				for _, n := range []int{3, 50, 500} {
-					b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-						path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
-						benchHandover(b, s, n, path, benchIdle, l, l.opener())
-					})
-				}
-			})
-		})
-	}
-}
-
-// benchHandover measures handovers, counts what they allocate, until all is still again,
-// and on a real server the messages.
-func benchHandover(b *testing.B, s elector.Strategy, n int, path string, idle time.Duration, l *lab, open func() (seat, error)) {
-	f, err := newField(b.Context(), n, s, path, open)
-	require.NoError(b, err)
-	defer func() { require.NoError(b, f.close()) }()
-	_, err = f.enrol(n)
-	require.NoError(b, err)
-	var delays []time.Duration
-	for b.Loop() {
-		require.NoError(b, f.idle(idle))
-		d, old, err := f.handover()
-		require.NoError(b, err)
-		f.enter(old)
-		delays = append(delays, d)
-	}
-	report(b, delays)
-	b.ReportAllocs() // shows the two below, which are of the handover alone
-	allocs, bytes, err := countAllocs(f, idle)
-	require.NoError(b, err)
-	b.ReportMetric(allocs, "allocs/op")
-	b.ReportMetric(bytes, "B/op")
-	if l != nil {
-		handover, _, err := l.countMessages(f)
-		require.NoError(b, err)
-		b.ReportMetric(handover, "messages/op")
-	}
-}
-
-// countAllocs returns the allocations per handover, of all candidates, and their bytes.
-func countAllocs(f *field, idle time.Duration) (allocs, bytes float64, err error) {
-	const cycles = 20
-	var before, after runtime.MemStats
-	for range cycles {
-		if err := f.idle(idle); err != nil {
-			return 0, 0, err
-		}
-		runtime.ReadMemStats(&before)
-		_, old, err := f.handover()
-		if err != nil {
-			return 0, 0, err
-		}
-		if err := f.idle(max(idle, 5*time.Millisecond)); err != nil {
-			return 0, 0, err
-		}
-		runtime.ReadMemStats(&after)
-		f.enter(old)
-		allocs += float64(after.Mallocs-before.Mallocs) / cycles
-		bytes += float64(after.TotalAlloc-before.TotalAlloc) / cycles
-	}
-	return allocs, bytes, nil
-}
-
-func BenchmarkEnrol(b *testing.B) {
-	for _, n := range []int{100, 1000, 10000} {
-		b.Run(fmt.Sprintf("memory/N=%d", n), func(b *testing.B) {
-			var last memoryRow
-			for b.Loop() {
-				var err error
-				last, err = memoryAt(b.Context(), n, false)
+		for _, n := range []int{3, 50, 500, 5000} {
+			b.Run(fmt.Sprintf("%s/N=%d", s.Name(), n), func(b *testing.B) {
+				service := memory.New(memory.Options{})
+				f, err := newField(b.Context(), n, s, "/bench", func() (seat, error) { return seat{service, func() {}}, nil })
 				require.NoError(b, err)
-			}
-			b.ReportMetric(float64(last.Enrol), "ns/op") // without the checks around it
-			b.ReportMetric(last.Heap, "heap-B/candidate")
-			b.ReportMetric(last.Routines, "goroutines/candidate")
-		})
+				defer func() { require.NoError(b, f.close()) }()
+				_, err = f.enrol(n)
+				require.NoError(b, err)
+				var sum time.Duration
+				var delays []time.Duration
+				for b.Loop() {
+					require.NoError(b, f.idle(0))
+					d, err := f.handover()
+					require.NoError(b, err)
+					require.NoError(b, f.reenter())
+					sum += d
+					delays = append(delays, d)
+				}
+				d := crowd.QuantilesOf(delays)
+				b.ReportMetric(float64(sum)/float64(len(delays)), "ns/op")
+				b.ReportMetric(float64(d.P50), "p50-ns")
+				b.ReportMetric(float64(d.P99), "p99-ns")
+				b.ReportAllocs() // shows the two below, which are of the handover alone
+				m := &match{field: f, l: &lab{cfg: config{samples: 20, idle: 5 * time.Millisecond}, service: silent{}}}
+				c, err := m.count(bout{before: nothing, do: f.handover, after: f.reenter})
+				require.NoError(b, err)
+				b.ReportMetric(c.allocations, "allocs/op")
+				b.ReportMetric(c.bytes, "B/op")
+			})
+		}
 	}
 }
 
-func report(b *testing.B, delays []time.Duration) {
-	d := summarize(delays)
-	b.ReportMetric(float64(d.Mean), "ns/op")
-	b.ReportMetric(float64(d.P50), "p50-ns")
-	b.ReportMetric(float64(d.P99), "p99-ns")
-}
+// silent is a service that tells of no messages.
+type silent struct{ service }
 
-// onEach runs a benchmark on each service.
-func onEach(b *testing.B, run func(b *testing.B, l *lab)) {
-	cfg, err := parse([]string{"-samples", "50", "-ttl", "30s"}, io.Discard)
-	require.NoError(b, err)
-	for _, k := range kinds {
-		b.Run(k.name, func(b *testing.B) {
-			l, err := onService(b.Context(), cfg, io.Discard, k.make(cfg))
-			require.NoError(b, err)
-			defer func() { require.NoError(b, l.service.Close()) }()
-			run(b, l)
-		})
-	}
-}
+func (silent) sent() (s sent)         { return s }
+func (silent) messages() (int, error) { return 0, nil }

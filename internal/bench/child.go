@@ -1,18 +1,16 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/elector-go/elector/internal/program"
@@ -41,8 +39,7 @@ func (l *lab) errand(ctx context.Context, e errand) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind := slices.IndexFunc(kinds, func(k kind) bool { return k.make(l.cfg).facts().title == l.facts.title })
-	e.Service, e.Addr, e.TTL = kinds[kind].name, l.service.Addr(), l.cfg.ttl
+	e.Service, e.Addr, e.TTL = l.kind.name, l.service.addr(), l.cfg.ttl
 	told, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -77,9 +74,8 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if i < 0 {
 		return fmt.Errorf("no service %q", e.Service)
 	}
-	s := kinds[i].make(config{ttl: e.TTL, uncounted: true})
-	l := &lab{log: io.Discard, service: s, facts: s.facts()}
-	if e.Of == ofMortal || e.Of == ofIdle {
+	l := newLab(config{ttl: e.TTL, at: e.Addr}, kinds[i], io.Discard)
+	if e.Of == ofMortal {
 		return l.mortal(ctx, e, stdout)
 	}
 	connections := e.N + fewFirst + 1
@@ -89,16 +85,16 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 	if err := program.EnoughFiles(connections*l.facts.files + otherFiles); err != nil {
 		return err
 	}
-	c, err := l.newContest(ctx, e.Of, e.Addr, fmt.Sprintf("/bench-%d", os.Getpid()), e.TTL)
+	c, err := l.newContest(ctx, e, fmt.Sprintf("/bench-%d", os.Getpid()))
 	if err != nil {
 		return err
 	}
-	defer c.close()
+	defer c.end()
 	var result any
 	if e.Samples > 0 {
-		result, err = c.handovers(e)
+		result, err = c.handovers()
 	} else {
-		result, err = l.join(c, e)
+		result, err = c.join()
 	}
 	if err != nil {
 		return err
@@ -110,29 +106,25 @@ func child(ctx context.Context, told string, stdout io.Writer) error {
 const self = "self"
 
 // resident is the memory in bytes that the system has given to a process.
-func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS:") }
+func resident(pid string) (float64, error) { return kilobytes(pid, "VmRSS") }
 
 // kilobytes is some of its memory, in bytes.
 func kilobytes(pid, name string) (float64, error) {
-	kb, err := proc(pid+"/status", name, " kB")
+	kb, err := proc(pid+"/status", name)
 	return kb * 1024, err
 }
 
 // written is how often this process has written to a file or a connection.
-func written() (float64, error) { return proc(self+"/io", "syscw:", "") }
+func written() (float64, error) { return proc(self+"/io", "syscw") }
 
 // proc reads a number that Linux keeps of a process.
-func proc(file, name, unit string) (float64, error) {
-	f, err := os.Open("/proc/" + file)
+func proc(file, name string) (float64, error) {
+	text, err := os.ReadFile("/proc/" + file)
 	if err != nil {
 		return 0, fmt.Errorf("this can be measured on Linux only: %w", err)
 	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), name); ok {
-			return strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, unit)), 64)
-		}
+	if number := regexp.MustCompile(`(?m)^` + name + `:\s*(\d+)`).FindSubmatch(text); number != nil {
+		return strconv.ParseFloat(string(number[1]), 64)
 	}
-	return 0, errors.Join(fmt.Errorf("/proc/%s has no %s", file, name), lines.Err())
+	return 0, fmt.Errorf("/proc/%s has no %s", file, name)
 }

@@ -29,7 +29,7 @@ type config struct {
 	heapMB       int           // of ZooKeeper's server
 	elections    int           // whose candidates join on one session
 	rest         time.Duration // with nothing to do, after they have joined
-	uncounted    bool          // what clients send is not counted on the way
+	at           string        // the server's address, for a process that is measured
 }
 
 // Limits of what can be asked for.
@@ -72,18 +72,10 @@ func parse(args []string, stderr io.Writer) (config, error) {
 	if err := f.Parse(args); err != nil {
 		return cfg, err
 	}
-	if cfg.quick {
-		given := make(map[string]bool)
-		f.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		for name, value := range map[string]string{
-			"n": "3,10", "memory-n": "100,1000", "samples": "8", "crash-samples": "1",
-			"elections": "100", "rest": "1s", "idle": "20ms", "ttl": "10s", "server-heap": "256",
-		} {
-			if !given[name] {
-				if err := f.Set(name, value); err != nil {
-					return cfg, err
-				}
-			}
+	if cfg.quick { // what is given comes later, and counts
+		small := strings.Fields("-n=3,10 -memory-n=100,1000 -samples=8 -crash-samples=1 -elections=100 -rest=1s -idle=20ms -ttl=10s -server-heap=256")
+		if err := f.Parse(append(small, args...)); err != nil {
+			return cfg, err
 		}
 	}
 	var errs []error
@@ -94,21 +86,23 @@ func parse(args []string, stderr io.Writer) (config, error) {
 		errs = append(errs, fmt.Errorf("unexpected argument %q: there are only flags", f.Arg(0)))
 	}
 	least := time.Second
-	for name := range strings.SplitSeq(*backends, ",") {
-		i := slices.Index(all, strings.TrimSpace(name))
-		if i < 0 {
-			bad("backend", strconv.Quote(name), "there are "+strings.Join(all, ", "))
-			continue
+	some := func(name, list string, there []string) (at []int) {
+		for one := range strings.SplitSeq(list, ",") {
+			if i := slices.Index(there, strings.TrimSpace(one)); i >= 0 {
+				at = append(at, i)
+			} else {
+				bad(name, strconv.Quote(one), "there are "+strings.Join(there, ", "))
+			}
 		}
+		return at
+	}
+	for _, i := range some("backend", *backends, all) {
 		cfg.kinds = append(cfg.kinds, kinds[i])
 		least = max(least, kinds[i].make(cfg).facts().minTTL)
 	}
 	cfg.parts = make(map[string]bool)
-	for name := range strings.SplitSeq(*parted, ",") {
-		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
-			bad("parts", strconv.Quote(name), "there are "+strings.Join(names, ", "))
-		}
-		cfg.parts[name] = true
+	for _, i := range some("parts", *parted, names) {
+		cfg.parts[names[i]] = true
 	}
 	numbers := func(name, list string, least int) (all []int) {
 		for s := range strings.SplitSeq(list, ",") {

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -21,17 +20,16 @@ import (
 )
 
 type consulService struct {
-	*services.Cluster
-	cfg   config
-	https exchanges
-	last  int64 // of https.messages
+	site
+	traffic
 }
 
-func newConsul(cfg config) service { return &consulService{cfg: cfg} }
+func newConsul(cfg config) service { return &consulService{site: site{cfg: cfg}} }
 
 func (s *consulService) facts() facts {
 	return facts{
 		title:    "Consul",
+		plain:    "api.Lock",
 		n:        []int{3, 50, 500},
 		files:    3,
 		minTTL:   10 * time.Second,
@@ -40,6 +38,7 @@ func (s *consulService) facts() facts {
 		messages: "Requests are HTTP requests other than blocking queries, which are the watch requests; messages are both and their answers, where the candidates' clients send and receive them. Renewals of sessions and updates of checks are left out.",
 		sync:     "The server syncs its log before it answers, against which Consul has no switch: that is part of both sides of every ratio, unless -dir leads into memory.",
 		ends:     "which is Session().Destroy of a client that is connected",
+		crashes:  []crashKind{{"session timeout 10s", "?timeout=10s"}, {"and a check of 2s", "?timeout=10s&check=2s"}},
 		expiry:   "The server ends a session that has not been renewed for once to twice its timeout, or whose check has not been updated for the check's; the last time was up to a third of either before the cut.",
 	}
 }
@@ -56,57 +55,23 @@ func (s *consulService) start() (err error) {
 	return err
 }
 
-// Addr is a server's: the agent beside a cluster has room for few connections.
-func (s *consulService) Addr() string { return s.Servers[0].Addr() }
-
-func (s *consulService) open(addr string, ttl time.Duration) (seat, error) {
-	return s.openWith(addr, consul.Config{SessionTimeout: ttl})
-}
-
-func (s *consulService) openWith(addr string, cfg consul.Config) (seat, error) {
-	var to *exchanges
-	if !s.cfg.uncounted {
-		to = &s.https
+func (s *consulService) open(ttl time.Duration) (seat, error) {
+	var to *traffic
+	if s.Cluster != nil {
+		to = &s.traffic
 	}
-	client, transport, err := newConsulClient(addr, to)
+	client, release, err := s.client(to)
 	if err != nil {
 		return seat{}, err
 	}
-	b, err := consul.New(client, cfg)
-	return seat{b, transport.CloseIdleConnections}, err
+	b, err := consul.New(client, consul.Config{SessionTimeout: ttl})
+	return seat{b, release}, err
 }
-
-func (s *consulService) crashes() []crashKind {
-	const ttl, check = 10 * time.Second, 2 * time.Second
-	kind := func(name string, cfg consul.Config) crashKind {
-		return crashKind{name, func(addr string) (seat, error) { return s.openWith(addr, cfg) }}
-	}
-	return []crashKind{
-		kind(fmt.Sprintf("session timeout %v", ttl), consul.Config{SessionTimeout: ttl}),
-		kind(fmt.Sprintf("and a check of %v", check), consul.Config{SessionTimeout: ttl, Check: check}),
-	}
-}
-
-func (s *consulService) sent() sent {
-	return sent{
-		requests: int(s.https.requests.Load()), watches: int(s.https.watches.Load()), heartbeats: int(s.https.heartbeats.Load()),
-	}
-}
-
-func (s *consulService) messages() (int, error) {
-	now := s.https.messages.Load()
-	n := now - s.last
-	s.last = now
-	return int(n), nil
-}
-
-// exchanges counts HTTP requests and answers. Heartbeats are no messages.
-type exchanges struct{ requests, watches, heartbeats, messages atomic.Int64 }
 
 // counted passes requests on and counts them.
 type counted struct {
 	http.RoundTripper
-	to *exchanges
+	to *traffic
 }
 
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -123,10 +88,10 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	} else {
 		c.to.requests.Add(1)
 	}
-	c.to.messages.Add(1)
+	c.to.all.Add(1)
 	answer, err := c.RoundTripper.RoundTrip(r)
 	if err == nil {
-		c.to.messages.Add(1)
+		c.to.all.Add(1)
 	}
 	return answer, err
 }
@@ -149,87 +114,60 @@ func isLook(r *http.Request) (*http.Request, bool, error) {
 	return r, !bytes.Contains(body, []byte(`"get`)) || bytes.Contains(body, []byte(`".elector/`)), nil
 }
 
-// newConsulClient makes a client with connections of its own. to may be nil.
-func newConsulClient(addr string, to *exchanges) (*api.Client, *http.Transport, error) {
+// client makes a client with connections of its own, and what gives them up. to may be nil.
+func (s *consulService) client(to *traffic) (client *api.Client, release func(), err error) {
 	cfg := api.DefaultConfig()
-	cfg.Address = addr
-	transport := cfg.Transport
+	cfg.Address = s.addr()
+	release = cfg.Transport.CloseIdleConnections
 	if to != nil {
-		cfg.HttpClient = &http.Client{Transport: counted{transport, to}}
+		cfg.HttpClient = &http.Client{Transport: counted{cfg.Transport, to}}
 	}
-	client, err := api.NewClient(cfg)
-	return client, transport, err
+	client, err = api.NewClient(cfg)
+	return client, release, err
 }
 
-func (s *consulService) plain() string { return "api.Lock" }
-
-// A consulLock is that of the package api.
-type consulLock struct {
-	lock      *api.Lock
-	transport *http.Transport
-}
-
-func (s *consulService) contend(addr, path string, ttl time.Duration) (contender, error) {
-	client, transport, err := newConsulClient(addr, nil)
+func (s *consulService) lock(path string, ttl time.Duration) (*lock, error) {
+	client, release, err := s.client(nil)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := client.LockOpts(&api.LockOptions{Key: named(path), SessionName: path, SessionTTL: ttl.String()})
-	return consulLock{lock, transport}, err
-}
-
-func (l consulLock) take(ctx context.Context) error {
-	lost, err := l.lock.Lock(ctx.Done())
-	if err == nil && lost == nil {
-		err = errors.New("stopped while it waited for the lock")
-	}
-	return err
-}
-
-func (l consulLock) give(context.Context) error { return l.lock.Unlock() }
-func (l consulLock) close(context.Context)      { l.transport.CloseIdleConnections() }
-
-// standing counts sessions: each has one, as soon as it is in Lock.
-func (s *consulService) standing(ctx context.Context, addr, path string) (n int, err error) {
-	client, transport, err := newConsulClient(addr, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer transport.CloseIdleConnections()
-	all, _, err := client.Session().List(new(api.QueryOptions).WithContext(ctx))
-	for _, one := range all {
-		if one.Name == path {
-			n++
-		}
-	}
-	return n, err
+	l, err := client.LockOpts(&api.LockOptions{Key: named(path), SessionName: path, SessionTTL: ttl.String()})
+	return &lock{
+		take: func(ctx context.Context) error {
+			lost, err := l.Lock(ctx.Done())
+			if err == nil && lost == nil {
+				err = errors.New("stopped while it waited for the lock")
+			}
+			return err
+		},
+		give:  func(context.Context) error { return l.Unlock() },
+		close: release,
+	}, err
 }
 
 type bareConsul struct {
-	client    *api.Client
-	transport *http.Transport
-	ctx       context.Context // of the watches
-	stop      context.CancelFunc
+	client  *api.Client
+	release func()
+	ctx     context.Context // of the watches
+	stop    context.CancelFunc
 }
 
-func (s *consulService) connect(ctx context.Context, addr string, _ time.Duration) (bare, error) {
-	client, transport, err := newConsulClient(addr, nil)
+func (s *consulService) connect(ctx context.Context) (bare, error) {
+	client, release, err := s.client(nil)
 	if err != nil {
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(ctx)
-	return bareConsul{client, transport, ctx, stop}, nil
+	return bareConsul{client, release, ctx, stop}, nil
 }
 
 func (c bareConsul) close() {
 	c.stop()
-	c.transport.CloseIdleConnections()
+	c.release()
 }
 
 // named is Consul's form of a key.
 func named(key string) string { return strings.TrimPrefix(key, "/") }
-
-func (c bareConsul) found(ctx context.Context) error { return c.create(ctx, rawEpoch) }
 
 func (c bareConsul) create(ctx context.Context, key string) error {
 	_, err := c.client.KV().Put(&api.KVPair{Key: named(key), Value: []byte("raw")}, new(api.WriteOptions).WithContext(ctx))
@@ -251,24 +189,24 @@ func (c bareConsul) watch(ctx context.Context, key string) (<-chan time.Time, er
 	if err != nil {
 		return nil, err
 	}
-	fired := make(chan time.Time, 1)
-	go func() { // ends with the deletion or with close
-		defer close(fired)
-		for index := meta.LastIndex; ; {
-			o := &api.QueryOptions{WaitIndex: index, WaitTime: maxTTL}
-			pair, meta, err := c.client.KV().Get(named(key), o.WithContext(c.ctx))
-			now := time.Now()
-			if err != nil {
-				return
-			}
-			if pair == nil {
-				fired <- now
-				return
-			}
-			index = meta.LastIndex
+	return fires(func() bool { // ends with the deletion or with close
+		for err == nil && pair != nil {
+			o := &api.QueryOptions{WaitIndex: meta.LastIndex, WaitTime: maxTTL}
+			pair, meta, err = c.client.KV().Get(named(key), o.WithContext(c.ctx))
 		}
-	}()
-	return fired, nil
+		return err == nil
+	}), nil
+}
+
+// standing counts sessions: each has one, as soon as it is in Lock.
+func (c bareConsul) standing(ctx context.Context, path string) (n int, err error) {
+	all, _, err := c.client.Session().List(new(api.QueryOptions).WithContext(ctx))
+	for _, one := range all {
+		if one.Name == path {
+			n++
+		}
+	}
+	return n, err
 }
 
 func (c bareConsul) end(ctx context.Context, w backend.Will) error {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/elector-go/elector/internal/proxytest"
+	"github.com/elector-go/elector/internal/crowd"
+	"github.com/elector-go/elector/internal/services"
 	"github.com/elector-go/elector/strategy/fair"
 )
 
@@ -16,93 +17,84 @@ import (
 // next one may need.
 const maxBehind = 200 * time.Millisecond
 
-// crash is one crash: delays are from the cut of the sockets.
+// A crash has delays from the cut of the connections.
 type crash struct {
-	Raw      time.Duration `json:"raw_expiry_ns"`    // deletion event of the leader's entry at a bare client
-	Takeover time.Duration `json:"takeover_ns"`      // the next Campaign has returned
-	Stopped  time.Duration `json:"old_term_over_ns"` // the old leader's context has ended
-}
-
-// crashRow is what was measured with one kind of session.
-type crashRow struct {
-	Session  string  `json:"session"`
-	Crashes  []crash `json:"crashes"`
-	Raw      dist    `json:"raw_expiry"`
-	Takeover dist    `json:"takeover"`
-	Behind   dist    `json:"takeover_behind_raw_expiry"`
-	Ahead    dist    `json:"old_term_over_before_takeover"`
-}
-
-type crashResult struct {
-	Rows []crashRow `json:"rows"`
-
-	lab *lab
+	raw      time.Duration // deletion event of the leader's entry at a bare client
+	takeover time.Duration // the next Campaign has returned
+	stopped  time.Duration // the old leader's context has ended
 }
 
 func crashPart(ctx context.Context, l *lab) (section, error) {
-	result := crashResult{lab: l}
-	for i, kind := range l.service.crashes() {
-		row, err := l.crashesOf(ctx, kind, fmt.Sprintf("/bench/crash-%d", i))
+	result := section{Title: l.facts.title + ": crash of the leader, fair"}
+	for i, kind := range l.facts.crashes {
+		t, err := l.crashesOf(ctx, kind, fmt.Sprintf("/bench/crash-%d", i))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", kind.name, err)
+			return result, fmt.Errorf("%s: %w", kind.name, err)
 		}
-		result.Rows = append(result.Rows, row)
+		result.Tables = append(result.Tables, t)
 	}
+	result.Tables[0].About = fmt.Sprintf("The leader's sockets are cut, and cannot be opened again. %s Delays from the cut: until the deletion event of the leader's entry at a bare client (raw expiry), and until the next candidate's Campaign has returned. Differences are taken crash by crash.", l.facts.expiry)
 	return result, nil
 }
 
-func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (crashRow, error) {
-	row := crashRow{Session: kind.name}
-	var raws, takeovers, behind, ahead []time.Duration
+func (l *lab) crashesOf(ctx context.Context, kind crashKind, path string) (table, error) {
+	t := table{Head: []string{kind.name, "crashes", "median", "min", "max"}}
+	var crashes []crash
 	var cleanups sync.WaitGroup
 	defer cleanups.Wait()
 	for i := range l.cfg.crashSamples {
 		l.say("crash: %s: %d of %d", kind.name, i+1, l.cfg.crashSamples)
 		c, err := l.crashOnce(ctx, kind, fmt.Sprintf("%s-%d", path, i), &cleanups)
 		if err != nil {
-			return row, err
+			return t, err
 		}
-		row.Crashes = append(row.Crashes, c)
-		raws = append(raws, c.Raw)
-		takeovers = append(takeovers, c.Takeover)
-		behind = append(behind, c.Takeover-c.Raw)
-		ahead = append(ahead, c.Takeover-c.Stopped)
+		crashes = append(crashes, c)
 	}
-	row.Raw, row.Takeover = summarize(raws), summarize(takeovers)
-	row.Behind, row.Ahead = summarize(behind), summarize(ahead)
-	return row, nil
+	row := func(name string, of func(crash) time.Duration) (least, most time.Duration) {
+		var all []time.Duration
+		for _, c := range crashes {
+			all = append(all, of(c))
+		}
+		least, most = slices.Min(all), slices.Max(all)
+		t.add(name, len(all), crowd.QuantilesOf(all).P50, least, most)
+		return least, most
+	}
+	row("raw expiry", func(c crash) time.Duration { return c.raw })
+	row("next Campaign returned", func(c crash) time.Duration { return c.takeover })
+	_, behind := row("behind raw expiry", func(c crash) time.Duration { return c.takeover - c.raw })
+	ahead, _ := row("old term's Context done before", func(c crash) time.Duration { return c.takeover - c.stopped })
+	if !l.cfg.quick {
+		t.note("Target: no more than %v behind raw expiry. %s: %s at most.", maxBehind, verdict(behind <= maxBehind), ms(behind))
+		t.note("The old leader must have stopped first. %s: by %s at least.", verdict(ahead > 0), ms(ahead))
+	}
+	return t, nil
 }
 
-// crashOnce cuts off a leader. A client that cannot connect any more takes seconds to
-// close: that goes on in cleanups.
+// crashOnce cuts off a leader. A client that was cut off takes its time to close: that goes on in
+// cleanups.
 func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanups *sync.WaitGroup) (c crash, err error) {
-	addr := l.service.Addr()
-	proxy, err := proxytest.New(addr)
+	var clients []services.Client // the leader's, the next one's
+	f, err := newField(ctx, 2, fair.New(), path, func() (seat, error) {
+		at, err := l.brief(kind)
+		clients = append(clients, at)
+		return seat{at.Backend, func() { _ = at.Close() }}, err
+	})
 	if err != nil {
 		return c, err
 	}
-	open := []string{proxy.Addr(), addr} // the leader's, the next one's
-	f, err := newField(ctx, 2, fair.New(), path, func() (seat, error) {
-		server := open[0]
-		open = open[1:]
-		return kind.open(server)
-	})
+	watcher, err := l.service.connect(ctx)
 	if err != nil {
-		return c, errors.Join(err, proxy.Close())
-	}
-	watcher, err := l.service.connect(ctx, addr, l.cfg.ttl)
-	if err != nil {
-		return c, errors.Join(err, f.close(), proxy.Close())
+		return c, errors.Join(err, f.close())
 	}
 	defer cleanups.Go(func() {
+		clients[0].Mend()
 		_ = f.close() // cannot confirm that a session is closed that is gone
 		watcher.close()
-		_ = proxy.Close()
 	})
 	if _, err := f.enrol(1); err != nil {
 		return c, err
 	}
-	old := f.leader
+	old := f.Leader
 	fired, err := watcher.watch(ctx, old.Term.Guard().Conditions[0].Entry.Key)
 	if err != nil {
 		return c, err
@@ -119,47 +111,25 @@ func (l *lab) crashOnce(ctx context.Context, kind crashKind, path string, cleanu
 		return c, err
 	}
 	cut := time.Now()
-	proxy.Refuse(true)
-	proxy.Cut()
+	clients[0].Cut()
 
 	expired, err := await(ctx, fired)
 	if err != nil {
 		return c, err
 	}
-	next, err := f.succession()
-	if err != nil {
+	if err := f.Succession(patience); err != nil {
 		return c, err
 	}
 	select {
 	case at := <-stopped:
-		c = crash{Raw: expired.Sub(cut), Takeover: next.At.Sub(cut), Stopped: at.Sub(cut)}
-		return c, nil
+		return crash{expired.Sub(cut), f.Leader.At.Sub(cut), at.Sub(cut)}, nil
 	case <-time.After(patience):
 		return c, errors.New("the cut-off leader's term has not ended")
 	}
 }
 
-func (r crashResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## %s: crash of the leader, fair\n\n", r.lab.facts.title)
-	fmt.Fprintf(w, "The leader's sockets are cut, and cannot be opened again. %s Delays from the cut: until the deletion event of the leader's entry at a bare client (raw expiry), and until the next candidate's Campaign has returned. Differences are taken crash by crash.\n\n", r.lab.facts.expiry)
-	for _, row := range r.Rows {
-		row.markdown(w, r.lab.cfg.quick)
-	}
-}
-
-func (r crashRow) markdown(w io.Writer, quick bool) {
-	row := func(name string, d dist) []string {
-		return []string{name, fmt.Sprint(d.N), ms(d.P50), ms(d.Min), ms(d.Max)}
-	}
-	fmt.Fprintln(w, table(
-		[]string{r.Session, "crashes", "median", "min", "max"},
-		row("raw expiry", r.Raw),
-		row("next Campaign returned", r.Takeover),
-		row("behind raw expiry", r.Behind),
-		row("old term's Context done before", r.Ahead)))
-	if quick {
-		return
-	}
-	fmt.Fprintf(w, "- Target: no more than %v behind raw expiry. %s: %s at most.\n", maxBehind, verdict(r.Behind.Max <= maxBehind), ms(r.Behind.Max))
-	fmt.Fprintf(w, "- The old leader must have stopped first. %s: by %s at least.\n\n", verdict(r.Ahead.Min > 0), ms(r.Ahead.Min))
+// brief makes a client whose sessions last as long as those of a kind.
+func (l *lab) brief(kind crashKind) (services.Client, error) {
+	at := services.Remote{URL: l.kind.scheme + "://" + l.service.addr() + kind.parameters}
+	return at.Client()
 }

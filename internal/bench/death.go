@@ -34,34 +34,31 @@ const (
 	fewWithout = 3
 )
 
-// ofMortal is a candidate in a process that is killed, and ofIdle so many sessions in one.
-const (
-	ofMortal = "mortal"
-	ofIdle   = "idle"
-)
+// ofMortal is a candidate in a process that is killed, which has N sessions more.
+const ofMortal = "mortal"
 
-// A word is what such a process says of itself.
+// A word is what such a process says of itself, bit by bit.
 type word struct {
-	Companion int  // its process, once that has been told all
-	Stands    bool // its candidate waits for its turn
-	Leads     bool
-	Key       string // its candidate's entry
-	Will      *backend.Will
+	Companion int           `json:",omitempty"` // its process, once that has been told all
+	Stands    bool          `json:",omitempty"` // its candidate waits for its turn, or leads
+	Key       string        `json:",omitempty"` // its candidate's entry, once that leads
+	Will      *backend.Will `json:",omitempty"`
 }
 
-// mortal is the process of a candidate, or of sessions, until it is killed.
+func (w word) accompanied() bool { return w.Companion != 0 }
+func (w word) stands() bool      { return w.Stands }
+func (w word) leads() bool       { return w.Will != nil }
+
+// mortal is the process of a candidate, until it is killed.
 func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	say := func(w word) { _ = json.NewEncoder(stdout).Encode(w) } // if nobody listens it is killed
 	open := func() (backend.Backend, error) {
-		var at seat
-		var err error
 		if e.Companion {
-			at, err = l.service.open(e.Addr, e.TTL)
-		} else {
-			kinds := l.service.crashes()
-			at, err = kinds[len(kinds)-1].open(e.Addr)
+			at, err := l.service.open(e.TTL)
+			return at.backend, err
 		}
-		return at.backend, err
+		at, err := l.brief(l.shortest())
+		return at.Backend, err
 	}
 	var b backend.Backend
 	var err error
@@ -82,45 +79,42 @@ func (l *lab) mortal(ctx context.Context, e errand, stdout io.Writer) error {
 	} else if b, err = open(); err != nil {
 		return err
 	}
-	if e.Of == ofIdle {
-		for range e.N {
-			if _, err := b.Open(ctx, backend.OpenOptions{TTL: e.TTL}); err != nil {
-				return err
-			}
-		}
-		say(word{Stands: true})
-	} else {
-		one, err := elector.New(elector.Config{Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
-			SurveyEvery: -1, // as those in the other process
-			Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
-				if ev.Stage == elector.StageReady && !ev.Completed {
-					say(word{Stands: true})
-				}
-			}}})
-		if err != nil {
+	for range e.N {
+		if _, err := b.Open(ctx, backend.OpenOptions{TTL: e.TTL}); err != nil {
 			return err
 		}
-		term, err := one.Campaign(ctx)
-		if err != nil {
-			return err
-		}
-		guard := term.Guard()
-		will, err := guard.Session.Will()
-		if err != nil {
-			return err
-		}
-		say(word{Leads: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
 	}
+	one, err := elector.New(elector.Config{
+		Backend: b, Strategy: fair.New(), Election: e.Path, ID: strconv.Itoa(os.Getpid()),
+		SurveyEvery: -1, // as those in the other process
+		Hooks: elector.Hooks{Stage: func(ev elector.StageEvent) {
+			if ev.Stage == elector.StageReady && !ev.Completed {
+				say(word{Stands: true})
+			}
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	term, err := one.Campaign(ctx)
+	if err != nil {
+		return err
+	}
+	guard := term.Guard()
+	will, err := guard.Session.Will()
+	if err != nil {
+		return err
+	}
+	say(word{Stands: true, Key: guard.Conditions[0].Entry.Key, Will: &will})
 	_, err = io.Copy(io.Discard, os.Stdin) // until nobody is there to kill it
 	return err
 }
 
 // A victim is such a process, as the one sees it that kills it.
 type victim struct {
-	cmd       *exec.Cmd
-	words     chan word
-	companion int
-	leads     word
+	cmd   *exec.Cmd
+	words chan word // each has what was said before, too
+	word            // what has been heard
 }
 
 // bear starts one, and waits until it has a companion, if it is to have one.
@@ -142,58 +136,38 @@ func (l *lab) bear(ctx context.Context, e errand) (v *victim, err error) {
 	}
 	go func() {
 		defer close(v.words)
-		for in := json.NewDecoder(out); ; {
-			var w word
-			if in.Decode(&w) != nil {
-				return
-			}
+		var w word
+		for in := json.NewDecoder(out); in.Decode(&w) == nil; {
 			v.words <- w
 		}
 	}()
 	if e.Companion {
-		w, err := v.listen(ctx, func(w word) bool { return w.Companion != 0 })
-		if err != nil {
-			return nil, err
-		}
-		v.companion = w.Companion
+		err = v.hear(ctx, word.accompanied)
 	}
-	return v, nil
+	return v, err
 }
 
-// listen blocks until it has said something.
-func (v *victim) listen(ctx context.Context, what func(word) bool) (word, error) {
+// hear blocks until it has said something.
+func (v *victim) hear(ctx context.Context, what func(word) bool) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
-	for {
+	for !what(v.word) {
+		var err error
 		select {
 		case w, ok := <-v.words:
-			if !ok {
-				return w, errors.Join(errors.New("the process to be killed has ended by itself"), v.bury())
+			if ok {
+				v.word = w
+				continue
 			}
-			if what(w) {
-				return w, nil
-			}
+			err = errors.New("the process to be killed has ended by itself")
 		case <-late.C:
-			return word{}, errors.Join(fmt.Errorf("the process to be killed has said nothing for %v", patience), v.bury())
+			err = fmt.Errorf("the process to be killed has said nothing for %v", patience)
 		case <-ctx.Done():
-			return word{}, errors.Join(context.Cause(ctx), v.bury())
+			err = context.Cause(ctx)
 		}
+		return errors.Join(err, v.bury())
 	}
-}
-
-func (v *victim) awaitStand(ctx context.Context) error {
-	w, err := v.listen(ctx, func(w word) bool { return w.Stands || w.Leads })
-	if w.Leads {
-		v.leads = w
-	}
-	return err
-}
-
-func (v *victim) awaitLead(ctx context.Context) (err error) {
-	if !v.leads.Leads { // it may have been heard already
-		v.leads, err = v.listen(ctx, func(w word) bool { return w.Leads })
-	}
-	return err
+	return nil
 }
 
 // kill returns when the process was killed.
@@ -208,7 +182,7 @@ func (v *victim) bury() error {
 		return err
 	}
 	_ = v.cmd.Wait() // it was killed
-	for late := time.Now().Add(patience); v.companion != 0 && !gone(v.companion); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); v.accompanied() && !gone(v.Companion); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			return errors.New("the companion of a dead process does not end")
 		}
@@ -222,115 +196,108 @@ func gone(pid int) bool {
 	return err != nil || bytes.Contains(stat, []byte(") Z "))
 }
 
-// deathRow is what was measured with one number of candidates: delays are from the kill.
-type deathRow struct {
-	N       int     `json:"n"`
-	Raw     dist    `json:"raw"`
-	With    dist    `json:"with_companion"`
-	Without dist    `json:"without"`
-	Ratio   float64 `json:"ratio_p50"`
-	Trouble int64   `json:"trouble"`
-}
-
-// weightRow is what a companion takes while nothing happens.
-type weightRow struct {
-	Sessions int     `json:"sessions"`
-	Resident float64 `json:"resident_bytes"`
-	Private  float64 `json:"private_bytes"` // of that, what is in no file
-	Wakeups  float64 `json:"wakeups_per_minute"`
-}
-
-type deathResult struct {
-	Rows    []deathRow  `json:"rows"`
-	Weights []weightRow `json:"companions"`
-
-	lab *lab
-}
-
 func deathPart(ctx context.Context, l *lab) (section, error) {
-	result := deathResult{lab: l}
-	v, err := l.bear(ctx, errand{Of: ofIdle, Companion: true})
+	result := section{Title: fmt.Sprintf("%s: death of the leader's process, fair, %d server(s)", l.facts.title, l.cfg.servers)}
+	v, err := l.bear(ctx, errand{Of: ofMortal, Path: "/bench/weight-0", Companion: true})
 	if err != nil {
 		l.say("death: left out: %v", err)
+		result.Tables = []table{{About: "Left out: there can be no companion here."}}
 		return result, nil
 	}
 	if err := v.bury(); err != nil {
-		return nil, err
+		return result, err
 	}
-	r, err := l.newRawPair(ctx)
+	deaths, err := l.deaths(ctx)
 	if err != nil {
-		return nil, err
+		return result, err
 	}
-	defer r.close()
-	for _, n := range l.cfg.numbers(l.facts) {
-		if n > herdN {
-			continue
-		}
-		row, err := l.deathsAt(ctx, r, n)
-		if err != nil {
-			return nil, fmt.Errorf("with N = %d: %w", n, err)
-		}
-		result.Rows = append(result.Rows, row)
+	weights := table{
+		About: fmt.Sprintf("A companion while nothing happens, over %v: its memory (VmRSS), what of that is in no file (RssAnon), and how often its threads have gone to sleep.", l.cfg.rest),
+		Head:  []string{"sessions", "resident", "of that private", "wake-ups per minute"},
 	}
 	for _, sessions := range []int{1, 100} {
-		row, err := l.weigh(ctx, sessions)
-		if err != nil {
-			return nil, fmt.Errorf("a companion of %d sessions: %w", sessions, err)
+		if err := l.weigh(ctx, sessions, &weights); err != nil {
+			return result, fmt.Errorf("a companion of %d sessions: %w", sessions, err)
 		}
-		result.Weights = append(result.Weights, row)
 	}
+	result.Tables = []table{deaths, weights}
 	return result, nil
 }
 
-func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int) (row deathRow, err error) {
-	row = deathRow{N: n}
+// deaths measures the deaths with all numbers of candidates.
+func (l *lab) deaths(ctx context.Context) (table, error) {
+	t := table{
+		About: fmt.Sprintf("The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s",
+			mostMortals-1, l.cfg.ttl, l.shortest().name, l.facts.ends, l.cfg.idle, l.facts.sync),
+		Head: []string{"N", "samples", "raw p50", "p90", "p99", "max", "with a companion p50", "p90", "p99", "max", "p50 / raw p50", "without: samples", "median", "max"},
+	}
+	r, err := l.newRawPair(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer r.close()
+	for _, n := range l.few() {
+		if err := l.deathsAt(ctx, r, n, &t); err != nil {
+			return t, fmt.Errorf("with N = %d: %w", n, err)
+		}
+	}
+	return t, nil
+}
+
+// shortest is the kind of sessions that are over soonest.
+func (l *lab) shortest() crashKind { return l.facts.crashes[len(l.facts.crashes)-1] }
+
+func (l *lab) deathsAt(ctx context.Context, r *rawPair, n int, t *table) error {
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
-		return row, err
+		return err
 	}
-	var raws, withs, withouts []time.Duration
-	for _, kind := range []struct {
-		companion bool
-		samples   int
-		to        *[]time.Duration
-	}{{true, l.cfg.samples, &withs}, {false, min(fewWithout, l.cfg.crashSamples), &withouts}} {
-		q, err := l.queue(ctx, n, kind.companion, kind.samples)
+	// in takes samples of deaths, and of each other kind, in turn.
+	in := func(companion bool, samples int, others ...func(*queue) (time.Duration, error)) ([]crowd.Quantiles, int64, error) {
+		q, err := l.queue(ctx, n, companion, samples)
 		if err != nil {
-			return row, err
+			return nil, 0, err
 		}
-		l.say("death: N = %d, companion: %v, taking %d samples", n, kind.companion, kind.samples)
-		for i := range kind.samples {
-			d, err := q.death()
-			*kind.to = append(*kind.to, d)
-			if err == nil && kind.companion {
-				d, err = l.rawDeath(q, r, i)
-				raws = append(raws, d)
-			}
-			if err != nil {
-				return row, errors.Join(err, q.close())
-			}
+		l.say("death: N = %d, companion: %v, taking %d samples", n, companion, samples)
+		kinds := []sampler{q.death}
+		for _, other := range others {
+			kinds = append(kinds, func() (time.Duration, error) { return other(q) })
 		}
-		row.Trouble += q.field.trouble.Load()
-		if err := q.close(); err != nil {
-			return row, err
-		}
+		all, err := inTurn(samples, kinds...)
+		return all, q.trouble.Load(), errors.Join(err, q.close())
 	}
-	row.Raw, row.With, row.Without = summarize(raws), summarize(withs), summarize(withouts)
-	row.Ratio = ratio(row.With.P50, row.Raw.P50)
-	return row, nil
+	lonely := 0
+	both, trouble, err := in(true, l.cfg.samples, func(q *queue) (time.Duration, error) {
+		lonely++
+		return l.rawDeath(q, r, lonely)
+	})
+	if err != nil {
+		return err
+	}
+	alone, more, err := in(false, min(fewWithout, l.cfg.crashSamples))
+	if err != nil {
+		return err
+	}
+	with, raw, without := both[0], both[1], alone[0]
+	t.add(n, with.N, raw.P50, raw.P90, raw.P99, raw.Max, with.P50, with.P90, with.P99, with.Max, ratio(with.P50, raw.P50), without.N, without.P50, without.Max)
+	t.noteTrouble(n, trouble+more)
+	if !l.cfg.quick {
+		met := with.P50 <= deathTarget && ratio(with.P50, raw.P50) <= deathRatio && with.P99 <= deathWorst
+		t.note("Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.", n, deathTarget, deathRatio, deathWorst, verdict(met))
+	}
+	return nil
 }
 
 // A queue is the candidates of a fair election: some in processes of their own, to be killed, each with
 // one in this process right behind it.
 type queue struct {
-	lab   *lab
-	field *field    // those in this process
-	to    errand    // of the others
-	line  []*victim // in their order, nil for one in this process
-	alive map[*victim]bool
+	*field // those in this process
+	lab    *lab
+	to     errand    // of the others
+	line   []*victim // in their order, nil for one in this process
 }
 
 // queue lines up n candidates, of whom the first is to be killed.
-func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q *queue, err error) {
+func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (*queue, error) {
 	mortals := min(n/2, samples, mostMortals)
 	path := fmt.Sprintf("/bench/death-%d-%v", n, companion)
 	f, err := newField(ctx, n-mortals, fair.New(), path, l.opener())
@@ -338,7 +305,7 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q 
 		return nil, err
 	}
 	f.present = len(f.Candidates) + 1 // with the leader, which is one of the others whenever that is asked
-	q = &queue{lab: l, field: f, to: errand{Of: ofMortal, Path: path, Companion: companion}, alive: make(map[*victim]bool)}
+	q := &queue{field: f, lab: l, to: errand{Of: ofMortal, Path: path, Companion: companion}}
 	for i := range mortals {
 		if err = q.bear(); err == nil {
 			err = q.enter(f.Candidates[i])
@@ -356,91 +323,90 @@ func (l *lab) queue(ctx context.Context, n int, companion bool, samples int) (q 
 
 // bear has a process enter at the end of the line.
 func (q *queue) bear() error {
-	v, err := q.lab.bear(q.field.Context(), q.to)
+	v, err := q.lab.bear(q.Context(), q.to)
 	if err != nil {
 		return err
 	}
-	q.alive[v] = true
 	q.line = append(q.line, v)
-	return v.awaitStand(q.field.Context())
+	return v.hear(q.Context(), word.stands)
 }
 
 // enter has a candidate of this process enter at the end of the line.
 func (q *queue) enter(c *crowd.Candidate) error {
 	q.line = append(q.line, nil)
-	return q.field.EnterAll([]*crowd.Candidate{c}, 1)
+	return q.EnterAll([]*crowd.Candidate{c}, 1)
 }
 
 // death kills the leader, and returns how long it took until the next one's Campaign has returned.
 // Then the seat goes on until it is with another process.
 func (q *queue) death() (time.Duration, error) {
 	v := q.line[0]
-	if err := v.awaitLead(q.field.Context()); err != nil {
+	if err := v.hear(q.Context(), word.leads); err != nil {
 		return 0, err
 	}
-	if err := q.field.idle(q.lab.cfg.idle); err != nil {
+	if err := q.idle(q.lab.cfg.idle); err != nil {
 		return 0, err
 	}
 	killed, err := v.kill()
 	if err != nil {
 		return 0, err
 	}
+	next, err := q.Next()
 	q.line = q.line[1:]
-	next, err := q.field.Next()
-	if err != nil {
+	if err := errors.Join(err, v.bury()); err != nil {
 		return 0, err
 	}
 	took := next.At.Sub(killed)
-	delete(q.alive, v)
-	if err := errors.Join(v.bury(), q.bear()); err != nil {
+	if err := q.bear(); err != nil {
 		return 0, err
 	}
 	for q.line[0] == nil {
-		if err := next.Term.Resign(q.field.Context()); err != nil {
+		old := next
+		if err := old.Term.Resign(q.Context()); err != nil {
 			return 0, err
 		}
 		q.line = q.line[1:]
-		old := next.Candidate
 		if q.line[0] == nil {
-			if next, err = q.field.Next(); err != nil {
+			if next, err = q.Next(); err != nil {
 				return 0, err
 			}
 		}
-		if err := q.enter(old); err != nil {
+		if err := q.enter(old.Candidate); err != nil {
 			return 0, err
 		}
 	}
 	return took, nil
 }
 
-func (q *queue) close() error {
-	var errs []error
-	for v := range q.alive {
-		errs = append(errs, v.bury())
+func (q *queue) close() (err error) {
+	for _, v := range q.line {
+		if v != nil {
+			err = errors.Join(err, v.bury())
+		}
 	}
-	return errors.Join(append(errs, q.field.close())...)
+	return errors.Join(err, q.field.close())
 }
 
 // rawDeath kills a process of the same kind, whose candidate is alone. Somebody in this process waits for
 // that, and ends its session by the bare client, and another's watch on its entry fires: the delay from
 // the kill to that.
 func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
-	ctx := q.field.Context()
+	ctx := q.Context()
 	v, err := l.bear(ctx, errand{Of: ofMortal, Path: fmt.Sprintf("%s-raw-%d", q.to.Path, i)})
 	if err != nil {
 		return 0, err
 	}
-	if err := v.awaitLead(ctx); err != nil {
+	if err := v.hear(ctx, word.leads); err != nil {
 		return 0, err
 	}
-	fired, err := r.watcher.watch(r.ctx, v.leads.Key)
+	fired, err := r.watcher.watch(r.ctx, v.Key)
 	for quiet := false; err == nil && !quiet; {
-		if err = q.field.idle(l.cfg.idle); err != nil {
+		if err = q.idle(l.cfg.idle); err != nil {
 			break
 		}
 		select {
 		case <-fired: // the candidate has written what it has to say as a leader
-			fired, err = r.watcher.watch(r.ctx, v.leads.Key)
+			fired, err = r.watcher.watch(r.ctx, v.Key)
 		default:
 			quiet = true
 		}
@@ -451,7 +417,7 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 	ended := make(chan error, 1)
 	go func() {
 		_, err := v.cmd.Process.Wait() // on Linux by a pidfd
-		ended <- errors.Join(err, r.owner.end(ctx, *v.leads.Will))
+		ended <- errors.Join(err, r.owner.end(ctx, *v.Will))
 	}()
 	killed, err := v.kill()
 	if err = errors.Join(err, <-ended); err != nil {
@@ -462,39 +428,43 @@ func (l *lab) rawDeath(q *queue, r *rawPair, i int) (time.Duration, error) {
 }
 
 // weigh looks at a companion while nothing happens.
-func (l *lab) weigh(ctx context.Context, sessions int) (row weightRow, err error) {
+func (l *lab) weigh(ctx context.Context, sessions int, t *table) (err error) {
 	l.say("death: a companion of %d sessions at rest", sessions)
-	v, err := l.bear(ctx, errand{Of: ofIdle, N: sessions, Companion: true})
+	v, err := l.bear(ctx, errand{Of: ofMortal, N: sessions - 1, Path: fmt.Sprintf("/bench/weight-%d", sessions), Companion: true})
 	if err != nil {
-		return row, err
+		return err
 	}
-	if err := v.awaitStand(ctx); err != nil {
-		return row, err
+	if err := v.hear(ctx, word.leads); err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, v.bury()) }()
-	row.Sessions = sessions
-	pid := strconv.Itoa(v.companion)
+	pid := strconv.Itoa(v.Companion)
 	if err := program.Sleep(ctx, time.Second); err != nil { // it has begun then
-		return row, err
+		return err
 	}
 	before, err := wakeups(pid)
 	if err != nil {
-		return row, err
+		return err
 	}
 	began := time.Now()
 	if err := program.Sleep(ctx, l.cfg.rest); err != nil {
-		return row, err
+		return err
 	}
 	after, err := wakeups(pid)
 	if err != nil {
-		return row, err
+		return err
 	}
-	row.Wakeups = (after - before) / time.Since(began).Minutes()
-	if row.Resident, err = resident(pid); err != nil {
-		return row, err
+	perMinute := (after - before) / time.Since(began).Minutes()
+	memory, err := resident(pid)
+	if err != nil {
+		return err
 	}
-	row.Private, err = kilobytes(pid, "RssAnon:")
-	return row, err
+	private, err := kilobytes(pid, "RssAnon")
+	t.add(sessions, kib(memory), kib(private), tenth(perMinute))
+	if !l.cfg.quick {
+		t.note("Target of a companion of %d sessions: at most %s, and no wake-ups. %s.", sessions, kib(weightTarget), verdict(memory <= weightTarget && perMinute == 0))
+	}
+	return err
 }
 
 // wakeups is how often the threads of a process have waited for something.
@@ -504,52 +474,8 @@ func wakeups(pid string) (sum float64, err error) {
 		err = fmt.Errorf("process %s has ended", pid)
 	}
 	for _, task := range tasks {
-		n, failed := proc(pid+"/task/"+filepath.Base(task)+"/status", "voluntary_ctxt_switches:", "")
+		n, failed := proc(pid+"/task/"+filepath.Base(task)+"/status", "voluntary_ctxt_switches")
 		sum, err = sum+n, errors.Join(err, failed)
 	}
 	return sum, err
-}
-
-func (r deathResult) markdown(w io.Writer) {
-	cfg, facts := r.lab.cfg, r.lab.facts
-	fmt.Fprintf(w, "## %s: death of the leader's process, fair, %d server(s)\n\n", facts.title, cfg.servers)
-	if len(r.Rows) == 0 {
-		fmt.Fprintf(w, "Left out: there can be no companion here.\n\n")
-		return
-	}
-	kinds := r.lab.service.crashes()
-	fmt.Fprintf(w, "The leader is a process of its own, which is killed (SIGKILL): the delay from just before that to the return of the next Campaign, of N candidates, of which all others but up to %d are in the process that kills and measures. With a companion (lastwill.Start) the session timeout is %v; without, the leader has: %s. The raw limit, taken in turn with it: the same process, alone in its election, is killed; a goroutine here waits for it (a pidfd), and then ends its session, %s; the delay from just before the kill to the event of its entry's deletion at another bare client. %v idle before each. %s\n\n",
-		mostMortals-1, cfg.ttl, kinds[len(kinds)-1].name, facts.ends, cfg.idle, facts.sync)
-	rows := [][]string{{"N", "samples", "raw p50", "p90", "p99", "max", "with a companion p50", "p90", "p99", "max", "p50 / raw p50", "without: samples", "median", "max"}}
-	for _, row := range r.Rows {
-		rows = append(rows, []string{
-			fmt.Sprint(row.N), fmt.Sprint(row.With.N), ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99), ms(row.Raw.Max),
-			ms(row.With.P50), ms(row.With.P90), ms(row.With.P99), ms(row.With.Max), fmt.Sprintf("%.2f", row.Ratio),
-			fmt.Sprint(row.Without.N), ms(row.Without.P50), ms(row.Without.Max),
-		})
-	}
-	fmt.Fprintln(w, table(rows...))
-	fmt.Fprintf(w, "A companion while nothing happens, over %v: its memory (VmRSS), what of that is in no file (RssAnon), and how often its threads have gone to sleep.\n\n", cfg.rest)
-	rows = [][]string{{"sessions", "resident", "of that private", "wake-ups per minute"}}
-	for _, row := range r.Weights {
-		rows = append(rows, []string{fmt.Sprint(row.Sessions), kib(row.Resident), kib(row.Private), fmt.Sprintf("%.1f", row.Wakeups)})
-	}
-	fmt.Fprintln(w, table(rows...))
-	for _, row := range r.Rows {
-		if row.Trouble > 0 {
-			fmt.Fprintf(w, "- N = %d: %d times a session was suspended or lost, or a campaign began again.\n", row.N, row.Trouble)
-		}
-	}
-	if cfg.quick {
-		return
-	}
-	for _, row := range r.Rows {
-		met := row.With.P50 <= deathTarget && row.Ratio <= deathRatio && row.With.P99 <= deathWorst
-		fmt.Fprintf(w, "- Target at N = %d: p50 within %v and %.0f raw limits, p99 within %v. %s.\n", row.N, deathTarget, deathRatio, deathWorst, verdict(met))
-	}
-	for _, row := range r.Weights {
-		met := row.Resident <= weightTarget && row.Wakeups == 0
-		fmt.Fprintf(w, "- Target of a companion of %d sessions: at most %s, and no wake-ups. %s.\n", row.Sessions, kib(weightTarget), verdict(met))
-	}
-	fmt.Fprintln(w)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -17,10 +16,10 @@ import (
 // A field is the candidates of one election, in this process.
 type field struct {
 	*crowd.Crowd
-	release []func() // what gives their connections up
-	leader  crowd.Win
-	present int          // candidates that campaign or lead
-	trouble atomic.Int64 // lost or suspended sessions, and campaigns begun anew
+	release  []func()         // what gives their connections up
+	resigned *crowd.Candidate // who led before
+	present  int              // candidates that campaign or lead
+	trouble  atomic.Int64     // lost or suspended sessions, and campaigns begun again
 }
 
 // newField makes n candidates, each with what open returns. The caller closes it.
@@ -39,9 +38,7 @@ func newField(ctx context.Context, n int, s elector.Strategy, path string, open 
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
-		if at.release != nil {
-			f.release = append(f.release, at.release)
-		}
+		f.release = append(f.release, at.release)
 		if _, err := f.Add(elector.Config{
 			Backend: at.backend, Strategy: s, Election: path, ID: strconv.Itoa(i), Hooks: hooks,
 			SurveyEvery: -1, // looks would be counted
@@ -64,11 +61,10 @@ func (f *field) enrol(join int) (time.Duration, error) {
 	began := time.Now()
 	f.present += len(f.Candidates)
 	f.Enter(f.Candidates[0])
-	var err error
-	if f.leader, err = f.Next(); err != nil {
+	if err := f.Succession(patience); err != nil {
 		return 0, err
 	}
-	err = f.EnterAll(f.Candidates[1:], join)
+	err := f.EnterAll(f.Candidates[1:], join)
 	return time.Since(began), err
 }
 
@@ -92,32 +88,26 @@ func (f *field) idle(d time.Duration) error {
 
 // handover has the leader resign, and returns how long it took from just before
 // that until the next one's campaign returned. The old leader can enter again.
-func (f *field) handover() (time.Duration, *crowd.Candidate, error) {
-	old := f.leader
-	f.present--
+func (f *field) handover() (time.Duration, error) {
 	began := time.Now()
-	if err := old.Term.Resign(f.Context()); err != nil {
-		return 0, nil, err
+	if err := f.resign(); err != nil {
+		return 0, err
 	}
-	next, err := f.succession()
-	if err != nil {
-		return 0, nil, err
-	}
-	return next.At.Sub(began), old.Candidate, nil
+	err := f.Succession(patience)
+	return f.Leader.At.Sub(began), err
 }
 
-// succession waits for the next leader, who is another one, with a token that is higher.
-func (f *field) succession() (crowd.Win, error) {
-	next, err := f.Next()
-	if err != nil {
-		return next, err
-	}
-	old := f.leader
-	if next.Candidate == old.Candidate || next.Term.Token() <= old.Term.Token() {
-		return next, fmt.Errorf("token %d follows token %d", next.Term.Token(), old.Term.Token())
-	}
-	f.leader = next
-	return next, nil
+// resign has the leader leave the seat.
+func (f *field) resign() error {
+	f.present--
+	f.resigned = f.Leader.Candidate
+	return f.Leader.Term.Resign(f.Context())
+}
+
+// reenter has the old leader enter again.
+func (f *field) reenter() error {
+	f.enter(f.resigned)
+	return nil
 }
 
 // close closes all candidates, waits for their campaigns, and gives their connections up.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"runtime"
 	"slices"
 	"time"
 
@@ -24,31 +21,7 @@ const (
 	fallbackN = 2000
 	// otherFiles is how many open files the process has beside the candidates' connections.
 	otherFiles = 200
-	// countCycles is how many handovers messages are counted over.
-	countCycles = 50
 )
-
-// handoverRow is what was measured with one number of candidates.
-type handoverRow struct {
-	N        int           `json:"n"`
-	Enrol    time.Duration `json:"enrol_ns"`
-	Raw      dist          `json:"raw"`
-	Claimed  dist          `json:"raw_and_claim,omitzero"`
-	Handover dist          `json:"handover"`
-	Ratio    float64       `json:"ratio_p50"`
-	Messages float64       `json:"messages_per_handover"`
-	Reentry  float64       `json:"messages_per_reentry"`
-	SysMB    int           `json:"client_memory_mib"`
-	Trouble  int64         `json:"trouble"`
-}
-
-type handoverResult struct {
-	Strategy string        `json:"strategy"`
-	Rows     []handoverRow `json:"rows"`
-	Notes    []string      `json:"notes,omitempty"`
-
-	lab *lab
-}
 
 // strategyParts measure the handovers of each strategy.
 func strategyParts() (all []part) {
@@ -65,107 +38,107 @@ func strategyParts() (all []part) {
 }
 
 func handovers(ctx context.Context, l *lab, s elector.Strategy, most int) (section, error) {
-	result := handoverResult{Strategy: s.Name(), lab: l}
 	r, err := l.newRawPair(ctx)
 	if err != nil {
-		return nil, err
+		return section{}, err
 	}
 	defer r.close()
+	t := l.handoverTable(s)
+	var ratios, messages []float64
 	for _, n := range l.cfg.numbers(l.facts) {
 		if n > most {
 			continue
 		}
 		row, err := l.handoversAt(ctx, r, s, n)
 		if err != nil && n > fallbackN && ctx.Err() == nil {
-			note := fmt.Sprintf("N = %d could not be held here (%v); N = %d instead.", n, err, fallbackN)
-			l.say("%s", note)
-			result.Notes = append(result.Notes, note)
-			row, err = l.handoversAt(ctx, r, s, fallbackN)
+			t.note("N = %d could not be held here (%v); N = %d instead.", n, err, fallbackN)
+			n = fallbackN
+			row, err = l.handoversAt(ctx, r, s, n)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("with N = %d: %w", n, err)
+			return section{}, fmt.Errorf("with N = %d: %w", n, err)
 		}
-		result.Rows = append(result.Rows, row)
+		t.add(row.cells...)
+		t.noteTrouble(n, row.trouble)
+		ratios, messages = append(ratios, row.ratio), append(messages, row.messages)
 	}
-	return result, nil
+	if s.Name() == fair.New().Name() && len(ratios) > 0 && !l.cfg.quick {
+		worst, least, most := slices.Max(ratios), slices.Min(messages), slices.Max(messages)
+		t.note("Target: p50 within %.1f raw limits at every N. %s: %.2f at most.", target, verdict(worst <= target), worst)
+		t.note("Target: messages per handover the same at every N within %.0f %%. %s: %.1f to %.1f.", 100*spread, verdict(0 < least && most <= least*(1+spread)), least, most)
+	}
+	return section{fmt.Sprintf("%s: handover, %s", l.facts.title, s.Name()), []table{t}}, nil
 }
 
-// handoversAt enrols n candidates and measures.
+func (l *lab) handoverTable(s elector.Strategy) table {
+	cfg, facts := l.cfg, l.facts
+	t := table{Head: []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry", "allocations", "bytes"}}
+	if s.Name() != fair.New().Name() && cfg.parts["fair"] {
+		t.About = "For comparison; taken as above."
+	} else {
+		t.About = fmt.Sprintf("N candidates with %s, in one process, at one %s server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: %s. Before every sample of either kind nothing moves for %v. %s Session timeout %v.\n\n"+
+			"Messages are counted per handover, until all is still again, over %d of them; and for the old leader to enter again. %s Allocations and their bytes are those of the handover, of all candidates. \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.",
+			facts.clients, facts.title, facts.raw, cfg.idle, facts.sync, cfg.ttl, min(countCycles, cfg.samples), facts.messages, cfg.join)
+	}
+	if claimsSeat(s) {
+		t.About += "\n\nHere the winner has to write after the notice, and so does the bare client in a third kind of sample, taken in turn with the others: from just before the deletion until the watcher's own claim, one transaction that writes one key and creates another, has returned."
+		t.Head = append(t.Head, "raw notice and claim p50", "p50 / that")
+	}
+	return t
+}
+
+// A handoverRow is what was measured with one number of candidates.
+type handoverRow struct {
+	cells           []any
+	ratio, messages float64
+	trouble         int64
+}
+
+// handoversAt enrols n candidates and measures. Of a strategy whose waiting candidates have to claim the
+// seat, it also takes what bare clients need for that.
 func (l *lab) handoversAt(ctx context.Context, r *rawPair, s elector.Strategy, n int) (row handoverRow, err error) {
 	l.say("%s: N = %d: enrolling", s.Name(), n)
 	if err := program.EnoughFiles(n*l.facts.files + otherFiles); err != nil {
 		return row, err
 	}
-	path := fmt.Sprintf("/bench/%s-%d", s.Name(), n)
-	f, err := newField(ctx, n, s, path, l.opener())
+	m, err := l.newMatch(ctx, r, n, s, fmt.Sprintf("/bench/%s-%d", s.Name(), n))
 	if err != nil {
 		return row, err
 	}
 	defer func() {
 		l.say("%s: N = %d: closing", s.Name(), n)
-		err = errors.Join(err, f.close())
+		err = errors.Join(err, m.close())
 	}()
-	row.N = n
-	if row.Enrol, err = f.enrol(l.cfg.join); err != nil {
+	enrol, err := m.enrol(l.cfg.join)
+	if err != nil {
 		return row, err
 	}
-	l.say("%s: N = %d: enrolled in %v, taking %d samples", s.Name(), n, row.Enrol.Round(time.Millisecond), l.cfg.samples)
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	row.SysMB = int(m.Sys >> 20)
-	if row.Raw, row.Claimed, row.Handover, err = sampleInTurn(f, r, l.cfg, claimsSeat(s)); err != nil {
+	l.say("%s: N = %d: enrolled in %v, taking %d samples", s.Name(), n, enrol.Round(time.Millisecond), l.cfg.samples)
+	raws := []sampler{r.sample}
+	if claimsSeat(s) {
+		raws = append(raws, r.sampleClaim)
+	}
+	handover := bout{before: nothing, do: m.handover, after: m.reenter}
+	took, err := m.sample(handover, raws...)
+	if err != nil {
 		return row, err
 	}
-	row.Ratio = ratio(row.Handover.P50, row.Raw.P50)
-	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(row.Raw.P50), ms(row.Handover.P50))
-	if row.Messages, row.Reentry, err = l.countMessages(f); err != nil {
+	is, raw := took[0], took[1]
+	l.say("%s: N = %d: raw %s, handover %s; counting messages", s.Name(), n, ms(raw.P50), ms(is.P50))
+	sent, err := m.count(handover)
+	if err != nil {
 		return row, err
 	}
-	row.Trouble = f.trouble.Load()
-	return row, nil
-}
-
-// sampleInTurn takes one raw sample, one handover and so on, each from the same
-// idle state. Which of them comes first changes from turn to turn, lest one always
-// profits from what another leaves behind. Of a strategy whose waiting candidates
-// have to claim the seat, it also takes what bare clients need for that.
-func sampleInTurn(f *field, r *rawPair, cfg config, claims bool) (raw, claimed, handover dist, err error) {
-	idle := func() error { return f.idle(cfg.idle) }
-	var raws, claimeds, handovers []time.Duration
-	kinds := []func() error{
-		func() error {
-			d, err := r.sample(f.Context(), idle)
-			raws = append(raws, d)
-			return err
-		},
-		func() error {
-			if err := idle(); err != nil {
-				return err
-			}
-			d, old, err := f.handover()
-			if err == nil {
-				f.enter(old)
-			}
-			handovers = append(handovers, d)
-			return err
-		},
+	resigned := func() error { _, err := m.handover(); return err }
+	back, err := m.count(bout{before: resigned, do: timed(m.reenter), after: nothing})
+	row = handoverRow{ratio: ratio(is.P50, raw.P50), messages: sent.messages, trouble: m.trouble.Load(), cells: []any{
+		n, enrol, is.N, raw.P50, raw.P90, raw.P99, is.P50, is.P90, is.P99, ratio(is.P50, raw.P50),
+		tenth(sent.messages), tenth(back.messages), figure{"%.0f", sent.allocations}, figure{"%.1f KB", sent.bytes / 1000},
+	}}
+	for _, claimed := range took[2:] {
+		row.cells = append(row.cells, claimed.P50, ratio(is.P50, claimed.P50))
 	}
-	if claims {
-		kinds = append(kinds, func() error {
-			d, err := r.sampleClaim(f.Context(), idle)
-			claimeds = append(claimeds, d)
-			return err
-		})
-	}
-	for range cfg.samples {
-		for _, sample := range kinds {
-			if err := sample(); err != nil {
-				return raw, claimed, handover, err
-			}
-		}
-		slices.Reverse(kinds)
-	}
-	return summarize(raws), summarize(claimeds), summarize(handovers), nil
+	return row, err
 }
 
 // claimsSeat tells whether a waiting candidate has to write before it leads: where there is
@@ -175,106 +148,8 @@ func claimsSeat(s elector.Strategy) bool {
 	return !item.Ordered || item.Ranked
 }
 
-// countMessages returns the messages per handover, and for the old leader to enter
-// again.
-func (l *lab) countMessages(f *field) (handover, reentry float64, err error) {
-	cycles := min(countCycles, l.cfg.samples)
-	count := func(to *float64) error {
-		if err := f.idle(l.cfg.idle); err != nil {
-			return err
-		}
-		n, err := l.service.messages()
-		*to += float64(n) / float64(cycles)
-		return err
+func (t *table) noteTrouble(n int, times int64) {
+	if times > 0 {
+		t.note("N = %d: %d times a session was suspended or lost, or a campaign began again.", n, times)
 	}
-	for range cycles {
-		var between float64
-		if err := count(&between); err != nil {
-			return 0, 0, err
-		}
-		_, old, err := f.handover()
-		if err != nil {
-			return 0, 0, err
-		}
-		if err := count(&handover); err != nil {
-			return 0, 0, err
-		}
-		f.enter(old)
-		if err := count(&reentry); err != nil {
-			return 0, 0, err
-		}
-	}
-	return handover, reentry, nil
-}
-
-func (r handoverResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## %s: handover, %s\n\n", r.lab.facts.title, r.Strategy)
-	if r.Strategy != fair.New().Name() && r.lab.cfg.parts["fair"] {
-		fmt.Fprintf(w, "For comparison; taken as above.\n\n")
-	} else {
-		r.method(w)
-	}
-	r.results(w)
-}
-
-func (r handoverResult) method(w io.Writer) {
-	cfg, facts := r.lab.cfg, r.lab.facts
-	fmt.Fprintf(w, "N candidates with %s, in one process, at one %s server. A handover is the delay from just before the leader's Resign to the return of the next Campaign, in the goroutine that called it. The resigned one then enters again. The raw limit is taken in turn with it, sample by sample, in the same process, while the N candidates are enrolled: %s. Before every sample of either kind nothing moves for %v. %s Session timeout %v.\n\n",
-		facts.clients, facts.title, facts.raw, cfg.idle, facts.sync, cfg.ttl)
-	fmt.Fprintf(w, "Messages are counted per handover, until all is still again, over %d of them; and for the old leader to enter again. %s \"All in\" is the time until N candidates stand in the queue, up to %d at a time, connecting included.\n\n",
-		min(countCycles, cfg.samples), facts.messages, cfg.join)
-}
-
-func (r handoverResult) results(w io.Writer) {
-	head := []string{"N", "all in", "samples", "raw p50", "p90", "p99", "handover p50", "p90", "p99", "p50 / raw p50", "messages", "re-entry"}
-	claims := len(r.Rows) > 0 && r.Rows[0].Claimed.N > 0
-	if claims {
-		fmt.Fprintf(w, "Here the winner has to write after the notice, and so does the bare client in a third kind of sample, taken in turn with the others: from just before the deletion until the watcher's own claim, one transaction that writes one key and creates another, has returned.\n\n")
-		head = append(head, "raw notice and claim p50", "p50 / that")
-	}
-	rows := [][]string{head}
-	for _, row := range r.Rows {
-		cells := []string{
-			fmt.Sprint(row.N), ms(row.Enrol), fmt.Sprint(row.Handover.N),
-			ms(row.Raw.P50), ms(row.Raw.P90), ms(row.Raw.P99),
-			ms(row.Handover.P50), ms(row.Handover.P90), ms(row.Handover.P99),
-			fmt.Sprintf("%.2f", row.Ratio), fmt.Sprintf("%.1f", row.Messages), fmt.Sprintf("%.1f", row.Reentry),
-		}
-		if claims {
-			cells = append(cells, ms(row.Claimed.P50), fmt.Sprintf("%.2f", ratio(row.Handover.P50, row.Claimed.P50)))
-		}
-		rows = append(rows, cells)
-	}
-	fmt.Fprintln(w, table(rows...))
-	for _, note := range r.notes() {
-		fmt.Fprintf(w, "- %s\n", note)
-	}
-	fmt.Fprintln(w)
-}
-
-// notes says what is to be known of the numbers, the targets missed included.
-func (r handoverResult) notes() []string {
-	notes := slices.Clone(r.Notes)
-	for _, row := range r.Rows {
-		if row.Trouble > 0 {
-			notes = append(notes, fmt.Sprintf("N = %d: %d times a session was suspended or lost, or a campaign began anew.", row.N, row.Trouble))
-		}
-	}
-	if r.Strategy != fair.New().Name() || len(r.Rows) == 0 || r.lab.cfg.quick {
-		return notes
-	}
-	worst, least, most := 0.0, math.Inf(1), 0.0
-	for _, row := range r.Rows {
-		worst, least, most = max(worst, row.Ratio), min(least, row.Messages), max(most, row.Messages)
-	}
-	return append(notes,
-		fmt.Sprintf("Target: p50 within %.1f raw limits at every N. %s: %.2f at most.", target, verdict(worst <= target), worst),
-		fmt.Sprintf("Target: messages per handover the same at every N within %.0f %%. %s: %.1f to %.1f.", 100*spread, verdict(0 < least && most <= least*(1+spread)), least, most))
-}
-
-func verdict(met bool) string {
-	if met {
-		return "Met"
-	}
-	return "MISSED"
 }

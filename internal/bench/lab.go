@@ -1,14 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
-	"strings"
+	"slices"
 	"time"
 )
 
@@ -19,35 +19,37 @@ const (
 	patience = 60 * time.Second
 )
 
-// lab is what the parts share.
+// A lab is what the parts share.
 type lab struct {
 	cfg     config
 	log     io.Writer // progress
-	service service   // nil for the parts that need none
+	kind    kind
+	service service // nil for the parts that need none
 	facts   facts
+	steps   [][3]string // that the part "writes" has found: what, by which strategy, its cost
+}
+
+func newLab(cfg config, k kind, log io.Writer) *lab {
+	s := k.make(cfg)
+	return &lab{cfg: cfg, log: log, kind: k, service: s, facts: s.facts()}
 }
 
 // onService starts a service's server.
-func onService(ctx context.Context, cfg config, log io.Writer, s service) (*lab, error) {
-	l := &lab{cfg: cfg, log: log, service: s, facts: s.facts()}
+func onService(ctx context.Context, cfg config, k kind, log io.Writer) (*lab, error) {
+	l := newLab(cfg, k, log)
 	l.say("starting the server")
-	if err := s.start(); err != nil {
+	if err := l.service.start(); err != nil {
 		return nil, err
 	}
-	if err := found(ctx, s, cfg.ttl); err != nil {
-		return nil, errors.Join(err, s.Close())
+	c, err := l.service.connect(ctx)
+	if err == nil {
+		err = c.create(ctx, rawEpoch)
+		c.close()
+	}
+	if err != nil {
+		return nil, errors.Join(err, l.service.Close())
 	}
 	return l, nil
-}
-
-// found makes what bare clients' transactions write.
-func found(ctx context.Context, s service, ttl time.Duration) error {
-	c, err := s.connect(ctx, s.Addr(), ttl)
-	if err != nil {
-		return err
-	}
-	defer c.close()
-	return c.found(ctx)
 }
 
 func (l *lab) say(format string, args ...any) {
@@ -60,57 +62,34 @@ func (l *lab) say(format string, args ...any) {
 
 // opener opens backends at the server.
 func (l *lab) opener() func() (seat, error) {
-	return func() (seat, error) { return l.service.open(l.service.Addr(), l.cfg.ttl) }
+	return func() (seat, error) { return l.service.open(l.cfg.ttl) }
 }
 
-// machine is where the numbers come from.
-type machine struct {
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-	CPU     string `json:"cpu"`
-	CPUs    int    `json:"cpus"`
-	Servers int    `json:"servers"`
-	Samples int    `json:"samples"`
-	Idle    string `json:"idle"`
-	TTL     string `json:"ttl"`
-	Fsync   bool   `json:"fsync"`
-	Dir     string `json:"dir"`
-	Quick   bool   `json:"quick"`
+// few are the numbers of candidates on the service that are not too many for a herd.
+func (l *lab) few() []int {
+	return slices.DeleteFunc(slices.Clone(l.cfg.numbers(l.facts)), func(n int) bool { return n > herdN })
 }
 
-func describe(cfg config) machine {
-	return machine{
-		Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH, CPU: cpuModel(), CPUs: runtime.NumCPU(),
-		Servers: cfg.servers, Samples: cfg.samples, Idle: cfg.idle.String(), TTL: cfg.ttl.String(), Fsync: cfg.fsync, Dir: cfg.dir, Quick: cfg.quick,
+// describe says where the numbers come from.
+func describe(cfg config) string {
+	about := fmt.Sprintf("%s, %s/%s, %d CPUs (%s). Clients and server on this one machine, over loopback.", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), cpuModel())
+	if cfg.servers > 1 {
+		about += fmt.Sprintf("\n\nEach service has %d servers.", cfg.servers)
 	}
-}
-
-func (m machine) markdown(w io.Writer) {
-	fmt.Fprintf(w, "# elector: measured\n\n")
-	fmt.Fprintf(w, "%s, %s, %d CPUs (%s). Clients and server on this one machine, over loopback.\n\n", m.Go, m.OS, m.CPUs, m.CPU)
-	if m.Servers > 1 {
-		fmt.Fprintf(w, "Each service has %d servers.\n\n", m.Servers)
+	if cfg.dir != "" {
+		about += fmt.Sprintf("\n\nThe servers' files are in %s.", cfg.dir)
 	}
-	if m.Dir != "" {
-		fmt.Fprintf(w, "The servers' files are in %s.\n\n", m.Dir)
+	if cfg.quick {
+		about += "\n\n**A smoke run (-quick): these numbers mean nothing.**"
 	}
-	if m.Quick {
-		fmt.Fprintf(w, "**A smoke run (-quick): these numbers mean nothing.**\n\n")
-	}
+	return about
 }
 
 // cpuModel is the processor's name where the system tells it.
 func cpuModel() string {
-	f, err := os.Open("/proc/cpuinfo")
-	if err != nil {
-		return "model unknown"
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if key, value, ok := strings.Cut(lines.Text(), ":"); ok && strings.TrimSpace(key) == "model name" {
-			return strings.TrimSpace(value)
-		}
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	if name := regexp.MustCompile(`(?m)^model name\s*: (.+)$`).FindSubmatch(text); name != nil {
+		return string(name[1])
 	}
 	return "model unknown"
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 
@@ -43,11 +42,6 @@ func parts() []part {
 	})
 }
 
-// A section is the result of a part: it prints as Markdown, and marshals as JSON.
-type section interface {
-	markdown(w io.Writer)
-}
-
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if told, ok := os.LookupEnv(childEnv); ok {
 		return child(ctx, told, stdout)
@@ -62,29 +56,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 	}
 	about := describe(cfg)
-	show(about)
+	if !cfg.json {
+		fmt.Fprintf(stdout, "# elector: measured\n\n%s\n\n", about)
+	}
 	results := map[string]any{"machine": about}
 	if slices.ContainsFunc(parts(), func(p part) bool { return p.servers && cfg.parts[p.name] }) {
-		var costs steps
+		var labs []*lab
 		for _, k := range cfg.kinds {
-			found, err := runService(ctx, cfg, k.make(cfg), stderr, show)
+			l, err := onService(ctx, cfg, k, stderr)
+			if err == nil {
+				results[k.name], err = runParts(ctx, l, show)
+				err = errors.Join(err, l.service.Close())
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", k.name, err)
 			}
-			results[k.name] = found
-			if w, ok := found["writes"].(writesResult); ok {
-				costs = append(costs, w)
-			}
+			labs = append(labs, l)
 		}
-		if len(costs) > 0 {
-			show(costs)
+		if cfg.parts["writes"] {
+			show(stepsOf(labs))
 		}
 	}
 	rest, err := runParts(ctx, &lab{cfg: cfg, log: stderr}, show)
 	if err != nil {
 		return err
 	}
-	maps.Copy(results, rest)
+	for name, s := range rest {
+		results[name] = s
+	}
 	if !cfg.json {
 		return nil
 	}
@@ -93,20 +92,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return out.Encode(results)
 }
 
-// runService runs the parts that need a server, on one of the services.
-func runService(ctx context.Context, cfg config, s service, log io.Writer, show func(section)) (results map[string]any, err error) {
-	l, err := onService(ctx, cfg, log, s)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, l.service.Close()) }()
-	return runParts(ctx, l, show)
-}
-
 // runParts runs the parts that were asked for: those that need a server if l has one,
 // else the others.
-func runParts(ctx context.Context, l *lab, show func(section)) (map[string]any, error) {
-	results := make(map[string]any)
+func runParts(ctx context.Context, l *lab, show func(section)) (map[string]section, error) {
+	results := make(map[string]section)
 	for _, p := range parts() {
 		if !l.cfg.parts[p.name] || p.servers != (l.service != nil) {
 			continue

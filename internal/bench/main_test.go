@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/elector-go/elector/internal/servertest"
 	"github.com/elector-go/elector/internal/wait"
@@ -32,24 +33,25 @@ func TestMain(m *testing.M) {
 
 // A quick run of the part that needs no server, so that the program does not rot.
 func TestQuickMemory(t *testing.T) {
+	args := []string{"-quick", "-parts", "memory", "-memory-n", "50,200"}
 	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-quick", "-parts", "memory", "-memory-n", "50,200"}, &out, io.Discard))
+	require.NoError(t, run(t.Context(), args, &out, io.Discard))
 	assert.Contains(t, out.String(), "| N | sessions | all in |")
 	assert.Contains(t, out.String(), "| 200 | one each | ")
 	assert.Contains(t, out.String(), "| 200 | one shared | ")
-}
 
-func TestQuickMemoryJSON(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), []string{"-quick", "-json", "-parts", "memory", "-memory-n", "300"}, &out, io.Discard))
-	var got struct{ Memory memoryResult }
+	out.Reset()
+	require.NoError(t, run(t.Context(), append(args, "-json"), &out, io.Discard))
+	var got struct{ Memory section }
 	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
-	require.Len(t, got.Memory.Rows, 2)
-	for _, row := range got.Memory.Rows {
-		assert.Equal(t, 300, row.N)
-		assert.Positive(t, row.Enrol)
-		assert.Positive(t, row.Heap)
-		assert.GreaterOrEqual(t, row.Routines, 1.0, "each has a goroutine in Campaign")
+	require.Len(t, got.Memory.Tables, 1)
+	require.Len(t, got.Memory.Tables[0].Rows, 4)
+	for i, row := range got.Memory.Tables[0].Rows {
+		assert.Len(t, row, len(got.Memory.Tables[0].Head))
+		assert.Equal(t, []float64{50, 200, 50, 200}[i], row[0])
+		assert.Greater(t, row[2], 0.0, "the time")
+		assert.Greater(t, row[4], 0.0, "the heap")
+		assert.GreaterOrEqual(t, row[6], 1.0, "each has a goroutine in Campaign")
 	}
 }
 
@@ -85,11 +87,11 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
 	cfg, err := parse([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
-	z := &zooKeeper{cfg: cfg}
+	z := &zooKeeper{site: site{cfg: cfg}}
 	require.NoError(t, z.start())
 	defer func() { require.NoError(t, z.Close()) }()
 	const timeout = 3 * time.Second // a ping each second
-	c, err := z.dial(t.Context(), z.Addr(), timeout)
+	c, err := z.dial(t.Context(), timeout)
 	require.NoError(t, err)
 	defer c.close()
 	_, err = z.messages()
@@ -113,10 +115,10 @@ func TestZooKeeperCountsRequestsOnly(t *testing.T) {
 
 func TestEtcdCountsNoKeepAlives(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
-	s := &etcdService{cfg: config{servers: 1}}
+	s := &etcdService{site: site{cfg: config{servers: 1}}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
-	client, err := newEtcdClient(s.Addr(), &s.rpcs)
+	client, err := s.client(grpc.WithStatsHandler(rpcs{&s.traffic}))
 	require.NoError(t, err)
 	defer client.Close()
 	lease, err := client.Grant(t.Context(), 60)
@@ -140,12 +142,12 @@ func TestEtcdCountsNoKeepAlives(t *testing.T) {
 
 func TestConsulCountsNoRenewals(t *testing.T) {
 	servertest.Long(t, "servers that nobody else uses")
-	s := &consulService{cfg: config{servers: 1}}
+	s := &consulService{site: site{cfg: config{servers: 1}}}
 	require.NoError(t, s.start())
 	defer func() { require.NoError(t, s.Close()) }()
-	client, transport, err := newConsulClient(s.Addr(), &s.https)
+	client, release, err := s.client(&s.traffic)
 	require.NoError(t, err)
-	defer transport.CloseIdleConnections()
+	defer release()
 	id, _, err := client.Session().CreateNoChecks(&api.SessionEntry{TTL: "60s"}, nil)
 	require.NoError(t, err)
 	for range 5 {
@@ -187,14 +189,4 @@ func TestQuickGivesWayToFlags(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, 7, cfg.samples)
 	assert.Equal(t, []int{3, 10}, cfg.n)
-}
-
-func TestSummarize(t *testing.T) {
-	var delays []time.Duration
-	for i := 100; i >= 1; i-- {
-		delays = append(delays, time.Duration(i))
-	}
-	assert.Equal(t, dist{N: 100, Min: 1, P50: 50, P90: 90, P99: 99, Max: 100, Mean: 50}, summarize(delays))
-	assert.Equal(t, dist{N: 1, Min: 7, P50: 7, P90: 7, P99: 7, Max: 7, Mean: 7}, summarize([]time.Duration{7}))
-	assert.Equal(t, dist{}, summarize(nil))
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"time"
 
@@ -13,64 +12,50 @@ import (
 	"github.com/elector-go/elector/strategy/fair"
 )
 
-// memoryRow is what N waiting candidates cost on the memory backend.
-type memoryRow struct {
-	N        int           `json:"n"`
-	Shared   bool          `json:"shared_session"`
-	Enrol    time.Duration `json:"enrol_ns"`
-	Heap     float64       `json:"heap_bytes_per_candidate"`
-	Stack    float64       `json:"stack_bytes_per_candidate"`
-	Routines float64       `json:"goroutines_per_candidate"`
-}
-
-type memoryResult struct {
-	Rows []memoryRow `json:"rows"`
-}
-
+// memoryPart measures what N waiting candidates cost on the memory backend.
 func memoryPart(ctx context.Context, l *lab) (section, error) {
-	var result memoryResult
-	for _, shared := range []bool{false, true} {
+	t := table{
+		About: "One leader and N others that enter all at once and then wait, each an Elector and a blocked Campaign. Heap, stacks and goroutines are the difference to before, per waiting candidate, after a garbage collection; the goroutine that called Campaign counts.",
+		Head:  []string{"N", "sessions", "all in", "per candidate", "heap", "stacks", "goroutines"},
+	}
+	for _, sessions := range []string{"one each", "one shared"} {
 		for _, n := range l.cfg.memoryN {
-			l.say("memory: N = %d, one shared session: %v", n, shared)
-			row, err := memoryAt(ctx, n, shared)
+			l.say("memory: N = %d, %s", n, sessions)
+			enrol, each, err := memoryAt(ctx, n, sessions == "one shared")
 			if err != nil {
-				return nil, fmt.Errorf("with N = %d: %w", n, err)
+				return section{}, fmt.Errorf("with N = %d: %w", n, err)
 			}
-			result.Rows = append(result.Rows, row)
+			t.add(n, sessions, enrol, figure{"%.1f µs", float64(enrol) / 1e3 / float64(n)}, figure{"%.0f B", each.heap}, figure{"%.0f B", each.stack}, each.routines)
 		}
 	}
-	return result, nil
+	return section{"Waiting candidates on memory, fair", []table{t}}, nil
 }
 
-// memoryAt enrols a leader and n others, and looks at what is kept.
-func memoryAt(ctx context.Context, n int, shared bool) (row memoryRow, err error) {
-	row = memoryRow{N: n, Shared: shared}
+// memoryAt enrols a leader and n others, and looks at what is kept of each.
+func memoryAt(ctx context.Context, n int, shared bool) (enrol time.Duration, each stock, err error) {
 	before := takeStock()
 	var b backend.Backend = memory.New(memory.Options{})
 	if shared {
 		b = backend.Share(b, 0)
 	}
-	f, err := newField(ctx, n+1, fair.New(), "/bench", func() (seat, error) { return seat{backend: b}, nil })
+	f, err := newField(ctx, n+1, fair.New(), "/bench", func() (seat, error) { return seat{b, func() {}}, nil })
 	if err != nil {
-		return row, err
+		return 0, each, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
-	if row.Enrol, err = f.enrol(n); err != nil {
-		return row, err
+	if enrol, err = f.enrol(n); err != nil {
+		return 0, each, err
 	}
 	// The last ones have said that they begin to wait; let them.
 	if err := f.idle(100 * time.Millisecond); err != nil {
-		return row, err
+		return 0, each, err
 	}
 	after := takeStock()
-	per := func(a, b uint64) float64 { return (float64(a) - float64(b)) / float64(n) }
-	row.Heap = per(after.heap, before.heap)
-	row.Stack = per(after.stack, before.stack)
-	row.Routines = per(after.routines, before.routines)
-	return row, nil
+	per := func(a, b float64) float64 { return (a - b) / float64(n) }
+	return enrol, stock{per(after.heap, before.heap), per(after.stack, before.stack), per(after.routines, before.routines)}, nil
 }
 
-type stock struct{ heap, stack, routines uint64 }
+type stock struct{ heap, stack, routines float64 }
 
 // takeStock returns what is kept after some garbage collections: finalizers, and what
 // pools hold, need a second one, and each makes a stack that is too large half as large,
@@ -81,22 +66,5 @@ func takeStock() stock {
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return stock{heap: m.HeapAlloc, stack: m.StackInuse, routines: uint64(runtime.NumGoroutine())}
-}
-
-func (r memoryResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## Waiting candidates on memory, fair\n\n")
-	fmt.Fprintf(w, "One leader and N others that enter all at once and then wait, each an Elector and a blocked Campaign. Heap, stacks and goroutines are the difference to before, per waiting candidate, after a garbage collection; the goroutine that called Campaign counts.\n\n")
-	rows := [][]string{{"N", "sessions", "all in", "per candidate", "heap", "stacks", "goroutines"}}
-	for _, row := range r.Rows {
-		sessions := "one each"
-		if row.Shared {
-			sessions = "one shared"
-		}
-		rows = append(rows, []string{
-			fmt.Sprint(row.N), sessions, ms(row.Enrol), fmt.Sprintf("%.1f µs", float64(row.Enrol)/1e3/float64(row.N)),
-			fmt.Sprintf("%.0f B", row.Heap), fmt.Sprintf("%.0f B", row.Stack), fmt.Sprintf("%.2f", row.Routines),
-		})
-	}
-	fmt.Fprintln(w, table(rows...))
+	return stock{float64(m.HeapAlloc), float64(m.StackInuse), float64(runtime.NumGoroutine())}
 }

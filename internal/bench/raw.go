@@ -4,58 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
 )
 
 // rawPair is two bare clients: one deletes a key, the other's watch on it fires.
-// Whoever elects by such keys cannot be faster than that.
+// No election by such keys can be faster than that.
 type rawPair struct {
 	owner, watcher bare
 
-	ctx   context.Context  // of the watch, which may outlast a sample's
+	ctx   context.Context
 	fired <-chan time.Time // of the watch on the key that is deleted next
+	idle  func() error     // blocks for the idle time before a sample
 }
 
 // newRawPair connects a pair, and has the server compile its code and fill its caches
 // before anything is measured. The caller closes it.
 func (l *lab) newRawPair(ctx context.Context) (r *rawPair, err error) {
-	r = &rawPair{ctx: ctx}
-	if r.owner, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
+	r = &rawPair{ctx: ctx, idle: func() error { return nil }}
+	if r.owner, err = l.service.connect(ctx); err != nil {
 		return nil, err
 	}
-	if r.watcher, err = l.service.connect(ctx, l.service.Addr(), l.cfg.ttl); err != nil {
+	if r.watcher, err = l.service.connect(ctx); err != nil {
 		r.owner.close()
 		return nil, err
 	}
-	if err := r.warmUp(ctx, l.warmups()); err != nil {
+	if err = r.arm(); err == nil {
+		_, err = inTurn(l.warmups(), r.sample)
+	}
+	if err != nil {
 		r.close()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *rawPair) warmUp(ctx context.Context, samples int) error {
-	if err := r.arm(ctx); err != nil {
-		return err
-	}
-	for range samples {
-		if _, err := r.sample(ctx, ctx.Err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-const warmups = 2000
-
 func (l *lab) warmups() int {
 	if l.cfg.quick {
 		return 50
 	}
-	return warmups
+	return 2000
 }
 
 func (r *rawPair) close() {
@@ -64,8 +54,8 @@ func (r *rawPair) close() {
 }
 
 // arm makes the key that is deleted next, and watches it.
-func (r *rawPair) arm(ctx context.Context) (err error) {
-	if err := r.owner.create(ctx, rawKey); err != nil {
+func (r *rawPair) arm() (err error) {
+	if err := r.owner.create(r.ctx, rawKey); err != nil {
 		return fmt.Errorf("create %s: %w", rawKey, err)
 	}
 	if r.fired, err = r.watcher.watch(r.ctx, rawKey); err != nil {
@@ -74,45 +64,77 @@ func (r *rawPair) arm(ctx context.Context) (err error) {
 	return nil
 }
 
-// sample takes the delay from just before the deletion to the watch. idle blocks for the
-// idle time before. All else is done right after, as candidates enter again right after a
-// handover: then the connections of either have been idle for as long when their turn comes.
-func (r *rawPair) sample(ctx context.Context, idle func() error) (time.Duration, error) {
-	d, err := r.notice(ctx, idle)
+// sample takes the delay from just before the deletion to the watch. All else is done right after, as
+// candidates enter again right after a handover: then the connections of either have been idle for as
+// long when their turn comes.
+func (r *rawPair) sample() (time.Duration, error) {
+	d, err := r.notice()
 	if err != nil {
 		return 0, err
 	}
-	return d, r.arm(ctx)
+	return d, r.arm()
 }
 
-func (r *rawPair) notice(ctx context.Context, idle func() error) (time.Duration, error) {
-	if err := idle(); err != nil {
+func (r *rawPair) notice() (time.Duration, error) {
+	if err := r.idle(); err != nil {
 		return 0, err
 	}
 	began := time.Now()
-	if err := r.owner.remove(ctx, rawKey); err != nil {
+	if err := r.owner.remove(r.ctx, rawKey); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", rawKey, err)
 	}
-	at, err := await(ctx, r.fired)
+	at, err := await(r.ctx, r.fired)
 	return at.Sub(began), err
 }
 
 // sampleClaim takes the delay from just before the deletion until the watcher, told of
 // it, has claimed a seat by a write of its own.
-func (r *rawPair) sampleClaim(ctx context.Context, idle func() error) (time.Duration, error) {
-	notice, err := r.notice(ctx, idle)
+func (r *rawPair) sampleClaim() (time.Duration, error) {
+	notice, err := r.notice()
 	if err != nil {
 		return 0, err
 	}
+	claim, err := r.claim(r.watcher)
+	if err != nil {
+		return 0, err
+	}
+	return notice + claim, r.arm()
+}
+
+// claim takes how long one of the two needs to claim a seat, which it gives up again.
+func (r *rawPair) claim(who bare) (time.Duration, error) {
 	began := time.Now()
-	if err := r.watcher.claim(ctx); err != nil {
+	if err := who.claim(r.ctx); err != nil {
 		return 0, fmt.Errorf("claim: %w", err)
 	}
-	d := notice + time.Since(began)
-	if err := r.watcher.remove(ctx, rawSeat); err != nil {
+	d := time.Since(began)
+	if err := who.remove(r.ctx, rawSeat); err != nil {
 		return 0, fmt.Errorf("delete %s: %w", rawSeat, err)
 	}
-	return d, r.arm(ctx)
+	return d, nil
+}
+
+// inTurn takes one sample of each kind, and so on. Which of them comes first changes from turn to turn,
+// lest one always profits from what another leaves behind.
+func inTurn(turns int, kinds ...sampler) ([]crowd.Quantiles, error) {
+	delays := make([][]time.Duration, len(kinds))
+	for turn := range turns {
+		for i := range kinds {
+			if turn%2 == 1 {
+				i = len(kinds) - 1 - i
+			}
+			d, err := kinds[i]()
+			if err != nil {
+				return nil, err
+			}
+			delays[i] = append(delays[i], d)
+		}
+	}
+	all := make([]crowd.Quantiles, len(kinds))
+	for i, d := range delays {
+		all[i] = crowd.QuantilesOf(d)
+	}
+	return all, nil
 }
 
 // await receives the instant at which a bare client's watch has fired.
@@ -130,45 +152,35 @@ func await(ctx context.Context, fired <-chan time.Time) (time.Time, error) {
 	}
 }
 
-type rawResult struct {
-	Idle dist `json:"idle"`
-	Busy dist `json:"back_to_back"`
-
-	lab *lab
-}
-
-func rawPart(ctx context.Context, l *lab) (section, error) {
+// rawLimit takes the limit from idle and without a pause, with no other connections.
+func (l *lab) rawLimit(ctx context.Context) (idle, busy crowd.Quantiles, err error) {
 	l.say("raw: the limit with no other connections")
 	r, err := l.newRawPair(ctx)
 	if err != nil {
-		return nil, err
+		return idle, busy, err
 	}
 	defer r.close()
-	var idle, busy []time.Duration
-	for range l.cfg.samples {
-		for _, kind := range []struct {
-			wait time.Duration
-			to   *[]time.Duration
-		}{{0, &busy}, {l.cfg.idle, &idle}} {
-			d, err := r.sample(ctx, func() error { return program.Sleep(ctx, kind.wait) })
-			if err != nil {
-				return nil, err
-			}
-			*kind.to = append(*kind.to, d)
+	after := func(d time.Duration) sampler {
+		return func() (time.Duration, error) {
+			r.idle = func() error { return program.Sleep(ctx, d) }
+			return r.sample()
 		}
 	}
-	return rawResult{summarize(idle), summarize(busy), l}, nil
+	all, err := inTurn(l.cfg.samples, after(l.cfg.idle), after(0))
+	if err != nil {
+		return idle, busy, err
+	}
+	return all[0], all[1], nil
 }
 
-func (r rawResult) markdown(w io.Writer) {
-	fmt.Fprintf(w, "## %s: raw limit\n\n", r.lab.facts.title)
-	fmt.Fprintf(w, "Here %s: the delay from just before the deletion is sent to the event in the watcher's goroutine. No other connections. %s Warmed up with %d deletions.\n\n",
-		r.lab.facts.raw, r.lab.facts.sync, r.lab.warmups())
-	row := func(name string, d dist) []string {
-		return []string{name, fmt.Sprint(d.N), ms(d.P50), ms(d.P90), ms(d.P99)}
+func rawPart(ctx context.Context, l *lab) (section, error) {
+	idle, busy, err := l.rawLimit(ctx)
+	t := table{
+		About: fmt.Sprintf("Here %s: the delay from just before the deletion is sent to the event in the watcher's goroutine. No other connections. %s Warmed up with %d deletions.",
+			l.facts.raw, l.facts.sync, l.warmups()),
+		Head: []string{"before each sample", "samples", "p50", "p90", "p99"},
 	}
-	fmt.Fprintln(w, table(
-		[]string{"before each sample", "samples", "p50", "p90", "p99"},
-		row("create and watch only", r.Busy),
-		row(fmt.Sprintf("and %v idle", r.lab.cfg.idle), r.Idle)))
+	t.add("create and watch only", busy.N, busy.P50, busy.P90, busy.P99)
+	t.add(fmt.Sprintf("and %v idle", l.cfg.idle), idle.N, idle.P50, idle.P90, idle.P99)
+	return section{l.facts.title + ": raw limit", []table{t}}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,33 +19,31 @@ import (
 const tick = 200 * time.Millisecond
 
 type zooKeeper struct {
-	*services.Cluster
-	cfg     config
+	site
 	traffic services.Traffic
 
 	last     int // of the server's counters
 	overhead int // of asking for them
 }
 
-func newZooKeeper(cfg config) service { return &zooKeeper{cfg: cfg} }
+func newZooKeeper(cfg config) service { return &zooKeeper{site: site{cfg: cfg}} }
 
 func (z *zooKeeper) facts() facts {
-	f := facts{
+	const ttl = 10 * tick // a whole number, so that the server grants it as it is
+	return facts{
 		title:    "ZooKeeper",
+		plain:    "go-zookeeper's Lock",
 		n:        []int{3, 50, 500, 5000},
 		files:    1,
 		minTTL:   time.Second,
 		raw:      "one session of go-zookeeper deletes an ephemeral node, another's data watch on it fires",
 		clients:  "a connection each",
 		messages: "Messages are the packets that the server has received and sent (mntr). Taken off are heartbeats (pings and syncs, counted where the clients send them) with their answers, and what mntr itself costs (by asking twice in a row). A watch is part of a read, not a request of its own.",
-		sync:     "The server does not sync its log (forceSync=no): a sync would add its time to both sides of every ratio and hide the difference.",
+		sync:     z.cfg.syncing("forceSync=no"),
 		ends:     "by the backend's own Execute, which connects with the session's password, as go-zookeeper cannot take a session over",
+		crashes:  []crashKind{{fmt.Sprintf("session timeout %v", ttl), fmt.Sprintf("?timeout=%v", ttl)}},
 		expiry:   fmt.Sprintf("The server counts from the last packet it got, which is a read right before the cut, and rounds up to its tick, %v.", tick),
 	}
-	if z.cfg.fsync {
-		f.sync = "The server syncs its log to disk before it answers."
-	}
-	return f
 }
 
 func (z *zooKeeper) start() (err error) {
@@ -63,23 +62,13 @@ func (z *zooKeeper) tcp(network, address string, timeout time.Duration) (net.Con
 	return z.traffic.Count(conn), nil
 }
 
-// open makes a backend for one candidate.
-func (z *zooKeeper) open(addr string, ttl time.Duration) (seat, error) {
-	cfg := zookeeper.Config{Servers: []string{addr}, SessionTimeout: ttl}
-	if !z.cfg.uncounted {
+func (z *zooKeeper) open(ttl time.Duration) (seat, error) {
+	cfg := zookeeper.Config{Servers: []string{z.addr()}, SessionTimeout: ttl}
+	if z.Cluster != nil {
 		cfg.Dialer = z.tcp
 	}
 	b, err := zookeeper.New(cfg)
-	return seat{backend: b}, err
-}
-
-func (z *zooKeeper) crashes() []crashKind {
-	// A whole number of ticks, so that the server grants it as it is.
-	const ttl = 10 * tick
-	return []crashKind{{
-		name: fmt.Sprintf("session timeout %v", ttl),
-		open: func(addr string) (seat, error) { return z.open(addr, ttl) },
-	}}
+	return seat{b, func() {}}, err
 }
 
 func (z *zooKeeper) sent() sent {
@@ -108,7 +97,7 @@ func (z *zooKeeper) packets() (int, error) {
 	var n int
 	for range 5 {
 		pings := z.traffic.Heartbeats.Load()
-		counters, err := servertest.ZooKeeperMetrics(z.Addr())
+		counters, err := servertest.ZooKeeperMetrics(z.addr())
 		if err != nil {
 			return 0, err
 		}
@@ -125,64 +114,44 @@ type bareZooKeeper struct {
 	server string
 }
 
-func (z *zooKeeper) connect(ctx context.Context, addr string, ttl time.Duration) (bare, error) {
-	return z.dial(ctx, addr, ttl)
-}
+func (z *zooKeeper) connect(ctx context.Context) (bare, error) { return z.dial(ctx, z.cfg.ttl) }
 
 // dial returns once there is a session.
-func (z *zooKeeper) dial(ctx context.Context, addr string, ttl time.Duration) (bareZooKeeper, error) {
-	ready := make(chan struct{}, 1)
-	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
+func (z *zooKeeper) dial(ctx context.Context, ttl time.Duration) (c bareZooKeeper, err error) {
+	ready := make(chan struct{})
+	once := sync.OnceFunc(func() { close(ready) })
+	c.server = z.addr()
+	c.conn, _, err = zk.Connect([]string{c.server}, ttl, zk.WithLogger(mute{}), zk.WithLogInfo(false), zk.WithDialer(z.tcp),
 		zk.WithEventCallback(func(ev zk.Event) {
 			if ev.State == zk.StateHasSession {
-				select {
-				case ready <- struct{}{}:
-				default:
-				}
+				once()
 			}
 		}))
 	if err != nil {
-		return bareZooKeeper{}, err
+		return c, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	select {
 	case <-ready:
-		return bareZooKeeper{conn, addr}, nil
+		return c, nil
 	case <-ctx.Done():
-		conn.Close()
-		return bareZooKeeper{}, fmt.Errorf("no session with %s: %w", addr, ctx.Err())
+		c.close()
+		return c, fmt.Errorf("no session with %s: %w", c.server, ctx.Err())
 	}
 }
 
-func (z *zooKeeper) plain() string { return "go-zookeeper's Lock" }
-
-// zkLock is go-zookeeper's Lock.
-type zkLock struct {
-	conn *zk.Conn
-	lock *zk.Lock
-}
-
-func (z *zooKeeper) contend(addr, path string, ttl time.Duration) (contender, error) {
-	conn, _, err := zk.Connect([]string{addr}, ttl, zk.WithLogger(mute{}))
+func (z *zooKeeper) lock(path string, ttl time.Duration) (*lock, error) {
+	conn, _, err := zk.Connect([]string{z.addr()}, ttl, zk.WithLogger(mute{}))
 	if err != nil {
 		return nil, err
 	}
-	return zkLock{conn, zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))}, nil
-}
-
-func (l zkLock) take(context.Context) error { return l.lock.Lock() }
-func (l zkLock) give(context.Context) error { return l.lock.Unlock() }
-func (l zkLock) close(context.Context)      { l.conn.Close() }
-
-func (z *zooKeeper) standing(ctx context.Context, addr, path string) (int, error) {
-	c, err := z.dial(ctx, addr, z.cfg.ttl)
-	if err != nil {
-		return 0, err
-	}
-	defer c.close()
-	all, _, err := c.conn.Children(path)
-	return len(all), err
+	l := zk.NewLock(conn, path, zk.WorldACL(zk.PermAll))
+	return &lock{
+		take:  func(context.Context) error { return l.Lock() },
+		give:  func(context.Context) error { return l.Unlock() },
+		close: conn.Close,
+	}, nil
 }
 
 type mute struct{}
@@ -191,13 +160,12 @@ func (mute) Printf(string, ...any) {}
 
 func (c bareZooKeeper) close() { c.conn.Close() }
 
-func (c bareZooKeeper) found(context.Context) error {
-	_, err := c.conn.Create(rawEpoch, nil, 0, zk.WorldACL(zk.PermAll))
-	return err
-}
-
 func (c bareZooKeeper) create(_ context.Context, key string) error {
-	_, err := c.conn.Create(key, []byte("raw"), zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	flags := int32(zk.FlagEphemeral)
+	if key == rawEpoch {
+		flags = 0
+	}
+	_, err := c.conn.Create(key, []byte("raw"), flags, zk.WorldACL(zk.PermAll))
 	return err
 }
 
@@ -210,16 +178,13 @@ func (c bareZooKeeper) watch(_ context.Context, key string) (<-chan time.Time, e
 	if err != nil {
 		return nil, err
 	}
-	fired := make(chan time.Time, 1)
-	go func() { // ends with the event; closing the connection makes one, too
-		ev := <-events
-		now := time.Now()
-		if ev.Type == zk.EventNodeDeleted {
-			fired <- now
-		}
-		close(fired)
-	}()
-	return fired, nil
+	// Closing the connection makes an event, too.
+	return fires(func() bool { return (<-events).Type == zk.EventNodeDeleted }), nil
+}
+
+func (c bareZooKeeper) standing(_ context.Context, path string) (int, error) {
+	all, _, err := c.conn.Children(path)
+	return len(all), err
 }
 
 func (c bareZooKeeper) end(ctx context.Context, w backend.Will) error {

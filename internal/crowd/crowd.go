@@ -16,6 +16,7 @@ import (
 // A Crowd is candidates. But for the hooks of these, its methods are for one goroutine.
 type Crowd struct {
 	Candidates []*Candidate
+	Leader     Win // the latest of Succession
 
 	ctx       context.Context // ends with the cause when a candidate fails
 	fail      context.CancelCauseFunc
@@ -54,9 +55,15 @@ func (c *Crowd) Context() context.Context { return c.ctx }
 // Fail ends all steps, and all campaigns, with a reason.
 func (c *Crowd) Fail(why error) { c.fail(why) }
 
-// Add adds a candidate, who does not campaign yet. The hook Stage is the crowd's.
+// Add adds a candidate, who does not campaign yet.
 func (c *Crowd) Add(cfg elector.Config) (*Candidate, error) {
-	cfg.Hooks.Stage = c.stage
+	own := cfg.Hooks.Stage
+	cfg.Hooks.Stage = func(e elector.StageEvent) {
+		c.stage(e)
+		if own != nil {
+			own(e)
+		}
+	}
 	e, err := elector.New(cfg)
 	if err != nil {
 		return nil, err
@@ -141,14 +148,31 @@ func (c *Crowd) Await(n int) error {
 }
 
 // Next blocks until a campaign has been won.
-func (c *Crowd) Next() (Win, error) {
-	late := time.NewTimer(c.patience)
+func (c *Crowd) Next() (Win, error) { return c.next(c.patience) }
+
+// Succession blocks until a crowd of one election has its next leader, who is another one, with a
+// token that is higher. patience is for this step.
+func (c *Crowd) Succession(patience time.Duration) error {
+	old := c.Leader
+	w, err := c.next(patience)
+	if err != nil {
+		return err
+	}
+	if old.Term != nil && (w.Candidate == old.Candidate || w.Term.Token() <= old.Term.Token()) {
+		return fmt.Errorf("token %d follows token %d", w.Term.Token(), old.Term.Token())
+	}
+	c.Leader = w
+	return nil
+}
+
+func (c *Crowd) next(patience time.Duration) (Win, error) {
+	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
 	case w := <-c.wins:
 		return w, nil
 	case <-late.C:
-		return Win{}, fmt.Errorf("nobody was elected for %v", c.patience)
+		return Win{}, fmt.Errorf("nobody was elected for %v", patience)
 	case <-c.ctx.Done():
 		return Win{}, fmt.Errorf("nobody was elected: %w", context.Cause(c.ctx))
 	}
@@ -169,29 +193,9 @@ func (c *Crowd) NobodyElse() error {
 func (c *Crowd) Leave(all []*Candidate, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), within)
 	defer cancel()
-	const atATime = 64
-	var (
-		workers sync.WaitGroup
-		mu      sync.Mutex
-		errs    []error
-		todo    = make(chan *Candidate)
-	)
-	for range atATime {
-		workers.Go(func() {
-			for who := range todo {
-				if err := who.Close(ctx); err != nil {
-					mu.Lock()
-					errs = append(errs, err)
-					mu.Unlock()
-				}
-			}
-		})
-	}
-	for _, who := range slices.Backward(all) {
-		todo <- who
-	}
-	close(todo)
-	workers.Wait()
+	all = slices.Clone(all)
+	slices.Reverse(all)
+	errs := Each(all, func(who *Candidate) error { return who.Close(ctx) })
 	if len(errs) > 0 {
 		return fmt.Errorf("%d candidates did not close cleanly, the first: %w", len(errs), errs[0])
 	}
@@ -202,6 +206,36 @@ func (c *Crowd) Leave(all []*Candidate, within time.Duration) error {
 func (c *Crowd) LeaveAll(within time.Duration) error {
 	defer c.fail(nil)
 	err := c.Leave(c.Candidates, within)
-	c.campaigns.Wait()
+	c.Wait()
 	return err
+}
+
+// Wait blocks until all campaigns are over.
+func (c *Crowd) Wait() { c.campaigns.Wait() }
+
+// Each calls do for all, many at a time, and returns the errors.
+func Each[T any](all []T, do func(T) error) (errs []error) {
+	const atATime = 32
+	var (
+		workers sync.WaitGroup
+		mu      sync.Mutex
+		todo    = make(chan T)
+	)
+	for range min(atATime, len(all)) {
+		workers.Go(func() {
+			for one := range todo {
+				if err := do(one); err != nil {
+					mu.Lock()
+					errs = append(errs, err)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, one := range all {
+		todo <- one
+	}
+	close(todo)
+	workers.Wait()
+	return errs
 }

@@ -4,33 +4,33 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"runtime/pprof"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/internal/program"
 )
 
-// A figure is the number of something that can leak.
-type figure struct {
-	name string
-	n    int
-}
-
-// A census is what there is, in this process and in the service.
-type census []figure
+// A census is how many there are of what can leak, in this process and in the service.
+type census map[string]int
 
 func (c census) String() string {
 	var all []string
-	for _, f := range c {
-		all = append(all, fmt.Sprintf("%s %s", count(f.n), f.name))
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		all = append(all, count(c[name])+" "+name)
 	}
 	return strings.Join(all, ", ")
 }
 
 func take(w world) (census, error) {
-	theirs, err := w.figures()
-	return append(census{{"goroutines", runtime.NumGoroutine()}}, theirs...), err
+	all, err := w.figures()
+	if err == nil {
+		all["goroutines"] = runtime.NumGoroutine()
+	}
+	return all, err
 }
 
 // start takes a census once all is still: what is about to end anyway must not hide later
@@ -43,13 +43,11 @@ func start(ctx context.Context, w world) (census, error) {
 		if err != nil {
 			return nil, err
 		}
-		if same++; !slices.Equal(now, last) {
+		if same++; !maps.Equal(now, last) {
 			last, same = now, 0
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
+		if err := program.Sleep(ctx, poll); err != nil {
+			return nil, err
 		}
 	}
 	return last, nil
@@ -58,9 +56,9 @@ func start(ctx context.Context, w world) (census, error) {
 // more tells what there is more of, or less, than before.
 func (c census) more(before census) string {
 	var all []string
-	for i, f := range c {
-		if f.n != before[i].n {
-			all = append(all, fmt.Sprintf("%s %s, not %s", count(f.n), f.name, count(before[i].n)))
+	for _, name := range slices.Sorted(maps.Keys(before)) {
+		if n := before[name]; c[name] != n {
+			all = append(all, fmt.Sprintf("%s %s, not %s", count(c[name]), name, count(n)))
 		}
 	}
 	return strings.Join(all, "; ")
@@ -86,10 +84,8 @@ func settled(ctx context.Context, w world, before census, grace time.Duration) e
 		if time.Now().After(end) {
 			return fmt.Errorf("after %v there are still %s\n%s", grace, left, stacks())
 		}
-		select {
-		case <-time.After(poll):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := program.Sleep(ctx, poll); err != nil {
+			return err
 		}
 	}
 }

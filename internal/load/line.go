@@ -65,6 +65,20 @@ func (l *line) elected(id string, token uint64) error {
 	return nil
 }
 
+// listed holds that the service lists each candidate once, in the order of arrival.
+func (l *line) listed(got []string) error {
+	want := l.order()
+	if slices.Equal(got, want) {
+		return nil
+	}
+	i := 0
+	for i < min(len(got), len(want)) && got[i] == want[i] {
+		i++
+	}
+	return fmt.Errorf("the service lists %d candidates, and %d are in line; from place %d on it has %q, and not %q",
+		len(got), len(want), i+1, got[i:min(len(got), i+3)], want[i:min(len(want), i+3)])
+}
+
 // tap returns the backend of one candidate, which tells the line when its entry is made.
 func (l *line) tap(b backend.Backend, id string) backend.Backend {
 	return backend.Intercept(b, func(ctx context.Context, c *backend.Call, next func(context.Context) error) error {

@@ -33,9 +33,9 @@ func load(t *testing.T, args ...string) {
 	err := run(t.Context(), args, &out, &log)
 	t.Logf("%s", log.Bytes())
 	require.NoError(t, err)
-	for _, step := range []string{"| join |", "| half of the sessions end", "| they come back |", "| all elections are left |", "| as before: "} {
-		if !strings.Contains(out.String(), step) {
-			t.Errorf("there is no step %q:\n%s", step, out.Bytes())
+	for _, step := range []string{"| join |", "| half of the sessions end", "| they come back |", "| all leave |", "| as before: "} {
+		if n := strings.Count(out.String(), step); n != 2 {
+			t.Errorf("%d loads have a step %q, and should be 2:\n%s", n, step, out.Bytes())
 		}
 	}
 }
@@ -52,15 +52,15 @@ func TestLeak(t *testing.T) {
 			defer func() {
 				assert.NoError(t, w.close())
 			}()
-			require.NoError(t, found(t.Context(), w, theElection))
+			q := newTrial(t.Context(), cfg.candidates, 1, w, &report{log: io.Discard})
+			require.NoError(t, q.found())
 			before, err := start(t.Context(), w)
 			require.NoError(t, err)
-			q, err := newQueue(t.Context(), cfg.candidates, w, &report{log: io.Discard})
-			require.NoError(t, err)
-			all := q.Candidates[:cfg.candidates]
-			require.NoError(t, q.join(all, cfg.join))
-			// The leader and another go, and all others but one, who leads then.
-			require.NoError(t, q.leave(append(q.Candidates[cfg.candidates:], all[:len(all)-1]...)))
+			require.NoError(t, q.gather(cfg, cfg.candidates))
+			require.NoError(t, q.join(cfg.join))
+			// The leader goes, and all others but one, who leads then.
+			q.leaving.Store(true)
+			require.NoError(t, q.Leave(q.Candidates[:cfg.candidates-1], patience))
 			err = settled(t.Context(), w, before, time.Second)
 			if err == nil {
 				t.Fatal("the candidate that was not closed is not found")
@@ -95,9 +95,9 @@ func TestOrder(t *testing.T) {
 		}
 	}
 	l.leave("b")
-	assert.NoError(t, errors.Join(l.elected("c", 8), sameOrder([]string{"c", "a"}, l.order())))
+	assert.NoError(t, errors.Join(l.elected("c", 8), l.listed([]string{"c", "a"})))
 	for _, listed := range [][]string{{"a", "c"}, {"c"}, {"c", "a", "a"}, {}, {"c", "b"}} {
-		if sameOrder(listed, l.order()) == nil {
+		if l.listed(listed) == nil {
 			t.Errorf("%q may be listed", listed)
 		}
 	}

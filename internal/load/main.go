@@ -25,32 +25,36 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	for _, k := range cfg.kinds {
-		report := &report{log: stderr, name: k.name}
-		err := runOn(ctx, cfg, k, report)
-		report.markdown(stdout)
-		if err != nil {
+		if err := runOn(ctx, cfg, k, stdout, stderr); err != nil {
 			return fmt.Errorf("%s: %w", k.name, err)
 		}
 	}
 	return nil
 }
 
-// runOn tries both loads on one service, and looks after each for what it has left.
-func runOn(ctx context.Context, cfg config, k kind, r *report) (err error) {
-	r.say("starting")
+// runOn tries both loads on one service.
+func runOn(ctx context.Context, cfg config, k kind, stdout, stderr io.Writer) (err error) {
+	fmt.Fprintf(stderr, "load: %s: starting\n", k.name)
 	w, err := k.start(cfg)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, w.close()) }()
-	if cfg.candidates > 0 {
-		if err := crowded(ctx, cfg, w, r); err != nil {
-			return fmt.Errorf("%d candidates: %w", cfg.candidates, err)
+	for _, load := range []struct {
+		members, elections int
+		what               string
+	}{
+		{cfg.candidates, 1, count(cfg.candidates) + " candidates"},
+		{2, cfg.elections, count(cfg.elections) + " elections, and two sessions for all of them"},
+	} {
+		if load.members == 0 || load.elections == 0 {
+			continue
 		}
-	}
-	if cfg.elections > 0 {
-		if err := manifold(ctx, cfg, w, r); err != nil {
-			return fmt.Errorf("%d elections: %w", cfg.elections, err)
+		r := &report{log: stderr, name: k.name + ", " + load.what}
+		err := try(ctx, cfg, load.members, load.elections, w, r)
+		r.markdown(stdout)
+		if err != nil {
+			return fmt.Errorf("%s: %w", load.what, err)
 		}
 	}
 	return nil

@@ -34,41 +34,30 @@ func startZooKeeper(cfg config) (world, error) {
 	return &zooKeeperWorld{c, services.Remote{URL: c.URL("?timeout="+cfg.ttl.String(), c.Addr())}}, nil
 }
 
-func (z *zooKeeperWorld) open() (process, error) { return asProcess(z.remote.Client()) }
+func (z *zooKeeperWorld) open() (services.Client, error) { return z.remote.Client() }
 
-// metrics asks a server that may be too busy to answer at once.
-func (z *zooKeeperWorld) metrics() (m map[string]float64, err error) {
-	for end := time.Now().Add(patience); time.Now().Before(end); {
-		if m, err = servertest.ZooKeeperMetrics(z.Addr()); err == nil {
-			return m, nil
-		}
-	}
-	return nil, err
-}
-
-func (z *zooKeeperWorld) sessions() (int, error) {
-	m, err := z.metrics()
-	return int(m["global_sessions"]), err
-}
-
+// figures asks a server that may be too busy to answer at once.
 func (z *zooKeeperWorld) figures() (census, error) {
-	m, err := z.metrics()
+	m, err := servertest.ZooKeeperMetrics(z.Addr())
+	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); {
+		m, err = servertest.ZooKeeperMetrics(z.Addr())
+	}
 	if err != nil {
 		return nil, err
 	}
-	var all census
-	for _, f := range []struct{ key, name string }{
-		{"global_sessions", "sessions"}, {"num_alive_connections", "connections"}, {"znode_count", "znodes"},
-		{"ephemerals_count", "ephemeral ones"}, {"watch_count", "watches"},
+	all := make(census)
+	for key, name := range map[string]string{
+		"global_sessions": "sessions", "num_alive_connections": "connections", "znode_count": "znodes",
+		"ephemerals_count": "ephemeral ones", "watch_count": "watches",
 	} {
-		n, ok := m[f.key]
+		n, ok := m[key]
 		if !ok {
-			return nil, fmt.Errorf("the server's mntr has no %s", f.key)
+			return nil, fmt.Errorf("the server's mntr has no %s", key)
 		}
-		all = append(all, figure{f.name, int(n)})
+		all[name] = int(n)
 	}
 	if files, err := os.ReadDir("/proc/self/fd"); err == nil { // where there is such a thing
-		all = append(all, figure{"open files", len(files)})
+		all["open files"] = len(files)
 	}
 	return all, nil
 }

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/elector-go/elector/backend/dial"
 )
 
 // askTimeout bounds the asking of one server for its figures.
@@ -21,12 +23,14 @@ const askTimeout = 3 * time.Second
 // figures asks all servers that the URL names, and adds up. What ZooKeeper counts has
 // heartbeats in it, one packet received and one sent for each.
 func (r *remote) figures(ctx context.Context) (map[string]float64, error) {
-	hosts, _, _ := strings.Cut(strings.TrimPrefix(r.URL, r.Scheme()+"://"), "?")
-	hosts, _, _ = strings.Cut(hosts, "/")
+	servers, err := dial.Servers(r.URL)
+	if err != nil {
+		return nil, err
+	}
 	sum := make(map[string]float64)
-	for host := range strings.SplitSeq(hosts, ",") {
+	for _, server := range servers {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
-		values, err := r.ask(ctx, host)
+		values, err := r.ask(ctx, server.Address)
 		cancel()
 		if err != nil {
 			return nil, err
@@ -47,18 +51,11 @@ func (r *remote) ask(ctx context.Context, host string) (map[string]float64, erro
 	case r.Scheme() == "zk" && strings.Contains(r.URL, "tls=true"):
 		return nil, errors.New("ZooKeeper's four-letter words are not asked for over TLS")
 	case r.Scheme() == "zk":
-		return srvr(ctx, withPort(host, "2181"))
+		return srvr(ctx, host)
 	case r.Scheme() == "etcd":
-		return r.scrape(ctx, withPort(host, "2379"), "/metrics", etcdCounters)
+		return r.scrape(ctx, host, "/metrics", etcdCounters)
 	}
-	return r.scrape(ctx, withPort(host, "8500"), "/v1/agent/metrics?format=prometheus", consulCounters)
-}
-
-func withPort(host, port string) string {
-	if _, _, err := net.SplitHostPort(host); err == nil {
-		return host
-	}
-	return net.JoinHostPort(strings.Trim(host, "[]"), port)
+	return r.scrape(ctx, host, "/v1/agent/metrics?format=prometheus", consulCounters)
 }
 
 var packets = regexp.MustCompile(`(?m)^(Received|Sent): (\d+)$`)

@@ -12,16 +12,17 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/services"
 )
 
 // A candidate is one process that wants to lead, with a session and connections of its
 // own.
 type candidate struct {
-	number  int // by first arrival; one that comes back after a crash keeps its number
-	elector elector.Elector
-	client  services.Client
-	meter   *meter.Backend
+	*crowd.Candidate
+	number int // by first arrival; one that comes back after a crash keeps its number
+	client services.Client
+	meter  *meter.Backend
 
 	activity activity
 	waiting  atomic.Bool    // for a predecessor or for the seat
@@ -30,18 +31,10 @@ type candidate struct {
 	arrived  chan time.Time // holds one
 
 	// Of its last arrival, for the run's goroutine alone.
-	before  meter.Counts // it entered
-	entered bool
-	at      time.Time
-	rank    int // among all arrivals
-	turn    int // elections before it
-}
-
-// win is a campaign that came to its end.
-type win struct {
-	candidate *candidate
-	term      *elector.Term
-	at        time.Time
+	before meter.Counts // it entered
+	at     time.Time    // zero if there was none
+	rank   int          // among all arrivals
+	turn   int          // elections before it
 }
 
 // candidate makes one. It does not connect.
@@ -51,21 +44,19 @@ func (r *run) candidate(number int) (*candidate, error) {
 		return nil, err
 	}
 	c := &candidate{number: number, client: at, arrived: make(chan time.Time, 1)}
-	c.meter = meter.New(
-		&tap{Backend: at.Backend, activity: &c.activity, half: r.half},
-		func(call meter.Call) { r.recorder.call(number, call) })
+	c.meter = meter.New(backend.Intercept(at.Backend, tap{&c.activity, r.half}.call), func(call meter.Call) { r.recorder.call(number, call) })
 	// Kafka's layout knows candidates by numbers, so all have one for an ID. It is a new
 	// one after a crash: a new process is a new candidate.
-	r.ids++
-	c.elector, err = elector.New(elector.Config{
-		Backend: c.meter, Strategy: r.strategy, Election: r.election, ID: strconv.Itoa(r.ids), TTL: r.ttl,
+	id := strconv.Itoa(len(r.Candidates) + 1)
+	c.Candidate, err = r.Add(elector.Config{
+		Backend: c.meter, Strategy: r.strategy, Election: r.election, ID: id, TTL: r.ttl,
 		SurveyEvery: -1, // looks would be counted
 		Hooks: elector.Hooks{
 			Stage: c.stage,
 			Ended: func(*elector.Term, error) { r.recorder.happened(number, report.Ended, time.Now()) },
 			Session: func(_ string, s backend.State) {
 				if s == backend.Lost && !c.gone.Load() {
-					r.fail(fmt.Errorf("candidate %d has lost its session with the service, though nobody cut it off: the service was down or too slow for the session timeout", number))
+					r.Fail(fmt.Errorf("candidate %d has lost its session with the service, though nobody cut it off: the service was down or too slow for the session timeout", number))
 				}
 			},
 		},
@@ -73,6 +64,8 @@ func (r *run) candidate(number int) (*candidate, error) {
 	if err != nil {
 		return nil, errors.Join(err, at.Close())
 	}
+	r.present = append(r.present, c) // who is present is closed in the end
+	r.by[c.Candidate] = c
 	return c, nil
 }
 
@@ -96,18 +89,18 @@ func (c *candidate) counts() meter.Counts { return c.meter.Counts().Sub(c.before
 func (c *candidate) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	if _, err := c.elector.Leader(ctx); err != nil && !errors.Is(err, elector.ErrNoLeader) {
+	if _, err := c.Leader(ctx); err != nil && !errors.Is(err, elector.ErrNoLeader) {
 		return err
 	}
 	c.before = c.meter.Counts()
 	return nil
 }
 
-// close withdraws or resigns, and gives the connections up.
-func (c *candidate) close(ctx context.Context) error {
+// end withdraws or resigns, and gives the connections up.
+func (c *candidate) end(ctx context.Context) error {
 	c.gone.Store(true)
 	c.client.Mend()
-	err := c.elector.Close(ctx)
+	err := c.Close(ctx)
 	_ = c.client.Close() // nothing depends on it any more
 	return err
 }
@@ -116,25 +109,15 @@ func (c *candidate) close(ctx context.Context) error {
 // there, or, where it has none, when it waits.
 func (r *run) enter(c *candidate) error {
 	c.entering.Store(true)
-	r.campaigns.Go(func() {
-		term, err := c.elector.Campaign(r.ctx)
-		at := time.Now() // before anything else: this is what is measured
-		if err != nil {
-			if !c.gone.Load() {
-				r.fail(fmt.Errorf("candidate %d: %w", c.number, err))
-			}
-			return
-		}
-		r.wins <- win{c, term, at}
-	})
-	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	r.Enter(c.Candidate)
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
 	select {
 	case c.at = <-c.arrived:
 	case <-ctx.Done():
 		return fmt.Errorf("candidate %d has not entered: %w", c.number, context.Cause(ctx))
 	}
-	c.entered, c.rank, c.turn = true, r.arrivals, len(r.elected)
+	c.rank, c.turn = r.arrivals, len(r.elected)
 	r.arrivals++
 	return nil
 }
@@ -145,8 +128,7 @@ func (r *run) join(number int) (*candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.present = append(r.present, c) // who is present is closed in the end
-	if err := c.connect(r.ctx); err != nil {
+	if err := c.connect(r.Context()); err != nil {
 		return nil, r.hinted(fmt.Errorf("candidate %d connects: %w", number, err))
 	}
 	return c, nil

@@ -11,32 +11,30 @@ import (
 
 // resign has the leader resign. It comes back at the end of the line.
 func (r *run) resign() error {
-	old := r.leader
-	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	old := r.Leader
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
-	began := time.Now()
-	r.recorder.begin(began)
-	if err := old.term.Resign(ctx); err != nil {
+	r.began = time.Now()
+	if err := old.Term.Resign(ctx); err != nil {
 		return err
 	}
 	if err := r.next(r.patience); err != nil {
 		return err
 	}
-	r.resigned = append(r.resigned, r.leader.at.Sub(began))
-	return r.enter(old.candidate)
+	r.resigned = append(r.resigned, r.Leader.At.Sub(r.began))
+	return r.enter(r.by[old.Candidate])
 }
 
 // crash cuts the leader off, without a goodbye. When another leads, it comes back as a
 // new process.
 func (r *run) crash() error {
-	old := r.leader
-	c := old.candidate
-	entry, err := r.seatOf(old)
+	c := r.by[r.Leader.Candidate]
+	entry, err := r.seat()
 	if err != nil {
 		return err
 	}
 	within := 3*r.ttl + r.patience
-	ctx, cancel := context.WithTimeout(r.ctx, within)
+	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	gone := make(chan time.Time, 1)
 	observed := make(chan error, 1)
@@ -51,12 +49,12 @@ func (r *run) crash() error {
 	dropped := <-gone
 	r.unnoticed = append(r.unnoticed, dropped.Sub(began))
 	// The two are told of it on connections of their own, so who observes may be later.
-	r.crashed = append(r.crashed, max(r.leader.at.Sub(dropped), 0))
+	r.crashed = append(r.crashed, max(r.Leader.At.Sub(dropped), 0))
 	r.forget(c)
 	r.cleanups.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), r.patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), r.patience)
 		defer cancel()
-		_ = c.close(ctx) // its session is over, so there is nothing to confirm
+		_ = c.end(ctx) // its session is over, so there is nothing to confirm
 	})
 	back, err := r.join(c.number)
 	if err != nil {
@@ -65,13 +63,13 @@ func (r *run) crash() error {
 	return r.enter(back)
 }
 
-// seatOf is the leader's entry as it is now.
-func (r *run) seatOf(leader win) (backend.Entry, error) {
-	for _, g := range leader.term.Guard().Conditions {
+// seat is the leader's entry as it is now.
+func (r *run) seat() (backend.Entry, error) {
+	for _, g := range r.Leader.Term.Guard().Conditions {
 		if g.Entry.Session == "" {
 			continue
 		}
-		now, err := r.observer.Get(r.ctx, g.Entry.Key)
+		now, err := r.observer.Get(r.Context(), g.Entry.Key)
 		if err == nil && now.Rev != g.Entry.Rev {
 			err = fmt.Errorf("another entry is under %s", g.Entry.Key)
 		}
@@ -121,16 +119,16 @@ func (r *run) churn() error {
 // leave has a waiting candidate withdraw for good.
 func (r *run) leave() error {
 	i := r.random.IntN(len(r.present) - 1)
-	if r.present[i] == r.leader.candidate {
+	if r.present[i].Candidate == r.Leader.Candidate {
 		i = len(r.present) - 1
 	}
 	c := r.present[i]
 	r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 	r.fewer[c.number] = true
 	r.forget(c)
-	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
-	if err := c.close(ctx); err != nil {
+	if err := c.end(ctx); err != nil {
 		return fmt.Errorf("candidate %d leaves: %w", c.number, err)
 	}
 	return r.still()

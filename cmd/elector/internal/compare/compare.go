@@ -1,13 +1,13 @@
+// Package compare lets candidates elect leaders, by several strategies, in several numbers
+// and on several services, and measures what it costs.
 package compare
 
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -42,15 +43,29 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 			out.Method.TTL = EmbeddedTTL
 		}
 	}
-	steps := newSteps(cfg)
+	jobs := cfg.jobs()
+	done, end, all := 0, 0, 0 // steps: how many are done, and will be at the end of this run, and of all
+	for _, job := range jobs {
+		all += len(cfg.Backends) * job.steps(cfg)
+	}
+	tell := func(doing string) {
+		if cfg.Progress != nil {
+			cfg.Progress(done, all, doing)
+		}
+	}
 	var errs []error
 	for _, url := range cfg.Backends {
-		for _, job := range cfg.jobs() {
+		for _, job := range jobs {
 			if ctx.Err() != nil {
-				return finish(out), errors.Join(append(errs, context.Cause(ctx))...)
+				break
 			}
-			steps.start(url, job)
-			run, err := one(ctx, cfg, url, job, steps.step)
+			done, end = end, end+job.steps(cfg) // what an earlier one has left undone counts as done
+			doing := fmt.Sprintf("%s, %s, %d candidates", url, job.strategy, job.n)
+			tell(doing)
+			run, err := one(ctx, cfg, url, job, func(step string) {
+				done++
+				tell(doing + ": " + step)
+			})
 			out.Runs = append(out.Runs, run)
 			if cfg.Ran != nil {
 				cfg.Ran(run)
@@ -58,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 			if err == nil {
 				continue
 			}
-			errs = append(errs, fmt.Errorf("%s, %s, %d candidates: %w", url, job.strategy, job.n, err))
+			errs = append(errs, fmt.Errorf("%s: %w", doing, err))
 			if errors.Is(err, errUnreachable) {
 				break
 			}
@@ -67,7 +82,8 @@ func Run(ctx context.Context, cfg Config) (report.Report, error) {
 	if ctx.Err() != nil {
 		errs = append(errs, context.Cause(ctx))
 	}
-	return finish(out), errors.Join(errs...)
+	out.Growth = append(out.Growth, growth(out.Runs)...)
+	return out, errors.Join(errs...)
 }
 
 // A job is what a run is to do on a service.
@@ -75,6 +91,8 @@ type job struct {
 	strategy string
 	n        int
 }
+
+func (j job) steps(cfg Config) int { return j.n + cfg.Changes }
 
 func (c Config) jobs() (all []job) {
 	for _, s := range c.Strategies {
@@ -122,15 +140,13 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		_ = observer.Close(ctx) // it has no entries
 	}()
 
-	var name [8]byte
-	rand.Read(name[:])                   // never fails, says its documentation
 	item, _ := catalog.Named(j.strategy) // Validate refuses names that there are not
 	r := &run{
 		cfg: cfg, service: s, strategy: item.Strategy, n: j.n, step: step,
-		election: "/elector-compare-" + hex.EncodeToString(name[:]),
+		election: fmt.Sprintf("/elector-compare-%016x", rand.Uint64()),
 		// The same for all strategies, so that they meet the same pattern.
-		random:   mathrand.New(mathrand.NewPCG(cfg.Seed, uint64(j.n))),
-		wins:     make(chan win, j.n),
+		random:   rand.New(rand.NewPCG(cfg.Seed, uint64(j.n))),
+		by:       make(map[*crowd.Candidate]*candidate),
 		fewer:    make(map[int]bool),
 		figures:  &figures{service: s},
 		observer: observer,
@@ -140,10 +156,10 @@ func one(ctx context.Context, cfg Config, url string, j job, step func(string)) 
 		r.ttl, r.half = cmp.Or(r.ttl, EmbeddedTTL), cfg.Delay/2
 	}
 	r.patience = 30*time.Second + time.Duration(r.n)*(20*time.Millisecond+4*r.half)
-	r.ctx, r.fail = context.WithCancelCause(ctx)
-	defer r.fail(nil)
+	r.Crowd = crowd.New(ctx, j.n, r.patience)
+	defer r.Fail(nil)
 	err = r.all()
-	switch cause := context.Cause(r.ctx); {
+	switch cause := context.Cause(r.Context()); {
 	case ctx.Err() != nil:
 		err = nil
 	case cause != nil:
@@ -159,7 +175,7 @@ func (r *run) report(to *report.Run) {
 		return
 	}
 	for _, c := range r.present {
-		if c != r.leader.candidate && c.entered {
+		if c.Candidate != r.Leader.Candidate && !c.at.IsZero() {
 			r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 		}
 	}
@@ -173,53 +189,12 @@ func (r *run) report(to *report.Run) {
 	to.Fairness = r.fairness
 	to.Resigned = report.NewLeaderless(r.resigned)
 	to.Crashed = report.NewLeaderless(r.crashed)
-	to.Unnoticed = report.Quantile(r.unnoticed)
+	to.Unnoticed = crowd.QuantilesOf(r.unnoticed)
 	to.Waits = report.NewHistogram(r.waits)
 	to.PerChange, to.PerJoin = report.MeanCost(r.perChange, r.changes), report.MeanCost(r.perJoin, r.joined)
 	to.Sample = r.sample
 	var why error
 	if to.Server, why = r.figures.perChange(); why != nil {
 		to.ServerNote = why.Error()
-	}
-}
-
-// finish adds how the figures grow.
-func finish(out report.Report) report.Report {
-	out.Growth = append(out.Growth, growth(out.Runs)...)
-	return out
-}
-
-// steps tells how far the comparison is.
-type steps struct {
-	cfg      Config
-	done, of int
-	end      int // of the present run
-	doing    string
-}
-
-func newSteps(cfg Config) *steps {
-	s := &steps{cfg: cfg}
-	for _, j := range cfg.jobs() {
-		s.of += len(cfg.Backends) * (j.n + cfg.Changes)
-	}
-	return s
-}
-
-// start begins a run. What an earlier one has left undone counts as done.
-func (s *steps) start(url string, j job) {
-	s.done = s.end
-	s.end += j.n + s.cfg.Changes
-	s.doing = fmt.Sprintf("%s, %s, %d candidates", url, j.strategy, j.n)
-	s.tell(s.doing)
-}
-
-func (s *steps) step(doing string) {
-	s.done++
-	s.tell(s.doing + ": " + doing)
-}
-
-func (s *steps) tell(doing string) {
-	if s.cfg.Progress != nil {
-		s.cfg.Progress(s.done, s.of, doing)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/strategy/catalog"
 )
 
@@ -30,7 +31,7 @@ func config() Config {
 // TestExact holds what a leader change and a joining cost, to the call, at every number of
 // candidates: docs/fair-or-herd.md has it for more than can be measured. On fake time
 // no two candidates are in each other's way, so that the time without a leader is that of
-// the messages it takes.
+// the messages it takes. It holds how that grows, too.
 func TestExact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, err := Run(t.Context(), config())
@@ -103,6 +104,8 @@ func TestExact(t *testing.T) {
 				assert.Less(t, r.Fairness.Jain, turns[r.N], name)
 			}
 		}
+		testGrowth(t, out.Growth)
+		testRoundTrip(t, out)
 	})
 }
 
@@ -122,7 +125,7 @@ func TestSlowCrowd(t *testing.T) {
 // busy machine takes to hand it over.
 func TestDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{ctx: t.Context(), service: owing{}, patience: time.Second}
+		r := &run{Crowd: crowd.New(t.Context(), 0, time.Second), service: owing{}, patience: time.Second}
 		assert.ErrorContains(t, r.still(), "have not come to rest")
 	})
 }
@@ -148,37 +151,42 @@ func sum(all []int) (sum int) {
 	return sum
 }
 
-func TestGrowth(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		out, err := Run(t.Context(), config())
-		require.NoError(t, err)
-		slopes, flat := make(map[string]float64), make(map[string]bool)
-		for _, g := range out.Growth {
-			slopes[g.Strategy+" "+g.Figure] = g.Slope
-			flat[g.Strategy+" "+g.Figure] = g.Flat
-			within := 1e-9
-			if g.Strategy == "ranked" {
-				within = 1e-6 // how many the first change has to read depends on who entered together
-			}
-			if g.Figure != "bytes" {
-				assert.InDelta(t, 1, g.R2, within)
-			}
+func testGrowth(t *testing.T, all []report.Growth) {
+	slopes, flat := make(map[string]float64), make(map[string]bool)
+	for _, g := range all {
+		slopes[g.Strategy+" "+g.Figure] = g.Slope
+		flat[g.Strategy+" "+g.Figure] = g.Flat
+		within := 1e-9
+		if g.Strategy == "ranked" {
+			within = 1e-6 // how many the first change has to read depends on who entered together
 		}
-		assert.Len(t, slopes, len(catalog.Names())*4)
-		for figure, want := range map[string]float64{
-			"fair wakeUps": 0, "fair operations": 0, "unfair wakeUps": 1, "kafka wakeUps": 1, "parentwatch wakeUps": 2,
-			"fair leaderless": 0, "unfair leaderless": 0, "ranked wakeUps": 0, "ranked leaderless": 0,
-		} {
-			assert.InDelta(t, want, slopes[figure], 1e-9, figure)
+		if g.Figure != "bytes" {
+			assert.InDelta(t, 1, g.R2, within)
 		}
-		for figure, want := range map[string]bool{
-			"fair wakeUps": true, "fair bytes": true, "fair leaderless": true, "unfair wakeUps": false, "parentwatch bytes": false, "ranked operations": false,
-		} {
-			assert.Equal(t, want, flat[figure], "whether the growth of "+figure+" is no more than noise")
-		}
-		// Whoever is next reads all the others once, and at the first of 80 changes the winner does.
-		assert.InDelta(t, 1, slopes["ranked operations"], 0.02)
-	})
+	}
+	assert.Len(t, slopes, len(catalog.Names())*4)
+	for figure, want := range map[string]float64{
+		"fair wakeUps": 0, "fair operations": 0, "unfair wakeUps": 1, "kafka wakeUps": 1, "parentwatch wakeUps": 2,
+		"fair leaderless": 0, "unfair leaderless": 0, "ranked wakeUps": 0, "ranked leaderless": 0,
+	} {
+		assert.InDelta(t, want, slopes[figure], 1e-9, figure)
+	}
+	for figure, want := range map[string]bool{
+		"fair wakeUps": true, "fair bytes": true, "fair leaderless": true, "unfair wakeUps": false, "parentwatch bytes": false, "ranked operations": false,
+	} {
+		assert.Equal(t, want, flat[figure], "whether the growth of "+figure+" is no more than noise")
+	}
+	// The next one reads all the others once, and at the first of 80 changes the winner does.
+	assert.InDelta(t, 1, slopes["ranked operations"], 0.02)
+}
+
+// testRoundTrip holds that JSON keeps all.
+func testRoundTrip(t *testing.T, out report.Report) {
+	text, err := json.Marshal(out)
+	require.NoError(t, err)
+	var back report.Report
+	require.NoError(t, json.Unmarshal(text, &back))
+	assert.Equal(t, out, back)
 }
 
 // TestCrashes holds that crashes and comings and goings are as many as asked for, the same
@@ -213,6 +221,7 @@ func TestCrashes(t *testing.T) {
 			assert.Equal(t, 21, sum(r.Fairness.Wins))
 		}
 		assert.Equal(t, 5, out.Method.Crashes)
+		testRoundTrip(t, out)
 		again, err := Run(t.Context(), c)
 		require.NoError(t, err)
 		c.Seed++
@@ -309,20 +318,6 @@ func TestProgress(t *testing.T) {
 		assert.Equal(t, len(catalog.Names())*(3+4), most)
 		assert.Equal(t, most, last)
 		assert.Equal(t, len(catalog.Names()), ran)
-	})
-}
-
-func TestRoundTrip(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := config()
-		c.N, c.Changes, c.Crashes = []int{3, 4}, 4, 0.5
-		out, err := Run(t.Context(), c)
-		require.NoError(t, err)
-		text, err := json.Marshal(out)
-		require.NoError(t, err)
-		var back report.Report
-		require.NoError(t, json.Unmarshal(text, &back))
-		assert.Equal(t, out, back)
 	})
 }
 

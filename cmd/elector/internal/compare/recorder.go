@@ -15,7 +15,6 @@ import (
 type recorder struct {
 	mu     sync.Mutex
 	noting bool
-	began  time.Time
 	events []event
 }
 
@@ -29,13 +28,6 @@ func (r *recorder) on(noting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noting = noting
-}
-
-// begin notes when the change began.
-func (r *recorder) begin(at time.Time) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.began = at
 }
 
 func (r *recorder) note(e event) {
@@ -68,15 +60,15 @@ func (r *recorder) call(candidate int, c meter.Call) {
 	r.note(event{report.Event{Candidate: candidate, Kind: kind, Took: c.End.Sub(c.Began)}, c.Began})
 }
 
-// timeline returns what was noted, of those that were present, and ends noting.
-func (r *recorder) timeline(present []int) *report.Timeline {
+// timeline returns what was noted since the change began, of those that were present, and ends noting.
+func (r *recorder) timeline(began time.Time, present []int) *report.Timeline {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.noting = false
 	slices.SortStableFunc(r.events, func(a, b event) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Candidate, b.Candidate)) })
 	t := &report.Timeline{Present: present, Events: make([]report.Event, len(r.events))}
 	for i, e := range r.events {
-		e.At = e.at.Sub(r.began)
+		e.At = e.at.Sub(began)
 		t.Events[i] = e.Event
 	}
 	return t

@@ -12,14 +12,13 @@ import (
 	"github.com/elector-go/elector/backend"
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/cmd/elector/internal/report"
+	"github.com/elector-go/elector/internal/crowd"
 	"github.com/elector-go/elector/internal/program"
 )
 
 const (
 	// connectTimeout bounds the opening of one session.
 	connectTimeout = 10 * time.Second
-	// atATime is how many candidates connect, or leave, at a time.
-	atATime = 32
 	// joins is how many of the first arrivals are watched one by one: the last ones,
 	// which meet most others.
 	joins = 5
@@ -42,18 +41,13 @@ type run struct {
 	random   *rand.Rand
 	step     func(doing string) // one step is done
 
-	ctx  context.Context // ends with the cause when a candidate fails
-	fail context.CancelCauseFunc
-
-	wins      chan win
-	campaigns sync.WaitGroup
-	cleanups  sync.WaitGroup
-	observer  *backend.Session
-	recorder  recorder
+	*crowd.Crowd
+	cleanups sync.WaitGroup
+	observer *backend.Session
+	recorder recorder
 
 	present  []*candidate // by arrival
-	leader   win
-	ids      int
+	by       map[*crowd.Candidate]*candidate
 	arrivals int
 	elected  []int        // ranks of arrival, in the order of election
 	left     meter.Counts // of those who are gone
@@ -67,8 +61,9 @@ type run struct {
 	unnoticed, waits   []time.Duration
 	figures            *figures
 	sample             *report.Timeline
-	crashes            []bool // by leader change
-	sampled            int    // the leader change to be watched
+	crashes            []bool    // by leader change
+	began              time.Time // the latest one, by resignation
+	sampled            int       // the leader change to be watched
 }
 
 // all takes the run to its end, or to that of ctx or of what can be done.
@@ -100,14 +95,14 @@ func (r *run) change(crash, sample bool) error {
 		return nil
 	}
 	r.recorder.on(sample)
-	before := r.figures.read(r.ctx)
+	before := r.figures.read(r.Context())
 	if err := r.measured(&r.perChange, r.resign); err != nil {
 		return err
 	}
-	r.figures.add(before, r.figures.read(r.ctx))
+	r.figures.add(before, r.figures.read(r.Context()))
 	r.changes++
 	if sample {
-		r.sample = r.recorder.timeline(r.numbers())
+		r.sample = r.recorder.timeline(r.began, r.numbers())
 	}
 	return nil
 }
@@ -142,11 +137,9 @@ func (r *run) gather() error {
 		return err
 	}
 	for range r.n {
-		c, err := r.candidate(r.number())
-		if err != nil {
+		if _, err := r.candidate(r.number()); err != nil {
 			return err
 		}
-		r.present = append(r.present, c)
 	}
 	if err := r.connect(); err != nil {
 		return err
@@ -160,7 +153,7 @@ func (r *run) gather() error {
 	if err := r.still(); err != nil {
 		return err
 	}
-	r.figures.settle(r.ctx)
+	r.figures.settle(r.Context())
 	return nil
 }
 
@@ -186,74 +179,44 @@ func (r *run) admit(i int, c *candidate) error {
 
 // connect opens all sessions.
 func (r *run) connect() error {
-	ctx, cancel := context.WithCancelCause(r.ctx)
+	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	var mu sync.Mutex
-	connected := 0
-	forEach(r.present, func(c *candidate) {
+	errs := crowd.Each(r.present, func(c *candidate) error {
 		if ctx.Err() != nil {
-			return
+			return ctx.Err()
 		}
 		err := c.connect(ctx)
-		mu.Lock()
-		defer mu.Unlock()
-		if err == nil {
-			connected++
-			return
+		if err != nil {
+			cancel(err)
 		}
-		cancel(err)
+		return err
 	})
-	if ctx.Err() == nil {
+	if len(errs) == 0 {
 		return nil
 	}
-	return r.hinted(fmt.Errorf("%d of %d candidates could connect: %w", connected, r.n, context.Cause(ctx)))
+	return r.hinted(fmt.Errorf("%d of %d candidates could connect: %w", r.n-len(errs), r.n, context.Cause(ctx)))
 }
 
 // hinted adds to the error of connecting what may be in the way.
 func (r *run) hinted(err error) error {
-	if hint := r.service.hint(r.n); hint != "" && r.ctx.Err() == nil {
+	if hint := r.service.hint(r.n); hint != "" && r.Context().Err() == nil {
 		return fmt.Errorf("%w; %s", err, hint)
 	}
 	return err
 }
 
-// forEach does something to all candidates, some at a time.
-func forEach(all []*candidate, do func(*candidate)) {
-	var workers sync.WaitGroup
-	todo := make(chan *candidate)
-	for range min(atATime, len(all)) {
-		workers.Go(func() {
-			for c := range todo {
-				do(c)
-			}
-		})
-	}
-	for _, c := range all {
-		todo <- c
-	}
-	close(todo)
-	workers.Wait()
-}
-
 // next blocks until a campaign has been won, and makes its candidate the leader.
 func (r *run) next(within time.Duration) error {
-	ctx, cancel := context.WithTimeout(r.ctx, within)
-	defer cancel()
-	select {
-	case w := <-r.wins:
-		if r.leader.term != nil && w.term.Token() <= r.leader.term.Token() {
-			return fmt.Errorf("token %d follows token %d", w.term.Token(), r.leader.term.Token())
-		}
-		r.leader = w
-	case <-ctx.Done():
-		return fmt.Errorf("nobody was elected: %w", context.Cause(ctx))
+	if err := r.Succession(within); err != nil {
+		return err
 	}
-	c := r.leader.candidate
-	r.recorder.happened(c.number, report.Elected, r.leader.at)
+	w := r.Leader
+	c := r.by[w.Candidate]
+	r.recorder.happened(c.number, report.Elected, w.At)
 	r.fairness.Wins[c.number]++
 	r.fairness.LongestWait = max(r.fairness.LongestWait, len(r.elected)-c.turn)
 	r.elected = append(r.elected, c.rank)
-	r.waits = append(r.waits, r.leader.at.Sub(c.at))
+	r.waits = append(r.waits, w.At.Sub(c.at))
 	return nil
 }
 
@@ -281,7 +244,7 @@ func (r *run) counts() meter.Counts {
 
 // still blocks until all but the leader wait, and nothing has moved for a while.
 func (r *run) still() error {
-	ctx, cancel := context.WithTimeout(r.ctx, r.patience)
+	ctx, cancel := context.WithTimeout(r.Context(), r.patience)
 	defer cancel()
 	for {
 		before, _ := r.moves()
@@ -301,7 +264,7 @@ func (r *run) still() error {
 func (r *run) moves() (moves int64, restless int) {
 	for _, c := range r.present {
 		moves += c.activity.moves.Load()
-		idle := !c.entered || c == r.leader.candidate || c.waiting.Load()
+		idle := c.at.IsZero() || c.Candidate == r.Leader.Candidate || c.waiting.Load()
 		if c.activity.busy.Load() != 0 || !idle {
 			restless++
 		}

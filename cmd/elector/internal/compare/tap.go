@@ -17,29 +17,16 @@ type activity struct {
 func (a *activity) begin() { a.busy.Add(1); a.moves.Add(1) }
 func (a *activity) end()   { a.busy.Add(-1); a.moves.Add(1) }
 
-// A tap is a Backend that passes everything on, tells what is under way, and makes each
-// message take its time: requests, answers, and notices of changes take half a round trip
-// each. That nothing overtakes anything on the way is not simulated: a candidate's calls
-// come one after the other wherever their order matters.
+// A tap passes the calls of sessions on, tells what is under way, and makes each message take
+// its time: requests, answers, and notices of changes take half a round trip each. That nothing
+// overtakes anything on the way is not simulated: a candidate's calls come one after the other
+// wherever their order matters.
 type tap struct {
-	backend.Backend
 	activity *activity
 	half     time.Duration // of a round trip
 }
 
-// Open implements backend.Backend.
-func (t *tap) Open(ctx context.Context, o backend.OpenOptions) (s *backend.Session, err error) {
-	err = t.travel(func() error {
-		s, err = t.Backend.Open(ctx, o)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	return s.Around(backend.Layer{Call: t.call}), nil
-}
-
-func (t *tap) call(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
+func (t tap) call(ctx context.Context, c *backend.Call, next func(context.Context) error) error {
 	do := func() error { return next(ctx) }
 	switch {
 	case c.Kind == backend.CallClose:
@@ -51,7 +38,7 @@ func (t *tap) call(ctx context.Context, c *backend.Call, next func(context.Conte
 }
 
 // travel makes a call of which the answer is awaited.
-func (t *tap) travel(do func() error) error {
+func (t tap) travel(do func() error) error {
 	t.activity.begin()
 	defer t.activity.end()
 	time.Sleep(t.half)
@@ -61,7 +48,7 @@ func (t *tap) travel(do func() error) error {
 }
 
 // await makes a call that blocks until there is a notice. It subscribes first.
-func (t *tap) await(do func() error) error {
+func (t tap) await(do func() error) error {
 	t.activity.begin()
 	time.Sleep(t.half)
 	t.activity.end()

@@ -111,7 +111,7 @@ func invent(dice *rand.Rand, service, strategy string, n, changes, crashes int) 
 		crashed = append(crashed, around(inventTime(strategy, n)-0.3e6))
 		unnoticed = append(unnoticed, around(4.1e9))
 	}
-	run.Resigned, run.Crashed, run.Unnoticed = report.NewLeaderless(resigned), report.NewLeaderless(crashed), report.Quantile(unnoticed)
+	run.Resigned, run.Crashed, run.Unnoticed = report.NewLeaderless(resigned), report.NewLeaderless(crashed), report.NewLeaderless(unnoticed).Quantiles
 
 	wins := make([]int, n)
 	var waited []time.Duration

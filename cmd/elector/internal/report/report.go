@@ -5,6 +5,8 @@ package report
 import (
 	"fmt"
 	"time"
+
+	"github.com/elector-go/elector/internal/crowd"
 )
 
 // Schema is the version of the form. It rises when a field changes its meaning or goes;
@@ -101,13 +103,7 @@ type Leaderless struct {
 }
 
 // Quantiles of durations; all zero when N is.
-type Quantiles struct {
-	N   int           `json:"n"`
-	P50 time.Duration `json:"p50"`
-	P90 time.Duration `json:"p90"`
-	P99 time.Duration `json:"p99"`
-	Max time.Duration `json:"max"`
-}
+type Quantiles = crowd.Quantiles
 
 // Cost is what candidates asked of the service, as meter.Counts has it.
 type Cost struct {

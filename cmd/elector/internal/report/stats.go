@@ -9,22 +9,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/elector-go/elector/backend/meter"
+	"github.com/elector-go/elector/internal/crowd"
 )
-
-// Quantile returns the quantiles of durations, each one of them (nearest rank). The order
-// of all does not matter, and is left alone.
-func Quantile(all []time.Duration) Quantiles {
-	if len(all) == 0 {
-		return Quantiles{}
-	}
-	sorted := slices.Sorted(slices.Values(all))
-	at := func(percent int) time.Duration { return sorted[(len(sorted)*percent+99)/100-1] }
-	return Quantiles{N: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
-}
-
-// Tells tells whether there are enough durations for a percentile to be another than the
-// longest: 2 for p50, 10 for p90, 100 for p99.
-func (q Quantiles) Tells(percent int) bool { return q.N*(100-percent) >= 100 }
 
 // Apart tells whether two sets of durations differ by more than noise: nine in ten of the one
 // are shorter than half of the other, with ten or more of each. The medians differ by a fifth
@@ -37,7 +23,7 @@ func Apart(a, b Quantiles) bool {
 }
 
 // NewLeaderless is of times in the order in which they happened.
-func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{Quantile(all), all} }
+func NewLeaderless(all []time.Duration) Leaderless { return Leaderless{crowd.QuantilesOf(all), all} }
 
 // MeanCost is the mean over so many leader changes or joins; zero over none.
 func MeanCost(sum meter.Counts, over int) Cost {
@@ -134,7 +120,7 @@ func leastSquares(x, y []float64) (slope, r2 float64) {
 // a microsecond on, as far as there are durations on both sides of a bound. Those that are
 // less than the first bound, negative ones too, are in the first count.
 func NewHistogram(all []time.Duration) Histogram {
-	h := Histogram{Quantiles: Quantile(all)}
+	h := Histogram{Quantiles: crowd.QuantilesOf(all)}
 	if len(all) == 0 {
 		return h
 	}
