@@ -39,8 +39,9 @@ type arena struct {
 	operator   *operator
 
 	closeClients func()
-	// gone is closed when the rule is over, failed or not.
-	gone  chan struct{}
+	// life ends when the rule is over, failed or not.
+	life  context.Context
+	over  context.CancelFunc
 	parts int // of a rule with several states
 	// states are those that are tried beside each other.
 	states []func(a *arena)
@@ -58,18 +59,21 @@ func newArena(t *harness.Try, cfg *kit.ElectionConfig) *arena {
 		t.Patience = func() time.Duration { return 10 * time.Minute }
 		t.LongestPause = svc.TTL / 4
 	}
-	closeClients := closing(svc)
-	a := newArenaAt(svc.Root+"/election", t, cfg)
-	a.closeClients = closeClients
-	return a
+	a := &arena{Try: t, cfg: cfg, closeClients: closing(svc)}
+	a.life, a.over = context.WithCancel(context.Background())
+	t.T.Cleanup(a.over)
+	return a.at(svc.Root + "/election")
 }
 
-func newArenaAt(path string, t *harness.Try, cfg *kit.ElectionConfig) *arena {
-	a := &arena{Try: t, cfg: cfg, path: path, gone: make(chan struct{})}
+// at has the arena be one for the election at path.
+func (a *arena) at(path string) *arena {
+	a.path = path
+	t := a.Try
 	t.More = func() string { return "\n\n\t" + a.hist.tail() + "\n\t" + a.hist.save(t.T) }
-	a.hist = newChronicle(path, history.Options{Ordered: cfg.Ordered, Contexts: t.Service.Virtual, OthersWrite: true, Patience: time.Second})
-	a.operator = &operator{a: a}
-	t.T.Cleanup(func() { close(a.gone) })
+	a.hist = newChronicle(path, history.Options{Ordered: a.cfg.Ordered, Contexts: a.Service.Virtual, OthersWrite: true, Patience: time.Second})
+	if a.operator == nil {
+		a.operator = &operator{a: a}
+	}
 	return a
 }
 
@@ -77,14 +81,13 @@ func newArenaAt(path string, t *harness.Try, cfg *kit.ElectionConfig) *arena {
 func (a *arena) another(path, state string) *arena {
 	t := *a.Try
 	t.State = state
-	return newArenaAt(path, &t, a.cfg)
+	return (&arena{Try: &t, cfg: a.cfg, operator: a.operator, life: a.life, over: a.over}).at(path)
 }
 
 // in tries one state of the rule, in an election of its own.
 func (a *arena) in(state string, try func(a *arena)) {
 	a.parts++
 	sub := a.another(fmt.Sprintf("%s/part%d", a.Service.Root, a.parts), state)
-	sub.operator = a.operator
 	completed := false
 	defer func() { sub.End(completed) }()
 	try(sub)
@@ -112,9 +115,11 @@ type allowance struct{ left atomic.Int64 }
 // use tells whether the state that calls it is one of those that are allowed.
 func (l *allowance) use() bool { return l.left.Add(-1) >= 0 }
 
-// within returns a ctx that ends when patience does.
-func (a *arena) within() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), a.Patience())
+// within returns a ctx that ends when patience does, or the rule is over.
+func (a *arena) within() context.Context {
+	ctx, cancel := context.WithTimeout(a.life, a.Patience())
+	a.T.Cleanup(cancel)
+	return ctx
 }
 
 // arrives waits for a channel to be closed or to deliver.
@@ -154,9 +159,7 @@ func (a *arena) finish() {
 		}
 		// The end of a session that was lost out of touch may be beyond confirmation. A server
 		// that has just been restarted may stall.
-		ctx, cancel := a.within()
-		_ = c.real.Close(ctx)
-		cancel()
+		_ = c.real.Close(a.within())
 	}
 	for _, b := range a.bids {
 		arrives(a, "Campaign of "+b.c.id+" returns after Close", b.done)
@@ -213,6 +216,7 @@ func (a *arena) leave() {
 	}
 	a.operator.close()
 	a.closeClients()
+	a.over()
 	// Reading the stacks takes long where many rules are tried side by side.
 	end := time.Now().Add(a.Patience())
 	if a.Service.Virtual {
@@ -323,9 +327,7 @@ func (a *arena) leads(e elector.Elector, c *candidate) elector.Leader {
 
 // leader asks the elector for the leader. Only ErrNoLeader is no failure.
 func (a *arena) leader(e elector.Elector) (elector.Leader, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	l, err := e.Leader(ctx)
+	l, err := e.Leader(a.within())
 	if err != nil && !errors.Is(err, elector.ErrNoLeader) {
 		a.Failf("Leader: %v", err)
 	}
@@ -339,9 +341,7 @@ func (a *arena) vacant(e elector.Elector) {
 
 // list asks the elector for the candidates' IDs.
 func (a *arena) list(e elector.Elector) []string {
-	ctx, cancel := a.within()
-	defer cancel()
-	all, err := e.Candidates(ctx)
+	all, err := e.Candidates(a.within())
 	a.Must("Candidates", err)
 	ids := make([]string, len(all))
 	for i, c := range all {

@@ -48,10 +48,8 @@ var request = elector.Request{By: "operator", Why: "deploy"}
 func (a *arena) asking() func(elector.Request) (elector.Leader, error) {
 	b := a.Service.Client(a.T).Backend
 	return func(r elector.Request) (elector.Leader, error) {
-		ctx, cancel := a.within()
-		defer cancel()
 		a.hist.note("the leader is asked to go %v", r)
-		return elector.Ask(ctx, b, a.cfg.Strategy, a.path, r)
+		return elector.Ask(a.within(), b, a.cfg.Strategy, a.path, r)
 	}
 }
 
@@ -134,8 +132,7 @@ func askProclaim(a *arena) {
 		ask := a.asking()
 		c, t := a.lead()
 		a.speak(t)
-		thaw := c.tap.freeze()
-		c.atEnd(thaw)
+		thaw := c.freeze()
 		a.ask(ask, t)
 		a.speak(t)
 		thaw()
@@ -149,16 +146,12 @@ func askProclaim(a *arena) {
 		ask := a.asking()
 		c, t := a.lead()
 		a.speak(t)
-		thaw, g := c.tap.freeze(), c.tap.stall(backend.OpUpdate)
-		c.atEnd(thaw)
-		c.atEnd(g.release)
+		thaw, g := c.freeze(), c.stall(commits(backend.OpUpdate))
 		proclaimed := make(chan error, 1)
 		go func() {
-			ctx, cancel := a.within()
-			defer cancel()
-			proclaimed <- t.Proclaim(ctx, newValue)
+			proclaimed <- t.Proclaim(a.within(), newValue)
 		}()
-		arrives(a, "the value is on its way", g.reached)
+		g.reached("the value is on its way")
 		a.ask(ask, t)
 		g.release()
 		a.Must("Proclaim", arrives(a, "Proclaim returns", proclaimed))

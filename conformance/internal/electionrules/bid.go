@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/elector-go/elector"
@@ -47,6 +46,13 @@ func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *
 	return b
 }
 
+// enters starts a Campaign that waits for its turn.
+func (c *candidate) enters() *bid {
+	b := c.campaign()
+	b.waits()
+	return b
+}
+
 // wins waits until the candidate is elected.
 func (b *bid) wins() *elector.Term {
 	a := b.c.a
@@ -63,6 +69,18 @@ func (b *bid) fails(want ...error) {
 		a.Failf("%s was elected, term %d; want error %q", b.c.id, b.term.Token(), want)
 	}
 	a.Refused("Campaign of "+b.c.id, b.err, want...)
+}
+
+// withdraws cancels the campaign.
+func (b *bid) withdraws() {
+	b.cancel()
+	b.fails(context.Canceled)
+}
+
+// succeeds has the leader resign, and the candidate win.
+func (b *bid) succeeds(t *elector.Term) *elector.Term {
+	b.c.a.resign(t)
+	return b.wins()
 }
 
 // returned tells whether Campaign has.
@@ -118,9 +136,7 @@ func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
 // queue makes a candidate that waits.
 func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
 	c := a.stand(set...)
-	b := c.campaign()
-	b.waits()
-	return c, b
+	return c, c.enters()
 }
 
 // queues makes n candidates that wait.
@@ -158,19 +174,15 @@ func (a *arena) stays(t *elector.Term) {
 
 // resign resigns and waits for the confirmation.
 func (a *arena) resign(t *elector.Term) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(ctx))
+	a.Must(fmt.Sprintf("Resign of term %d", t.Token()), t.Resign(a.within()))
 	a.ends(t, elector.ErrResigned)
 }
 
 // close closes a candidate, and waits for the confirmation. Backends give a server one to three seconds to confirm the end of a
 // session (ZooKeeper's client library gives it one). A machine that stands still for as long leaves that to the session's timeout.
 func (a *arena) close(c *candidate) {
-	ctx, cancel := a.within()
-	defer cancel()
 	began := time.Now()
-	if err := c.real.Close(ctx); a.Service.Virtual || time.Since(began) < time.Second {
+	if err := c.real.Close(a.within()); a.Service.Virtual || time.Since(began) < time.Second {
 		a.Must("Close of "+c.id, err)
 	}
 }
@@ -198,9 +210,7 @@ func (a *arena) resume(c *candidate) {
 // freeze keeps notices of changes from the candidate.
 func (a *arena) freeze(c *candidate) (thaw func()) {
 	a.hist.note("%s: notices are held", c.id)
-	release := sync.OnceFunc(c.client.HoldWakeups())
-	c.atEnd(release)
-	return release
+	return c.atEnd(c.client.HoldWakeups())
 }
 
 // works checks that the election goes on: a newcomer is elected at once where

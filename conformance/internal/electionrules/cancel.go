@@ -101,8 +101,7 @@ func cancelNoSession(a *arena) {
 	b := c.campaign()
 	a.Settle()
 	b.blocked()
-	b.cancel()
-	b.fails(context.Canceled)
+	b.withdraws()
 	a.resume(c)
 	a.Settle()
 	a.left(0, "of a campaign that was cancelled before it had a session")
@@ -161,8 +160,7 @@ func cancelLostReply(a *arena) {
 				b := c.campaign()
 				c.sawState(backend.Suspended)
 				b.blocked()
-				b.cancel()
-				b.fails(context.Canceled)
+				b.withdraws()
 				if back {
 					a.resume(c)
 				} else {
@@ -214,8 +212,7 @@ func cancelOutOfTouch(a *arena) {
 			_, third := a.queue()
 			a.suspend(c)
 			a.Settle()
-			b.cancel()
-			b.fails(context.Canceled)
+			b.withdraws()
 			if back {
 				a.resume(c)
 			}
@@ -225,11 +222,10 @@ func cancelOutOfTouch(a *arena) {
 			}
 			a.Until("its entry is gone", func() bool { return len(a.visible()) == want })
 			a.holds(t)
-			a.resign(t)
-			third.wins()
+			third.succeeds(t)
 			a.resume(c)
 			a.Settle()
-			c.campaign().waits()
+			c.enters()
 		})
 	}
 }

@@ -131,10 +131,13 @@ func (c *candidate) unfault() {
 	}
 }
 
-func (c *candidate) atEnd(release func()) {
+// atEnd has what was done to the candidate undone at the end, unless the rule has done so before.
+func (c *candidate) atEnd(undo func()) (once func()) {
+	once = sync.OnceFunc(undo)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.releases = append(c.releases, release)
+	c.releases = append(c.releases, once)
+	return once
 }
 
 // hooks returns hooks that record what is reported, and then call the rule's own.
@@ -244,20 +247,16 @@ func (c *candidate) isIn(state backend.State) {
 	})
 }
 
-// holdAt stops the candidate in its Stage hook at the next event that at picks, once,
-// until release.
-func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop[elector.StageEvent] {
-	h := c.holds.add(at)
-	c.atEnd(h.release)
-	return h
+// holdAt stops the candidate in its Stage hook at the next event that at picks.
+func (c *candidate) holdAt(at func(elector.StageEvent) bool) *stop { return hold(c, &c.holds, at) }
+
+// holdIn stops the candidate in its next call of Elected or Ended.
+func (c *candidate) holdIn(hook hookKind) *stop {
+	return hold(c, &c.calls, func(k hookKind) bool { return k == hook })
 }
 
-// holdIn stops the candidate in its next call of Elected or Ended, once, until release.
-func (c *candidate) holdIn(hook hookKind) *stop[hookKind] {
-	h := c.calls.add(func(k hookKind) bool { return k == hook })
-	c.atEnd(h.release)
-	return h
-}
+// stall holds the next call that at picks on its way to the backend, or back.
+func (c *candidate) stall(at func(passing) bool) *stop { return hold(c, &c.tap.stalls, at) }
 
 // begun and completed pick stage events.
 func begun(s elector.Stage) func(elector.StageEvent) bool {

@@ -1,7 +1,6 @@
 package electionrules
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
@@ -85,10 +84,8 @@ func dataLeaderDeleted(a *arena) {
 	if s := c.tap.session(); s != nil {
 		a.Until("the deposed leader's session is live", func() bool { return s.State() == backend.Live })
 	}
-	again := c.campaign()
-	again.waits()
-	a.resign(t)
-	again.wins()
+	again := c.enters()
+	again.succeeds(t)
 }
 
 func dataWaitingDeleted(a *arena) {
@@ -105,13 +102,11 @@ func dataWaitingDeleted(a *arena) {
 	b.blocked()
 	second.blocked()
 	a.holds(t)
-	a.resign(t)
-	t = second.wins()
+	t = second.succeeds(t)
 	a.Settle()
 	b.blocked()
 	a.holds(t)
-	a.resign(t)
-	a.ownEntry(first, b.wins())
+	a.ownEntry(first, b.succeeds(t))
 }
 
 func dataPredecessorGone(a *arena) {
@@ -139,12 +134,11 @@ func dataPredecessorGone(a *arena) {
 				c := a.stand()
 				h := c.holdAt(at)
 				b := c.campaign()
-				arrives(a, "the candidate is "+names[i], h.reached)
+				h.reached("the candidate is " + names[i])
 				if middle == nil {
 					a.resign(t)
 				} else {
-					middle.cancel()
-					middle.fails(context.Canceled)
+					middle.withdraws()
 				}
 				h.release()
 				if middle != nil {
@@ -239,7 +233,7 @@ func dataDeletedAtEnrolment(a *arena) {
 				h := c.holdAt(begun(elector.StageOffer))
 				b := c.campaign()
 				for range 2 {
-					arrives(a, "it is about to enrol", h.reached)
+					h.reached("it is about to enrol")
 					if whole {
 						a.delete(a.path)
 					} else {

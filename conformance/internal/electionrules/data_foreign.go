@@ -64,8 +64,7 @@ func dataForeignChildren(a *arena) {
 	rest := []*bid{b, third}
 	t = anyWins(a, &rest)
 	a.leads(viewer, winnerOf(a, t))
-	a.resign(t)
-	t = anyWins(a, &rest)
+	t = a.passOn(t, &rest)
 	a.resign(t)
 	_, t = a.lead() // none but foreign children stands before it
 	for _, name := range names {
@@ -108,8 +107,7 @@ func dataMismatch(a *arena) {
 
 // mismatched checks that every call gets ErrStrategyMismatch.
 func (a *arena) mismatched(c *candidate) {
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	c.campaign().fails(elector.ErrStrategyMismatch)
 	_, err := c.e.Leader(ctx)
 	a.Refused("Leader", err, elector.ErrStrategyMismatch)
@@ -163,9 +161,7 @@ func (a *arena) seesGone(c *candidate, key string) {
 		return
 	}
 	a.Until(c.id+" sees that "+key+" is gone", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		_, err := session.Get(ctx, key)
+		_, err := session.Get(a.within(), key)
 		return errors.Is(err, backend.ErrNoEntry) || errors.Is(err, backend.ErrSessionLost)
 	})
 }
@@ -179,8 +175,7 @@ func dataForeignSeat(a *arena) {
 	t := c.campaign().wins()
 	next := a.stand()
 	a.catchesUp(next)
-	b := next.campaign()
-	b.waits()
+	b := next.enters()
 	a.delete(seat)
 	a.put(seat, "foreign") // it may come late, when another has the seat already
 	a.ends(t, elector.ErrDeposed)

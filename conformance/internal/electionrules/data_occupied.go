@@ -30,8 +30,7 @@ func (a *arena) goes(stranger backend.Entry) {
 // seesIt waits until the candidate, which may be a little behind, sees an entry.
 func (a *arena) seesIt(c *candidate, e backend.Entry) {
 	a.Until(c.id+" sees "+e.Key, func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
+		ctx := a.within()
 		if _, err := c.e.Leader(ctx); err != nil && !errors.Is(err, elector.ErrNoLeader) {
 			a.Failf("Leader: %v", err)
 		}
@@ -47,8 +46,7 @@ func (a *arena) seesIt(c *candidate, e backend.Entry) {
 // catchesUp has the candidate, which may be a little behind, see what there is now.
 func (a *arena) catchesUp(c *candidate) {
 	a.Until(c.id+" has caught up", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
+		ctx := a.within()
 		_, _ = c.e.Leader(ctx) // so that it has a session
 		session := c.tap.session()
 		if session == nil {
@@ -102,8 +100,7 @@ func dataOccupied(a *arena) {
 		inner := a.stand(func(cfg *elector.Config) { cfg.Election += "/inner" })
 		nested := inner.campaign().wins()
 		_, b := a.queue()
-		a.resign(t)
-		a.holds(b.wins())
+		a.holds(b.succeeds(t))
 		a.resign(nested)
 	})
 }

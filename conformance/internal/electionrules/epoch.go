@@ -54,8 +54,7 @@ func epochDense(a *arena) {
 	a.resign(t)
 	t = e.next("a resignation", c.campaign().wins())
 	rest := a.queues(4)
-	a.resign(t)
-	t = e.next("a handover to several who wait", anyWins(a, &rest))
+	t = e.next("a handover to several who wait", a.passOn(t, &rest))
 	a.delete(a.seat().Key)
 	a.ends(t, elector.ErrDeposed)
 	t = e.next("a deletion of the leader's entry", anyWins(a, &rest))
@@ -79,8 +78,7 @@ func epochDense(a *arena) {
 			fault.arm(b.c.client)(backend.OpCreateEphemeral)
 		}
 		for len(rest) > 0 {
-			a.resign(t)
-			t = e.next(fault.name, anyWins(a, &rest))
+			t = e.next(fault.name, a.passOn(t, &rest))
 			a.stays(t)
 		}
 	}
@@ -94,17 +92,15 @@ func epochStalled(a *arena) {
 			e.next("the founding", t)
 			for range 3 {
 				slow := a.stand()
-				g := slow.tap.stall(kind)
-				slow.atEnd(g.release)
+				g := slow.stall(commits(kind))
 				a.resign(t)
 				late := slow.campaign()
-				arrives(a, "its claim is on its way", g.reached)
+				g.reached("its claim is on its way")
 				t = e.next("a claim that is stalled", c.campaign().wins())
 				g.release()
 				late.waits()
 				a.holds(t)
-				a.resign(t)
-				t = e.next("a claim that came late", late.wins())
+				t = e.next("a claim that came late", late.succeeds(t))
 				c = slow
 			}
 		})
@@ -118,9 +114,7 @@ func epochRaised(a *arena) {
 			return err
 		},
 		"Proclaim": func(a *arena, t *elector.Term) error {
-			ctx, cancel := a.within()
-			defer cancel()
-			return t.Proclaim(ctx, []byte("late"))
+			return t.Proclaim(a.within(), []byte("late"))
 		},
 	}
 	for name, write := range writes {

@@ -109,8 +109,7 @@ func fenceCommit(a *arena) {
 		a.putAtOnce(t, s[0])
 		a.holds(t)
 		all = append(all, a.commit(t, elector.Create(a.own(fmt.Sprintf("last-%d", len(rest))), newValue))...)
-		a.resign(t)
-		t = anyWins(a, &rest)
+		t = a.passOn(t, &rest)
 		now, err := a.getAll(t.Guard().Session, all)
 		a.Must("read by the next leader", err)
 		a.agree("the next leader", all, now)
@@ -139,12 +138,10 @@ func (a *arena) putAtOnce(t *elector.Term, e backend.Entry) {
 func (a *arena) observeAll(s shelf) <-chan shelf {
 	a.seen(s...)
 	session := a.operator.look()
-	ctx, cancel := a.within()
 	seen := make(chan shelf, 1)
 	go func() {
-		defer cancel()
 		defer close(seen)
-		_, err := session.Await(ctx, s...)
+		_, err := session.Await(a.within(), s...)
 		var now shelf
 		if err == nil {
 			now, err = a.getAll(session, s)
@@ -158,9 +155,7 @@ func (a *arena) observeAll(s shelf) <-chan shelf {
 
 // getAll reads what stands under the keys now.
 func (a *arena) getAll(session *backend.Session, s shelf) (shelf, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	now := make(shelf, len(s))
+	ctx, now := a.within(), make(shelf, len(s))
 	for i, e := range s {
 		var err error
 		if now[i], err = find(ctx, session, e.Key); err != nil {
@@ -230,9 +225,7 @@ func (a *arena) reads(t *elector.Term, want shelf) {
 
 // tryGet is Get with the rule's patience.
 func (a *arena) tryGet(t *elector.Term, key string) (backend.Entry, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	return t.Get(ctx, key)
+	return t.Get(a.within(), key)
 }
 
 func fenceConflict(a *arena) {
@@ -273,9 +266,7 @@ func fenceConflict(a *arena) {
 
 // ephemeral has the operator make an ephemeral entry.
 func (a *arena) ephemeral(name string) backend.Entry {
-	ctx, cancel := a.within()
-	defer cancel()
-	made, err := a.operator.look().Commit(ctx, nil, backend.CreateEphemeral(a.own(name), nil))
+	made, err := a.operator.look().Commit(a.within(), nil, backend.CreateEphemeral(a.own(name), nil))
 	a.Must("create "+a.own(name), err)
 	return made[0]
 }

@@ -79,14 +79,12 @@ func fenceEnded(a *arena) {
 			s := a.stock(t, "shelf")
 			way.end(a, c, t)
 			a.ends(t, way.cause)
-			ctx, cancel := a.within()
-			defer cancel()
 			for _, w := range writes {
 				_, err := a.tryCommit(t, w.ops(s)...)
 				a.Refused(w.name, err, elector.ErrDeposed, way.cause)
 				a.isNot(w.name, err, elector.ErrConflict, elector.ErrIndeterminate)
 			}
-			a.Refused("Proclaim", t.Proclaim(ctx, newValue), elector.ErrDeposed, way.cause)
+			a.Refused("Proclaim", t.Proclaim(a.within(), newValue), elector.ErrDeposed, way.cause)
 			a.ends(t, way.cause)
 			a.untouched(s...)
 			t.Guard()
@@ -111,8 +109,7 @@ func (a *arena) zombie(way ending) *zombie {
 	z.c, z.term = a.lead()
 	z.shelf = a.stock(z.term, "shelf")
 	z.next, b = a.queue()
-	z.thaw = z.c.tap.freeze()
-	z.c.atEnd(z.thaw)
+	z.thaw = z.c.freeze()
 	way.end(a, z.c, z.term)
 	z.led = b.wins()
 	z.seat = seatOf(a, z.led)
@@ -143,9 +140,7 @@ func fenceFrozen(a *arena) {
 				z := a.zombie(way)
 				try := func() error {
 					if w.changes == nil {
-						ctx, cancel := a.within()
-						defer cancel()
-						return z.term.Proclaim(ctx, newValue)
+						return z.term.Proclaim(a.within(), newValue)
 					}
 					_, err := a.tryCommit(z.term, w.ops(z.shelf)...)
 					return err
@@ -187,8 +182,7 @@ func (z *zombie) refused(a *arena, way ending, try func() error) {
 	a.ends(z.term, way.cause)
 	z.harmless(a)
 	z.thaw()
-	again := z.c.campaign()
-	again.waits()
+	again := z.c.enters()
 	a.resign(z.led)
 	a.holds(again.wins())
 }
@@ -204,7 +198,7 @@ func fenceQueued(a *arena) {
 			s := a.stock(t, "shelf")
 			next, b := a.queue()
 			if inTime { // else it would hear of its own entry first
-				c.atEnd(c.tap.freeze())
+				c.freeze()
 			}
 			seat := seatOf(a, t)
 			a.suspend(c)
@@ -236,7 +230,7 @@ func fenceQueued(a *arena) {
 			c, t := a.lead()
 			s := a.stock(t, "shelf")
 			_, b := a.queue()
-			c.atEnd(c.tap.freeze()) // else it would hear of its own entry first
+			c.freeze() // else it would hear of its own entry first
 			seat := seatOf(a, t)
 			p, g := a.stall(c, t, w.kind, w.ops(s)...)
 			a.suspend(c)
@@ -259,14 +253,14 @@ func fenceQueued(a *arena) {
 }
 
 // stall has a commit stop on its way to the service.
-func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop[passing]) {
-	return a.startStalled(c, t, c.tap.stall(kind), ops...)
+func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop) {
+	return a.startStalled(c, t, commits(kind), ops...)
 }
 
-func (a *arena) startStalled(c *candidate, t *elector.Term, g *stop[passing], ops ...elector.Op) (*committing, *stop[passing]) {
-	c.atEnd(g.release)
+func (a *arena) startStalled(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
+	g := c.stall(at)
 	p := a.startCommit(t, ops...)
-	arrives(a, "the commit is on its way", g.reached)
+	g.reached("the commit is on its way")
 	return p, g
 }
 
@@ -276,7 +270,7 @@ func fenceStalled(a *arena) {
 			c, t := a.lead()
 			s := a.stock(t, "shelf")
 			_, b := a.queue()
-			c.atEnd(c.tap.freeze()) // else its ctx would end
+			c.freeze() // else its ctx would end
 			p, g := a.stall(c, t, w.kind, w.ops(s)...)
 			overthrow.end(a, c, t)
 			led := b.wins()
@@ -295,8 +289,8 @@ func fenceStalled(a *arena) {
 			c, t := a.lead()
 			s := a.stock(t, "shelf")
 			_, b := a.queue()
-			c.atEnd(c.tap.freeze())
-			p, g := a.startStalled(c, t, c.tap.stallAnswer(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
+			c.freeze()
+			p, g := a.startStalled(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
 			way.end(a, c, t)
 			b.wins()
 			g.release()

@@ -15,7 +15,7 @@ func fenceLate(a *arena) {
 	delay := a.Service.TTL / 2
 	giveUp := func(what string, kind backend.OpKind, write func(ctx context.Context) error) {
 		sent := c.client.DelayRequest(kind, delay)
-		ctx, cancel := a.within()
+		ctx, cancel := context.WithCancel(a.within())
 		defer cancel()
 		returned := make(chan error, 1)
 		go func() { returned <- write(ctx) }()

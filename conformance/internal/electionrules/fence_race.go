@@ -28,7 +28,7 @@ func fenceRace(a *arena) {
 		}},
 		{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, t *elector.Term) backend.Entry { return a.depose(t) }},
 		{"lost its entry, unheard", elector.ErrDeposed, func(a *arena, c *candidate, t *elector.Term) backend.Entry {
-			c.atEnd(c.tap.freeze())
+			c.freeze()
 			return a.depose(t)
 		}},
 	} {
@@ -116,8 +116,7 @@ func (r *race) last() { r.ended.Store(true) }
 // since the term was over. With every second it deletes the one before.
 func (r *race) write(t *elector.Term, writer int) {
 	const several = 20
-	ctx, cancel := r.a.within()
-	defer cancel()
+	ctx := r.a.within()
 	key := func(i int) string { return r.a.own(fmt.Sprintf("w%d-%d", writer, i)) }
 	for i, left := 0, 2000; left > 0; i++ {
 		if r.ended.Load() {

@@ -126,9 +126,7 @@ func (a *arena) seen(want ...backend.Entry) {
 
 // tryCommit is Commit with the rule's patience.
 func (a *arena) tryCommit(t *elector.Term, ops ...elector.Op) ([]backend.Entry, error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	made, err := t.Commit(ctx, ops...)
+	made, err := t.Commit(a.within(), ops...)
 	a.hist.note("Commit of %d ops in term %d: %v", len(ops), t.Token(), err)
 	return made, err
 }
@@ -145,9 +143,7 @@ func (a *arena) commit(t *elector.Term, ops ...elector.Op) []backend.Entry {
 
 // proclaim has the leader publish a value.
 func (a *arena) proclaim(t *elector.Term, value string) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must("Proclaim", t.Proclaim(ctx, []byte(value)))
+	a.Must("Proclaim", t.Proclaim(a.within(), []byte(value)))
 }
 
 // speak has the leader publish a value, so that no write of the elector's own is to come.
@@ -202,9 +198,7 @@ func (a *arena) present(s ...backend.Entry) shelf {
 
 // operate has the operator do something in its session.
 func (a *arena) operate(what string, do func(ctx context.Context, s *backend.Session) error) {
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Must(what, do(ctx, a.operator.look()))
+	a.Must(what, do(a.within(), a.operator.look()))
 }
 
 // A committing is a Commit on a goroutine of its own.
@@ -218,7 +212,7 @@ type committing struct {
 }
 
 func (a *arena) startCommit(t *elector.Term, ops ...elector.Op) *committing {
-	ctx, cancel := a.within()
+	ctx, cancel := context.WithCancel(a.within())
 	p := &committing{a: a, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer cancel()

@@ -107,13 +107,12 @@ func (h *health) becomes(why error) {
 // hangs has checks hang from now on, until release.
 func (h *health) hangs(c *candidate) (release func()) {
 	hang := make(chan struct{})
-	release = sync.OnceFunc(func() {
+	release = c.atEnd(func() {
 		h.mu.Lock()
 		h.hang = nil
 		h.mu.Unlock()
 		close(hang)
 	})
-	c.atEnd(release)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hang = hang
@@ -168,13 +167,11 @@ func fitWaits(a *arena) {
 	}
 	_, t := a.lead() // nobody is in its way
 	_, behind := a.queue()
-	a.resign(t)
-	t = behind.wins()
+	t = behind.succeeds(t)
 	b.blocked()
 	h.becomes(nil)
 	b.waits()
-	a.resign(t)
-	a.holds(b.wins())
+	a.holds(b.succeeds(t))
 	c.aside(1)
 }
 
@@ -195,13 +192,11 @@ func fitWithdraws(a *arena) {
 			a.Until("the entry of one that is not fit is gone", func() bool { return len(a.entries()) == others })
 		}
 		a.holds(t)
-		a.resign(t)
-		t = behind.wins()
+		t = behind.succeeds(t)
 		b.blocked()
 		h.becomes(nil)
 		b.waits()
-		a.resign(t)
-		a.holds(b.wins())
+		a.holds(b.succeeds(t))
 		c.aside(1)
 	})
 	a.in("nobody else waits", func(a *arena) {
@@ -228,8 +223,7 @@ func fitWithdraws(a *arena) {
 		c, b := a.queue(h.is)
 		h.becomes(errIll)
 		c.aside(1)
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.resign(t)
 		a.works()
 	})
@@ -240,7 +234,7 @@ func fitWin(a *arena) {
 	c := a.stand(h.is)
 	offered := c.holdAt(completed(elector.StageOffer))
 	b := c.campaign()
-	arrives(a, c.id+" has made an offer", offered.reached)
+	offered.reached(c.id + " has made an offer")
 	h.becomes(errIll)
 	c.aside(1)
 	offered.release()
@@ -248,8 +242,7 @@ func fitWin(a *arena) {
 	b.blocked()
 	a.holds(t)
 	h.becomes(nil)
-	a.resign(t)
-	a.holds(b.wins())
+	a.holds(b.succeeds(t))
 }
 
 func fitLeading(a *arena) {
@@ -319,8 +312,7 @@ func fitClose(a *arena) {
 		h.rests("New")
 		b := c.campaign()
 		c.aside(1)
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.Settle()
 		h.rests("the campaign")
 	})

@@ -40,8 +40,7 @@ var leaveRules = []rule{
 }
 
 func leaveResign(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	a.in("nobody waits", func(a *arena) {
 		_, t := a.lead()
 		a.resign(t)
@@ -81,8 +80,7 @@ func leaveResign(a *arena) {
 		next := b.wins()
 		a.Must("Resign again", t.Resign(ctx))
 		a.stays(next)
-		again := c.campaign()
-		again.waits()
+		again := c.enters()
 		a.Must("Resign of the old term", t.Resign(ctx))
 		a.Settle()
 		again.blocked()
@@ -137,15 +135,13 @@ func leaveWithdraw(a *arena) {
 				var bids []*bid
 				for range waiting {
 					c := a.standIn(first.client)
-					b := c.campaign()
-					b.waits()
+					b := c.enters()
 					bids = append(bids, b)
 				}
 				leaver := bids[place]
 				before := a.entries()
 				if by == "cancel" {
-					leaver.cancel()
-					leaver.fails(context.Canceled)
+					leaver.withdraws()
 				} else {
 					a.close(leaver.c)
 					leaver.fails(elector.ErrClosed)
@@ -161,8 +157,7 @@ func leaveWithdraw(a *arena) {
 				a.stays(t)
 				rest := slices.Delete(slices.Clone(bids), place, place+1)
 				for len(rest) > 0 {
-					a.resign(t)
-					t = anyWins(a, &rest)
+					t = a.passOn(t, &rest)
 				}
 				a.resign(t)
 				if got := a.hist.count(); got != waiting {
@@ -195,17 +190,20 @@ func anyWins(a *arena, bids *[]*bid) *elector.Term {
 	return t
 }
 
+// passOn has the leader resign, and is anyWins.
+func (a *arena) passOn(t *elector.Term, bids *[]*bid) *elector.Term {
+	a.resign(t)
+	return anyWins(a, bids)
+}
+
 func leaveNothing(a *arena) {
 	const turns = 6
 	c, t := a.lead()
 	turn := func() {
 		next := a.standIn(c.client)
-		b := next.campaign()
-		b.waits()
-		leaver := a.standIn(c.client).campaign()
-		leaver.waits()
-		leaver.cancel()
-		leaver.fails(context.Canceled)
+		b := next.enters()
+		leaver := a.standIn(c.client).enters()
+		leaver.withdraws()
 		a.close(leaver.c)
 		a.commit(t, elector.Put(a.own("progress"), newValue))
 		a.resign(t)
@@ -248,9 +246,7 @@ func leaveZombie(a *arena) {
 		for _, d := range []deed{resigns, closes} {
 			a.in(fmt.Sprintf("it %s, hears nothing of it, and %s", way.name, d.name), func(a *arena) {
 				z := a.zombie(way)
-				ctx, cancel := a.within()
-				defer cancel()
-				a.Must("the zombie "+d.name, d.do(ctx, z.c, z.term))
+				a.Must("the zombie "+d.name, d.do(a.within(), z.c, z.term))
 				if d.name == resigns.name {
 					a.ends(z.term, elector.ErrResigned)
 				}
@@ -277,8 +273,7 @@ func zombieCutOff(a *arena, d deed, during bool) {
 	a.suspend(c)
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	done := make(chan error, 1)
 	if during {
 		wg.Go(func() { done <- d.do(ctx, c, t) })

@@ -87,11 +87,9 @@ func lossLeaderExpires(a *arena) {
 		a.expire(c)
 		a.ends(t, elector.ErrSessionLost)
 		next := b.wins()
-		again := c.campaign()
-		again.waits()
+		again := c.enters()
 		a.holds(next)
-		a.resign(next)
-		a.holds(again.wins())
+		a.holds(again.succeeds(next))
 	})
 	a.in("nobody else is there", func(a *arena) {
 		c, t := a.lead(a.brief)
@@ -120,10 +118,9 @@ func lossLeaderExpires(a *arena) {
 // has to find it lost.
 func lossBeforeWatch(a *arena) {
 	c := a.stand(a.brief)
-	watch := c.tap.stallAwait()
-	c.atEnd(watch.release)
+	watch := c.stall(func(p passing) bool { return p.await })
 	t := c.campaign().wins()
-	arrives(a, "the leader is about to watch its entry", watch.reached)
+	watch.reached("the leader is about to watch its entry")
 	session := c.tap.session()
 	a.expire(c)
 	a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
@@ -150,18 +147,14 @@ func lossWaitingExpires(a *arena) {
 		b.waits()
 		a.holds(t)
 		if a.cfg.Ordered { // it is the last now; have the third be that again
-			third.cancel()
-			third.fails(context.Canceled)
-			third = third.c.campaign()
-			third.waits()
+			third.withdraws()
+			third = third.c.enters()
 		}
 	}
-	third.cancel()
-	third.fails(context.Canceled)
-	a.resign(t)
-	t = b.wins()
+	third.withdraws()
+	t = b.succeeds(t)
 	a.ownEntry(d, t)
-	c.campaign().waits()
+	c.enters()
 	a.holds(t)
 }
 
@@ -259,18 +252,15 @@ func lossShortCutHeld(a *arena) {
 	a.holds(t)
 	b.blocked()
 	a.proclaim(t, "still here")
-	a.resign(t)
-	b.wins()
+	b.succeeds(t)
 }
 
 func lossThrottled(a *arena) {
 	leader, t := a.lead()
 	next, b := a.queue()
 	releaseLeader, releaseNext := a.throttle(leader), a.throttle(next)
-	ctx, cancel := a.within()
-	defer cancel()
 	proclaimed := make(chan error, 1)
-	go func() { proclaimed <- t.Proclaim(ctx, []byte("still here")) }()
+	go func() { proclaimed <- t.Proclaim(a.within(), []byte("still here")) }()
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	releaseLeader()
@@ -286,31 +276,25 @@ func lossThrottled(a *arena) {
 	time.Sleep(a.Service.TTL / 20)
 	release()
 	b.waits()
-	a.resign(after)
-	a.holds(b.wins())
+	a.holds(b.succeeds(after))
 }
 
 func lossDenied(a *arena) {
 	leader, t := a.lead(a.brief)
 	_, b := a.queue()
 	release := leader.client.Deny()
-	ctx, cancel := a.within()
-	defer cancel()
-	a.Refused("Proclaim while denied", t.Proclaim(ctx, []byte("not allowed")), backend.ErrDenied)
+	a.Refused("Proclaim while denied", t.Proclaim(a.within(), []byte("not allowed")), backend.ErrDenied)
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	release()
 	a.proclaim(t, "allowed")
-	a.resign(t)
-	next := b.wins()
+	next := b.succeeds(t)
 	joins := a.stand(a.brief) // Campaign gives up after a third of that
 	release = joins.client.Deny()
 	joins.campaign().fails(backend.ErrDenied)
 	release()
-	c := joins.campaign()
-	c.waits()
-	a.resign(next)
-	a.holds(c.wins())
+	c := joins.enters()
+	a.holds(c.succeeds(next))
 }
 
 // throttle has the service turn away what the candidate asks.
@@ -336,10 +320,8 @@ func lossStepsDown(a *arena) {
 		if a.Service.Virtual && time.Since(cut) > a.Service.TTL/2 {
 			a.Failf("the next was elected %v after the link was cut for a moment", time.Since(cut))
 		}
-		again := c.campaign()
-		again.waits()
-		a.resign(next)
-		again.wins()
+		again := c.enters()
+		again.succeeds(next)
 	})
 	a.in("the link is cut while the candidate waits", func(a *arena) {
 		_, t := a.lead()
@@ -349,8 +331,7 @@ func lossStepsDown(a *arena) {
 		a.resume(c)
 		c.isIn(backend.Live) // not only able to hear of the resignation
 		b.waits()
-		a.resign(t)
-		a.holds(b.wins())
+		a.holds(b.succeeds(t))
 	})
 }
 
@@ -372,10 +353,8 @@ func lossLongCut(a *arena) {
 			a.ends(t, cause)
 			a.resume(c)
 			a.stays(next)
-			again := c.campaign()
-			again.waits()
-			a.resign(next)
-			a.ownEntry(c, again.wins())
+			again := c.enters()
+			a.ownEntry(c, again.succeeds(next))
 		})
 	}
 }
@@ -397,7 +376,7 @@ func lossAtDeadline(a *arena, deaf bool) {
 	c, t := a.lead(a.brief)
 	_, b := a.queue()
 	if deaf {
-		c.atEnd(c.tap.deafen())
+		c.deafen()
 	}
 	a.suspend(c)
 	a.Settle()
@@ -437,7 +416,7 @@ func lossAtWin(a *arena) {
 		c := a.stand(a.brief)
 		h := c.holdAt(completed(last))
 		b := c.campaign()
-		arrives(a, "the candidate has won, and does not know it yet", h.reached)
+		h.reached("the candidate has won, and does not know it yet")
 		session := c.tap.session()
 		a.expire(c)
 		a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
@@ -491,8 +470,7 @@ func lossWaitingCut(a *arena) {
 			a.Until("it has enrolled again", func() bool { return len(a.visible()) == 2 })
 		}
 		a.holds(t)
-		a.resign(t)
-		a.ownEntry(c, b.wins())
+		a.ownEntry(c, b.succeeds(t))
 	})
 	a.in("and is cancelled then", func(a *arena) {
 		_, t := a.lead()

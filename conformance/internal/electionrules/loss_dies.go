@@ -29,9 +29,7 @@ func lossProcessDies(a *arena) {
 			a.hist.note("%s: its process dies", c.id)
 			if companion {
 				for _, w := range wills {
-					ctx, cancel := a.within()
-					a.Must("execute the "+w.String(), backend.Execute(ctx, d.client.Backend, w))
-					cancel()
+					a.Must("execute the "+w.String(), backend.Execute(a.within(), d.client.Backend, w))
 				}
 			}
 			next := b.wins()

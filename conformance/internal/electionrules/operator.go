@@ -25,9 +25,7 @@ func (o *operator) look() *backend.Session {
 	}
 	client := a.Service.Client(a.T)
 	a.Until("an operator gets a session", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		s, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Lasting()})
+		s, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
 		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
 			a.Failf("open: %v", err)
 		}
@@ -66,9 +64,7 @@ func find(ctx context.Context, s *backend.Session, key string) (backend.Entry, e
 func read[T any](a *arena, what string, get func(ctx context.Context, s *backend.Session) (T, error)) T {
 	var out T
 	a.Until(what+" can be read", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		v, err := get(ctx, a.operator.look())
+		v, err := get(a.within(), a.operator.look())
 		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
 			a.Failf("%s: %v", what, err)
 		}

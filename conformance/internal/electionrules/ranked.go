@@ -104,8 +104,7 @@ func (a *arena) line(ranks ...int64) (all []*contender) {
 // succeed has each lead in this order, from t on, and nobody else, and returns the last term.
 func (a *arena) succeed(t *elector.Term, order ...*contender) *elector.Term {
 	for i, c := range order {
-		a.resign(t)
-		t = c.wins()
+		t = c.succeeds(t)
 		for _, later := range order[i+1:] {
 			later.blocked()
 		}
@@ -127,10 +126,8 @@ func (a *arena) inLine(viewer elector.Elector, all ...*contender) {
 func (a *arena) designating() func(id string) {
 	b := a.Service.Client(a.T).Backend
 	return func(id string) {
-		ctx, cancel := a.within()
-		defer cancel()
 		a.hist.note("%q is designated", id)
-		a.Must("Designate", elector.Designate(ctx, b, a.cfg.Strategy, a.path, elector.Designation{ID: id, By: "operator"}))
+		a.Must("Designate", elector.Designate(a.within(), b, a.cfg.Strategy, a.path, elector.Designation{ID: id, By: "operator"}))
 	}
 }
 
@@ -175,9 +172,7 @@ func rankedChanges(a *arena) {
 	b.change(8)
 	leads := func(rank ...int64) {
 		a.Until("the leader is listed with its rank", func() bool {
-			ctx, cancel := a.within()
-			defer cancel()
-			all, err := viewer.Candidates(ctx)
+			all, err := viewer.Candidates(a.within())
 			a.Must("Candidates", err)
 			return len(all) == 4 && all[0].Leads && slices.Equal(all[0].Rank, rank)
 		})
@@ -293,15 +288,13 @@ func rankedPreempts(a *arena) {
 		a.unasked(t)
 		best := with(a, 0, 2)
 		a.askedBy(t, best)
-		a.resign(t)
-		t = best.wins()
+		t = best.succeeds(t)
 		leader.again()
 		leader.waits()
 		a.unasked(t)
 		best.change(0) // now those who wait are better, and the equal one came first
 		a.askedBy(t, equal)
-		a.resign(t)
-		t = equal.wins()
+		t = equal.succeeds(t)
 		best.again()
 		best.waits()
 		a.unasked(t)
@@ -386,10 +379,9 @@ func rankedDesignated(a *arena) {
 		designate := a.designating()
 		t := a.ranks(5).wins()
 		line := a.line(9, 1)
-		takes := line[0].c.tap.stall(backend.OpCreateEphemeral)
-		line[0].c.atEnd(takes.release)
+		takes := line[0].c.stall(commits(backend.OpCreateEphemeral))
 		a.resign(t)
-		arrives(a, "the best takes the seat", takes.reached)
+		takes.reached("the best takes the seat")
 		designate(line[1].c.id)
 		takes.release()
 		a.succeed(line[1].wins(), line[0])
@@ -399,10 +391,9 @@ func rankedDesignated(a *arena) {
 		t := a.ranks(5).wins()
 		line := a.line(9, 1)
 		designate(line[1].c.id)
-		takes := line[1].c.tap.stall(backend.OpCreateEphemeral)
-		line[1].c.atEnd(takes.release)
+		takes := line[1].c.stall(commits(backend.OpCreateEphemeral))
 		a.resign(t)
-		arrives(a, "the designated one takes the seat", takes.reached)
+		takes.reached("the designated one takes the seat")
 		designate("")
 		takes.release()
 		a.succeed(line[0].wins(), line[1])
@@ -421,8 +412,7 @@ func rankedUnseated(a *arena) {
 	a.unasked(t)
 	designate(worse.c.id)
 	a.askedBy(t, worse)
-	a.resign(t)
-	t = worse.wins()
+	t = worse.succeeds(t)
 	leader.again()
 	leader.waits()
 	a.unasked(t)
@@ -469,14 +459,11 @@ func rankedListed(a *arena) {
 		}},
 		{"it takes the seat", func() { a.succeed(t, other) }},
 	} {
-		reads := viewer.tap.stallGet(a.entries()[1].Key)
-		viewer.atEnd(reads.release)
+		reads := viewer.stall(gets(a.entries()[1].Key))
 		listed := make(chan []string, 1)
 		go func() {
-			ctx, cancel := a.within()
-			defer cancel()
 			var ids []string
-			all, err := viewer.e.Candidates(ctx)
+			all, err := viewer.e.Candidates(a.within())
 			if err != nil {
 				ids = []string{err.Error()}
 			}
@@ -485,7 +472,7 @@ func rankedListed(a *arena) {
 			}
 			listed <- ids
 		}()
-		arrives(a, "Candidates reads the entry of the one that waits", reads.reached)
+		reads.reached("Candidates reads the entry of the one that waits")
 		meanwhile.does()
 		reads.release()
 		if ids := arrives(a, "Candidates answers", listed); !slices.Contains(ids, other.c.id) {
@@ -501,8 +488,7 @@ func rankedWakesFew(a *arena) {
 	for i, winner := range bids {
 		a.Settle()
 		before, since := counts(bids)
-		a.resign(t)
-		t = winner.wins()
+		t = winner.succeeds(t)
 		behind := bids[i+1:]
 		if len(behind) > 0 {
 			a.Until(behind[0].c.id+" finds that it is next, and waits on", func() bool {

@@ -150,8 +150,7 @@ func recipeHerd(a *arena) {
 		for _, b := range bids {
 			most[b]++
 		}
-		a.resign(t)
-		t = anyWins(a, &bids)
+		t = a.passOn(t, &bids)
 		for _, b := range bids {
 			a.Until(b.c.id+" is woken, and waits again", func() bool {
 				now := since(b)
@@ -194,8 +193,7 @@ func recipeObserving(a *arena) {
 		o.leads(c, t, "value of "+c.id, true)
 		a.proclaim(t, "new")
 		o.leads(c, t, "new", true)
-		a.resign(t)
-		c, t = b.c, b.wins()
+		c, t = b.c, b.succeeds(t)
 	}
 	o.leads(c, t, "value of "+c.id, true)
 	if n := viewer.tap.Counts().Lists; n > 1 {
@@ -241,8 +239,7 @@ func recipeTwoWatches(a *arena) {
 		few(len(rest))
 	}
 	for len(rest) > 0 {
-		a.resign(t)
-		t = anyWins(a, &rest)
+		t = a.passOn(t, &rest)
 		was++
 		few(len(rest))
 	}
@@ -283,8 +280,7 @@ func recipeStages(a *arena) {
 	t := first.wins()
 	next := a.stand()
 	a.catchesUp(next) // or it may take the seat for vacant
-	b := next.campaign()
-	b.waits()
+	b := next.enters()
 	if a.cfg.Ordered && !a.cfg.Ranked && !a.cfg.Herd {
 		a.announced() // or the second has to look when the first has gone
 	}

@@ -34,9 +34,7 @@ var removeRules = []rule{
 func (a *arena) removing() func() error {
 	b := a.Service.Client(a.T).Backend
 	return func() error {
-		ctx, cancel := a.within()
-		defer cancel()
-		return elector.Remove(ctx, b, a.cfg.Strategy, a.path)
+		return elector.Remove(a.within(), b, a.cfg.Strategy, a.path)
 	}
 }
 
@@ -91,16 +89,13 @@ func removeInUse(a *arena) {
 	a.holds(t)
 	_, b := a.queue()
 	refused("another waits")
-	a.resign(t)
-	t = b.wins()
+	t = b.succeeds(t)
 	refused("the other leads")
 	a.holds(t)
 	c, late := a.queue() // enters as ever
-	a.resign(t)
-	t = late.wins()
+	t = late.succeeds(t)
 
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	process := a.Service.Client(a.T).Backend
 	a.Refused("Remove with another strategy", elector.Remove(ctx, process, renamed{a.cfg.Strategy, "another"}, a.path), elector.ErrStrategyMismatch)
 	a.Refused("Remove at no path", elector.Remove(ctx, process, a.cfg.Strategy, "relative"), elector.ErrConfig, backend.ErrBadKey)
@@ -117,14 +112,7 @@ func removeAnyTime(a *arena) {
 	candidates := []*candidate{a.stand(), a.stand(), a.stand()}
 	remove := a.removing()
 	stop, stopped := make(chan struct{}), make(chan error, 1)
-	end := func() {
-		select {
-		case <-stop:
-		default:
-			close(stop)
-		}
-	}
-	candidates[0].atEnd(end)
+	end := candidates[0].atEnd(func() { close(stop) })
 	go func() {
 		for {
 			select {
@@ -141,9 +129,7 @@ func removeAnyTime(a *arena) {
 		}
 	}()
 	proclaim := func(t *elector.Term) error {
-		ctx, cancel := a.within()
-		defer cancel()
-		return t.Proclaim(ctx, []byte("here"))
+		return t.Proclaim(a.within(), []byte("here"))
 	}
 	for range rounds {
 		var bids []*bid

@@ -46,8 +46,7 @@ func replyOrRequest(a *arena, fault loss) {
 		t := c.campaign().wins()
 		a.only(c, t)
 		_, b := a.queue()
-		a.resign(t)
-		b.wins()
+		b.succeeds(t)
 	})
 	a.in("of the founding, by two at once", func(a *arena) {
 		c, d := a.stand(), a.stand()
@@ -57,8 +56,7 @@ func replyOrRequest(a *arena, fault loss) {
 		t := anyReturns(a, &bids)
 		a.stays(t)
 		bids[0].blocked()
-		a.resign(t)
-		bids[0].wins()
+		bids[0].succeeds(t)
 	})
 	a.in("of the enrolment for a vacant seat", func(a *arena) {
 		c := a.stand()
@@ -78,10 +76,8 @@ func replyOrRequest(a *arena, fault loss) {
 			if n := len(a.entries()); n != 3 {
 				a.Failf("%d entries of 3 candidates", n)
 			}
-			a.resign(t)
-			t = b.wins()
-			a.resign(t)
-			third.wins()
+			t = b.succeeds(t)
+			third.succeeds(t)
 		})
 	}
 	a.in("of what announces the leader", func(a *arena) {
@@ -91,8 +87,7 @@ func replyOrRequest(a *arena, fault loss) {
 		d, b := a.queue()
 		a.stays(t)
 		a.leads(d.e, c)
-		a.resign(t)
-		b.wins()
+		b.succeeds(t)
 	})
 	a.in("of Proclaim", func(a *arena) {
 		c, t := a.lead()
@@ -135,8 +130,7 @@ func replyOrRequest(a *arena, fault loss) {
 		c, t := a.lead()
 		_, b := a.queue()
 		fault(c.client)(backend.OpDelete)
-		a.resign(t)
-		next := b.wins()
+		next := b.succeeds(t)
 		a.stays(next)
 	})
 }

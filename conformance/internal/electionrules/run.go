@@ -85,7 +85,7 @@ func (o orders) wait() error {
 	select {
 	case err := <-o.c:
 		return err
-	case <-o.a.gone:
+	case <-o.a.life.Done():
 		return elector.ErrStop
 	}
 }
@@ -114,7 +114,7 @@ func (c *candidate) obeys() (j *job, causes chan error, finish orders) {
 	j = c.work(func(ctx context.Context, _ *elector.Term) error {
 		select {
 		case <-ctx.Done():
-		case <-c.a.gone:
+		case <-c.a.life.Done():
 			return elector.ErrStop
 		}
 		causes <- context.Cause(ctx)
@@ -347,8 +347,7 @@ func runAmongFailing(a *arena) {
 	wild.waits()
 	good, b := a.queue()
 	before := a.hist.count()
-	a.resign(t)
-	t = b.wins()
+	t = b.succeeds(t)
 	led := a.hist.order()[before:]
 	if want := []string{broken.id, wild.id, good.id}; a.cfg.Ordered && !slices.Equal(led, want) {
 		a.Failf("%q led, want %q", led, want)

@@ -142,10 +142,8 @@ func (a *arena) oneLeads(t *elector.Term, rest ...*bid) {
 	viewer := a.view()
 	var l elector.Leader
 	a.Until("one leads", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
 		var err error
-		l, err = viewer.Leader(ctx)
+		l, err = viewer.Leader(a.within())
 		return err == nil
 	})
 	a.Until("the leader knows it", func() bool {

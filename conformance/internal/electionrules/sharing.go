@@ -56,7 +56,6 @@ func sharingMany(a *arena) {
 	parts := make([]*arena, elections)
 	for i := range parts {
 		parts[i] = a.another(fmt.Sprintf("%s/election%d", a.path, i), "")
-		parts[i].operator = a.operator
 		all = append(all, parts[i].standIn(client, at(i)))
 	}
 	campaign := func() {
@@ -88,8 +87,7 @@ func sharingMany(a *arena) {
 	first := session()
 	// A rival for one of them, in another process.
 	rival := parts[0].stand()
-	b := rival.campaign()
-	b.waits()
+	b := rival.enters()
 	var expired []func()
 	for _, p := range parts {
 		expired = append(expired, p.hist.During(history.Force, "the session of all is expired"))
@@ -118,11 +116,9 @@ func sharingCloseOne(a *arena) {
 	c := a.standIn(client)
 	t := c.campaign().wins()
 	d := a.standIn(client)
-	b := d.campaign()
-	b.waits()
+	b := d.enters()
 	e := a.standIn(client)
-	third := e.campaign()
-	third.waits()
+	third := e.enters()
 	session := a.seat().Session
 	a.close(d)
 	b.fails(elector.ErrClosed)
@@ -146,14 +142,11 @@ func sharingOneElection(a *arena) {
 	client := a.shared()
 	c, d := a.standIn(client), a.standIn(client)
 	t := c.campaign().wins()
-	b := d.campaign()
-	b.waits()
+	b := d.enters()
 	for range 3 {
-		a.resign(t)
-		t = b.wins()
+		t = b.succeeds(t)
 		c, d = d, c
-		b = d.campaign()
-		b.waits()
+		b = d.enters()
 		a.holds(t)
 	}
 }

@@ -26,9 +26,7 @@ func sharingRefused(a *arena) {
 	client := *a.Service.Client(a.T)
 	var refuses atomic.Bool
 	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Lasting())
-	ctx, cancel := a.within()
-	user, err := client.Backend.Open(ctx, backend.OpenOptions{TTL: a.Lasting()})
-	cancel()
+	user, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
 	a.Must("Open of another user of the session", err)
 	a.T.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), abandonment)
@@ -45,9 +43,7 @@ func sharingRefused(a *arena) {
 	}
 	stands := func(what string, do func(context.Context) error) {
 		for range 2 { // to ask again does not make it true
-			ctx, cancel := a.within()
-			a.Refused(what+" while the seat cannot be released", do(ctx), backend.ErrDenied)
-			cancel()
+			a.Refused(what+" while the seat cannot be released", do(a.within()), backend.ErrDenied)
 		}
 		if now := a.get(seat.Key); now.Rev != seat.Rev {
 			a.Failf("the seat was %+v and is %+v", seat, now)
@@ -75,8 +71,7 @@ func sharingRefused(a *arena) {
 	withdraw()
 	if a.cfg.Ordered {
 		d := a.standIn(&client)
-		b := d.campaign()
-		b.waits()
+		b := d.enters()
 		b.cancel()
 		b.fails(context.Canceled, backend.ErrDenied)
 	}
@@ -88,7 +83,5 @@ func sharingRefused(a *arena) {
 		a.Failf("the session that others use is %v", user.State())
 	}
 	a.resign(rival.wins())
-	ctx, cancel = a.within()
-	defer cancel()
-	a.Must("Close of another user of the session", user.Close(ctx))
+	a.Must("Close of another user of the session", user.Close(a.within()))
 }

@@ -24,8 +24,7 @@ func soakCampaigns(a *arena) {
 	b := c.campaign()
 	for range 200 {
 		t := b.wins()
-		next := d.campaign()
-		next.waits()
+		next := d.enters()
 		a.holds(t)
 		a.resign(t)
 		b, c, d = next, d, c
@@ -57,7 +56,7 @@ func soakTerms(a *arena) {
 type markedBy struct{}
 
 func (a *arena) marked() (context.Context, context.CancelFunc, harness.Keepsake) {
-	ctx, cancel := a.within()
+	ctx, cancel := context.WithCancel(a.within())
 	mark := new([64]byte)
 	return context.WithValue(ctx, markedBy{}, mark), cancel, harness.Keep(mark)
 }

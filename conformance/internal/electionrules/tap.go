@@ -103,18 +103,19 @@ func (s tapped) call(ctx context.Context, c *backend.Call, next func(context.Con
 }
 
 // deafen keeps from the elector what becomes of its sessions, until hear.
-func (t *tap) deafen() (hear func()) { return t.silence(false) }
+func (c *candidate) deafen() (hear func()) { return c.silence(false) }
 
 // freeze has the elector believe that all is as it was, until thaw: nothing is heard
 // of its sessions and of any entry, and its trust in them does not end. What it asks
 // for itself is done and answered.
-func (t *tap) freeze() (thaw func()) { return t.silence(true) }
+func (c *candidate) freeze() (thaw func()) { return c.silence(true) }
 
-func (t *tap) silence(frozen bool) (end func()) {
+func (c *candidate) silence(frozen bool) (end func()) {
+	t := c.tap
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.deaf, t.frozen = make(chan struct{}), frozen
-	return sync.OnceFunc(func() {
+	return c.atEnd(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		close(t.deaf)
@@ -144,26 +145,21 @@ type passing struct {
 	read   string // the key of a Get
 }
 
-// stall holds the next commit that has an op of this kind until release.
-func (t *tap) stall(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, false) }
-
-// stallAnswer holds the answer to the next such commit.
-func (t *tap) stallAnswer(kind backend.OpKind) *stop[passing] { return t.stallAt(kind, true) }
-
-// stallAwait holds the next Await for something known until release.
-func (t *tap) stallAwait() *stop[passing] {
-	return t.stalls.add(func(p passing) bool { return p.await })
+// commits picks a commit that has an op of this kind.
+func commits(kind backend.OpKind) func(passing) bool {
+	return func(p passing) bool { return !p.answer && p.has(kind) }
 }
 
-// stallGet holds the next Get of this key until release.
-func (t *tap) stallGet(key string) *stop[passing] {
-	return t.stalls.add(func(p passing) bool { return p.read == key })
+// answers picks the answer to such a commit.
+func answers(kind backend.OpKind) func(passing) bool {
+	return func(p passing) bool { return p.answer && p.has(kind) }
 }
 
-func (t *tap) stallAt(kind backend.OpKind, answer bool) *stop[passing] {
-	return t.stalls.add(func(p passing) bool {
-		return p.answer == answer && slices.ContainsFunc(p.ops, func(op backend.Op) bool { return op.Kind == kind })
-	})
+// gets picks a Get of this key.
+func gets(key string) func(passing) bool { return func(p passing) bool { return p.read == key } }
+
+func (p passing) has(kind backend.OpKind) bool {
+	return slices.ContainsFunc(p.ops, func(op backend.Op) bool { return op.Kind == kind })
 }
 
 // hears blocks while the elector is deaf. It returns false if ctx ended first.

@@ -77,13 +77,11 @@ func termOrder(a *arena) {
 				} else {
 					c = a.stand()
 				}
-				b := c.campaign()
-				b.waits()
+				b := c.enters()
 				bids = append(bids, b)
 			}
 			for _, i := range gone {
-				bids[i].cancel()
-				bids[i].fails(context.Canceled)
+				bids[i].withdraws()
 			}
 			a.Settle() // who takes that for its turn has led by then
 			want := []string{first.id}
@@ -93,8 +91,7 @@ func termOrder(a *arena) {
 				}
 				b.blocked()
 				want = append(want, b.c.id)
-				a.resign(t)
-				t = b.wins()
+				t = b.succeeds(t)
 			}
 			if got := a.hist.order(); !slices.Equal(got, want) {
 				a.Failf("%v led, want %v", got, want)
@@ -160,8 +157,7 @@ func termOnce(a *arena) {
 	a.in("a campaign is cancelled", func(a *arena) {
 		a.lead()
 		c, b := a.queue()
-		b.cancel()
-		b.fails(context.Canceled)
+		b.withdraws()
 		a.Settle()
 		if got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }); len(got) > 0 {
 			a.Failf("reports %+v without a term", got)
@@ -173,7 +169,7 @@ func termElectedFirst(a *arena) {
 	c := a.stand()
 	hook := c.holdIn(isElected)
 	b := c.campaign()
-	arrives(a, "Elected is called", hook.reached)
+	hook.reached("Elected is called")
 	a.delete(a.seat().Key)
 	_, next := a.lead()
 	a.Settle()
@@ -189,7 +185,7 @@ func termEndedFirst(a *arena) {
 	c := a.stand()
 	hook := c.holdIn(isEnded)
 	a.resign(c.campaign().wins())
-	arrives(a, "Ended is called", hook.reached)
+	hook.reached("Ended is called")
 	b := c.campaign()
 	a.Settle()
 	if n := len(c.reports(func(r report) bool { return r.what == isElected })); n != 1 {
@@ -209,8 +205,7 @@ func termBusy(a *arena) {
 	}
 	a.holds(t)
 	b.blocked()
-	a.resign(t)
-	b.wins()
+	b.succeeds(t)
 }
 
 func termOutlivesCampaign(a *arena) {
@@ -228,8 +223,7 @@ func termOutlivesCampaign(a *arena) {
 }
 
 func termProclaim(a *arena) {
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	c, t := a.lead()
 	_, b := a.queue()
 	viewer := a.view()
@@ -269,8 +263,7 @@ func termSameID(a *arena) {
 	if a.cfg.Ordered {
 		a.lists(viewer, id, id)
 	}
-	a.resign(t)
-	next := b.wins()
+	next := b.succeeds(t)
 	a.holds(next)
 	a.Until(fmt.Sprintf("Leader says that term %d leads", next.Token()), func() bool {
 		l, err := a.leader(viewer)

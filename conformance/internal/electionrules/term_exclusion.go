@@ -30,8 +30,7 @@ func termExclusion(a *arena) {
 		all = append(all, a.stand(a.brief))
 	}
 	stop := make(chan struct{})
-	halt := sync.OnceFunc(func() { close(stop) })
-	all[0].atEnd(halt)
+	halt := all[0].atEnd(func() { close(stop) })
 	var wg sync.WaitGroup
 	for _, c := range all {
 		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))

@@ -92,7 +92,7 @@ func transferrer(s elector.Strategy) bool {
 
 // transfer starts a transfer, or the preparation of one: Term.Transfer or Term.Prepare.
 func (a *arena) transfer(to func(context.Context, string) error, id string) (returned <-chan error, giveUp context.CancelFunc) {
-	ctx, cancel := a.within()
+	ctx, cancel := context.WithCancel(a.within())
 	a.T.Cleanup(cancel)
 	a.hist.note("a transfer to %s begins", id)
 	if !a.cfg.StepsAside { // others are passed over
@@ -139,8 +139,7 @@ func (a *arena) inOrder(t *elector.Term, bids ...*bid) {
 		for _, waiting := range bids[i:] {
 			waiting.blocked()
 		}
-		a.resign(t)
-		t = b.wins()
+		t = b.succeeds(t)
 	}
 }
 
@@ -152,11 +151,7 @@ func (a *arena) allLead(bids []*bid) {
 }
 
 // stepsAside holds the candidate when it is about to step aside.
-func (b *bid) stepsAside() *stop[passing] {
-	s := b.c.tap.stall(backend.OpEnqueue)
-	b.c.atEnd(s.release)
-	return s
-}
+func (b *bid) stepsAside() *stop { return b.c.stall(commits(backend.OpEnqueue)) }
 
 func transferHeir(a *arena) {
 	for _, between := range []int{1, 3} {
@@ -214,7 +209,7 @@ func transferPrepare(a *arena) {
 	_, heir := a.queue()
 	slow := before[1].stepsAside()
 	done, _ := a.transfer(t.Prepare, heir.c.id)
-	arrives(a, before[1].c.id+" steps aside", slow.reached)
+	slow.reached(before[1].c.id + " steps aside")
 	a.Settle()
 	select {
 	case err := <-done:
@@ -242,8 +237,7 @@ func transferGone(a *arena) {
 			a.stoodAside(b, 1)
 		}
 		a.Settle() // they look behind whom they stand now
-		heir.cancel()
-		heir.fails(context.Canceled)
+		heir.withdraws()
 		a.Settle()
 		a.holds(t) // nobody takes the heir for a leader that has gone
 		for _, b := range before {
@@ -260,9 +254,8 @@ func transferGone(a *arena) {
 	behind := a.queues(1)
 	first := before[0].stepsAside()
 	done, _ := a.transfer(t.Transfer, heir.c.id)
-	arrives(a, before[0].c.id+" steps aside", first.reached)
-	heir.cancel()
-	heir.fails(context.Canceled)
+	first.reached(before[0].c.id + " steps aside")
+	heir.withdraws()
 	a.Refused("Transfer to one that has gone", arrives(a, "Transfer returns", done), elector.ErrNoCandidate)
 	first.release()
 	a.stays(t)
@@ -278,7 +271,7 @@ func transferStuck(a *arena) {
 	_, heir := a.queue()
 	stuck := before[0].stepsAside()
 	done, giveUp := a.transfer(t.Transfer, heir.c.id)
-	arrives(a, before[0].c.id+" steps aside", stuck.reached)
+	stuck.reached(before[0].c.id + " steps aside")
 	a.Settle()
 	giveUp()
 	err := arrives(a, "Transfer returns", done)
@@ -305,8 +298,7 @@ func transferTwice(a *arena) {
 		a.Must("Prepare", arrives(a, "Prepare returns", done))
 		a.holds(t)
 	}
-	a.resign(t)
-	a.holds(bids[1].wins())
+	a.holds(bids[1].succeeds(t))
 }
 
 func transferUnknown(a *arena) {
@@ -314,8 +306,7 @@ func transferUnknown(a *arena) {
 	c, t := a.lead()
 	bids := a.queues(2)
 	_, gone := a.queue()
-	gone.cancel()
-	gone.fails(context.Canceled)
+	gone.withdraws()
 	a.close(gone.c)
 	for _, id := range []string{"nobody", c.id, gone.c.id, ""} {
 		done, _ := a.transfer(t.Transfer, id)
@@ -349,8 +340,7 @@ func transferRefused(a *arena) {
 	a.unasked(t)
 	a.holds(t)
 	b.blocked()
-	a.resign(t)
-	a.holds(b.wins())
+	a.holds(b.succeeds(t))
 }
 
 func transferRequest(a *arena) {
@@ -370,7 +360,7 @@ func transferRequest(a *arena) {
 			r := elector.Request{By: "operator", Why: "deploy", To: heir.c.id}
 			_, err := ask(r)
 			a.Must("Ask", err)
-			arrives(a, before[0].c.id+" steps aside", slow.reached)
+			slow.reached(before[0].c.id + " steps aside")
 			a.Settle()
 			select {
 			case cause := <-causes:
@@ -379,8 +369,7 @@ func transferRequest(a *arena) {
 			}
 			next := heir
 			if goes {
-				heir.cancel()
-				heir.fails(context.Canceled)
+				heir.withdraws()
 				next = before[0]
 			}
 			slow.release()
@@ -402,9 +391,7 @@ func transferSameID(a *arena) {
 	a.queues(1)
 	first, b1 := a.queue(same)
 	_, b2 := a.queue(same)
-	ctx, cancel := a.within()
-	defer cancel()
-	all, err := first.e.Candidates(ctx)
+	all, err := first.e.Candidates(a.within())
 	a.Must("Candidates", err)
 	seen := make(map[string]bool)
 	for _, c := range all {
@@ -425,7 +412,7 @@ func transferProclaim(a *arena) {
 	_, heir := a.queue()
 	first := before[0].stepsAside()
 	done, _ := a.transfer(t.Prepare, heir.c.id)
-	arrives(a, before[0].c.id+" steps aside", first.reached)
+	first.reached(before[0].c.id + " steps aside")
 	a.speak(t)
 	a.ask(ask, t)
 	a.hears(t)
@@ -445,7 +432,7 @@ func transferCrash(a *arena) {
 	_, heir := a.queue()
 	first := before[0].stepsAside()
 	done, _ := a.transfer(t.Transfer, heir.c.id)
-	arrives(a, before[0].c.id+" steps aside", first.reached)
+	first.reached(before[0].c.id + " steps aside")
 	a.expire(c)
 	a.ends(t, elector.ErrSessionLost)
 	a.Refused("Transfer of a leader whose session is lost", arrives(a, "Transfer returns", done), elector.ErrDeposed, elector.ErrSessionLost)

@@ -117,9 +117,7 @@ func viewLeader(a *arena) {
 // listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
 func (a *arena) listsItself(c *candidate) {
 	a.Until(c.id+" finds itself among the candidates", func() bool {
-		ctx, cancel := a.within()
-		defer cancel()
-		all, err := c.e.Candidates(ctx)
+		all, err := c.e.Candidates(a.within())
 		a.Must("Candidates", err)
 		n := 0
 		for _, one := range all {
@@ -146,8 +144,7 @@ func viewCandidates(a *arena) {
 			}
 			cfg.Value = []byte{0, 0xff, byte(i)}
 		})
-		last = d.campaign()
-		last.waits()
+		last = d.enters()
 		if a.cfg.Ordered {
 			want = append(want, elector.Candidate{ID: d.id, Value: []byte{0, 0xff, byte(i)}})
 		}
@@ -155,10 +152,8 @@ func viewCandidates(a *arena) {
 	check := func(what string) {
 		var got []elector.Candidate
 		a.Until(what, func() bool {
-			ctx, cancel := a.within()
-			defer cancel()
 			var err error
-			got, err = viewer.Candidates(ctx)
+			got, err = viewer.Candidates(a.within())
 			a.Must("Candidates", err)
 			same := slices.EqualFunc(got, want, func(x, y elector.Candidate) bool {
 				return x.ID == y.ID && string(x.Value) == string(y.Value) && x.Leads == y.Leads && !x.Own
@@ -175,8 +170,7 @@ func viewCandidates(a *arena) {
 	want[0].Value = []byte("new")
 	check("the leader is listed with its new value")
 	if a.cfg.Ordered {
-		last.cancel()
-		last.fails(context.Canceled)
+		last.withdraws()
 		want = want[:len(want)-1]
 		check("one that has withdrawn is not listed")
 		a.resign(t)
@@ -269,8 +263,7 @@ func viewObserve(a *arena) {
 	o.leads(c, t, "value of "+c.id, false)
 	d, b := a.queue()
 	o.quiet() // it is no news that somebody waits
-	a.resign(t)
-	t = b.wins()
+	t = b.succeeds(t)
 	o.leads(d, t, "value of "+d.id, true)
 	late := a.observe(c)
 	late.leads(d, t, "value of "+d.id, !a.Service.Virtual) // a member may be behind
@@ -346,9 +339,7 @@ func viewObserveEnds(a *arena) {
 	o.cancel()
 	a.Refused("the end of Observe", arrives(a, "Observe ends", o.err), context.Canceled)
 
-	ctx, cancel := a.within()
-	defer cancel()
-	for l, err := range c.e.Observe(ctx) {
+	for l, err := range c.e.Observe(a.within()) {
 		a.Must("Observe", err)
 		if l.ID != leader.id {
 			a.Failf("leader is %+v, want %s", l, leader.id)
@@ -364,7 +355,7 @@ func viewObserveEnds(a *arena) {
 	second.quiet()
 	a.close(c)
 	a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
-	for _, err := range c.e.Observe(ctx) {
+	for _, err := range c.e.Observe(a.within()) {
 		if !errors.Is(err, elector.ErrClosed) {
 			a.Failf("Observe on a closed elector: %s", harness.Text(err))
 		}
@@ -375,11 +366,9 @@ func viewNoVacancy(a *arena) {
 	c, t := a.lead()
 	handOver := func() {
 		d, b := a.queue()
-		a.resign(t)
-		c, t = d, b.wins()
+		c, t = d, b.succeeds(t)
 	}
-	ctx, cancel := a.within()
-	defer cancel()
+	ctx := a.within()
 	viewer := a.stand()
 	a.catchesUp(viewer)
 	asks := map[string]func() (vacant bool, err error){
@@ -399,8 +388,7 @@ func viewNoVacancy(a *arena) {
 		},
 	}
 	for name, ask := range asks {
-		looks := viewer.tap.stallGet(a.seat().Key)
-		viewer.atEnd(looks.release)
+		looks := viewer.stall(gets(a.seat().Key))
 		answered := make(chan struct{})
 		var vacant bool
 		var err error
@@ -408,7 +396,7 @@ func viewNoVacancy(a *arena) {
 			defer close(answered)
 			vacant, err = ask()
 		}()
-		arrives(a, name+" reads the leader's entry", looks.reached)
+		looks.reached(name + " reads the leader's entry")
 		old := a.seat().Key
 		handOver() // to one that was not there when the viewer has listed the candidates
 		looks.release()
