@@ -10,6 +10,7 @@ import (
 	"github.com/elector-go/elector/backend/meter"
 	"github.com/elector-go/elector/conformance/history"
 	"github.com/elector-go/elector/conformance/internal/harness"
+	"github.com/elector-go/elector/conformance/kit"
 )
 
 // A bid is one Campaign on a goroutine of its own.
@@ -24,12 +25,10 @@ type bid struct {
 }
 
 // campaign starts a Campaign.
-func (c *candidate) campaign() *bid {
-	ctx, cancel := context.WithCancel(context.Background())
-	return c.campaignIn(ctx, cancel)
-}
+func (c *candidate) campaign() *bid { return c.campaignIn(context.Background()) }
 
-func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *bid {
+func (c *candidate) campaignIn(ctx context.Context) *bid {
+	ctx, cancel := context.WithCancel(ctx)
 	b := &bid{c: c, cancel: cancel, done: make(chan struct{})}
 	c.mu.Lock()
 	b.log = len(c.log)
@@ -39,6 +38,7 @@ func (c *candidate) campaignIn(ctx context.Context, cancel context.CancelFunc) *
 	go func() {
 		defer close(b.done)
 		b.term, b.err = c.e.Campaign(ctx)
+		c.a.hist.note("%s: Campaign has returned: %s", c.id, harness.Text(b.err))
 		c.mu.Lock()
 		b.atWin = c.atWin
 		c.mu.Unlock()
@@ -95,16 +95,14 @@ func (b *bid) waits() {
 // rests waits until the candidate waits for its turn, or Campaign has returned.
 func (b *bid) rests() {
 	a := b.c.a
-	_, lacks := a.cfg.Why[needStages]
-	if lacks || a.Service.Virtual {
+	if a.lacks(needStages) || a.Service.Virtual {
 		a.Settle()
 	}
-	if lacks {
+	if a.lacks(needStages) {
 		return
 	}
-	_, elsewhere := a.cfg.Why[needBackend]
 	a.Until(b.c.id+" waits for its turn", func() bool {
-		return b.returned() || b.isReady() && (elsewhere || b.c.tap.waiting())
+		return b.returned() || b.isReady() && (a.lacks(needBackend) || b.c.tap.waiting())
 	})
 }
 
@@ -127,15 +125,30 @@ func (b *bid) blocked() {
 	}
 }
 
+// blocked checks that none of the Campaigns has returned.
+func blocked(bids ...*bid) {
+	for _, b := range bids {
+		b.blocked()
+	}
+}
+
 // lead makes a candidate that leads.
 func (a *arena) lead(set ...func(*elector.Config)) (*candidate, *elector.Term) {
-	c := a.stand(set...)
+	return a.leadIn(a.process(), set...)
+}
+
+func (a *arena) leadIn(at *kit.Client, set ...func(*elector.Config)) (*candidate, *elector.Term) {
+	c := a.standIn(at, set...)
 	return c, c.campaign().wins()
 }
 
 // queue makes a candidate that waits.
 func (a *arena) queue(set ...func(*elector.Config)) (*candidate, *bid) {
-	c := a.stand(set...)
+	return a.queueIn(a.process(), set...)
+}
+
+func (a *arena) queueIn(at *kit.Client, set ...func(*elector.Config)) (*candidate, *bid) {
+	c := a.standIn(at, set...)
 	return c, c.enters()
 }
 
@@ -151,19 +164,15 @@ func (a *arena) queues(n int) (bids []*bid) {
 // ends waits until the term is over and checks why.
 func (a *arena) ends(t *elector.Term, cause error) {
 	arrives(a, fmt.Sprintf("term %d ends with %q", t.Token(), cause), t.Context().Done())
-	if got := context.Cause(t.Context()); !errors.Is(got, cause) {
-		a.Failf("term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
-	}
-	if t.Valid() {
-		a.Failf("Valid of term %d is true after it ended", t.Token())
-	}
+	got := context.Cause(t.Context())
+	a.FailIf(!errors.Is(got, cause), "term %d ended with %s, want %q", t.Token(), harness.Text(got), cause)
+	a.FailIf(t.Valid(), "Valid of term %d is true after it ended", t.Token())
 }
 
 // holds checks that the term has not ended.
 func (a *arena) holds(t *elector.Term) {
-	if cause := context.Cause(t.Context()); cause != nil || !t.Valid() {
-		a.Failf("term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), t.Valid())
-	}
+	cause, valid := context.Cause(t.Context()), t.Valid()
+	a.FailIf(cause != nil || !valid, "term %d does not hold: cause %s, valid %v", t.Token(), harness.Text(cause), valid)
 }
 
 // stays lets what is on its way arrive, and checks that the term has not ended then.

@@ -2,45 +2,30 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var cancelRules = []rule{
-	{
-		Name: "cancel/every-stage",
-		Text: "A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
-		Need: []string{needStages},
-		Run:  cancelEveryStage,
-	}, {
-		Name: "cancel/no-session",
-		Text: "A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
-		Need: []string{"Suspend"},
-		Run:  cancelNoSession,
-	}, {
-		Name: "cancel/lost-reply",
-		Text: "A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
-		Need: []string{"CutReply", needHooks},
-		Run:  cancelLostReply,
-	}, {
-		Name: "cancel/handover",
-		Text: "A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
-		Need: []string{"HoldWakeups"},
-		Run:  cancelHandover,
-	}, {
-		Name: "cancel/out-of-touch",
-		Text: "A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
-		Need: []string{"Suspend"},
-		Run:  cancelOutOfTouch,
-	}, {
-		Name: "cancel/deadline",
-		Text: "A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind.",
-		Run:  cancelDeadline,
-	},
+	promise("cancel/every-stage", cancelEveryStage,
+		"A campaign that is cancelled, at whatever stage, leaves no entry behind when it returns an error, and a term that holds when it returns none.",
+		needStages),
+	promise("cancel/no-session", cancelNoSession,
+		"A campaign that has not got a session yet ends with its ctx and leaves nothing behind.",
+		"Suspend"),
+	promise("cancel/lost-reply", cancelLostReply,
+		"A campaign that is cancelled while the reply to its enrolment is lost returns, and the entry goes as soon as the link is back.",
+		"CutReply", needHooks),
+	promise("cancel/handover", cancelHandover,
+		"A campaign that is cancelled when the seat has come to it, without its knowing yet, gives the seat on.",
+		"HoldWakeups"),
+	promise("cancel/out-of-touch", cancelOutOfTouch,
+		"A campaign that is cancelled while it waits without a link returns, and its entry goes when the link is back, or with its session.",
+		"Suspend"),
+	promise("cancel/deadline", cancelDeadline,
+		"A Campaign whose ctx is over, or passes its deadline, returns ctx's error and leaves nothing behind."),
 }
 
 func cancelEveryStage(a *arena) {
@@ -72,7 +57,7 @@ func cancelAt(a *arena, occupied bool, at int) (fired bool) {
 	if occupied {
 		leader = a.standIn(c.client).campaign().wins()
 	}
-	b := c.campaignIn(ctx, cancel)
+	b := c.campaignIn(ctx)
 	if occupied {
 		b.rests()
 		// The cancel may be on its way: then the two of them race.
@@ -144,21 +129,27 @@ func (a *arena) enrolments() []enrolment {
 	return []enrolment{{"occupied: false", false, either}} // those who wait have no entry
 }
 
+// enrolsCut has a candidate enter, and its link cut by the reply. Others have so many entries; the leader's
+// term is nil where there is none.
+func (a *arena) enrolsCut(e enrolment) (c *candidate, b *bid, leader *elector.Term, others int) {
+	a.works() // the election is founded
+	if e.occupied {
+		_, leader = a.lead()
+		others = 1
+	}
+	c = a.stand(a.brief)
+	c.cut = true
+	lose(c.client.CutReply, e.ops...)
+	b = c.campaign()
+	c.sawState(backend.Suspended)
+	return c, b, leader, others
+}
+
 func cancelLostReply(a *arena) {
 	for _, e := range a.enrolments() {
 		for _, back := range []bool{true, false} {
 			a.beside(fmt.Sprintf("%s, link comes back in time: %v", e.state, back), func(a *arena) {
-				a.works() // the election is founded
-				var leader *elector.Term
-				if e.occupied {
-					_, leader = a.lead()
-				}
-				n := len(a.entries())
-				c := a.stand(a.brief)
-				c.cut = true
-				lose(c.client.CutReply, e.ops...)
-				b := c.campaign()
-				c.sawState(backend.Suspended)
+				c, b, leader, others := a.enrolsCut(e)
 				b.blocked()
 				b.withdraws()
 				if back {
@@ -166,7 +157,7 @@ func cancelLostReply(a *arena) {
 				} else {
 					c.sawState(backend.Lost)
 				}
-				a.Until("the entry is gone", func() bool { return len(a.visible()) == n })
+				a.Until("the entry is gone", func() bool { return len(a.visible()) == others })
 				if leader != nil {
 					a.holds(leader)
 					a.resign(leader)
@@ -216,11 +207,7 @@ func cancelOutOfTouch(a *arena) {
 			if back {
 				a.resume(c)
 			}
-			want := 1
-			if a.cfg.Ordered {
-				want = 2
-			}
-			a.Until("its entry is gone", func() bool { return len(a.visible()) == want })
+			a.Until("its entry is gone", func() bool { return len(a.visible()) == 1+a.inLineOf(1) })
 			a.holds(t)
 			third.succeeds(t)
 			a.resume(c)
@@ -233,16 +220,10 @@ func cancelOutOfTouch(a *arena) {
 func cancelDeadline(a *arena) {
 	_, t := a.lead()
 	c := a.stand()
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := c.e.Campaign(over); !errors.Is(err, context.Canceled) {
-		a.Failf("Campaign with a ctx that is over: error is %s", harness.Text(err))
-	}
-	short, cancel := context.WithTimeout(context.Background(), a.Service.TTL/2)
-	defer cancel()
-	if _, err := c.e.Campaign(short); !errors.Is(err, context.DeadlineExceeded) {
-		a.Failf("Campaign past its deadline: error is %s", harness.Text(err))
-	}
+	_, err := c.e.Campaign(ended())
+	a.Refused("Campaign with a ctx that is over", err, context.Canceled)
+	_, err = c.e.Campaign(a.soon(a.Service.TTL / 2))
+	a.Refused("Campaign past its deadline", err, context.DeadlineExceeded)
 	a.left(1, "where the leader's has to be the only one")
 	a.holds(t)
 	a.resign(t)

@@ -9,67 +9,42 @@ import (
 )
 
 var dataRules = []rule{
-	{
-		Name: "data/leader-deleted",
-		Text: "An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads.",
-		Need: []string{"Delete"},
-		Run:  dataLeaderDeleted,
-	}, {
-		Name: "data/waiting-deleted",
-		Text: "A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn.",
-		Need: []string{"Delete", needOrdered},
-		Run:  dataWaitingDeleted,
-	}, {
-		Name: "data/foreign-seat",
-		Text: "A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
-		Need: []string{"Put", "Delete", needKnown, needSeat},
-		Run:  dataForeignSeat,
-	}, {
-		Name: "data/predecessor-gone",
-		Text: "A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
-		Need: []string{needStages},
-		Run:  dataPredecessorGone,
-	}, {
-		Name: "data/election-deleted",
-		Text: "When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
-		Need: []string{"Delete", needKnown},
-		Run:  dataElectionDeleted,
-	}, {
-		Name: "data/deleted-at-enrolment",
-		Text: "An election that is deleted while a candidate is about to enrol is founded anew.",
-		Need: []string{"Delete", needKnown, needStages},
-		Run:  dataDeletedAtEnrolment,
-	}, {
-		Name: "data/foreign-children",
-		Text: "Foreign and malformed children in the election's directory neither block nor mislead anybody.",
-		Need: []string{"Put", "Delete", needKnown},
-		Run:  dataForeignChildren,
-	}, {
-		Name: "data/used-up",
-		Text: "When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left.",
-		Need: []string{"UseUp", needOrdered, needKnown},
-		Run:  dataUsedUp,
-	}, {
-		Name: "data/mismatch",
-		Text: "A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
-		Need: []string{needLayout},
-		Run:  dataMismatch,
-	}, {
-		Name: "data/foreign-path",
-		Text: "A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone.",
-		Need: []string{"Put", "Delete", needLayout},
-		Run:  dataForeignPath,
-	}, {
-		Name: "data/occupied",
-		Text: "Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter.",
-		Need: []string{"Put", needLayout},
-		Run:  dataOccupied,
-	}, {
-		Name: "data/occupied-late",
-		Text: "When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone.",
-		Need: []string{needLayout, needHooks, needBackend},
-		Run:  dataOccupiedLate,
-	},
+	promise("data/leader-deleted", dataLeaderDeleted,
+		"An operator who deletes the leader's entry moves leadership: the leader ends with ErrDeposed, and the next one leads.",
+		"Delete"),
+	promise("data/waiting-deleted", dataWaitingDeleted,
+		"A waiting candidate whose entry is deleted enrols again, at the end of the line, and is elected in its turn.",
+		"Delete", needOrdered),
+	promise("data/foreign-seat", dataForeignSeat,
+		"A foreign entry on the seat itself, which would never go, is reported with ErrStrategyMismatch and not waited for.",
+		"Put", "Delete", needKnown, needSeat),
+	promise("data/predecessor-gone", dataPredecessorGone,
+		"A predecessor that goes just before a candidate looks at it, or waits for it, is not missed.",
+		needStages),
+	promise("data/election-deleted", dataElectionDeleted,
+		"When the whole election is deleted, or its directory, the leader is deposed and the candidates found it anew and go on.",
+		"Delete", needKnown),
+	promise("data/deleted-at-enrolment", dataDeletedAtEnrolment,
+		"An election that is deleted while a candidate is about to enrol is founded anew.",
+		"Delete", needKnown, needStages),
+	promise("data/foreign-children", dataForeignChildren,
+		"Foreign and malformed children in the election's directory neither block nor mislead anybody.",
+		"Put", "Delete", needKnown),
+	promise("data/used-up", dataUsedUp,
+		"When the election's directory takes no more candidates, those in it lead in their order; the others wait, say so, and lead in a new directory once none is left.",
+		"UseUp", needOrdered, needKnown),
+	promise("data/mismatch", dataMismatch,
+		"A candidate with another strategy gets ErrStrategyMismatch from every call, at once, and disturbs nobody.",
+		needLayout),
+	promise("data/foreign-path", dataForeignPath,
+		"A path that holds something else gives ErrStrategyMismatch, and can be used when that is gone.",
+		"Put", "Delete", needLayout),
+	promise("data/occupied", dataOccupied,
+		"Where an ephemeral entry stands directly under the election's path, whoever founds or enters it gets ErrOccupied, which names it; persistent ones, and nested elections, are no matter.",
+		"Put", needLayout),
+	promise("data/occupied-late", dataOccupiedLate,
+		"When such an entry comes later, leader and waiting candidates report it; the leader goes on, and no term begins until it is gone.",
+		needLayout, needHooks, needBackend),
 }
 
 func dataLeaderDeleted(a *arena) {
@@ -84,8 +59,7 @@ func dataLeaderDeleted(a *arena) {
 	if s := c.tap.session(); s != nil {
 		a.Until("the deposed leader's session is live", func() bool { return s.State() == backend.Live })
 	}
-	again := c.enters()
-	again.succeeds(t)
+	c.enters().succeeds(t)
 }
 
 func dataWaitingDeleted(a *arena) {
@@ -152,22 +126,25 @@ func dataPredecessorGone(a *arena) {
 	}
 }
 
-// extents are whether all of an election is deleted, or only its directory, which a
-// foreign layout does not have.
-func (a *arena) extents() []bool {
-	if customLayout(a.cfg.Strategy) {
-		return []bool{true}
+// extents are how much of an election is deleted. A foreign layout has no directory.
+func (a *arena) extents() []string {
+	if is[elector.CustomLayout](a.cfg.Strategy) {
+		return []string{"all of it"}
 	}
-	return []bool{true, false}
+	return []string{"all of it", "its directory"}
+}
+
+func (a *arena) uproot(extent string) {
+	if extent == "all of it" {
+		a.delete(a.path)
+	} else {
+		a.delete(a.dir())
+	}
 }
 
 func dataElectionDeleted(a *arena) {
-	for _, whole := range a.extents() {
-		what := "only its directory"
-		if whole {
-			what = "all of it"
-		}
-		a.in(what, func(a *arena) {
+	for _, extent := range a.extents() {
+		a.in(extent, func(a *arena) {
 			viewer := a.view()
 			c, t := a.lead()
 			rest := a.queues(3)
@@ -175,21 +152,14 @@ func dataElectionDeleted(a *arena) {
 			// deposed, as soon as it hears of it, and campaigns again.
 			again := func() {
 				for i, b := range rest {
-					if b.returned() && b.err != nil {
-						a.Failf("Campaign of %s: %v", b.c.id, b.err)
-					}
-					if b.returned() && !b.term.Valid() {
+					if b.returned() && !b.wins().Valid() {
 						rest[i] = b.c.campaign()
 					}
 				}
 			}
 			for len(rest) > 0 {
 				before, terms := a.incarnation(), a.hist.count()
-				if whole {
-					a.delete(a.path)
-				} else {
-					a.delete(a.dir())
-				}
+				a.uproot(extent)
 				a.ends(t, elector.ErrDeposed)
 				at := -1
 				a.Until("one of those who waited leads in a new directory", func() bool {
@@ -200,9 +170,8 @@ func dataElectionDeleted(a *arena) {
 				winner := rest[at]
 				rest = slices.Delete(rest, at, at+1)
 				t = winner.wins()
-				if n := a.hist.count() - terms; a.Service.Virtual && n != 1 {
-					a.Failf("%d terms began, but all entries went at one instant", n)
-				}
+				n := a.hist.count() - terms
+				a.FailIf(a.Service.Virtual && n != 1, "%d terms began, but all entries went at one instant", n)
 				a.stays(t)
 				a.leads(viewer, winner.c)
 				if a.cfg.Ordered {
@@ -213,43 +182,30 @@ func dataElectionDeleted(a *arena) {
 				}
 			}
 			a.resign(t)
-			if whole {
-				a.delete(a.path)
-			} else {
-				a.delete(a.dir())
-			}
+			a.uproot(extent)
 			a.holds(c.campaign().wins())
 		})
 	}
 }
 
 func dataDeletedAtEnrolment(a *arena) {
-	for _, whole := range a.extents() {
-		for _, twice := range []bool{false, true} {
-			a.in(fmt.Sprintf("all of it: %v, twice: %v", whole, twice), func(a *arena) {
+	for _, extent := range a.extents() {
+		for _, times := range []int{1, 2} {
+			a.in(fmt.Sprintf("%s, %d times", extent, times), func(a *arena) {
 				a.works()
 				c := a.stand()
 				a.catchesUp(c)
 				h := c.holdAt(begun(elector.StageOffer))
 				b := c.campaign()
-				for range 2 {
+				for n := range times {
 					h.reached("it is about to enrol")
-					if whole {
-						a.delete(a.path)
-					} else {
-						a.delete(a.dir())
-					}
+					a.uproot(extent)
 					last := h
-					if twice {
+					if n+1 < times {
 						h = c.holdAt(begun(elector.StageOffer))
 					}
 					last.release()
-					if !twice {
-						break
-					}
-					twice = false
 				}
-				h.release()
 				a.only(c, b.wins())
 			})
 		}

@@ -96,26 +96,13 @@ func (r renamed) Name() string { return r.name }
 func dataMismatch(a *arena) {
 	c, t := a.lead()
 	other := a.stand(func(cfg *elector.Config) { cfg.Strategy = renamed{cfg.Strategy, "other"} })
-	a.mismatched(other)
+	a.refusesAll(other, elector.ErrStrategyMismatch)
 	a.stays(t)
 	a.leads(c.e, c)
 	a.left(1, "where the leader's has to be the only one")
 	a.resign(t)
-	a.mismatched(other) // the record stays
+	a.refusesAll(other, elector.ErrStrategyMismatch) // the record stays
 	c.campaign().wins()
-}
-
-// mismatched checks that every call gets ErrStrategyMismatch.
-func (a *arena) mismatched(c *candidate) {
-	ctx := a.within()
-	c.campaign().fails(elector.ErrStrategyMismatch)
-	_, err := c.e.Leader(ctx)
-	a.Refused("Leader", err, elector.ErrStrategyMismatch)
-	_, err = c.e.Candidates(ctx)
-	a.Refused("Candidates", err, elector.ErrStrategyMismatch)
-	for _, err = range c.e.Observe(ctx) {
-	}
-	a.Refused("the end of Observe", err, elector.ErrStrategyMismatch)
 }
 
 func dataForeignPath(a *arena) {
@@ -128,7 +115,7 @@ func dataForeignPath(a *arena) {
 	for _, value := range values {
 		a.put(a.path, value)
 		a.hist.note("the path holds %q", value)
-		a.mismatched(c)
+		a.refusesAll(c, elector.ErrStrategyMismatch)
 		if got := string(a.get(a.path).Value); got != value {
 			a.Failf("what the path held was %q and is %q", value, got)
 		}

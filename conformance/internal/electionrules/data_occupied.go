@@ -3,6 +3,7 @@ package electionrules
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,15 +13,8 @@ import (
 
 // stranger has the operator make an ephemeral entry directly under the election's path,
 // where no candidate of this library's has one.
-func (a *arena) stranger() (e backend.Entry) {
-	a.operate("make a stranger", func(ctx context.Context, s *backend.Session) error {
-		made, err := s.Commit(ctx, nil, backend.Enqueue(a.path, []byte("stranger")))
-		if err == nil {
-			e = made[0]
-		}
-		return err
-	})
-	return e
+func (a *arena) stranger() backend.Entry {
+	return a.made("make a stranger", backend.Enqueue(a.path, []byte("stranger")))[0]
 }
 
 func (a *arena) goes(stranger backend.Entry) {
@@ -63,12 +57,9 @@ func (a *arena) occupied(c *candidate, by backend.Entry) {
 	before := len(a.entries())
 	b := c.campaign()
 	b.fails(elector.ErrOccupied)
-	if !strings.Contains(b.err.Error(), by.Key) {
-		a.Failf("the error does not name %s: %v", by.Key, b.err)
-	}
-	if n := len(a.entries()); n != before {
-		a.Failf("there were %d entries in the election, and are %d", before, n)
-	}
+	a.FailIf(!strings.Contains(b.err.Error(), by.Key), "the error does not name %s: %v", by.Key, b.err)
+	n := len(a.entries())
+	a.FailIf(n != before, "there were %d entries in the election, and are %d", before, n)
 }
 
 func dataOccupied(a *arena) {
@@ -77,9 +68,8 @@ func dataOccupied(a *arena) {
 	e := a.stranger()
 	c := a.stand()
 	a.occupied(c, e)
-	if record := a.get(a.path); len(record.Value) > 0 {
-		a.Failf("the election is founded beside a stranger: %q", record.Value)
-	}
+	record := a.get(a.path)
+	a.FailIf(len(record.Value) > 0, "the election is founded beside a stranger: %q", record.Value)
 	a.goes(e)
 	a.seesGone(c, e.Key)
 	t := c.campaign().wins()
@@ -97,8 +87,7 @@ func dataOccupied(a *arena) {
 
 	a.in("elections stand in each other's path", func(a *arena) {
 		_, t := a.lead()
-		inner := a.stand(func(cfg *elector.Config) { cfg.Election += "/inner" })
-		nested := inner.campaign().wins()
+		_, nested := a.lead(func(cfg *elector.Config) { cfg.Election += "/inner" })
 		_, b := a.queue()
 		a.holds(b.succeeds(t))
 		a.resign(nested)
@@ -117,8 +106,8 @@ func dataOccupiedLate(a *arena) {
 
 	e := a.stranger()
 	reports := func(c *candidate) int {
-		return len(c.reports(func(r report) bool {
-			return r.what == isOccupied && errors.Is(r.err, elector.ErrOccupied) && strings.Contains(r.err.Error(), e.Key)
+		return len(slices.DeleteFunc(c.reports(isOccupied), func(r report) bool {
+			return !errors.Is(r.err, elector.ErrOccupied) || !strings.Contains(r.err.Error(), e.Key)
 		}))
 	}
 	for _, c := range []*candidate{c, d} {
@@ -135,7 +124,6 @@ func dataOccupiedLate(a *arena) {
 	n := reports(d)
 	time.Sleep(looks)
 	a.holds(t)
-	if again := reports(d); again > n {
-		a.Failf("%s reports a stranger that is gone, %d times", d.id, again-n)
-	}
+	again := reports(d)
+	a.FailIf(again > n, "%s reports a stranger that is gone, %d times", d.id, again-n)
 }

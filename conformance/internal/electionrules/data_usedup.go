@@ -7,19 +7,13 @@ import (
 )
 
 func dataUsedUp(a *arena) {
-	c, t := a.lead() // the election is founded
-	a.resign(t)
-	a.close(c)
-	old := a.dir()
-	a.operator.close()
-	a.Must("use up "+old, a.Service.UseUp(old, 3))
-
-	_, t = a.lead()
+	old := a.usedUp(3)
+	_, t := a.lead()
 	inside, outside := a.queues(2), []*bid{}
 	for range 3 {
 		b := a.stand().campaign()
 		outside = append(outside, b)
-		if _, lacks := a.cfg.Why[needHooks]; !lacks {
+		if !a.lacks(needHooks) {
 			a.Until(b.c.id+" says that it has to wait", b.isOutside)
 		}
 	}
@@ -28,15 +22,12 @@ func dataUsedUp(a *arena) {
 		if now := a.dir(); now != old {
 			a.Failf("the election has a new directory, %s, while a candidate leads in %s", now, old)
 		}
-		for _, b := range append(inside, outside...) {
-			b.blocked()
-		}
+		blocked(append(inside, outside...)...)
 	}
 	for {
 		stay()
-		if n := len(a.entries()); n != 1+len(inside) {
-			a.Failf("the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
-		}
+		n := len(a.entries())
+		a.FailIf(n != 1+len(inside), "the directory that is used up has %d entries, want those of the %d that got in", n, 1+len(inside))
 		a.resign(t)
 		if len(inside) == 0 {
 			break
@@ -53,6 +44,15 @@ func dataUsedUp(a *arena) {
 		a.resign(t)
 	}
 	a.works()
+}
+
+// usedUp founds the election, and returns its directory, which takes no more than so many.
+func (a *arena) usedUp(left int) (dir string) {
+	a.works()
+	dir = a.dir()
+	a.operator.close()
+	a.Must("use up "+dir, a.Service.UseUp(dir, left))
+	return dir
 }
 
 // isOutside tells whether the campaign has said that the directory takes no more.

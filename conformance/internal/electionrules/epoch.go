@@ -8,27 +8,18 @@ import (
 )
 
 var epochRules = []rule{
-	{
-		Name: "epoch/dense",
-		Text: "The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
-		Need: []string{needDense, "Delete", "Expire", "LoseReply", "LoseRequest"},
-		Run:  epochDense,
-	}, {
-		Name: "epoch/stalled-claim",
-		Text: "A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
-		Need: []string{needDense, needBackend},
-		Run:  epochStalled,
-	}, {
-		Name: "epoch/raised",
-		Text: "When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
-		Need: []string{needDense, needKnown, "Put", needCommit},
-		Run:  epochRaised,
-	}, {
-		Name: "epoch/restart",
-		Text: "The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
-		Need: []string{needDense, "Stop"},
-		Run:  epochRestart,
-	},
+	promise("epoch/dense", epochDense,
+		"The first token is 1 and each term raises it by one, whatever ends the last term and whichever reply is lost.",
+		needDense, "Delete", "Expire", "LoseReply", "LoseRequest"),
+	promise("epoch/stalled-claim", epochStalled,
+		"A claim that is stalled on its way while another is faster takes nothing and raises nothing.",
+		needDense, needBackend),
+	promise("epoch/raised", epochRaised,
+		"When somebody else raises the epoch, the leader's next write is refused and ends its term, and the next term goes on from there.",
+		needDense, needKnown, "Put", needCommit),
+	promise("epoch/restart", epochRestart,
+		"The token goes on from where it was when the service has been restarted, and nobody was there meanwhile.",
+		needDense, "Stop"),
 }
 
 // epochs counts the terms of an election, which nothing else may do.
@@ -39,9 +30,7 @@ type epochs struct {
 
 // next checks that the term is the one after the last.
 func (e *epochs) next(after string, t *elector.Term) *elector.Term {
-	if t.Token() != e.last+1 {
-		e.a.Failf("token %d after %s, want %d", t.Token(), after, e.last+1)
-	}
+	e.a.FailIf(t.Token() != e.last+1, "token %d after %s, want %d", t.Token(), after, e.last+1)
 	e.last = t.Token()
 	e.a.speak(t) // its guards are those of the claim
 	return t

@@ -23,6 +23,8 @@ var (
 	overthrow = ending{"lost its entry", elector.ErrDeposed, func(a *arena, _ *candidate, _ *elector.Term) { a.delete(a.seat().Key) }}
 )
 
+var endings = []ending{resigned, closed, expired, overthrow}
+
 // seatOf returns the entry that the term's claim is about.
 func seatOf(a *arena, t *elector.Term) backend.Entry {
 	for _, g := range t.Guard().Conditions {
@@ -34,13 +36,20 @@ func seatOf(a *arena, t *elector.Term) backend.Entry {
 	return backend.Entry{}
 }
 
-func fenceGuard(a *arena) {
-	for _, way := range []ending{resigned, closed, expired, overthrow} {
+// deposed checks that a call was refused for the end of its term, and for nothing else.
+func (a *arena) deposed(what string, err error, cause ...error) {
+	a.Refused(what, err, append(cause, elector.ErrDeposed)...)
+	a.isNot(what, err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
+}
+
+func fenceEnded(a *arena) {
+	for _, way := range endings {
 		a.in("the leader "+way.name, func(a *arena) {
 			c, t := a.lead()
+			s := a.stock(t, "shelf")
 			conditions := t.Guard().Conditions
 			at := backend.Entry{Key: a.own("entry")}
-			write := func(when string, want error) {
+			anybody := func(when string, want error) {
 				a.operate("commit "+when, func(ctx context.Context, s *backend.Session) error {
 					made, err := s.Commit(ctx, conditions, backend.CompareAndSet(at.Key, []byte(when), at.Version))
 					if want != nil {
@@ -55,39 +64,31 @@ func fenceGuard(a *arena) {
 					return err
 				})
 			}
-			write("that goes on", nil)
+			anybody("that goes on", nil)
 			a.speak(t)
-			write("that has published a value", nil)
+			anybody("that has published a value", nil)
 			a.holds(t)
-			way.end(a, c, t)
-			a.ends(t, way.cause)
-			write("that has ended", backend.ErrCondition)
-			_, next := a.lead()
-			write("that another has followed", backend.ErrCondition)
-			at = a.untouched(at)[0]
-			conditions = next.Guard().Conditions
-			write("that goes on", nil)
-			a.holds(next)
-		})
-	}
-}
-
-func fenceEnded(a *arena) {
-	for _, way := range []ending{resigned, closed, expired, overthrow} {
-		a.in("the leader "+way.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
 			way.end(a, c, t)
 			a.ends(t, way.cause)
 			for _, w := range writes {
 				_, err := a.tryCommit(t, w.ops(s)...)
-				a.Refused(w.name, err, elector.ErrDeposed, way.cause)
-				a.isNot(w.name, err, elector.ErrConflict, elector.ErrIndeterminate)
+				a.deposed(w.name, err, way.cause)
 			}
-			a.Refused("Proclaim", t.Proclaim(a.within(), newValue), elector.ErrDeposed, way.cause)
+			for _, e := range s {
+				_, err := a.tryGet(t, e.Key)
+				a.deposed("Get", err, way.cause)
+			}
+			a.deposed("Proclaim", t.Proclaim(a.within(), newValue), way.cause)
 			a.ends(t, way.cause)
 			a.untouched(s...)
 			t.Guard()
+			anybody("that has ended", backend.ErrCondition)
+			_, next := a.lead()
+			anybody("that another has followed", backend.ErrCondition)
+			at = a.untouched(at)[0]
+			conditions = next.Guard().Conditions
+			anybody("that goes on", nil)
+			a.holds(next)
 		})
 	}
 }
@@ -120,9 +121,8 @@ func (a *arena) zombie(way ending) *zombie {
 func (z *zombie) harmless(a *arena) {
 	a.stays(z.led)
 	a.untouched(z.shelf...)
-	if have := a.get(z.seat.Key); have.Rev != z.seat.Rev {
-		a.Failf("the successor's entry was %+v and is %+v", z.seat, have)
-	}
+	have := a.get(z.seat.Key)
+	a.FailIf(have.Rev != z.seat.Rev, "the successor's entry was %+v and is %+v", z.seat, have)
 	a.leads(z.next.e, z.next)
 	a.commit(z.led, elector.Create(a.own("by-the-successor"), nil))
 }
@@ -173,11 +173,8 @@ func fenceFrozen(a *arena) {
 func (z *zombie) refused(a *arena, way ending, try func() error) {
 	for range 2 {
 		err := try()
-		a.Refused("the zombie's write", err, elector.ErrDeposed, way.cause)
-		a.isNot("the zombie's write", err, elector.ErrConflict, backend.ErrNoEntry, elector.ErrIndeterminate)
-		if z.term.Valid() || z.term.Context().Err() == nil {
-			a.Failf("the term goes on after its write was refused for good")
-		}
+		a.deposed("the zombie's write", err, way.cause)
+		a.FailIf(z.term.Valid() || z.term.Context().Err() == nil, "the term goes on after its write was refused for good")
 	}
 	a.ends(z.term, way.cause)
 	z.harmless(a)
@@ -212,10 +209,8 @@ func fenceQueued(a *arena) {
 			led := b.wins()
 			a.resume(c)
 			for i, p := range queue {
-				_, err := p.result()
-				if !errors.Is(err, elector.ErrIndeterminate) {
-					a.Refused(writes[i].name, err, elector.ErrDeposed)
-					a.isNot(writes[i].name, err, elector.ErrConflict, backend.ErrNoEntry)
+				if _, err := p.result(); !errors.Is(err, elector.ErrIndeterminate) {
+					a.deposed(writes[i].name, err)
 				}
 			}
 			a.Settle()
@@ -226,38 +221,45 @@ func fenceQueued(a *arena) {
 	}
 	// Those above that have to read first get no further before the link is back. Here each has read.
 	for _, w := range writes {
-		a.in("the link goes when it has read: "+w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.freeze() // else it would hear of its own entry first
-			seat := seatOf(a, t)
-			p, g := a.stall(c, t, w.kind, w.ops(s)...)
-			a.suspend(c)
-			g.release()
-			a.Settle()
-			p.blocked("there is no link")
-			a.delete(seat.Key)
-			led := b.wins()
-			a.resume(c)
-			_, err := p.result()
-			if !errors.Is(err, elector.ErrIndeterminate) {
-				a.Refused(w.name, err, elector.ErrDeposed)
-				a.isNot(w.name, err, elector.ErrConflict, backend.ErrNoEntry)
-			}
-			a.Settle()
-			a.untouched(s...)
-			a.holds(led)
-		})
+		a.in("the link goes when it has read: "+w.name, func(a *arena) { overtaken(a, w, true) })
 	}
 }
 
-// stall has a commit stop on its way to the service.
-func (a *arena) stall(c *candidate, t *elector.Term, kind backend.OpKind, ops ...elector.Op) (*committing, *stop) {
-	return a.startStalled(c, t, commits(kind), ops...)
+// overtaken has leadership move while a commit is on its way, or, if the link is cut then, waits there.
+func overtaken(a *arena, w write, cut bool) {
+	c, t := a.lead()
+	s := a.stock(t, "shelf")
+	_, b := a.queue()
+	c.freeze() // else it would hear of its own entry first, and its ctx would end
+	p, g := a.stall(c, t, commits(w.kind), w.ops(s)...)
+	seat := seatOf(a, t)
+	if cut {
+		a.suspend(c)
+		g.release()
+		a.Settle()
+		p.blocked("there is no link")
+	}
+	a.delete(seat.Key)
+	led := b.wins()
+	a.commit(led, elector.Create(a.own("by-the-successor"), nil))
+	if cut {
+		a.resume(c)
+	}
+	g.release()
+	_, err := p.result()
+	if !cut || !errors.Is(err, elector.ErrIndeterminate) {
+		a.deposed(w.name, err)
+	}
+	if !cut {
+		a.ends(t, elector.ErrDeposed)
+	}
+	a.Settle()
+	a.untouched(s...)
+	a.holds(led)
 }
 
-func (a *arena) startStalled(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
+// stall has a commit stop on its way to the service, or back.
+func (a *arena) stall(c *candidate, t *elector.Term, at func(passing) bool, ops ...elector.Op) (*committing, *stop) {
 	g := c.stall(at)
 	p := a.startCommit(t, ops...)
 	g.reached("the commit is on its way")
@@ -266,23 +268,7 @@ func (a *arena) startStalled(c *candidate, t *elector.Term, at func(passing) boo
 
 func fenceStalled(a *arena) {
 	for _, w := range writes {
-		a.in("leadership moves meanwhile: "+w.name, func(a *arena) {
-			c, t := a.lead()
-			s := a.stock(t, "shelf")
-			_, b := a.queue()
-			c.freeze() // else its ctx would end
-			p, g := a.stall(c, t, w.kind, w.ops(s)...)
-			overthrow.end(a, c, t)
-			led := b.wins()
-			a.commit(led, elector.Create(a.own("by-the-successor"), nil))
-			g.release()
-			_, err := p.result()
-			a.Refused(w.name, err, elector.ErrDeposed)
-			a.isNot(w.name, err, elector.ErrIndeterminate, elector.ErrConflict, backend.ErrNoEntry)
-			a.ends(t, elector.ErrDeposed)
-			a.untouched(s...)
-			a.holds(led)
-		})
+		a.in("leadership moves meanwhile: "+w.name, func(a *arena) { overtaken(a, w, false) })
 	}
 	for _, way := range []ending{resigned, overthrow, expired} {
 		a.in("a conflict is reported when the leader has "+way.name, func(a *arena) {
@@ -290,7 +276,7 @@ func fenceStalled(a *arena) {
 			s := a.stock(t, "shelf")
 			_, b := a.queue()
 			c.freeze()
-			p, g := a.startStalled(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
+			p, g := a.stall(c, t, answers(backend.OpCompareAndSet), elector.Create(s[0].Key, newValue))
 			way.end(a, c, t)
 			b.wins()
 			g.release()
@@ -305,16 +291,14 @@ func fenceStalled(a *arena) {
 		c, t := a.lead()
 		s := a.stock(t, "shelf")
 		for _, at := range []int{0, 2} { // which exists, and which does not
-			put, g := a.stall(c, t, backend.OpCompareAndSet, elector.Put(s[at].Key, newValue))
+			put, g := a.stall(c, t, commits(backend.OpCompareAndSet), elector.Put(s[at].Key, newValue))
 			sooner := a.commit(t, elector.Put(s[at].Key, newValue))
 			g.release()
 			made, err := put.result()
 			a.Must("a put", err)
-			if made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version {
-				a.Failf("a put turned %+v into %+v", sooner[0], made[0])
-			}
+			a.FailIf(made[0].Rev != sooner[0].Rev || made[0].Version <= sooner[0].Version, "a put turned %+v into %+v", sooner[0], made[0])
 		}
-		gone, g := a.stall(c, t, backend.OpDelete, elector.Delete(s[1].Key))
+		gone, g := a.stall(c, t, commits(backend.OpDelete), elector.Delete(s[1].Key))
 		a.commit(t, elector.Delete(s[1].Key))
 		a.commit(t, elector.Create(s[1].Key, newValue))
 		g.release()

@@ -15,13 +15,10 @@ func fenceLate(a *arena) {
 	delay := a.Service.TTL / 2
 	giveUp := func(what string, kind backend.OpKind, write func(ctx context.Context) error) {
 		sent := c.client.DelayRequest(kind, delay)
-		ctx, cancel := context.WithCancel(a.within())
-		defer cancel()
-		returned := make(chan error, 1)
-		go func() { returned <- write(ctx) }()
+		p := a.begin(what, write)
 		a.Until(what+" is under way", sent)
-		cancel()
-		a.Refused(what, arrives(a, what+" returns", returned), elector.ErrIndeterminate, context.Canceled)
+		p.cancel()
+		a.Refused(what, p.result(), elector.ErrIndeterminate, context.Canceled)
 		a.holds(t)
 	}
 	giveUp("Proclaim", backend.OpUpdate, func(ctx context.Context) error { return t.Proclaim(ctx, []byte("late")) })

@@ -13,8 +13,7 @@ import (
 func fenceLostAndCut(a *arena) {
 	for _, w := range writes {
 		a.beside(w.name+", and the link comes back in time", func(a *arena) {
-			c, t, s := a.cutOff(w)
-			p := a.startCommit(t, w.ops(s)...)
+			c, t, s, p := a.cutOff(w)
 			a.cutBy(p, w, s)
 			a.resume(c)
 			made, err := p.result()
@@ -23,19 +22,16 @@ func fenceLostAndCut(a *arena) {
 			a.holds(t)
 		})
 		a.beside(w.name+", and the link stays cut until the session is lost", func(a *arena) {
-			c, t, s := a.cutOff(w, a.brief)
-			_, b := a.queue()
-			p := a.startCommit(t, w.ops(s)...)
+			c, t, s, p := a.cutOff(w, a.brief)
 			a.unknown(p, w, func() { a.ends(t, elector.ErrSessionLost) })
-			led := b.wins()
+			_, led := a.lead()
 			a.resume(c)
 			a.Settle()
 			a.onceOrNever(w, s)
 			a.holds(led)
 		})
 		a.beside(w.name+", and the leader steps down", func(a *arena) {
-			c, t, s := a.cutOff(w, strict)
-			p := a.startCommit(t, w.ops(s)...)
+			c, t, s, p := a.cutOff(w, strict)
 			a.unknown(p, w, func() { a.ends(t, elector.ErrSuspended) })
 			a.resume(c)
 			a.Settle()
@@ -44,15 +40,15 @@ func fenceLostAndCut(a *arena) {
 	}
 }
 
-// cutOff makes a leader whose link will be cut by the reply to its next commit.
-func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf) {
+// cutOff has a leader commit, and its link cut by the reply.
+func (a *arena) cutOff(w write, set ...func(*elector.Config)) (*candidate, *elector.Term, shelf, *committing) {
 	c, t := a.lead(set...)
 	a.speak(t)
 	s := a.stock(t, "shelf")
 	a.operator.look() // to have its session by then: the trust window will be running
 	c.cut = true
 	c.client.CutReply(w.kind)
-	return c, t, s
+	return c, t, s, a.startCommit(t, w.ops(s)...)
 }
 
 // cutBy waits until the commit has been done and has cut the link.
@@ -69,16 +65,12 @@ func (a *arena) unknown(p *committing, w write, ends func()) {
 	ends()
 	if a.Service.Virtual {
 		a.Settle()
-		if !p.returned() {
-			a.Failf("Commit goes on after the term has ended")
-		}
+		a.FailIf(!p.returned(), "Commit goes on after the term has ended")
 	}
 	_, err := p.result()
 	a.Refused(w.name, err, elector.ErrIndeterminate)
 	a.isNot(w.name, err, elector.ErrDeposed, elector.ErrConflict, backend.ErrNoEntry)
-	if p.held {
-		a.Failf("Commit gave up while the term was valid: %s", harness.Text(err))
-	}
+	a.FailIf(p.held, "Commit gave up while the term was valid: %s", harness.Text(err))
 }
 
 // onceOrNever checks that the write has had its one effect or none.
@@ -99,8 +91,7 @@ func (a *arena) onceOrNever(w write, s shelf) {
 func fenceCancel(a *arena) {
 	a.in("before it begins", func(a *arena) {
 		_, t := a.lead()
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
+		ctx := ended()
 		for i, w := range writes {
 			s := a.stock(t, fmt.Sprint(i))
 			_, err := t.Commit(ctx, w.ops(s)...)
@@ -136,8 +127,7 @@ func fenceCancel(a *arena) {
 	})
 	for _, w := range writes {
 		a.beside("when it may have been done: "+w.name, func(a *arena) {
-			c, t, s := a.cutOff(w)
-			p := a.startCommit(t, w.ops(s)...)
+			c, t, s, p := a.cutOff(w)
 			a.cutBy(p, w, s)
 			p.cancel()
 			_, err := p.result()

@@ -2,7 +2,6 @@ package electionrules
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,72 +11,45 @@ import (
 )
 
 var lossRules = []rule{
-	{
-		Name: "loss/leader-expires",
-		Text: "A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
-		Need: []string{"Expire"},
-		Run:  lossLeaderExpires,
-	}, {
-		Name: "loss/waiting-expires",
-		Text: "A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
-		Need: []string{"Expire", needBackend},
-		Run:  lossWaitingExpires,
-	}, {
-		Name: "loss/at-handover",
-		Text: "A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had.",
-		Need: []string{"Delete", "Expire", "HoldWakeups"},
-		Run:  func(a *arena) { lossAtHandover(a, true) },
-	}, {
-		Name: "loss/after-handover",
-		Text: "The same right after its predecessor's entry has gone, before the candidate hears of either.",
-		Need: []string{"Delete", "Expire", "HoldWakeups"},
-		Run:  func(a *arena) { lossAtHandover(a, false) },
-	}, {
-		Name: "loss/short-cut-held",
-		Text: "With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
-		Need: []string{"Suspend", needSuspend, needHooks},
-		Run:  lossShortCutHeld,
-	}, {
-		Name: "loss/short-cut-steps-down",
-		Text: "With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
-		Need: []string{"Suspend", needSuspend},
-		Run:  lossStepsDown,
-	}, {
-		Name: "loss/long-cut",
-		Text: "A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
-		Need: []string{"Suspend", needSuspend},
-		Run:  lossLongCut,
-	}, {
-		Name: "loss/deadline",
-		Text: "At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
-		Need: []string{"Suspend", needBackend},
-		Run:  lossDeadline,
-	}, {
-		Name: "loss/throttled",
-		Text: "A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
-		Need: []string{"Throttle"},
-		Run:  lossThrottled,
-	}, {
-		Name: "loss/denied",
-		Text: "Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
-		Need: []string{"Deny"},
-		Run:  lossDenied,
-	}, {
-		Name: "loss/at-win",
-		Text: "A seat that was won in a session that is lost by then is not announced as a term.",
-		Need: []string{"Expire", needBackend, needStages},
-		Run:  lossAtWin,
-	}, {
-		Name: "loss/process-dies",
-		Text: "When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more.",
-		Need: []string{"Kill", "DelayRequest", needCommit, needBackend},
-		Run:  lossProcessDies,
-	}, {
-		Name: "loss/waiting-cut",
-		Text: "A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
-		Need: []string{"Suspend", needBackend},
-		Run:  lossWaitingCut,
-	},
+	promise("loss/leader-expires", lossLeaderExpires,
+		"A leader whose session ends stops with ErrSessionLost, the next is elected, and the elector can campaign again.",
+		"Expire"),
+	promise("loss/waiting-expires", lossWaitingExpires,
+		"A waiting candidate whose session ends enrols again in a new one, and is elected with an entry of that session only.",
+		"Expire", needBackend),
+	promise("loss/at-handover", func(a *arena) { lossAtHandover(a, true) },
+		"A candidate whose session ends, or whose entry is deleted, right before its predecessor's entry goes is not elected with the entry it had.",
+		"Delete", "Expire", "HoldWakeups"),
+	promise("loss/after-handover", func(a *arena) { lossAtHandover(a, false) },
+		"The same right after its predecessor's entry has gone, before the candidate hears of either.",
+		"Delete", "Expire", "HoldWakeups"),
+	promise("loss/short-cut-held", lossShortCutHeld,
+		"With HoldWhileTrusted a link that is cut for less than the trust window does not end the term.",
+		"Suspend", needSuspend, needHooks),
+	promise("loss/short-cut-steps-down", lossStepsDown,
+		"With StepDownOnSuspend the term ends with ErrSuspended at the first disconnect, and the seat is released when the link is back.",
+		"Suspend", needSuspend),
+	promise("loss/long-cut", lossLongCut,
+		"A link that is cut for longer than the trust window ends the term before another can lead, under both policies.",
+		"Suspend", needSuspend),
+	promise("loss/deadline", lossDeadline,
+		"At the session's deadline Valid is false, and the Context done, whether or not anything was heard of the session.",
+		"Suspend", needBackend),
+	promise("loss/throttled", lossThrottled,
+		"A term goes on, and a waiting candidate keeps its place, while the service turns away for a while what they ask.",
+		"Throttle"),
+	promise("loss/denied", lossDenied,
+		"Credentials that are withdrawn end no term. A write, or a campaign, that they do not allow is refused with ErrDenied, and is done when they allow it again.",
+		"Deny"),
+	promise("loss/at-win", lossAtWin,
+		"A seat that was won in a session that is lost by then is not announced as a term.",
+		"Expire", needBackend, needStages),
+	promise("loss/process-dies", lossProcessDies,
+		"When the leader's process dies the next is elected with a higher token: at once if its will is executed, else after its window; and what it had sent before is not done any more.",
+		"Kill", "DelayRequest", needCommit, needBackend),
+	promise("loss/waiting-cut", lossWaitingCut,
+		"A waiting candidate that is out of touch for a while keeps its place; after more than its session's time it enrols again.",
+		"Suspend", needBackend),
 }
 
 func lossLeaderExpires(a *arena) {
@@ -99,7 +71,7 @@ func lossLeaderExpires(a *arena) {
 			t = c.campaign().wins()
 		}
 	})
-	if _, lacks := a.cfg.Why[needBackend]; !lacks {
+	if !a.lacks(needBackend) {
 		a.in("the leader is about to watch its entry", lossBeforeWatch)
 	}
 	a.in("by the instant of the win", func(a *arena) {
@@ -114,6 +86,13 @@ func lossLeaderExpires(a *arena) {
 	})
 }
 
+// losesSession expires the session, and waits until the backend knows.
+func (c *candidate) losesSession() {
+	session := c.tap.session()
+	c.a.expire(c)
+	c.a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+}
+
 // lossBeforeWatch has the session end between two calls of the leader. The next call, too,
 // has to find it lost.
 func lossBeforeWatch(a *arena) {
@@ -121,9 +100,7 @@ func lossBeforeWatch(a *arena) {
 	watch := c.stall(func(p passing) bool { return p.await })
 	t := c.campaign().wins()
 	watch.reached("the leader is about to watch its entry")
-	session := c.tap.session()
-	a.expire(c)
-	a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+	c.losesSession()
 	watch.release()
 	a.ends(t, elector.ErrSessionLost)
 	a.holds(c.campaign().wins())
@@ -182,9 +159,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 	c, b := a.queue()
 	thaw := a.freeze(c)
 	all := a.entries()
-	if len(all) != 2 {
-		a.Failf("there are %d entries, want those of the leader and of who waits", len(all))
-	}
+	a.FailIf(len(all) != 2, "there are %d entries, want those of the leader and of who waits", len(all))
 	if itFirst {
 		all[0], all[1] = all[1], all[0]
 	}
@@ -195,9 +170,7 @@ func deletedAtHandover(a *arena, itFirst bool) {
 	a.Settle()
 	thaw()
 	t = b.wins()
-	if t.Token() == all[0].Rev || t.Token() == all[1].Rev {
-		a.Failf("%s was elected with an entry that was deleted", c.id)
-	}
+	a.FailIf(t.Token() == all[0].Rev || t.Token() == all[1].Rev, "%s was elected with an entry that was deleted", c.id)
 	a.stays(t)
 	a.only(c, t)
 }
@@ -215,26 +188,16 @@ func expiresAtHandover(a *arena, itFirst bool) {
 		a.resign(t)
 		a.expire(c)
 	}
-	next := third
-	if !a.cfg.Ordered {
-		next = nil
-	}
 	thaw()
-	if next != nil {
-		t = next.wins()
+	rest := []*bid{b, third}
+	if a.cfg.Ordered {
+		t = third.wins()
 		a.stays(t)
 		b.waits()
 		a.resign(t)
+		rest = rest[:1]
 	}
-	rest := []*bid{b}
-	if next == nil {
-		rest = append(rest, third)
-	}
-	for len(rest) > 0 {
-		t = anyWins(a, &rest)
-		a.holds(t)
-		a.resign(t)
-	}
+	a.allLead(rest)
 }
 
 func lossShortCutHeld(a *arena) {
@@ -258,20 +221,19 @@ func lossShortCutHeld(a *arena) {
 func lossThrottled(a *arena) {
 	leader, t := a.lead()
 	next, b := a.queue()
-	releaseLeader, releaseNext := a.throttle(leader), a.throttle(next)
-	proclaimed := make(chan error, 1)
-	go func() { proclaimed <- t.Proclaim(a.within(), []byte("still here")) }()
+	releaseLeader, releaseNext := leader.client.Throttle(), next.client.Throttle()
+	proclaim := a.begin("Proclaim", func(ctx context.Context) error { return t.Proclaim(ctx, []byte("still here")) })
 	time.Sleep(a.Service.TTL / 8)
 	a.holds(t)
 	releaseLeader()
-	a.Must("Proclaim", <-proclaimed)
+	proclaim.succeeds()
 	a.holds(t)
 	a.resign(t) // while the next one is still turned away, as what follows a notice may be a read
 	time.Sleep(a.Service.TTL / 20)
 	releaseNext()
 	after := b.wins()
 	joins := a.stand()
-	release := a.throttle(joins)
+	release := joins.client.Throttle()
 	b = joins.campaign()
 	time.Sleep(a.Service.TTL / 20)
 	release()
@@ -297,12 +259,6 @@ func lossDenied(a *arena) {
 	a.holds(c.succeeds(next))
 }
 
-// throttle has the service turn away what the candidate asks.
-func (a *arena) throttle(c *candidate) (release func()) {
-	turnAway := c.client.Throttle()
-	return func() { turnAway() }
-}
-
 func lossStepsDown(a *arena) {
 	a.in("the link comes back", func(a *arena) {
 		c, t := a.lead(a.brief, strict) // whose heartbeat finds soon that the link is back
@@ -310,18 +266,14 @@ func lossStepsDown(a *arena) {
 		cut := time.Now()
 		a.suspend(c)
 		a.ends(t, elector.ErrSuspended)
-		if a.Service.Virtual && time.Since(cut) > a.Service.Slow {
-			a.Failf("the term ended %v after the link was cut", time.Since(cut))
-		}
+		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.Slow, "the term ended %v after the link was cut", time.Since(cut))
 		a.Settle()
 		b.blocked()
 		a.resume(c)
 		next := b.wins()
-		if a.Service.Virtual && time.Since(cut) > a.Service.TTL/2 {
-			a.Failf("the next was elected %v after the link was cut for a moment", time.Since(cut))
-		}
-		again := c.enters()
-		again.succeeds(next)
+		a.FailIf(a.Service.Virtual && time.Since(cut) > a.Service.TTL/2,
+			"the next was elected %v after the link was cut for a moment", time.Since(cut))
+		c.enters().succeeds(next)
 	})
 	a.in("the link is cut while the candidate waits", func(a *arena) {
 		_, t := a.lead()
@@ -347,14 +299,11 @@ func lossLongCut(a *arena) {
 			a.suspend(c)
 			next := b.wins()
 			// Here a term that is still on would be the second one.
-			if t.Valid() {
-				a.Failf("the old term is valid when the next is elected")
-			}
+			a.FailIf(t.Valid(), "the old term is valid when the next is elected")
 			a.ends(t, cause)
 			a.resume(c)
 			a.stays(next)
-			again := c.enters()
-			a.ownEntry(c, again.succeeds(next))
+			a.ownEntry(c, c.enters().succeeds(next))
 		})
 	}
 }
@@ -366,9 +315,7 @@ func lossDeadline(a *arena) {
 	a.in("no timer has told it yet", func(a *arena) {
 		c, t := a.lead()
 		c.tap.oversleep()
-		if t.Valid() {
-			a.Failf("Valid is true after the deadline of the session")
-		}
+		a.FailIf(t.Valid(), "Valid is true after the deadline of the session")
 	})
 }
 
@@ -394,14 +341,10 @@ func lossAtDeadline(a *arena, deaf bool) {
 			time.Sleep(time.Until(deadline))
 		}
 	}
-	if t.Valid() && !s.Deadline().After(deadline) {
-		a.Failf("Valid is true at the deadline of the session")
-	}
+	a.FailIf(t.Valid() && !s.Deadline().After(deadline), "Valid is true at the deadline of the session")
 	a.ends(t, elector.ErrSessionLost)
 	if a.Service.Virtual {
-		if time.Now().After(deadline) {
-			a.Failf("the Context was done %v after the deadline", time.Since(deadline))
-		}
+		a.FailIf(time.Now().After(deadline), "the Context was done %v after the deadline", time.Since(deadline))
 		b.blocked() // the service has not even dropped the session yet
 	}
 	b.wins()
@@ -417,9 +360,7 @@ func lossAtWin(a *arena) {
 		h := c.holdAt(completed(last))
 		b := c.campaign()
 		h.reached("the candidate has won, and does not know it yet")
-		session := c.tap.session()
-		a.expire(c)
-		a.Until("its session is lost", func() bool { return session.State() == backend.Lost })
+		c.losesSession()
 		h.release()
 		t := b.wins()
 		a.stays(t)
@@ -438,9 +379,9 @@ func lossWaitingCut(a *arena) {
 		a.Settle()
 		a.resume(c)
 		a.Settle()
-		if after := a.entries(); len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev {
-			a.Failf("entries were %v and are %v", harness.Keys(before), harness.Keys(after))
-		}
+		after := a.entries()
+		a.FailIf(len(after) != len(before) || after[len(after)-1].Rev != before[len(before)-1].Rev,
+			"entries were %v and are %v", harness.Keys(before), harness.Keys(after))
 		a.resign(t)
 		rest := []*bid{b, third}
 		anyWins(a, &rest)
@@ -471,18 +412,5 @@ func lossWaitingCut(a *arena) {
 		}
 		a.holds(t)
 		a.ownEntry(c, b.succeeds(t))
-	})
-	a.in("and is cancelled then", func(a *arena) {
-		_, t := a.lead()
-		c, b := a.queue()
-		a.suspend(c)
-		b.cancel()
-		arrives(a, "Campaign returns", b.done)
-		if !errors.Is(b.err, context.Canceled) {
-			a.Failf("Campaign: %s", harness.Text(b.err))
-		}
-		a.resume(c)
-		a.Until(fmt.Sprintf("only the leader of term %d is left", t.Token()), func() bool { return len(a.visible()) == 1 })
-		a.holds(t)
 	})
 }

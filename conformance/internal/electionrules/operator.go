@@ -23,31 +23,30 @@ func (o *operator) look() *backend.Session {
 	if o.session != nil && o.session.State() != backend.Lost {
 		return o.session
 	}
-	client := a.Service.Client(a.T)
+	client := a.process()
 	a.Until("an operator gets a session", func() bool {
 		s, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
-		if err != nil && !errors.Is(err, backend.ErrUnavailable) {
-			a.Failf("open: %v", err)
-		}
+		a.FailIf(err != nil && !errors.Is(err, backend.ErrUnavailable), "open: %v", err)
 		if err == nil {
 			o.session = s
 			o.sessions++
-			a.T.Cleanup(func() { o.shut(s) })
+			a.T.Cleanup(func() { shut(s.Close) })
 		}
 		return err == nil
 	})
 	return o.session
 }
 
-func (o *operator) shut(s *backend.Session) {
+// shut closes what is not under test, or any more.
+func shut(end func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	_ = s.Close(ctx) // only the electors are under test
+	_ = end(ctx)
 }
 
 func (o *operator) close() {
 	if o.session != nil {
-		o.shut(o.session)
+		shut(o.session.Close)
 	}
 }
 
@@ -65,9 +64,7 @@ func read[T any](a *arena, what string, get func(ctx context.Context, s *backend
 	var out T
 	a.Until(what+" can be read", func() bool {
 		v, err := get(a.within(), a.operator.look())
-		if err != nil && !errors.Is(err, backend.ErrSessionLost) {
-			a.Failf("%s: %v", what, err)
-		}
+		a.FailIf(err != nil && !errors.Is(err, backend.ErrSessionLost), "%s: %v", what, err)
 		out = v
 		return err == nil
 	})

@@ -23,18 +23,13 @@ func refusing(b backend.Backend, refuses *atomic.Bool) backend.Backend {
 }
 
 func sharingRefused(a *arena) {
-	client := *a.Service.Client(a.T)
+	client := *a.process()
 	var refuses atomic.Bool
 	client.Backend = backend.Share(refusing(client.Backend, &refuses), a.Lasting())
 	user, err := client.Backend.Open(a.within(), backend.OpenOptions{TTL: a.Lasting()})
 	a.Must("Open of another user of the session", err)
-	a.T.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), abandonment)
-		defer cancel()
-		_ = user.Close(ctx) // for a rule that has failed, and has said why
-	})
-	c := a.standIn(&client)
-	t := c.campaign().wins()
+	a.T.Cleanup(func() { shut(user.Close) }) // for a rule that has failed, and has said why
+	c, t := a.leadIn(&client)
 	_, rival := a.queue()
 	var seat backend.Entry
 	withdraw := func() {
@@ -45,9 +40,8 @@ func sharingRefused(a *arena) {
 		for range 2 { // to ask again does not make it true
 			a.Refused(what+" while the seat cannot be released", do(a.within()), backend.ErrDenied)
 		}
-		if now := a.get(seat.Key); now.Rev != seat.Rev {
-			a.Failf("the seat was %+v and is %+v", seat, now)
-		}
+		now := a.get(seat.Key)
+		a.FailIf(now.Rev != seat.Rev, "the seat was %+v and is %+v", seat, now)
 		rival.blocked()
 	}
 
@@ -70,8 +64,7 @@ func sharingRefused(a *arena) {
 
 	withdraw()
 	if a.cfg.Ordered {
-		d := a.standIn(&client)
-		b := d.enters()
+		_, b := a.queueIn(&client)
 		b.cancel()
 		b.fails(context.Canceled, backend.ErrDenied)
 	}
@@ -79,9 +72,7 @@ func sharingRefused(a *arena) {
 	a.ends(t, elector.ErrClosed)
 	refuses.Store(false)
 	a.close(c)
-	if user.State() != backend.Live {
-		a.Failf("the session that others use is %v", user.State())
-	}
+	a.FailIf(user.State() != backend.Live, "the session that others use is %v", user.State())
 	a.resign(rival.wins())
 	a.Must("Close of another user of the session", user.Close(a.within()))
 }

@@ -8,16 +8,12 @@ import (
 	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
-var soakRules = []rule{{
-	Name: "soak/terms",
-	Text: "Nobody keeps a term that is over, nor a campaign or an observation that has ended.",
-	Run:  soakTerms,
-}, {
-	Name: "soak/campaigns",
-	Text: "The hundredth campaign of an elector, and of one that waits behind it, goes as the first one.",
-	Long: "two hundred terms",
-	Run:  soakCampaigns,
-}}
+var soakRules = []rule{
+	promise("soak/terms", soakTerms,
+		"Nobody keeps a term that is over, nor a campaign or an observation that has ended."),
+	promise("soak/campaigns", soakCampaigns,
+		"The hundredth campaign of an elector, and of one that waits behind it, goes as the first one."),
+}
 
 func soakCampaigns(a *arena) {
 	c, d := a.stand(), a.stand()

@@ -10,59 +10,31 @@ import (
 )
 
 var termRules = []rule{
-	{
-		Name: "term/exclusion",
-		Text: "No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
-		Need: []string{"Suspend"},
-		Run:  termExclusion,
-	}, {
-		Name: "term/order",
-		Text: "Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
-		Need: []string{needOrdered},
-		Run:  termOrder,
-	}, {
-		Name: "term/token",
-		Text: "Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
-		Need: []string{"Delete", "Expire"},
-		Run:  termToken,
-	},
+	promise("term/exclusion", termExclusion,
+		"No two terms are valid at the same instant, whatever is cut, delayed or lost, and the election goes on afterwards.",
+		"Suspend"),
+	promise("term/order", termOrder,
+		"Candidates lead in the order of their arrival; one that withdraws from the middle is passed over.",
+		needOrdered),
+	promise("term/token", termToken,
+		"Tokens strictly rise from term to term, also over an expiry, an operator's deletion and the election's being founded anew.",
+		"Delete", "Expire"),
 }
 
 // reportRules are what an elector tells of its terms, and what it refuses.
 var reportRules = []rule{
-	{
-		Name: "term/once",
-		Text: "Each term is reported by one Elected and one Ended with its cause, in this order, and the Ended before the next Elected.",
-		Need: []string{needHooks, "Delete", "Expire"},
-		Run:  termOnce,
-	}, {
-		Name: "term/ended-first",
-		Text: "While the Ended of a term is being reported, its candidate is not elected again.",
-		Need: []string{needHooks},
-		Run:  termEndedFirst,
-	}, {
-		Name: "term/elected-first",
-		Text: "A term that ends while its Elected is being reported gets its Ended after that.",
-		Need: []string{needHooks, "Delete"},
-		Run:  termElectedFirst,
-	}, {
-		Name: "term/busy",
-		Text: "An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it.",
-		Run:  termBusy,
-	}, {
-		Name: "term/outlives-campaign",
-		Text: "The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on.",
-		Run:  termOutlivesCampaign,
-	}, {
-		Name: "term/proclaim",
-		Text: "A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
-		Need: []string{"Delete"},
-		Run:  termProclaim,
-	}, {
-		Name: "term/same-id",
-		Text: "Candidates of different processes that have the same ID are both served.",
-		Run:  termSameID,
-	},
+	promise("term/once", termOnce,
+		"Each term is reported by one Elected and one Ended with its cause, in this order, each after the one before has returned; its candidate is not elected again before that.",
+		needHooks, "Delete", "Expire"),
+	promise("term/busy", termBusy,
+		"An elector that campaigns or leads refuses a second Campaign with ErrBusy, and is undisturbed by it."),
+	promise("term/outlives-campaign", termOutlivesCampaign,
+		"The ctx of Campaign bounds the campaign only: when it ends, a term that was won goes on."),
+	promise("term/proclaim", termProclaim,
+		"A proclaimed value is what others see; a Proclaim after the term has ended fails with the cause and writes nothing.",
+		"Delete"),
+	promise("term/same-id", termSameID,
+		"Candidates of different processes that have the same ID are both served."),
 }
 
 func termOrder(a *arena) {
@@ -93,9 +65,8 @@ func termOrder(a *arena) {
 				want = append(want, b.c.id)
 				t = b.succeeds(t)
 			}
-			if got := a.hist.order(); !slices.Equal(got, want) {
-				a.Failf("%v led, want %v", got, want)
-			}
+			got := a.hist.order()
+			a.FailIf(!slices.Equal(got, want), "%v led, want %v", got, want)
 		})
 	}
 }
@@ -103,9 +74,7 @@ func termOrder(a *arena) {
 func termToken(a *arena) {
 	var last uint64
 	rises := func(after string, t *elector.Term) *elector.Term {
-		if t.Token() <= last {
-			a.Failf("token %d after %s, and %d before", t.Token(), after, last)
-		}
+		a.FailIf(t.Token() <= last, "token %d after %s, and %d before", t.Token(), after, last)
 		last = t.Token()
 		return t
 	}
@@ -136,22 +105,18 @@ func termToken(a *arena) {
 }
 
 func termOnce(a *arena) {
-	for _, way := range []ending{resigned, overthrow, expired, closed} {
+	for _, way := range endings {
 		a.in("the leader "+way.name, func(a *arena) {
 			c, t := a.lead()
 			way.end(a, c, t)
 			a.ends(t, way.cause)
-			a.Until("Ended is reported", func() bool {
-				return len(c.reports(func(r report) bool { return r.what == isEnded })) > 0
-			})
+			a.Until("Ended is reported", func() bool { return len(c.reports(isEnded)) > 0 })
 			a.Settle()
-			got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded })
-			if len(got) != 2 || got[0].what != isElected || got[1].what != isEnded {
-				a.Failf("%d reports of Elected and Ended, want one each: %+v", len(got), got)
-			}
-			if got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause) {
-				a.Failf("reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
-			}
+			got := c.reports(isElected, isEnded)
+			a.FailIf(len(got) != 2 || got[0].what != isElected || got[1].what != isEnded,
+				"%d reports of Elected and Ended, want one each: %+v", len(got), got)
+			a.FailIf(got[0].token != t.Token() || got[1].token != t.Token() || !errors.Is(got[1].err, way.cause),
+				"reports %+v of term %d, want cause %q", got, t.Token(), way.cause)
 		})
 	}
 	a.in("a campaign is cancelled", func(a *arena) {
@@ -159,41 +124,34 @@ func termOnce(a *arena) {
 		c, b := a.queue()
 		b.withdraws()
 		a.Settle()
-		if got := c.reports(func(r report) bool { return r.what == isElected || r.what == isEnded }); len(got) > 0 {
-			a.Failf("reports %+v without a term", got)
-		}
+		a.FailIf(len(c.reports(isElected, isEnded)) > 0, "Elected or Ended was called without a term")
 	})
-}
-
-func termElectedFirst(a *arena) {
-	c := a.stand()
-	hook := c.holdIn(isElected)
-	b := c.campaign()
-	hook.reached("Elected is called")
-	a.delete(a.seat().Key)
-	_, next := a.lead()
-	a.Settle()
-	if n := len(c.reports(func(r report) bool { return r.what == isEnded })); n > 0 {
-		a.Failf("Ended was called before Elected had returned")
-	}
-	hook.release()
-	a.ends(b.wins(), elector.ErrDeposed)
-	a.holds(next)
-}
-
-func termEndedFirst(a *arena) {
-	c := a.stand()
-	hook := c.holdIn(isEnded)
-	a.resign(c.campaign().wins())
-	hook.reached("Ended is called")
-	b := c.campaign()
-	a.Settle()
-	if n := len(c.reports(func(r report) bool { return r.what == isElected })); n != 1 {
-		a.Failf("Elected was called %d times while the first Ended had not returned", n)
-	}
-	b.blocked()
-	hook.release()
-	b.wins()
+	a.in("it ends while Elected is being reported", func(a *arena) {
+		c := a.stand()
+		hook := c.holdIn(isElected)
+		b := c.campaign()
+		hook.reached("Elected is called")
+		a.delete(a.seat().Key)
+		_, next := a.lead()
+		a.Settle()
+		a.FailIf(len(c.reports(isEnded)) > 0, "Ended was called before Elected had returned")
+		hook.release()
+		a.ends(b.wins(), elector.ErrDeposed)
+		a.holds(next)
+	})
+	a.in("it campaigns again while Ended is being reported", func(a *arena) {
+		c := a.stand()
+		hook := c.holdIn(isEnded)
+		a.resign(c.campaign().wins())
+		hook.reached("Ended is called")
+		b := c.campaign()
+		a.Settle()
+		n := len(c.reports(isElected))
+		a.FailIf(n != 1, "Elected was called %d times while the first Ended had not returned", n)
+		b.blocked()
+		hook.release()
+		b.wins()
+	})
 }
 
 func termBusy(a *arena) {
@@ -211,14 +169,11 @@ func termBusy(a *arena) {
 func termOutlivesCampaign(a *arena) {
 	type key struct{}
 	c := a.stand()
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "kept"))
-	b := c.campaignIn(ctx, cancel)
+	b := c.campaignIn(context.WithValue(context.Background(), key{}, "kept"))
 	t := b.wins()
-	cancel()
+	b.cancel()
 	a.stays(t)
-	if t.Context().Value(key{}) != "kept" {
-		a.Failf("the term's Context has lost the values of Campaign's ctx")
-	}
+	a.FailIf(t.Context().Value(key{}) != "kept", "the term's Context has lost the values of Campaign's ctx")
 	a.resign(t)
 }
 
@@ -229,14 +184,9 @@ func termProclaim(a *arena) {
 	viewer := a.view()
 	for _, value := range []string{"one", "", "two"} {
 		a.proclaim(t, value)
-		a.Until(fmt.Sprintf("the leader's value is %q", value), func() bool {
-			l, err := a.leader(viewer)
-			return err == nil && l.ID == c.id && l.Token == t.Token() && string(l.Value) == value
-		})
+		a.sees(viewer, c, t, value)
 	}
-	if err := t.Proclaim(ctx, make([]byte, elector.MaxValue+1)); err == nil {
-		a.Failf("Proclaim of more than MaxValue bytes returned no error")
-	}
+	a.FailIf(t.Proclaim(ctx, make([]byte, elector.MaxValue+1)) == nil, "Proclaim of more than MaxValue bytes returned no error")
 	a.holds(t)
 	a.delete(a.seat().Key)
 	next := b.wins()
@@ -244,10 +194,7 @@ func termProclaim(a *arena) {
 	a.ends(t, elector.ErrDeposed)
 	a.Must("Proclaim of its successor", next.Proclaim(ctx, []byte("mine")))
 	a.Refused("Proclaim of a deposed leader", t.Proclaim(ctx, []byte("late")), elector.ErrDeposed)
-	a.Until("the successor's value stands", func() bool {
-		l, err := a.leader(viewer)
-		return err == nil && string(l.Value) == "mine"
-	})
+	a.sees(viewer, b.c, next, "mine")
 	a.holds(next)
 	a.resign(next)
 	a.Refused("Proclaim after Resign", next.Proclaim(ctx, []byte("late")), elector.ErrResigned)
@@ -265,8 +212,5 @@ func termSameID(a *arena) {
 	}
 	next := b.succeeds(t)
 	a.holds(next)
-	a.Until(fmt.Sprintf("Leader says that term %d leads", next.Token()), func() bool {
-		l, err := a.leader(viewer)
-		return err == nil && l.Token == next.Token()
-	})
+	a.sees(viewer, b.c, next, "value of "+a.id(2))
 }

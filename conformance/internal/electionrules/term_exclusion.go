@@ -29,12 +29,12 @@ func termExclusion(a *arena) {
 		}
 		all = append(all, a.stand(a.brief))
 	}
-	stop := make(chan struct{})
-	halt := all[0].atEnd(func() { close(stop) })
+	ctx, halt := context.WithCancel(context.Background())
+	all[0].atEnd(halt)
 	var wg sync.WaitGroup
 	for _, c := range all {
 		own := rand.New(rand.NewPCG(seed, rnd.Uint64()))
-		wg.Go(func() { come(c, own, pace, stop) })
+		wg.Go(func() { come(ctx, c, own, pace) })
 	}
 	release := []func(){}
 	for range rounds {
@@ -72,22 +72,11 @@ func termExclusion(a *arena) {
 	now := a.hist.count()
 	a.Until("two more terms begin after the last fault", func() bool { return a.hist.count() >= now+2 })
 	halt()
-	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
-	arrives(a, "all candidates are done", done)
+	a.begin("the last candidate", func(context.Context) error { wg.Wait(); return nil }).succeeds()
 }
 
-// come campaigns, leads and leaves until stop is closed.
-func come(c *candidate, rnd *rand.Rand, pace time.Duration, stop <-chan struct{}) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	go func() {
-		defer cancel()
-		select {
-		case <-stop:
-		case <-ctx.Done():
-		}
-	}()
+// come campaigns, leads and leaves until ctx ends.
+func come(ctx context.Context, c *candidate, rnd *rand.Rand, pace time.Duration) {
 	for ctx.Err() == nil {
 		trying, cancel := context.WithTimeout(ctx, pace/4+time.Duration(rnd.Int64N(int64(3*pace))))
 		t, err := c.e.Campaign(trying)
@@ -104,19 +93,15 @@ func come(c *candidate, rnd *rand.Rand, pace time.Duration, stop <-chan struct{}
 		case <-ctx.Done():
 		case <-time.After(time.Duration(rnd.Int64N(int64(pace) / 3))):
 		}
-		if rnd.IntN(2) == 0 || ctx.Err() != nil {
-			leaving, cancel := context.WithTimeout(context.Background(), pace)
-			_ = t.Resign(leaving) // out of touch it is not confirmed
-			cancel()
-		} else {
+		if rnd.IntN(2) == 0 { // its session may be lost first
 			select {
 			case <-t.Context().Done():
 			case <-ctx.Done():
 			case <-time.After(pace):
-				leaving, cancel := context.WithTimeout(context.Background(), pace)
-				_ = t.Resign(leaving)
-				cancel()
 			}
 		}
+		leaving, cancel := context.WithTimeout(context.Background(), pace)
+		_ = t.Resign(leaving) // out of touch it is not confirmed
+		cancel()
 	}
 }

@@ -8,48 +8,29 @@ import (
 
 	"github.com/elector-go/elector"
 	"github.com/elector-go/elector/backend"
-	"github.com/elector-go/elector/conformance/internal/harness"
 )
 
 var viewRules = []rule{
-	{
-		Name: "view/leader",
-		Text: "Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same.",
-		Run:  viewLeader,
-	}, {
-		Name: "view/candidates",
-		Text: "Candidates lists who stands, with ID and value, in order of succession, and says who leads.",
-		Run:  viewCandidates,
-	}, {
-		Name: "view/observe",
-		Text: "Observe yields the leader now and each change: vacancies, new leaders, new values.",
-		Run:  viewObserve,
-	}, {
-		Name: "view/observe-founded",
-		Text: "Observe follows an election that is founded after it began, deleted, and founded anew.",
-		Need: []string{"Delete", needKnown},
-		Run:  viewObserveFounded,
-	}, {
-		Name: "view/observe-lost",
-		Text: "Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
-		Need: []string{"Expire", "Suspend"},
-		Run:  viewObserveLost,
-	}, {
-		Name: "view/no-vacancy",
-		Text: "Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
-		Need: []string{needOrdered, needInLine, needBackend},
-		Run:  viewNoVacancy,
-	}, {
-		Name: "view/observe-ends",
-		Text: "Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough.",
-		Run:  viewObserveEnds,
-	}, {
-		Name: "view/status",
-		Text: "Status tells, without asking the service, what the elector does and by which token, session and leader.",
-		Need: []string{needStatus},
-		Long: harness.Contract,
-		Run:  viewStatus,
-	},
+	promise("view/leader", viewLeader,
+		"Leader tells who leads, with value and token, and ErrNoLeader while nobody does. A candidate that comes late sees the same."),
+	promise("view/candidates", viewCandidates,
+		"Candidates lists who stands, with ID and value, in order of succession, and says who leads."),
+	promise("view/observe", viewObserve,
+		"Observe yields the leader now and each change: vacancies, new leaders, new values."),
+	promise("view/observe-founded", viewObserveFounded,
+		"Observe follows an election that is founded after it began, deleted, and founded anew.",
+		"Delete", needKnown),
+	promise("view/observe-lost", viewObserveLost,
+		"Observe rides out a lost session and a link that is cut, and yields what is so afterwards.",
+		"Expire", "Suspend"),
+	promise("view/no-vacancy", viewNoVacancy,
+		"Leader, Candidates and Observe tell of no vacancy that never was, whatever comes between what they read.",
+		needOrdered, needInLine, needBackend),
+	promise("view/observe-ends", viewObserveEnds,
+		"Observe ends after an error when its ctx ends or the elector is closed, and without one when the consumer has had enough."),
+	promise("view/status", viewStatus,
+		"Status tells, without asking the service, what the elector does and by which token, session and leader.",
+		needStatus),
 }
 
 func viewStatus(a *arena) {
@@ -65,9 +46,8 @@ func viewStatus(a *arena) {
 	b := c.campaign()
 	t := b.wins()
 	s := is(c, elector.RoleLeading, t.Token())
-	if s.Leader.ID != c.id || s.Leader.Token != t.Token() || s.LeaderAsOf.IsZero() || s.Session == "" || s.State != backend.Live || !s.Deadline.After(s.Since) {
-		a.Failf("a leader's status is %+v", s)
-	}
+	a.FailIf(s.Leader.ID != c.id || s.Leader.Token != t.Token() || s.LeaderAsOf.IsZero() || s.Session == "" || s.State != backend.Live || !s.Deadline.After(s.Since),
+		"a leader's status is %+v", s)
 	next, waiting := a.queue()
 	if s = is(next, elector.RoleStanding, 0); s.Session == "" || s.State != backend.Live {
 		a.Failf("the status of one that waits is %+v", s)
@@ -91,15 +71,11 @@ func viewLeader(a *arena) {
 		}
 	}
 	none("before the election was founded")
-	if got := a.list(viewer); len(got) != 0 {
-		a.Failf("candidates of an election that was not founded are %q", got)
-	}
+	got := a.list(viewer)
+	a.FailIf(len(got) != 0, "candidates of an election that was not founded are %q", got)
 	c, t := a.lead()
 	for range 2 {
-		l := a.leads(viewer, c)
-		if l.Token != t.Token() || string(l.Value) != "value of "+c.id || l.Vacant() {
-			a.Failf("leader is %+v, want token %d and its value", l, t.Token())
-		}
+		a.sees(viewer, c, t, "value of "+c.id)
 		a.resign(t)
 		a.vacant(viewer)
 		t = c.campaign().wins()
@@ -109,9 +85,7 @@ func viewLeader(a *arena) {
 	none("after the leader was closed")
 	c, t = a.lead()
 	a.queue()
-	if l := a.leads(a.view(), c); l.Token != t.Token() {
-		a.Failf("a candidate that comes late sees token %d, want %d", l.Token, t.Token())
-	}
+	a.sees(a.view(), c, t, "value of "+c.id) // who comes late sees the same
 }
 
 // listsItself checks that a candidate finds itself, and nobody else for itself, where it is listed.
@@ -121,9 +95,7 @@ func (a *arena) listsItself(c *candidate) {
 		a.Must("Candidates", err)
 		n := 0
 		for _, one := range all {
-			if one.Own != (one.ID == c.id) {
-				a.Failf("%s lists %+v", c.id, one)
-			}
+			a.FailIf(one.Own != (one.ID == c.id), "%s lists %+v", c.id, one)
 			if one.Own {
 				n++
 			}
@@ -215,9 +187,8 @@ func (o *observer) next(what string) elector.Leader {
 
 // vacant expects a vacancy next.
 func (o *observer) vacant() {
-	if l := o.next("a vacancy"); !l.Vacant() || l.ID != "" || l.Value != nil {
-		o.a.Failf("Observe yielded %+v, want a vacancy", l)
-	}
+	l := o.next("a vacancy")
+	o.a.FailIf(!l.Vacant() || l.ID != "" || l.Value != nil, "Observe yielded %+v, want a vacancy", l)
 }
 
 // leads expects this leader next; with skip, also after other news.
@@ -227,9 +198,7 @@ func (o *observer) leads(c *candidate, t *elector.Term, value string, skip bool)
 		if l.ID == c.id && l.Token == t.Token() && string(l.Value) == value {
 			return
 		}
-		if !skip {
-			o.a.Failf("Observe yielded %+v, want %s, token %d, value %q", l, c.id, t.Token(), value)
-		}
+		o.a.FailIf(!skip, "Observe yielded %+v, want %s, token %d, value %q", l, c.id, t.Token(), value)
 	}
 }
 
@@ -341,9 +310,7 @@ func viewObserveEnds(a *arena) {
 
 	for l, err := range c.e.Observe(a.within()) {
 		a.Must("Observe", err)
-		if l.ID != leader.id {
-			a.Failf("leader is %+v, want %s", l, leader.id)
-		}
+		a.FailIf(l.ID != leader.id, "leader is %+v, want %s", l, leader.id)
 		break
 	}
 	// Several at once, on one elector.
@@ -356,9 +323,7 @@ func viewObserveEnds(a *arena) {
 	a.close(c)
 	a.Refused("the end of Observe", arrives(a, "Observe ends", second.err), elector.ErrClosed)
 	for _, err := range c.e.Observe(a.within()) {
-		if !errors.Is(err, elector.ErrClosed) {
-			a.Failf("Observe on a closed elector: %s", harness.Text(err))
-		}
+		a.Refused("Observe on a closed elector", err, elector.ErrClosed)
 	}
 }
 
@@ -368,42 +333,38 @@ func viewNoVacancy(a *arena) {
 		d, b := a.queue()
 		c, t = d, b.succeeds(t)
 	}
-	ctx := a.within()
 	viewer := a.stand()
 	a.catchesUp(viewer)
-	asks := map[string]func() (vacant bool, err error){
-		"Leader": func() (bool, error) {
+	tells := func(isVacant bool, err error) error {
+		if err == nil && isVacant {
+			return errors.New("nobody leads")
+		}
+		return err
+	}
+	asks := map[string]func(ctx context.Context) error{
+		"Leader": func(ctx context.Context) error {
 			l, err := viewer.e.Leader(ctx)
-			return l.Vacant(), err
+			return tells(l.Vacant(), err)
 		},
-		"Candidates": func() (bool, error) {
+		"Candidates": func(ctx context.Context) error {
 			all, err := viewer.e.Candidates(ctx)
-			return len(all) == 0, err
+			return tells(len(all) == 0, err)
 		},
-		"Observe": func() (bool, error) {
+		"Observe": func(ctx context.Context) error {
 			for l, err := range viewer.e.Observe(ctx) {
-				return l.Vacant(), err
+				return tells(l.Vacant(), err)
 			}
-			return false, errors.New("it yielded nothing")
+			return errors.New("it yielded nothing")
 		},
 	}
 	for name, ask := range asks {
 		looks := viewer.stall(gets(a.seat().Key))
-		answered := make(chan struct{})
-		var vacant bool
-		var err error
-		go func() {
-			defer close(answered)
-			vacant, err = ask()
-		}()
+		answer := a.begin(name, ask)
 		looks.reached(name + " reads the leader's entry")
 		old := a.seat().Key
 		handOver() // to one that was not there when the viewer has listed the candidates
 		looks.release()
-		arrives(a, name+" answers", answered)
-		if err != nil || vacant {
-			a.Failf("%s says that nobody leads, error %s; somebody did all the time", name, harness.Text(err))
-		}
+		answer.succeeds()       // somebody has led all the time
 		a.seesGone(viewer, old) // or the next one reads that entry first
 	}
 	o := a.observe(viewer)
@@ -412,9 +373,7 @@ func viewNoVacancy(a *arena) {
 		handOver()
 		for {
 			l := o.next(c.id)
-			if l.Vacant() {
-				a.Failf("Observe yielded a vacancy between two leaders of which the second waited for the first")
-			}
+			a.FailIf(l.Vacant(), "Observe yielded a vacancy between two leaders of which the second waited for the first")
 			if l.ID == c.id && l.Token == t.Token() {
 				break
 			}
